@@ -94,7 +94,7 @@ def schema(context: click.Context, location: str, storage_options: dict[str, str
 
 @click.command()
 @at_location
-@click.option("--rows", default=10, show_default=True, type=click.IntRange(min=0), help="How many rows.")
+@click.option("--rows", "-n", default=10, show_default=True, type=click.IntRange(min=0), help="How many rows.")
 @click.option("--column", "columns", multiple=True, help="Only this column; may be repeated.")
 @_WHERE
 @_AS_OF

@@ -122,6 +122,12 @@ def import_(
     Exit code 0: written, or there was nothing to change; 2: it was refused, or it failed.
     """
     with reporting_errors(context):
+        if location.endswith((".csv", ".parquet")):
+            raise DataError(
+                "The location of a table cannot be a file",
+                path=location,
+                hint="The table comes first, then the files: pyhudi import TABLE FILES",
+            )
         table = _opened(location, storage_options, options, files[0], given)
         rows = pa.RecordBatchReader.from_batches(table.schema, _batches(files, table.schema))
         made = getattr(table, "insert" if operation == "upsert" and table.config.generates_keys else operation)(rows)

@@ -259,6 +259,14 @@ def _sequences(rows: pa.Table) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.in
     return file, position
 
 
+def unfit_kind(column: str, kind: pa.DataType, *, new: bool) -> str:
+    """Which type a column that a payload class needs should have; empty if it has it, or if an existing table works without, as it does in Hudi."""
+    if column == _LSN:
+        return "" if pa.types.is_integer(kind) else "a whole number"
+    is_text = pa.types.is_string(kind) or (not new and column != _SEQUENCE)
+    return "" if is_text else "a text"
+
+
 def _refuse_absent(needs: tuple[str, ...], rows: pa.Table) -> None:
     absent = [name for name in needs if name not in rows.column_names]
     if absent:

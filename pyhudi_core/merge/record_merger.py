@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyhudi_core.errors import ConfigError, HudiError, MergerContractError, UnsupportedTableError, columns_named
 from pyhudi_core.merge.law import Mask, MergedPairs, MergeLaw, PairMerger, TableMerger, compare
 from pyhudi_core.merge.merger_contract import LAWS, Evidence, RecordMerger, check_laws
-from pyhudi_core.merge.payloads import PAYLOADS, PartialUpdatePayload, choose, none_of
+from pyhudi_core.merge.payloads import PAYLOADS, PartialUpdatePayload, choose, none_of, unfit_kind
 from pyhudi_core.model.meta_fields import META_FIELDS
 from pyhudi_core.model.properties import MergeMode, TableConfig, TableType
 
@@ -177,6 +177,10 @@ def why_unfit(config: TableConfig, schema: pa.Schema, *, new: bool = False) -> s
         absent = [column for column in merger.needs if column not in schema.names]
         if absent:
             return f"The payload class {name} merges by {', '.join(merger.needs)}, and the table has no {columns_named(absent)}"
+        for column in merger.needs:
+            wanted = unfit_kind(column, schema.field(column).type, new=new)
+            if wanted:
+                return f"The payload class {name} needs {wanted} in the column {column}, which is {schema.field(column).type}"
     return None
 
 

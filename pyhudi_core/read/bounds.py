@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from datetime import date, datetime, time
 from typing import Protocol
 
-from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.errors import InvalidOptionError, SnapshotExpiredError
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Action, Instant, format_time, is_time
 from pyhudi_core.model.snapshot_token import SnapshotToken
@@ -115,6 +115,7 @@ def completion_bound(point: TimePoint, timeline: Timeline, archived: Archived, *
     if isinstance(point, Instant):
         return _completed(point, timeline, archived)
     text = as_text(point, utc=utc, name="as_of")
+    _refuse_undone(point, timeline, archived)
     named = next((i for i in timeline if i.requested_time == text and i.action is not Action.SAVEPOINT), None)
     if named is None and (timeline.first_write is None or text < timeline.first_write):
         named = archived(text)
@@ -137,6 +138,24 @@ def interval_bound(point: TimePoint, timeline: Timeline, archived: Archived, *, 
     is_before_all = text.strip("0") and (timeline.first_write is None or text < timeline.first_write)
     old = archived(text) if is_before_all else None
     return text if old is None or old.completion_time is None else old.completion_time
+
+
+def _refuse_undone(point: TimePoint, timeline: Timeline, archived: Archived) -> None:
+    """Raise `SnapshotExpiredError` for a commit that was undone: what is as of its time is the state without it."""
+    instant = getattr(point, "instant", None)
+    if (
+        not isinstance(instant, str)
+        or not instant
+        or any(i.requested_time == instant and i.is_completed for i in timeline)
+    ):
+        return
+    if (timeline.first_write is None or instant < timeline.first_write) and archived(instant) is not None:
+        return
+    raise SnapshotExpiredError(
+        f"as_of={instant} is a commit that is no longer on the timeline: it was rolled back, or a restore has undone it",
+        instant=instant,
+        hint="Read as of another commit (table.history() lists them), or as of its completion_time for the state without it.",
+    )
 
 
 def _completed(instant: Instant, timeline: Timeline, archived: Archived) -> str:

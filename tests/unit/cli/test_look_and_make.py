@@ -93,6 +93,9 @@ def test_files_are_imported_into_a_table_that_is_made_for_them(tmp_path: Path) -
         assert found.exit_code == 2
         assert word in " ".join(found.output.split())
     assert run("import", location, str(tmp_path / "two.csv"), "--record-key", "day").exit_code == 2
+    turned = run("import", str(tmp_path / "two.csv"), location)
+    assert turned.exit_code == 2
+    assert "The table comes first, then the files" in " ".join(turned.output.split())
     assert contents(location) == before
 
 

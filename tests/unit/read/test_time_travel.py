@@ -279,3 +279,22 @@ def test_commits_that_left_the_timeline_cannot_be_told_apart(location: str) -> N
         archived.incremental(after="20000101000000000")
     assert archived.scan().completion_time in str(caught.value)
     assert rows(archived.incremental(after=archived.scan().completion_time)) == []
+
+
+@pytest.mark.row("D4")
+@pytest.mark.parametrize("undo", ["restore", "rollback"])
+def test_a_commit_that_was_undone_is_no_state_to_read(history: tuple[HudiTable, list[hudi.Commit]], undo: str) -> None:
+    """The state at its time is the one without it, which is not what somebody asks for who names the commit."""
+    table, commits = history
+    if undo == "restore":
+        table.restore(commits[0])
+    else:
+        assert table.rollback(commits[-1], completed=True)
+    with pytest.raises(SnapshotExpiredError, match="no longer on the timeline") as caught:
+        table.scan(as_of=commits[-1])
+    assert caught.value.instant == commits[-1].instant
+    assert rows(table.scan(as_of=commits[0]), "id", "price") == STATES[0]
+    assert rows(table.scan(as_of=commits[-1].completion_time), "id") == rows(table.scan(), "id")
+    nothing = table.delete(pa.table({"id": [99], "day": ["a"]}))
+    assert not nothing.changed
+    assert rows(table.scan(as_of=nothing), "id") == rows(table.scan(), "id")

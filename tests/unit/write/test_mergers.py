@@ -245,6 +245,17 @@ def test_the_columns_of_the_payload_class_are_not_altered(location: str, name: s
 
 
 @pytest.mark.parametrize(("name", "column"), NEEDED)
+def test_a_table_whose_columns_have_types_that_its_payload_class_cannot_merge_by_is_not_made(
+    location: str, name: str, column: str
+) -> None:
+    kind = pa.float64() if column == "_event_lsn" else pa.int32()
+    schema = SCHEMA if column == "Op" else EVENTS
+    schema = schema.set(schema.get_field_index(column), pa.field(column, kind))
+    with pytest.raises(InvalidOptionError, match=f"(?s){name} needs a .* in the column {column}, which is {kind}"):
+        hudi.create_table(location, schema, record_key="id", storage_options=FAST, options=asking(name))
+
+
+@pytest.mark.parametrize(("name", "column"), NEEDED)
 def test_a_table_without_the_columns_of_its_payload_class_is_not_made(location: str, name: str, column: str) -> None:
     schema = pa.schema([field for field in (SCHEMA if column == "Op" else EVENTS) if field.name != column])
     with pytest.raises(InvalidOptionError, match=f"(?s){name}.*no column '{column}'"):
