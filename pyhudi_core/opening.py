@@ -94,6 +94,7 @@ def create_table(
         TableExistsError: a table already exists; nothing was changed.
         TableError: the folder has data files of a table whose ``.hoodie`` is gone; nothing was changed.
         ConfigError, DataError: an argument is not valid; nothing was created.
+        LockError: the server of the lock does not answer, or another writer holds the lock all the time; nothing was created.
     """
     storage = open_storage(location, storage_options or {})
     home = TableHome(storage, system_runtime(), options or {}, pre_commit=_validators(pre_commit))
@@ -128,7 +129,7 @@ def create_at(
     storage = home.storage
     _refuse_existing(storage)
     _refuse_remains(storage)
-    home.refuse_unfit_lock(config)
+    home.refuse_unusable_lock(config)
     try:
         properties_file.create(storage, config.to_properties(), f"created by pyhudi {home.runtime.ids.uuid()}")
     except PreconditionFailedError:

@@ -5,6 +5,10 @@ that waits keeps later ones out. A request that gets no heartbeat for the metast
 counts as abandoned. A metastore removes such requests only if its housekeeping threads run (``metastore.housekeeping.threads.on``), and by default
 they do not. So a waiting writer also removes a request before its own one if its heartbeat has not changed for that time.
 
+A request that waits is never checked again (``check_lock``): within one transaction the metastore would write its heartbeat and then wait for its
+turn to read all requests, and on Derby whoever has the turn waits for that heartbeat, for minutes (decision 0096). A waiting writer reads the queue.
+When its request is the first, it gives it back and asks anew. Writers that see a request waiting do not ask.
+
 Each acquisition has a connection of its own, which is opened again after a failure.
 """
 
@@ -26,8 +30,6 @@ _DEFAULT_PORT = 9083
 _TIMEOUT_KEY, _DEFAULT_TIMEOUT = "hive.txn.timeout", "300s"
 _UNITS_S = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _LONG_UNITS = {"day": "d", "hour": "h", "min": "m", "sec": "s", "msec": "ms", "usec": "us", "nsec": "ns"}
-_LOOK_S = 1.0
-"""Seconds between two looks of a waiting writer at those before it; the metastore locks its tables for each."""
 _MARK = "pyhudi "
 _LONGEST_TEXT = 128
 """The length of the metastore's columns for the agent and the host of a lock."""
@@ -148,7 +150,8 @@ class HiveClaim:
         self._types = self._connection.types
         self._lock_id: int | None = None
         self._lease_s: float | None = None
-        self._next_look = 0.0
+        self._next_heartbeat = 0.0
+        self._asked = False
         self._may_have_more = False  # a request without an answer may have made a lock
 
     @property
@@ -162,18 +165,17 @@ class HiveClaim:
     def attempt(self) -> bool:
         if self._lease_s is None:
             self._lease_s = _seconds(self._call("get_config_value", _TIMEOUT_KEY, _DEFAULT_TIMEOUT))
-        if self._may_have_more:
-            mine = [entry.lockid for entry in self._queue() if self._is_mine(entry)]
-            self._lock_id = min(mine, default=None)
-        state = self._enqueue() if self._lock_id is None else self._check()
-        if state == self._types.LockState.ACQUIRED:
+        if self._may_have_more and self._adopt():
             return True
-        if self._server.clock.monotonic() >= self._next_look:
-            self._remove_abandoned()
-            self._next_look = self._server.clock.monotonic() + _LOOK_S
-        return False
+        if self._lock_id is None:
+            if self._asked and any(self._waits(entry) for entry in self._others()):
+                return False  # another writer has the one place
+            if self._enqueue():
+                return True
+        return self._advance()
 
     def renew(self) -> bool:
+        self._next_heartbeat = self._server.clock.monotonic() + self.renew_s
         try:
             self._call("heartbeat", self._types.HeartbeatRequest(lockid=self._lock_id))
         except NoSuchLock:
@@ -202,8 +204,8 @@ class HiveClaim:
     def _call(self, method: str, *arguments: object) -> Any:
         return self._connection.call(method, *arguments)
 
-    def _enqueue(self) -> int:
-        """Ask for the lock; returns its state."""
+    def _enqueue(self) -> bool:
+        """Ask for the lock; whether it is ours. If not, the request waits in the queue."""
         types, process = self._types, self._claimant.process
         part = types.LockComponent(
             types.LockType.EXCLUSIVE, types.LockLevel.TABLE, self._server.database, self._server.table
@@ -213,30 +215,57 @@ class HiveClaim:
         host = process if len(process) <= _LONGEST_TEXT else process.partition("|")[0]
         request = types.LockRequest([part], user="pyhudi", hostname=_fitting(host), agentInfo=_fitting(agent))
         self._may_have_more, before = True, self._may_have_more
+        self._next_heartbeat = self._server.clock.monotonic() + self.renew_s
         answer = self._call("lock", request)
-        self._lock_id, self._may_have_more = int(answer.lockid), before
-        return int(answer.state)
+        self._lock_id, self._may_have_more, self._asked = int(answer.lockid), before, True
+        return bool(answer.state == types.LockState.ACQUIRED)
 
-    def _check(self) -> int | None:
-        """The state of the request, which gets a heartbeat by this; None if it does not exist any more."""
-        try:
-            return int(self._call("check_lock", self._types.CheckLockRequest(lockid=self._lock_id)).state)
-        except NoSuchLock:
-            self._lock_id = None
-            return None
+    def _adopt(self) -> bool:
+        """Find the requests that got no answer; whether one of them has the lock. One that waits becomes the place in the queue."""
+        mine = [entry for entry in self._queue() if self._is_mine(entry)]
+        acquired = [entry for entry in mine if not self._waits(entry)]
+        self._lock_id = next((int(entry.lockid) for entry in [*acquired, *mine]), None)
+        return bool(acquired) and self.renew()
 
-    def _remove_abandoned(self) -> None:
-        """Remove requests before the own one whose process has ended, or that have had no heartbeat for the metastore's time."""
+    def _advance(self) -> bool:
+        """Ask again if no other request is before the own one, which waits; whether the lock is ours.
+
+        A request that waits is exchanged for a new one, see the module's docstring. So at most one may wait, or two could exchange theirs in turn
+        for ever: a later one is given back.
+        """
+        others = self._others()
+        if self._lock_id is None:
+            return False
+        before = [entry for entry in others if entry.lockid < self._lock_id]
+        if before and not any(self._waits(entry) for entry in before):
+            if self._server.clock.monotonic() >= self._next_heartbeat and not self.renew():
+                self._lock_id = None
+            return False
+        self._unlock(self._lock_id)
+        self._lock_id = None
+        return not before and self._enqueue()
+
+    def _others(self) -> list[Any]:
+        """The requests of others. Abandoned ones are removed: if their process has ended, or if they had no heartbeat for the metastore's time."""
         server, queue = self._server, self._queue()
         now = server.clock.monotonic()
         server.observed.forget_others({entry.lockid for entry in queue})
+        if all(entry.lockid != self._lock_id for entry in queue):
+            self._lock_id = None  # the metastore has removed it
+        living = []
         for entry in queue:
             still_s = server.observed.unchanged_s(entry.lockid, entry.lastheartbeat, now)
-            if self._lock_id is None or entry.lockid >= self._lock_id or entry.txnid:
+            if self._is_mine(entry):
                 continue
             is_gone = _is_ours(entry) and server.process.is_gone(str(entry.hostname))
-            if is_gone or still_s > self.lease_s:
+            if not entry.txnid and (is_gone or still_s > self.lease_s):
                 self._unlock(entry.lockid)
+            else:
+                living.append(entry)
+        return living
+
+    def _waits(self, entry: Any) -> bool:
+        return bool(entry.state == self._types.LockState.WAITING)
 
     def _queue(self) -> list[Any]:
         """All requests for this lock, in their order."""

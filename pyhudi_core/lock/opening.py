@@ -68,6 +68,12 @@ def open_lock(request: LockRequest) -> LockProvider:
     return AuditedLock(lock, request.storage, request.runtime.clock) if request.lock.audit else lock
 
 
+def ask_server(request: LockRequest) -> None:
+    """Acquire and release the lock if it is on a server. Raises as `open_lock`, and `LockError` if the lock cannot be acquired."""
+    if request.lock.provider in _SERVERS:
+        _provider(request).acquire(request.lock.wait_ms / 1000, "create the table").release()
+
+
 def _provider(request: LockRequest) -> LockProvider:
     storage, runtime, options = request.storage, request.runtime, request.lock
     kind = options.provider or _default_kind(storage)

@@ -17,6 +17,7 @@ import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -84,7 +85,8 @@ class SqliteDatabase:
         return f"sqlite://{self.path}"
 
     def connect(self) -> Connection:
-        with _errors(self.address, sqlite3.Error):
+        with _errors(self.address, sqlite3.Error, OSError):
+            Path(self.path).parent.mkdir(parents=True, exist_ok=True)  # the folder of the first table, perhaps
             connection = sqlite3.connect(
                 self.path, timeout=self.timeout_s, isolation_level=None, check_same_thread=False
             )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from pyhudi_core.errors import ConfigError, CorruptionError, TableError, at_table
 from pyhudi_core.lock.base import LockProvider
-from pyhudi_core.lock.opening import LockRequest, open_instants, open_lock
+from pyhudi_core.lock.opening import LockRequest, ask_server, open_instants, open_lock
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.runtime.base import Clock, Runtime
@@ -40,9 +40,16 @@ class TableHome:
         with at_table(self.storage.location):
             yield self.context()
 
-    def refuse_unfit_lock(self, config: TableConfig) -> None:
-        """Raise `ConfigError`, as `context` does, if the lock or the source of instants cannot be made for a table that is not there yet."""
-        self._lock_and_runtime(config)
+    def refuse_unusable_lock(self, config: TableConfig) -> None:
+        """Raise `ConfigError`, as `context` does, if the lock or the source of instants cannot be made for a table that is not there yet.
+
+        Raises `LockError` if they are on a server that does not answer.
+        """
+        options, _, runtime = self._lock_and_runtime(config)
+        if self.lock is None:
+            ask_server(self._request(config, options))
+        if options.clock.generator != "system":
+            runtime.instant_ms()
 
     def context(self) -> TableContext:
         """The table as it is configured now. Raises `TableError` or `ConfigError` if it cannot be used."""
@@ -55,8 +62,11 @@ class TableHome:
     def _lock_and_runtime(self, config: TableConfig) -> tuple[WriteOptions, LockProvider, Runtime]:
         """The options with what they choose: the lock, and the runtime with its source of instants. No request is sent."""
         options = WriteOptions.parse(self.options, config=config)
-        request = LockRequest(self.storage, self.runtime, config.name, options.lock, options.lock_server)
+        request = self._request(config, options)
         return options, self.lock or open_lock(request), self._with_instants(request, options)
+
+    def _request(self, config: TableConfig, options: WriteOptions) -> LockRequest:
+        return LockRequest(self.storage, self.runtime, config.name, options.lock, options.lock_server)
 
     def _with_instants(self, request: LockRequest, options: WriteOptions) -> Runtime:
         """The runtime with the source of instants that the options name, which is opened once."""

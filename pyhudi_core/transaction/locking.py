@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from pyhudi_core.errors import HudiError, LockLostError, at_table
+from pyhudi_core.errors import HudiError, LockLostError, LockServerError, at_table
 from pyhudi_core.lock.base import LockProvider, LockSession, lease_left_s
 from pyhudi_core.lock.identity import refuse_other_lock
 from pyhudi_core.transaction.context import TableContext
@@ -118,6 +118,25 @@ class HeldLock:
 
     def acquire(self, timeout_s: float, note: str = "") -> LockSession:
         return _Inner(self.session)
+
+
+@dataclass(frozen=True, slots=True)
+class _AskedOnce:
+    """A lock that is not waited for."""
+
+    provider: LockProvider
+
+    @property
+    def identity(self) -> str:
+        return self.provider.identity
+
+    def acquire(self, timeout_s: float, note: str = "") -> LockSession:
+        return self.provider.acquire(0, note)
+
+
+def after_failure(context: TableContext, error: BaseException | None) -> TableContext:
+    """The table for the removal of what a failed step left. A lock server that the step has waited for in vain is asked only once more."""
+    return context.with_lock(_AskedOnce(context.lock)) if isinstance(error, LockServerError) else context
 
 
 @dataclass(slots=True)

@@ -20,7 +20,7 @@ from pyhudi_core.conflicts.explain import SideAndCommit
 from pyhudi_core.conflicts.explanation import Explanation
 from pyhudi_core.conflicts.requirement import checked_requirements
 from pyhudi_core.engine.base import Engine
-from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError, HudiError
+from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError, HudiError, LockServerError
 from pyhudi_core.index.hash_ranges import has_consistent_hashing
 from pyhudi_core.model.alteration import ColumnChanges
 from pyhudi_core.model.commit import CommitMetadata
@@ -29,6 +29,7 @@ from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.locking import after_failure
 from pyhudi_core.write import altering, checks, metadata_update, moving_updates, staging, states
 from pyhudi_core.write.attempt import Basis, validation_of
 from pyhudi_core.write.batch import Batch
@@ -85,11 +86,14 @@ class Write:
                 # When the heartbeat has expired, the next writer finishes the commit or rolls it back.
                 pending.heartbeat.handle.cancel()
             else:
-                self.rollback()
+                self._undo(error)
         except HudiError as failure:
             if error is None:
                 raise
-            _log.warning("could not roll back the failed write; the next writer will: %s", failure)
+            if isinstance(error, LockServerError) and isinstance(failure, LockServerError):
+                error.add_note("What was written could not be removed without the lock; a later write removes it.")
+            else:
+                _log.warning("could not roll back the failed write; the next writer will: %s", failure)
         finally:
             self._give_lock_back()
             self.retries.end()
@@ -284,12 +288,16 @@ class Write:
 
     def rollback(self) -> None:
         """Remove what was written; the table is as if nothing had happened. Does nothing after a commit."""
+        self._undo(None)
+
+    def _undo(self, error: BaseException | None) -> None:
+        """`rollback`, after an error or without one."""
         state = self._state
         pending = state.pending()
         if pending is None or isinstance(state, Committed):
             return
         self._state = Draft(request=state.request, batch=state.batch, basis=state.basis, lock=state.lock)
-        states.undo(state.context, pending)
+        states.undo(after_failure(state.context, error), pending)
         self._give_lock_back()
 
     def _loaded(self, draft: Draft) -> Snapshot:

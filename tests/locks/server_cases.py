@@ -186,9 +186,14 @@ class ServerCases:
             assert refused.value.hint
             assert refused.value.table == lab.location
 
-    def test_a_lost_server_is_reported_and_its_return_is_used(self, lab: Lab) -> None:
-        with lab.stopped(), pytest.raises(LockServerError):
-            lab.provider().acquire(0.2)
+    def test_a_lost_server_is_reported_and_its_return_is_used(self, lab: Lab, tmp_path: Path) -> None:
+        options = {**lab.options(lab.port), "hoodie.table.name": "orders", "hoodie.write.lock.wait_time_ms": 4_000}
+        with lab.stopped():
+            with pytest.raises(LockServerError):
+                lab.provider().acquire(0.2)
+            with pytest.raises(LockServerError):
+                hudi.create_table(str(tmp_path / "table"), SCHEMA, "id", options=options)
+            assert not (tmp_path / "table").exists()
         lab.provider().acquire(60 + 20 * lab.lease_s).release()
 
     def test_a_lock_whose_server_goes_is_lost_to_its_holder(self, lab: Lab) -> None:

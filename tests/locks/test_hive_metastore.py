@@ -93,6 +93,20 @@ class TestHiveMetastore(LockKit, ServerCases):
         until(waiting.attempt)
         waiting.release()
 
+    def test_of_several_that_wait_one_has_a_place_in_the_queue(self, lab: Lab) -> None:
+        held = lab.provider().acquire(20)
+        waiting = [claim_at(lab.port, lab) for _ in range(3)]
+        for _ in range(3):
+            assert not any(claim.attempt() for claim in waiting)
+        assert len(waiting[0]._queue()) == 2
+        held.release()
+        assert waiting[0].attempt()
+        assert not waiting[1].attempt()
+        waiting[0].release()
+        until(waiting[2].attempt)
+        for claim in waiting:
+            claim.release()
+
 
 def claim_at(port: int, lab: Lab) -> HiveClaim:
     where = HiveMetastore((("127.0.0.1", port),), 3.0)

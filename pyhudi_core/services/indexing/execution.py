@@ -40,6 +40,7 @@ from pyhudi_core.transaction import execution, markers
 from pyhudi_core.transaction.commit import ask_gate
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.home import reopened
+from pyhudi_core.transaction.locking import after_failure
 from pyhudi_core.write import checks, metadata_build, metadata_update
 from pyhudi_core.write.metadata_first_files import FirstFiles, staged_groups
 from pyhudi_core.write.metadata_staging import Staging
@@ -189,8 +190,10 @@ class IndexingRun(PlanRun[IndexingWork, Indexed]):
 
     def _give_back(self, error: BaseException) -> None:
         """Take the partitions off the list after an error, if they are still this execution's."""
+        context = after_failure(reopened(self.transaction.context), error)
+        decisions = IndexingDecisions(replace(self.transaction, context=context), self.decisions.partitions)
         try:
-            self.decisions.take_back(reopened(self.transaction.context))
+            decisions.take_back(context)
         except HudiError as second:
             # The next executor of the plan does it. Until then writers write to partitions that nobody reads.
             error.add_note(f"The partitions are still listed as being built: {second.message}")
