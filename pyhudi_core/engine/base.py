@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 TASK = "_pyhudi_task"
@@ -35,12 +37,14 @@ class KeyColumns:
     """Columns that are a key together.
 
     The key of one column is its value. That of several is the text ``name:value,name:value``, with ``null`` and ``empty`` where a value is missing.
-    Rows with the same key always go to the same slot. Several columns may be strings and integers only.
+    Rows with the same key always go to the same slot. Several columns may be strings and integers only. ``hashes`` hashes the keys of a batch, for an
+    engine that has the rows as Arrow.
     """
 
     names: tuple[str, ...]
     null: str
     empty: str
+    hashes: Callable[[pa.RecordBatch], npt.NDArray[np.uint32]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +66,16 @@ class SourceCounts:
 
 
 class Source(Protocol):
-    """Rows outside Python that cost little to read and are the same each time, so that they are read twice instead of being kept.
+    """Rows that cost little to read and are the same each time, so that they are read twice instead of being kept.
 
-    They are counted, then brought to their tasks as they are. They become Arrow once, for the function that follows.
+    They are counted, then brought to their tasks as they are, where the function that follows prepares them. Rows outside Python become Arrow there.
     """
 
     def counts(self, by: Sequence[str], key: KeyColumns) -> SourceCounts:
-        """Count the rows by the columns ``by``, which hold no floating-point numbers. A row has no key if all key columns are null or empty."""
+        """Count the rows by the columns ``by``, which hold no floating-point numbers. A row has no key if all key columns are null or empty.
+
+        The other calls are given the values that this one returned.
+        """
         ...
 
     def scattered(

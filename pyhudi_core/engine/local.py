@@ -14,10 +14,15 @@ import pyarrow.compute as pc
 
 from pyhudi_core.engine.base import Dataset, Source, TaskFunction, TaskInfo, sorted_counts
 from pyhudi_core.engine.local_shuffle import task_rows
+from pyhudi_core.engine.local_source import LocalSource
 from pyhudi_core.errors import ConfigError, SchemaMismatchError
 from pyhudi_core.runtime.base import Executor
 
 _BATCH_ROWS = 65_536
+_MANY_ROWS = 200_000
+"""So many rows are a source: they are not prepared until they are in the task that writes them. Fewer are not worth a second look."""
+_SOURCE_ROWS = 1 << 19
+"""The largest batches of a source: each of them should have many rows of each task."""
 _HOW = {
     "Series": "give a DataFrame, such as series.to_frame()",
     "LazyFrame": "Collect it first: frame.collect().",
@@ -50,7 +55,7 @@ class LocalEngine:
         width = max(1, min(self.cores, len(batches)))
         bounds = np.linspace(0, len(batches), width + 1).astype(int)
         parts: list[Part] = [batches[start:end] for start, end in zip(bounds[:-1], bounds[1:], strict=True)]
-        return LocalDataset(self.executor, table.schema, lambda: parts)
+        return LocalDataset(self.executor, table.schema, lambda: parts, given=table)
 
     def run(self, fn: TaskFunction, schema: pa.Schema, payloads: Sequence[Any]) -> Dataset:
         return LocalDataset(self.executor, pa.schema([]), lambda: [[] for _ in payloads]).map(fn, schema, payloads)
@@ -58,11 +63,12 @@ class LocalEngine:
 
 @dataclass(slots=True)
 class LocalDataset:
-    """Tasks of batches, computed when first needed."""
+    """Tasks of batches, computed when first needed. ``given``: the rows, if they are the user's own and not computed."""
 
     executor: Executor
     schema: pa.Schema
     compute: Callable[[], list[Part]]
+    given: pa.Table | None = None
     _kept: list[Part] | None = field(default=None)
     _keep: bool = False
 
@@ -71,7 +77,14 @@ class LocalDataset:
         return 0
 
     def source(self) -> Source | None:
-        return None  # the rows are here, and are Arrow already
+        if self.given is None or len(self.given) < _MANY_ROWS:
+            return None
+
+        def make(parts: Sequence[Part], schema: pa.Schema) -> Dataset:
+            return LocalDataset(self.executor, schema, lambda: list(parts))
+
+        batches = [batch for batch in self.given.to_batches(max_chunksize=_SOURCE_ROWS) if batch.num_rows]
+        return LocalSource(batches, self.schema, make)
 
     def map(self, fn: TaskFunction, schema: pa.Schema, payloads: Sequence[Any] = ()) -> Dataset:
         def run(item: tuple[int, Part]) -> Part:

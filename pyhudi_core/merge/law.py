@@ -26,6 +26,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi_core.formats.key_hash import ascend
 from pyhudi_core.model.meta_fields import IS_DELETED
 
 Mask = npt.NDArray[np.bool_]
@@ -155,7 +156,7 @@ class MergeLaw:
         The result keeps the order of the rows.
         """
         keys = rows.column(key).combine_chunks()
-        if _ascends(keys):
+        if ascend(keys):
             return rows
         encoded = pc.dictionary_encode(keys)
         if len(encoded.dictionary) == len(rows):
@@ -220,11 +221,6 @@ def mask(values: pa.ChunkedArray | pa.Array) -> Mask:
     if isinstance(values, pa.ChunkedArray):
         return np.asarray(values.to_numpy(), bool)
     return np.asarray(values.to_numpy(zero_copy_only=False), bool)
-
-
-def _ascends(keys: pa.Array) -> bool:
-    """Whether each key is greater than the one before it, as in loads of numbered rows: a comparison costs a fiftieth of a hash table."""
-    return bool(_true(pc.less(keys.slice(0, max(len(keys) - 1, 0)), keys.slice(1))).all())
 
 
 def _columns(rows: pa.Table | pa.RecordBatch, names: Sequence[str]) -> pa.Table:

@@ -15,10 +15,12 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from pyhudi_core.engine.base import ORDER, SORT, TASK, Dataset, KeyColumns, Source, SourceCounts, TaskInfo
 from pyhudi_core.errors import SchemaMismatchError, columns_named
+from pyhudi_core.formats.key_hash import hash_keys
 from pyhudi_core.index.base import POSITION, TAG_LEAVES, TAGS
 from pyhudi_core.merge.record_merger import ordering_of
 from pyhudi_core.model.key_text import text_problem
@@ -211,7 +213,11 @@ def _volumes(counts: Iterable[tuple[str, int]], width: int) -> dict[str, Volume]
 def _counted(source: Source, how: PrepareRows) -> tuple[CountedSource, SourceCounts]:
     """Count the rows by partition. Raises for keys and partition values that no row may have."""
     config = how.config
-    key = KeyColumns(config.record_key_fields, NULL_PART, EMPTY_PART)
+
+    def hashes(batch: pa.RecordBatch) -> npt.NDArray[np.uint32]:
+        return hash_keys(record_keys(batch, config, how.prefixed))
+
+    key = KeyColumns(config.record_key_fields, NULL_PART, EMPTY_PART, hashes)
     counts = source.counts(config.partition_fields, key)
     if counts.without_key:
         raise without_key(counts.without_key, config.record_key_fields)

@@ -16,6 +16,7 @@ from pyhudi_core.engine.base import SORT, TASK, Engine, TaskInfo
 from pyhudi_core.engine.grouping import runs, slotted
 from pyhudi_core.errors import CommitAbortedError, DuplicateKeyError
 from pyhudi_core.file_groups.slice import FileSlice
+from pyhudi_core.formats.key_hash import repetitions
 from pyhudi_core.index.base import Group
 from pyhudi_core.merge.merged_slice import Merging, merged_batches
 from pyhudi_core.metadata_table import file_groups, names
@@ -203,7 +204,7 @@ def _groups(groups: frozenset[Group]) -> pa.Array:
 
 def refuse_repeated(keys: pa.ChunkedArray) -> None:
     """Raise `DuplicateKeyError` if a write brings a key into two file groups: two rows of the batch, or rows of the table that it writes again."""
-    if pc.count_distinct(keys).as_py() == len(keys):
+    if not repetitions(keys):
         return
     counts = pc.value_counts(keys)
     twice = counts.field("values").filter(pc.greater(counts.field("counts"), 1))

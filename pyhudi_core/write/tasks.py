@@ -20,12 +20,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pyhudi_core.engine.base import SORT, TASK, Dataset, TaskInfo
 from pyhudi_core.engine.grouping import runs, slotted, without_slots
 from pyhudi_core.formats.base_file.range_table import range_schema, range_table
-from pyhudi_core.formats.key_hash import hash_keys
+from pyhudi_core.formats.key_hash import hash_keys, repetitions
 from pyhudi_core.index.base import POSITION, TAG_FILE_ID, TAG_PARTITION, TAG_POSITION, TAGS, Group
 from pyhudi_core.index.choice import IndexChoice
 from pyhudi_core.index.elsewhere import repeated
@@ -208,10 +207,9 @@ class WriteTask:
 
 
 def _refuse_repeated(keys: Sequence[pa.Array]) -> None:
-    column = pa.chunked_array(keys, pa.string())
-    different = pc.count_distinct(column).as_py()
-    if different < len(column):
-        raise repeated(len(column) - different)
+    again = repetitions(pa.chunked_array(keys, pa.string()))
+    if again:
+        raise repeated(again)
 
 
 def _noted(context: HandleContext) -> Iterator[pa.RecordBatch]:

@@ -20,7 +20,10 @@ from pyhudi_core.engine import spark as engine
 from pyhudi_core.engine import spark_rows
 from pyhudi_core.engine.base import KeyColumns, Slot
 from pyhudi_core.errors import DataError, DuplicateKeyError, InvalidPartitionValueError, InvalidRecordKeyError
+from pyhudi_core.formats.key_hash import hash_keys
 from pyhudi_core.write import from_source
+
+KEY = KeyColumns(("k",), "null", "empty", lambda batch: hash_keys(batch.column("k")))
 
 
 @pytest.fixture(autouse=True)
@@ -184,7 +187,7 @@ def test_rows_go_to_one_of_their_tasks_and_stay_as_they_are(spark: Any, tmp_path
     source = spark_rows.SparkDataset(data, spark_rows.arrow_schema(data)).source()
     assert source is not None
     values = pa.record_batch({"p": pa.array([0, 1, None, 2], pa.int64())})
-    placed = source.placed(values, [[0, 2], [1], [3], [1]], KeyColumns(("k",), "null", "empty"), 4)
+    placed = source.placed(values, [[0, 2], [1], [3], [1]], KEY, 4)
     schema = pa.schema([*placed.schema, ("task", pa.int64())])
 
     def numbered(task: Any, batches: Any) -> Any:
@@ -207,7 +210,7 @@ def test_batches_of_narrow_rows_are_not_measured_row_by_row(spark: Any, tmp_path
     dataset = spark_rows.SparkDataset(data, spark_rows.arrow_schema(data))
     source = dataset.source()
     assert source is not None
-    source.counts([], KeyColumns(("k",), "null", "empty"))
+    source.counts([], KEY)
     assert dataset.width.narrow == (width == 10)
     with dataset._set():
         unlimited = known and spark.conf.get(setting) == str(2**31 - 1)
@@ -263,14 +266,13 @@ def test_rows_go_to_their_slots_sorted_and_are_counted(spark: Any, tmp_path: Pat
     data = read(spark, tmp_path / "given", table)
     source = spark_rows.SparkDataset(data, spark_rows.arrow_schema(data)).source()
     assert source is not None
-    key = KeyColumns(("k",), "null", "empty")
-    counts = source.counts(["p`q"], key)
+    counts = source.counts(["p`q"], KEY)
     assert (sorted(counts.rows), counts.without_key) == ([50] * 4, 0)
     slots = {0: [Slot(0, 100, 3), Slot(1, 200)], 1: [Slot(2, 300)], 2: []}
     values = counts.values.column(0).to_pylist()
     known = [number for number, value in enumerate(values) if value is not None]
     places = [slots[values[number]] for number in known]
-    found = source.scattered(counts.values.take(pa.array(known)), places, key, 3).collect().to_pylist()
+    found = source.scattered(counts.values.take(pa.array(known)), places, KEY, 3).collect().to_pylist()
     by_value = {value: {row["_pyhudi_sort"] for row in found if row["p`q"] == value} for value in (0, 1, 2, None)}
     assert by_value == {0: {100, 101, 102, 200}, 1: {300}, 2: set(), None: {-1}}
     assert [row["k"] for row in sorted(found, key=lambda row: row["_pyhudi_order"])] == [

@@ -234,7 +234,7 @@ def _repeats(sample: pa.Table, field: pa.Field) -> bool:
         return True
     if pa.types.is_nested(field.type) or pa.types.is_decimal(field.type):
         return True
-    return bool(pc.count_distinct(sample[field.name]).as_py() < _UNIQUE_SHARE * sample.num_rows)
+    return len(sample[field.name].unique()) < _UNIQUE_SHARE * sample.num_rows
 
 
 def _leaves(field: pa.Field) -> list[str]:

@@ -1,0 +1,42 @@
+"""Repeated record keys are found by their hashes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.samples import examples
+
+from pyhudi_core.errors import InvalidRecordKeyError
+from pyhudi_core.formats import key_hash
+from pyhudi_core.formats.key_hash import ascend, repetitions
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(st.lists(st.lists(st.sampled_from(["", "a", "b", "ab", "é", "日", "k1", "k2", "k10"]))))
+def test_repetitions_are_the_keys_that_came_before(chunks: list[list[str]]) -> None:
+    keys = pa.chunked_array([pa.array(chunk, pa.string()) for chunk in chunks], pa.string())
+    assert repetitions(keys) == len(keys) - len(set(keys.to_pylist()))
+
+
+def test_keys_with_one_hash_are_no_repetitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_hash, "hash_keys", lambda keys: np.arange(len(keys), dtype=np.uint32) // 2)
+    assert repetitions(pa.chunked_array([["d", "c", "b", "a"]])) == 0
+    assert repetitions(pa.chunked_array([["b", "b"], ["a", "a", "b"]])) == 2
+
+
+def test_ascending_keys_are_not_hashed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_hash, "hash_keys", None)
+    assert repetitions(pa.chunked_array([["a", "b"], [], ["c", "é"], ["日"]])) == 0
+
+
+def test_keys_ascend_only_if_none_is_equal_and_none_is_null() -> None:
+    assert [ascend(pa.array(keys, pa.string())) for keys in ([], ["a"], ["a", "b"])] == [True] * 3
+    assert [ascend(pa.array(keys)) for keys in (["b", "a"], ["a", "a"], ["a", None], [None, "a"])] == [False] * 4
+
+
+def test_a_null_key_is_refused() -> None:
+    with pytest.raises(InvalidRecordKeyError):
+        repetitions(pa.chunked_array([["a", None]]))
