@@ -10,6 +10,7 @@ Every command names `do` and `table`; rows go in and out as Parquet files:
     each    data, options, attempts   the same for each of a list of files, again after a conflict
     files   options               how many files Spark's plan of such a read scanned: what no index ruled out
     sql     text                  one statement
+    index   options, partitions or instant   Hudi's client plans an indexing and says its instant, or executes the plan of an instant
     timeline                      the names of the files on the active timeline
 """
 
@@ -100,6 +101,7 @@ class SparkJudge:
             "each": self._write_each,
             "files": self._files,
             "sql": self._sql,
+            "index": self._index,
             "timeline": self._timeline,
         }[command["do"]]
         return verb(command)
@@ -162,6 +164,24 @@ class SparkJudge:
     def _sql(self, command: dict[str, Any]) -> dict[str, Any]:
         rows = self._spark.sql(command["text"]).collect()
         return {"rows": [[str(value) for value in row] for row in rows]}
+
+    def _index(self, command: dict[str, Any]) -> dict[str, Any]:
+        """What Hudi's HoodieIndexer does, which is in another jar: the kinds of partitions to schedule, or the instant to execute."""
+        jvm, context = self._spark._jvm, self._spark._jsc
+        given = jvm.java.util.HashMap()
+        for key, value in {**QUIET, **command.get("options", {})}.items():
+            given.put(key, value)
+        made = jvm.org.apache.hudi.DataSourceUtils.createHoodieClient
+        client = made(context, command["schema"], command["table"], command["name"], given)
+        try:
+            if "instant" in command:
+                return {"done": client.index(command["instant"]).isPresent()}
+            kinds, paths = jvm.java.util.ArrayList(), jvm.java.util.ArrayList()
+            for kind in command["partitions"]:
+                kinds.add(jvm.org.apache.hudi.metadata.MetadataPartitionType.valueOf(kind.upper()))
+            return {"instant": client.scheduleIndexing(kinds, paths).get()}
+        finally:
+            client.close()
 
     def _timeline(self, command: dict[str, Any]) -> dict[str, Any]:
         names = sorted(

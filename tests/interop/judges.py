@@ -142,6 +142,18 @@ class JudgeProcess:
         rows: list[list[str]] = self._ask(do="sql", table="", text=text)["rows"]
         return rows
 
+    def schedule_indexing(self, table: Path, name: str, schema: str, partitions: Sequence[str], **options: str) -> str:
+        """Hudi plans to build partitions of the metadata table of the table of this name and Avro schema; the requested time of the plan."""
+        given = {"name": name, "schema": schema, "options": options, "partitions": list(partitions)}
+        planned: str = self._ask(do="index", table=str(table), **given)["instant"]
+        return planned
+
+    def execute_indexing(self, table: Path, name: str, schema: str, instant: str, **options: str) -> bool:
+        """Hudi executes a planned indexing; whether it says that it did."""
+        given = {"name": name, "schema": schema, "options": options, "instant": instant}
+        done: bool = self._ask(do="index", table=str(table), **given)["done"]
+        return done
+
     def timeline_files(self, table: Path) -> list[str]:
         """The file names on the active timeline, sorted."""
         files: list[str] = self._ask(do="timeline", table=str(table))["files"]
