@@ -116,7 +116,9 @@ _REASONS = (
     "without meta columns (`scan(meta=False)`) read what the peers read. A read by key reads the bloom filters of all files, then the key of",
     "each row in the files that may have it, then the other columns up to the row that is found; the engine of deltalake decodes only the parts of",
     "these columns that hold the row. A small commit writes its own state, a claim, markers and the metadata table, so that other writers, and Hudi,",
-    "can work on the table at the same time.",
+    "can work on the table at the same time. Its rows go into the newest small file of the partition, as in Hudi: each one writes this file again,",
+    "and older versions stay on the disk until they are cleaned (`table.cleaning.run()`). The peers keep a small file for each commit instead, and",
+    "have no metadata table.",
 )
 
 
