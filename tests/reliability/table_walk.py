@@ -75,6 +75,7 @@ class Walk(Operations):
         self.state: Rows = {}
         self.columns = self.columns_after = self.form.columns
         self.past: list[tuple[str, str, Rows, Columns]] = []
+        self.held: list[tuple[Any, Rows, Columns]] = []
         self.table = self.handle(create=True)
         self.log.append(f"seed {self.seed}: {self.form}")
 
@@ -123,6 +124,7 @@ class Walk(Operations):
             self.clock.sleep(7200)
             self.table.failed_writes.run()
         if name in ("restore", "rollback_newest"):
+            self.held.clear()
             self.past = [one for one in self.past if self.is_there(one[0])]
         self.check(allowed)
         if self.columns != before[1]:
@@ -183,6 +185,11 @@ class Walk(Operations):
         assert self.table.scan().count() == len(self.state), "count"
         if self.past:
             self.check_past(self.draw.choice(self.past))
+        if self.held:
+            hold, then, columns = self.draw.choice(self.held)
+            found = self.rows(self.table.scan(columns=columns.names, as_of=hold.token), columns)
+            assert found == then, f"held {hold.name}: {changes(then, found)}"
+            self.reads["held"] += 1
 
     def check_past(self, one: tuple[str, str, Rows, Columns]) -> None:
         instant, completed, then, columns = one

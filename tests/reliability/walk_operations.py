@@ -28,6 +28,7 @@ class Operations:
     columns: Columns
     columns_after: Columns
     past: list[tuple[str, str, Rows, Columns]]
+    held: list[tuple[Any, Rows, Columns]]
     log: list[str]
     time = 0
     forgot = False
@@ -249,6 +250,18 @@ class Operations:
             one = self.draw.choice(found)
             return (lambda: self.table.savepoints.delete(one.instant)), self.state
         return self.table.savepoint, self.state
+
+    def do_hold(self) -> Choice:
+        """Hold the files of the newest state, or end a hold."""
+        if self.held and self.draw.random() < 0.3:
+            ended = self.held.pop(self.draw.randrange(len(self.held)))[0]
+            return (lambda: self.table.holds.delete(ended)), self.state
+        return self._hold, self.state
+
+    def _hold(self) -> Any:
+        hold = self.table.holds.create(seconds=1e8)
+        self.held.append((hold, self.state, self.columns))
+        return hold
 
     def do_restore(self) -> Choice:
         if not self.past or self.draw.random() < 0.6:
