@@ -92,9 +92,20 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         if any(isinstance(value, dg.EnvVar) for value in (self.warehouse, *options.values())):
             return
         try:
-            hudi.refuse_unfit_options(options, location=self.location("").rstrip("/"), processes=True)
+            place = self.location("").rstrip("/")
+            hudi.refuse_unfit_options(options, location=place, processes=True, storage_options=self._given_storage())
         except ConfigError as error:
             raise definition_error(f"{whose} cannot work: {error.message}", error.hint or "") from error
+
+    def _given_storage(self) -> dict[str, str]:
+        """The storage options, as far as they are known: the name of a variable stands for its value."""
+        known = {}
+        for name, value in self.storage_options.items():
+            if not isinstance(value, dg.EnvVar):
+                known[name] = value
+            elif name != "fsync":  # its value is checked
+                known[name] = value.env_var_name
+        return known
 
     def location(self, name: str) -> str:
         """The location of the table with this name; a relative warehouse starts at the working directory."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.options import TableOptions, WriteOptions, read_options
 from pyhudi_core.options.locks import GENERATOR, PROVIDER, refuse_incomplete
+from pyhudi_core.storage.opening import refuse_unfit_storage_options
 from pyhudi_core.storage.paths import parse_location
 
 _OWN_OPTIONS = {
@@ -25,7 +26,11 @@ _BY_SCHEME = {"file": "file_system", "memory": "in_process"}
 
 
 def refuse_unfit_options(
-    options: Mapping[str, object], *, location: str | None = None, processes: bool = False
+    options: Mapping[str, object],
+    *,
+    location: str | None = None,
+    processes: bool = False,
+    storage_options: Mapping[str, str] | None = None,
 ) -> None:
     """Raise what opening a table with these options would raise, without a table.
 
@@ -33,15 +38,17 @@ def refuse_unfit_options(
         options: keys to values, as for `create_table`.
         location: where the table will be; then the lock is also checked against its storage.
         processes: whether several processes write, so that a lock inside one process is not enough.
+        storage_options: options of the location's storage.
 
     Raises:
-        UnknownOptionError: a key is not an option.
+        UnknownOptionError: a key is not an option, or the storage does not have a storage option.
         InvalidOptionError: a value is wrong, two options contradict each other, the location has no storage, or the lock or the generator of
             times is configured only in part; or there are options of another lock, or the lock cannot exclude the writers of this location.
     """
     TableOptions.parse(options)
     WriteOptions.parse(options)
     if location is not None:
+        refuse_unfit_storage_options(location, storage_options or {})
         _refuse_unfit_lock(options, parse_location(location).scheme, location, processes)
 
 

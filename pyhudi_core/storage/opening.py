@@ -10,6 +10,7 @@ from pyhudi_core.storage.base import Storage, StorageSpec
 from pyhudi_core.storage.local import LocalStorage
 from pyhudi_core.storage.memory import MemoryStorage, memory_bucket
 from pyhudi_core.storage.paths import Place, parse_location
+from pyhudi_core.storage.s3_options import S3Options
 
 
 def open_storage(location: Place, options: Mapping[str, str] | None = None) -> Storage:
@@ -41,6 +42,15 @@ def open_storage(location: Place, options: Mapping[str, str] | None = None) -> S
         from pyhudi_core.storage.s3 import S3Storage  # noqa: PLC0415
 
     return S3Storage(parsed.text, given)
+
+
+def refuse_unfit_storage_options(location: Place, options: Mapping[str, str]) -> None:
+    """Raise what `open_storage` raises for these options; opens nothing, and needs no package of a storage."""
+    parsed = parse_location(location)
+    if parsed.scheme in ("file", "memory"):
+        open_storage(location, options)
+    else:
+        S3Options.parse(options, parsed.text)
 
 
 def storage_from_spec(spec: StorageSpec) -> Storage:

@@ -21,8 +21,9 @@ from pyhudi_core.runtime.clock import RandomIds, SystemClock
 from pyhudi_core.storage.base import Capabilities, Folder, ObjectInfo, Storage, StorageSpec, report_failed
 from pyhudi_core.storage.paths import check_folder, check_path, check_prefix, parse_location
 from pyhudi_core.storage.s3_batches import BatchDeleter
-from pyhudi_core.storage.s3_client import S3Options, connect, s3_errors, status_of
+from pyhudi_core.storage.s3_client import connect, s3_errors, status_of
 from pyhudi_core.storage.s3_files import READ_AHEAD, RangedReader, S3OutputFile, read_body, written_info
+from pyhudi_core.storage.s3_options import S3Options
 from pyhudi_core.storage.s3_writes import ConditionalWriter, Target
 
 _CAPABILITIES = Capabilities(put_if_absent=True, put_if_match=True, parallel_calls=16)

@@ -1,4 +1,4 @@
-"""The connection to S3: storage options, boto3 clients, and the meaning of S3's errors.
+"""The connection to S3: boto3 clients, and the meaning of S3's errors.
 
 There are two clients. One is for reads and idempotent writes; the SDK repeats their requests. The other is for conditional writes and sends each
 request once: if the SDK repeated a successful write, the second request would fail with "412 Precondition Failed". ``s3_writes`` repeats conditional
@@ -8,9 +8,9 @@ writes, and reads the object before it does.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -20,13 +20,11 @@ from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, NoC
 from botocore.utils import determine_content_length
 
 from pyhudi_core.errors import (
-    InvalidOptionError,
     ObjectNotFoundError,
     StorageError,
     StorageStateUnknownError,
-    UnknownOptionError,
 )
-from pyhudi_core.storage.base import Secret
+from pyhudi_core.storage.s3_options import S3Options
 
 _READ_ATTEMPTS = 5
 _ASK_ABOVE = 1 << 20
@@ -37,54 +35,6 @@ _HINTS = {
     **dict.fromkeys(("403", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken"), _RIGHTS),
 }
 _OTHER_HINT = "Check the endpoint, the region and the network, and try again."
-
-
-@dataclass(frozen=True, slots=True)
-class S3Options:
-    """Storage options of S3. boto3 finds the options that are not given (environment, profile, role).
-
-    Attributes:
-        endpoint_url: address of an S3-compatible store; empty for Amazon S3.
-        region: the bucket's region.
-        access_key_id, secret_access_key, session_token: explicit credentials.
-    """
-
-    endpoint_url: str = ""
-    region: str = ""
-    access_key_id: str = ""
-    secret_access_key: Secret = field(default=Secret(""))
-    session_token: Secret = field(default=Secret(""))
-
-    @classmethod
-    def parse(cls, given: Mapping[str, str], location: str) -> S3Options:
-        """Parse storage options. Raises `UnknownOptionError` and `InvalidOptionError`."""
-        known = list(cls.__dataclass_fields__)
-        unknown = sorted(set(given) - set(known))
-        if unknown:
-            raise UnknownOptionError(
-                f"Unknown storage option '{unknown[0]}'", table=location, hint=f"Known for S3: {', '.join(known)}."
-            )
-        if bool(given.get("access_key_id")) != bool(given.get("secret_access_key")):
-            raise InvalidOptionError(
-                "Of 'access_key_id' and 'secret_access_key' only one is given",
-                table=location,
-                hint="Give both, or neither and let boto3 find the credentials.",
-            )
-
-        def text(name: str) -> str:
-            return str(given.get(name, ""))
-
-        return cls(
-            text("endpoint_url"),
-            text("region"),
-            text("access_key_id"),
-            Secret(text("secret_access_key")),
-            Secret(text("session_token")),
-        )
-
-    def to_mapping(self) -> dict[str, str]:
-        """The given options; secrets stay masked."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__ if getattr(self, name)}
 
 
 @dataclass(frozen=True, slots=True)

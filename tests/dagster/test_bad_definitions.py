@@ -221,6 +221,29 @@ def test_a_short_table_type_is_the_same_as_its_long_name(tmp_path):
     assert build_hudi_services(lake, [asset]).jobs
 
 
+@pytest.mark.row("O6")
+@pytest.mark.parametrize(
+    ("warehouse", "wrong", "says"),
+    [
+        ("s3://lake", {"endpoint": "http://h"}, "Unknown storage option 'endpoint'"),
+        ("s3://lake", {"access_key_id": "x"}, "only one is given"),
+        ("/lake", {"region": "eu-west-1"}, "Unknown storage option 'region'"),
+        ("/lake", {"fsync": "sometimes"}, "'fsync' is 'sometimes'"),
+    ],
+)
+def test_storage_options_with_which_no_run_could_open_a_table_fail_at_load(warehouse, wrong, says):
+    with pytest.raises(InvalidOptionError, match=says):
+        HudiLakeResource(warehouse=warehouse, storage_options=wrong)
+
+
+def test_storage_options_of_the_environment_are_checked_by_their_names():
+    given = {"access_key_id": dg.EnvVar("LAKE_KEY"), "secret_access_key": dg.EnvVar("LAKE_SECRET")}
+    HudiLakeResource(warehouse="s3://lake", storage_options=given)
+    HudiLakeResource(warehouse="/lake", storage_options={"fsync": dg.EnvVar("LAKE_FSYNC")})
+    with pytest.raises(InvalidOptionError, match="Unknown storage option 'secret'"):
+        HudiLakeResource(warehouse="s3://lake", storage_options={"secret": dg.EnvVar("LAKE_SECRET")})
+
+
 def test_an_argument_that_a_lake_does_not_have_is_refused_and_not_ignored():
     with pytest.raises(InvalidOptionError, match="HudiLakeResource cannot take option=") as refused:
         HudiLakeResource(warehouse="/lake", option={})

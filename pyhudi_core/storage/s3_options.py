@@ -1,0 +1,57 @@
+"""The storage options of S3. Parsing them needs neither boto3 nor a store, so a program can check them before it starts a job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pyhudi_core.errors import InvalidOptionError, UnknownOptionError
+from pyhudi_core.storage.base import Secret
+
+
+@dataclass(frozen=True, slots=True)
+class S3Options:
+    """Storage options of S3. boto3 finds the options that are not given (environment, profile, role).
+
+    Attributes:
+        endpoint_url: address of an S3-compatible store; empty for Amazon S3.
+        region: the bucket's region.
+        access_key_id, secret_access_key, session_token: explicit credentials.
+    """
+
+    endpoint_url: str = ""
+    region: str = ""
+    access_key_id: str = ""
+    secret_access_key: Secret = field(default=Secret(""))
+    session_token: Secret = field(default=Secret(""))
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str], location: str) -> S3Options:
+        """Parse storage options. Raises `UnknownOptionError` and `InvalidOptionError`."""
+        known = list(cls.__dataclass_fields__)
+        unknown = sorted(set(given) - set(known))
+        if unknown:
+            raise UnknownOptionError(
+                f"Unknown storage option '{unknown[0]}'", table=location, hint=f"Known for S3: {', '.join(known)}."
+            )
+        if bool(given.get("access_key_id")) != bool(given.get("secret_access_key")):
+            raise InvalidOptionError(
+                "Of 'access_key_id' and 'secret_access_key' only one is given",
+                table=location,
+                hint="Give both, or neither and let boto3 find the credentials.",
+            )
+
+        def text(name: str) -> str:
+            return str(given.get(name, ""))
+
+        return cls(
+            text("endpoint_url"),
+            text("region"),
+            text("access_key_id"),
+            Secret(text("secret_access_key")),
+            Secret(text("session_token")),
+        )
+
+    def to_mapping(self) -> dict[str, str]:
+        """The given options; secrets stay masked."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__ if getattr(self, name)}
