@@ -43,6 +43,7 @@ from pyhudi_core.storage import s3_files
 from pyhudi_core.testing import Bounds, Fault, History, Profile, SimOptions, SimWorld, explore
 from pyhudi_core.transaction.home import TableHome
 from pyhudi_core.transaction.publication import create_once
+from pyhudi_core.transaction.record import Intent, Publication, Record, record_store, swap_settled
 
 # --- somebody else was first
 
@@ -275,6 +276,23 @@ def test_a_listing_that_does_not_show_the_record_that_was_just_written_loses_no_
     assert not [fault for fault in world.storage.injections if fault.times]
     table.upsert(real_table.orders((1, "a", 2.0)))
     assert real_table.rows_of(world.table()) == ((1, "a", 2.0),)
+
+
+@pytest.mark.row("T8")
+def test_a_decision_on_a_listing_without_the_latest_one_does_not_replace_it() -> None:
+    """On a disk the record is found by a listing; the file that a decision makes must not be there yet."""
+    storage = SimWorld(SimOptions(profile=Profile.LOCAL_POSIX)).storage
+    store = record_store(storage)
+    publications = (Publication("completed", "staged"),)
+    first, second = (Record(Intent(time, time, "commit", "i", f"{time}-n", publications), "lock", "") for time in "12")
+    assert swap_settled(store, None, first)
+    storage.inject(Fault.STALE_LIST, "list", ".hoodie/.aux/.pyhudi/commit_record*")
+    seen = store.read()
+    assert seen is None
+    assert not swap_settled(store, seen, second)
+    found = store.read()
+    assert found is not None
+    assert found.intent == first.intent
 
 
 @pytest.mark.one_in(2, first=1)
