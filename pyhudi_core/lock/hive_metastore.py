@@ -225,6 +225,9 @@ class HiveClaim:
         mine = [entry for entry in self._queue() if self._is_mine(entry)]
         acquired = [entry for entry in mine if not self._waits(entry)]
         self._lock_id = next((int(entry.lockid) for entry in [*acquired, *mine]), None)
+        for entry in mine:
+            if entry.lockid != self._lock_id:
+                self._unlock(entry.lockid)  # it would keep the other one waiting
         return bool(acquired) and self.renew()
 
     def _advance(self) -> bool:

@@ -93,6 +93,19 @@ class TestHiveMetastore(LockKit, ServerCases):
         until(waiting.attempt)
         waiting.release()
 
+    def test_of_two_requests_of_one_writer_one_is_given_back(self, lab: Lab) -> None:
+        """The first one came so late that the writer had made another one."""
+        held, waiting = lab.provider().acquire(20), claim_at(lab.port, lab)
+        assert not waiting._enqueue()
+        assert not waiting._enqueue()
+        waiting._may_have_more = True
+        assert not waiting.attempt()
+        assert len(waiting._queue()) == 2
+        held.release()
+        until(waiting.attempt)
+        waiting.release()
+        assert waiting._queue() == []
+
     def test_of_several_that_wait_one_has_a_place_in_the_queue(self, lab: Lab) -> None:
         held = lab.provider().acquire(20)
         waiting = [claim_at(lab.port, lab) for _ in range(3)]
