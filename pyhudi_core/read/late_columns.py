@@ -35,13 +35,15 @@ class TwoParts:
     others: pa.Schema
     names: FileNames | None
 
-    def rows_of(self, row_group: int, keep: Callable[[pa.RecordBatch], pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def rows_of(
+        self, row_group: int, keep: Callable[[pa.RecordBatch], pa.RecordBatch], *, use_threads: bool = False
+    ) -> Iterator[pa.RecordBatch]:
         """Iterate over the rows of a row group that ``keep`` leaves of batches of the deciding columns (and one more, which it must not drop).
 
         Raises `CorruptBaseFileError` if the columns have different numbers of rows.
         """
         kept, at = [], 0
-        for batch in self.first.iter_batches([row_group]):
+        for batch in self.first.iter_batches([row_group], use_threads=use_threads):
             part = conform(batch, self.deciding, self.names)
             rows = keep(part.append_column(_NUMBER, pa.array(np.arange(at, at + len(batch)))))
             at += len(batch)
@@ -50,7 +52,7 @@ class TwoParts:
         if not kept:
             return
         size = _SHORT_BATCH if sum(map(len, kept)) <= _FEW_ROWS else _BATCH
-        others, start = self.second.iter_batches([row_group], batch_rows=size), 0
+        others, start = self.second.iter_batches([row_group], use_threads=use_threads, batch_rows=size), 0
         window = next(others, None)
         for rows in kept:
             numbers, done = rows.column(_NUMBER).to_numpy(), 0

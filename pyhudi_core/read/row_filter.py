@@ -40,6 +40,7 @@ class RowFilter:
         predicate: the condition, or None.
         changed_by: requested times of the instants whose rows are requested; None for all rows.
         keys: requested record keys; None for all.
+        threads: decode the columns of a file in parallel.
         probe: record keys of which every row that fits the condition has one; files that cannot hold one are skipped. None if not known.
         keys_by_partition: the requested keys of each partition, if known.
     """
@@ -51,6 +52,7 @@ class RowFilter:
     keys: pa.Array | None = None
     keys_by_partition: Mapping[str, pa.Array] | None = None
     probe: pa.Array | None = None
+    threads: bool = False
 
     @property
     def result_schema(self) -> pa.Schema:
@@ -76,11 +78,13 @@ class RowFilter:
             groups = self.row_groups(reader, merging, piece)
             parts = two_parts(reader, path, schema, self._deciding, given, names)
             if parts is None:
-                for batch in reader.iter_batches(groups):
+                for batch in reader.iter_batches(groups, use_threads=self.threads):
                     yield conform(batch, schema, names)
                 return
             for number in groups:
-                for batch in parts.rows_of(number, lambda part: self._keep(with_constants(part, given))):
+                for batch in parts.rows_of(
+                    number, lambda part: self._keep(with_constants(part, given)), use_threads=self.threads
+                ):
                     yield conform(batch, schema)
 
     @property

@@ -124,12 +124,12 @@ class Scan:
         return first_rows(self._all_batches(), self.most)
 
     def to_arrow(self) -> pa.Table:
-        """Read all rows into one table; files are read in parallel."""
+        """Read all rows into one table; files are read in parallel, and the columns of few files too."""
         if self.most is not None:
             return pa.Table.from_batches(list(self.to_batches()), self.schema)
-        read = self.executor.map(
-            lambda piece: list(self.rows.read_slice(self.storage, piece, self.merging)), self.slices()
-        )
+        slices = self.slices()
+        rows = replace(self.rows, threads=len(slices) < self.executor.workers)
+        read = self.executor.map(lambda piece: list(rows.read_slice(self.storage, piece, self.merging)), slices)
         return pa.Table.from_batches([batch for batches in read for batch in batches], self.schema)
 
     def to_reader(self) -> pa.RecordBatchReader:
