@@ -16,6 +16,7 @@ from functools import partial
 
 from pyhudi_core.conflicts.concurrent import pending_restores
 from pyhudi_core.engine.base import Engine
+from pyhudi_core.errors import CommitConflictError
 from pyhudi_core.file_groups.slice import BaseFile, FileSlice, LogFile
 from pyhudi_core.file_groups.slicing import Piece
 from pyhudi_core.formats.avro.container import encode_record
@@ -39,6 +40,7 @@ from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction
 from pyhudi_core.transaction.commit import Finished, finish
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.home import reopened
+from pyhudi_core.transaction.layout import INITIAL_INSTANTS
 from pyhudi_core.transaction.place import TablePlace
 from pyhudi_core.write.handles.new_file import new_token
 
@@ -117,18 +119,21 @@ def _file_slice(partition: str, piece: Piece) -> FileSlice:
 
 @dataclass(slots=True)
 class _Run(PlanRun[tuple[FileSlice, ...], tuple[Finished, CommitMetadata]]):
-    """One execution of a plan; ``data`` is the table that the metadata table belongs to."""
+    """One execution of a plan; ``data`` is the table that the metadata table belongs to, ``known`` the partitions that are written."""
 
     data: TableContext
+    known: frozenset[str] = frozenset()
 
     def _carry_out(self) -> tuple[Finished, CommitMetadata]:
         transaction = self.transaction
         context = transaction.context
         own, data = context.folder.load(), self.data.folder.load()
         reader = MetadataSlices(context.root, own, data)
-        steps = Steps(self.how.progress, "rewrite file groups", len(self.work))
+        self.known = self._unchanged(own)
+        work = [piece for piece in self.work if piece.partition in self.known]
+        steps = Steps(self.how.progress, "rewrite file groups", len(work))
         steps.begin()
-        written = context.runtime.executor.map(partial(self._rewrite, reader, steps), list(self.work))
+        written = context.runtime.executor.map(partial(self._rewrite, reader, steps), work)
         stats = tuple(stat for stat in written if stat is not None)
         extra = {**self.how.extra_metadata, SCHEMA_KEY: PLAIN_SCHEMA, TOKEN_KEY: transaction.token}
         commit = CommitMetadata(str(OperationType.COMPACT), stats, extra)
@@ -137,8 +142,27 @@ class _Run(PlanRun[tuple[FileSlice, ...], tuple[Finished, CommitMetadata]]):
         execution.refuse_overtaken(transaction)
         return finish(transaction, lambda _notes: body, self._check, self.how.gate), commit
 
+    def _unchanged(self, own: Timeline) -> frozenset[str]:
+        """The plan's partitions that are as the plan found them: not dropped since, nor built again, which gives their file groups the same ids."""
+        listed = {*reopened(self.data).config.written_metadata_partitions}
+        built = [
+            i
+            for i in own.completed
+            if i.requested_time.startswith(INITIAL_INSTANTS)
+            and (i.completion_time or "") > self.transaction.requested_time
+        ]
+        again = {stat.partition for i in built for stat in self.transaction.context.folder.read_commit(i).stats}
+        return frozenset(piece.partition for piece in self.work if piece.partition in listed - again)
+
     def _check(self, found: Timeline) -> None:
         execution.refuse_overtaken(self.transaction)
+        if self._unchanged(found) != self.known:
+            raise CommitConflictError(
+                "An index was dropped or built while the metadata table was compacted",
+                table=self.data.table,
+                instant=self.transaction.requested_time,
+                hint="Nothing was published; the plan stays, and the next execution leaves that index out.",
+            )
 
     def _rewrite(self, reader: MetadataSlices, steps: Steps, piece: FileSlice) -> WriteStat | None:
         made = self._rewritten(reader, piece)

@@ -144,3 +144,24 @@ def test_a_table_without_a_metadata_table_has_nothing_to_compact(location: str) 
     assert table.metadata_compaction.plan().why_not == "the table has no metadata table"
     assert not table.metadata_compaction.run()
     assert not table.metadata_compaction.execute()
+
+
+@pytest.mark.row("L6")
+@pytest.mark.parametrize("again", [False, True])
+def test_a_plan_leaves_out_an_index_that_was_dropped_after_it(table: hudi.HudiTable, again: bool) -> None:
+    """Each commit would try the plan again, and nothing would be compacted any more."""
+    dropped = next(name for name in table.config.metadata_partitions if name == "record_index")
+    plan = table.metadata_compaction.schedule()
+    assert plan is not None
+    table.indexes.drop(dropped)
+    if again:
+        table.indexes.create(dropped)
+        table.upsert(rows(0, 3))
+    before = everything(table)
+    done = table.metadata_compaction.run()
+    assert plan.requested_time in [instant.requested_time for instant in done.instants]
+    assert everything(table) == before
+    assert_metadata_is_true(table)
+    assert not [i for i in own_timeline(table) if i.is_pending]
+    table.upsert(rows(5, 9))
+    assert_metadata_is_true(table)
