@@ -38,6 +38,7 @@ def create(command: dict[str, Any]) -> hudi.HudiTable:
         record_key=workload.KEY,
         partition_by=[workload.PARTITION],
         ordering=workload.ORDERING,
+        table_type=command.get("kind", "cow"),
         storage_options=command.get("storage"),
         options={"hoodie.metadata.enable": False, **(command.get("options") or {})},
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks import indexed_writes, large_upserts, local_peers, locks, spark_loads
+from benchmarks import indexed_peers, indexed_writes, large_upserts, local_peers, locks, spark_loads
 from benchmarks.picture import Bar, bars
 from benchmarks.ratios import Goal, Ratio, ratio, short
 
@@ -53,6 +53,7 @@ def page(kept: dict[str, Result]) -> str:
         _snapshot(kept),
         _merge_on_read(kept),
         indexed_writes.section(kept),
+        indexed_peers.section(kept),
         _lookup(kept),
         _record_lookup(kept),
         _memory(kept),
@@ -87,7 +88,7 @@ def goals(kept: dict[str, Result]) -> list[Goal]:
             )
         )
     found += _goals_of_reading(kept)
-    found += indexed_writes.goals(kept)
+    found += indexed_writes.goals(kept) + indexed_peers.goals(kept)
     if "memory" in kept:
         pairs = kept["memory"]["upserts"]
         large, small = ([float(pair[name]["worker"]) for pair in pairs] for name in ("large", "small"))

@@ -24,6 +24,7 @@ import psutil
 
 from benchmarks import (
     contestants,
+    indexed_peers,
     indexed_writes,
     ingest,
     large_upserts,
@@ -52,6 +53,7 @@ SECTIONS = [
     "point_lookup",
     "merge_on_read",
     "indexed_writes",
+    "indexed_peers",
     "planning",
     "many_groups",
     "services",
@@ -119,6 +121,9 @@ def _plan(chosen: list[str], quick: bool, sizes: list[str]) -> list[Measure]:
         plan.append(
             lambda: {"indexed_writes": indexed_writes.indexed_writes(_with_rounds(small, 1 if quick else 5), _say)}
         )
+    if "indexed_peers" in chosen:
+        few = 1 if quick else 5
+        plan.append(lambda: {"indexed_peers": indexed_peers.indexed_peers(_with_rounds(small, few), _say)})
     if "planning" in chosen:
         plan.append(lambda: {"planning": planning(1_000 if quick else 100_000, 1 if quick else 5, _say)})
     if "many_groups" in chosen:

@@ -46,6 +46,7 @@ DEPENDS: dict[str, tuple[str, ...]] = {
     "benchmarks/results/large_upsert-*": WRITE,
     "benchmarks/results/local_peers": (*WRITE, *READ),
     "benchmarks/results/indexed_writes": (*WRITE, *READ),
+    "benchmarks/results/indexed_peers": WRITE,
     "benchmarks/results/ingest": (*WRITE, *READ, f"{CORE}/services"),
     "benchmarks/results/delete-*": WRITE,
     "benchmarks/results/memory": (*WRITE, *READ),
@@ -62,7 +63,8 @@ PROMISED = (
     "benchmarks/results/upsert-1m", "benchmarks/results/snapshot_read-10m", "benchmarks/results/merge_on_read", "benchmarks/results/planning",
     "benchmarks/results/many_groups", "benchmarks/results/memory", "benchmarks/results/load-1m", "benchmarks/results/load-10m",
     "benchmarks/results/spark_loads-1m", "benchmarks/results/spark_loads-10m", "benchmarks/results/large_upsert-1m",
-    "benchmarks/results/local_peers", "benchmarks/results/indexed_writes", "benchmarks/results/services", "benchmarks/results/ingest",
+    "benchmarks/results/local_peers", "benchmarks/results/indexed_writes", "benchmarks/results/indexed_peers", "benchmarks/results/services",
+    "benchmarks/results/ingest",
     "docs/reliability/crash_points", "docs/reliability/interleavings", "docs/reliability/eleven_rows", "docs/reliability/processes",
 )  # fmt: skip
 

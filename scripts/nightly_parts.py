@@ -165,6 +165,7 @@ PARTS: dict[str, Part] = {
     "bench-reads-1m": _bench("reads and look-ups, 1M rows", "snapshot_read", "point_lookup", "--sizes", "1m"),
     "bench-reads-10m": _bench("reads and look-ups, 10M rows", "snapshot_read", "point_lookup", "--sizes", "10m"),
     "bench-logs": _bench("merge-on-read, record index, planning, small upserts", "merge_on_read", "indexed_writes", "planning", "many_groups"),
+    "bench-indexed": _bench("upserts into logs and by the record index beside Apache Hudi and Iceberg", "indexed_peers"),
     "bench-memory": _bench("memory", "memory"),
     "bench-loads": _bench("loads through PySpark beside Spark's own write and Iceberg", "spark_loads", "large_upsert"),
     "bench-local": _bench("the local engine beside deltalake and PyIceberg, and table services", "local_peers", "services", "ingest"),

@@ -1,8 +1,8 @@
-"""Apache Hudi, copy-on-write, through its own Spark bundle: `python -m benchmarks.peers.hudi RELEASE HEAP`.
+"""Apache Hudi through its own Spark bundle: `python -m benchmarks.peers.hudi RELEASE HEAP`.
 
-Hudi's defaults, with the codec of all contestants, its automatic services off (no contestant pays for cleaning here), the parallelism of this
-machine, and the serializer that its guide asks for. The load is sorted by partition, so that there is one file
-for each.
+Copy-on-write, unless the command's `options` say otherwise. Hudi's defaults, with the codec of all contestants, its automatic services off (no
+contestant pays for cleaning or compaction here), the parallelism of this machine, and the serializer that its guide asks for. The load is sorted by
+partition, so that there is one file for each.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ OPTIONS = {
     "hoodie.bulkinsert.sort.mode": "PARTITION_PATH_REPARTITION_AND_SORT",
     "hoodie.clean.automatic": "false",
     "hoodie.archive.automatic": "false",
+    "hoodie.compact.inline": "false",
+    "hoodie.datasource.compaction.async.enable": "false",
 }
 # A merge-on-read table with the index that finds a row by its key, its logs left alone.
 MERGE_ON_READ = OPTIONS | {
     "hoodie.datasource.write.table.type": "MERGE_ON_READ",
     "hoodie.metadata.record.index.enable": "true",
-    "hoodie.compact.inline": "false",
-    "hoodie.datasource.compaction.async.enable": "false",
 }
 
 
@@ -52,7 +52,7 @@ def start(release: str, heap: str) -> dict[str, Verb]:
     spark = session(f"hudi-{release}", heap, [f"hudi-spark3.5-bundle_2.12-{release}.jar"], settings)
 
     def write(command: dict[str, Any], operation: str, mode: str, base: dict[str, str] = OPTIONS) -> None:
-        options = base | {"hoodie.datasource.write.operation": operation}
+        options = base | command.get("options", {}) | {"hoodie.datasource.write.operation": operation}
         spark.read.parquet(command["data"]).write.format("hudi").options(**options).mode(mode).save(command["table"])
 
     def load(command: dict[str, Any]) -> dict[str, Any]:

@@ -1,5 +1,5 @@
-"""Iceberg, MERGE, copy-on-write: `python -m benchmarks.peers.iceberg RELEASE HEAP`. Its defaults, with the codec of all contestants; the
-condition names the partition.
+"""Iceberg, MERGE: `python -m benchmarks.peers.iceberg RELEASE HEAP`. Copy-on-write, unless the command of the load has another `mode`. Its defaults,
+with the codec of all contestants; the condition names the partition.
 
 Its hadoop catalog keeps a table under the folder that is its warehouse; the command's `table` is that folder.
 """
@@ -24,10 +24,8 @@ from benchmarks.peers.serve import (
 )
 
 MATCH = "t.id = s.id AND t.part = s.part"
-MODES = {
-    "write.merge.mode": "copy-on-write",
-    "write.update.mode": "copy-on-write",
-    "write.delete.mode": "copy-on-write",
+MODES = ("write.merge.mode", "write.update.mode", "write.delete.mode")
+PROPERTIES = {
     "write.parquet.compression-codec": "zstd",
     "write.parquet.compression-level": "1",
 }
@@ -70,7 +68,8 @@ def _name(command: dict[str, Any]) -> str:
 
 def _create(spark: SparkSession, command: dict[str, Any]) -> None:
     writer = spark.read.parquet(command["data"]).writeTo(_name(command)).using("iceberg")
-    for key, value in MODES.items():
+    modes = dict.fromkeys(MODES, command.get("mode", "copy-on-write"))
+    for key, value in {**modes, **PROPERTIES}.items():
         writer = writer.tableProperty(key, value)
     writer.partitionedBy(_column("part")).create()
 
