@@ -14,6 +14,8 @@ import pyarrow as pa
 import pytest
 from support.metadata_tables import assert_metadata_is_true
 
+from pyhudi_core.errors import UnsupportedTableError
+
 from .conftest import RELEASES
 from .judges import JudgeProcess, assert_same_rows
 from .matrix_cells import DAYS, Cell, Expected, all_cells, pairwise, rows
@@ -26,9 +28,6 @@ CONDITIONS = {
     "columns": "city = 'Wien'",
 }
 OWN_FILES = {"hoodie__parquet__small__file__limit": "0"}
-CLEAN_OF_HUDI = pytest.mark.xfail(
-    reason="a clean of Hudi 1.0.2 writes logs of the expression index into the folder of column_stats, and our next write refuses them by name"
-)
 EXPRESSION = "lower(label) = 'banana'"
 
 
@@ -69,6 +68,18 @@ class Relay:
         """A table service of this project, which changes no row."""
         done = run()
         assert done, done
+        self.validate()
+
+    def rebuild_after_a_clean_of_hudi(self) -> None:
+        """A clean of Hudi 1.0.2 writes logs of the expression index into the folder of column_stats. Our next write refuses them, and a rebuild mends it
+        (docs/spec-deviations.md).
+        """
+        if not (self.cell.has("columns") and self.judge.release == "1.0.2"):
+            return
+        with pytest.raises(UnsupportedTableError, match="metadata LOCATION rebuild"):
+            self.cell.open(self.path).upsert(rows([33], 390))
+        assert self.cell.open(self.path).metadata_table.rebuild()
+        self.cleaned_by_hudi = False
         self.validate()
 
     def validate(self) -> None:
@@ -147,6 +158,7 @@ def go_round(relay: Relay) -> None:
     relay.hudis(("upsert", rows(range(27, 30), 330)), **cleaning)
     done = {str(instant.action) for instant in cell.open(relay.path).timeline if instant.is_completed}
     assert {"replacecommit", "clean"} <= done, "Hudi has clustered and cleaned"
+    relay.rebuild_after_a_clean_of_hudi()
     relay.ours(("upsert", rows([*range(33, 39), *range(96, 102)], 400)), ("delete", rows(range(15, 18), 400)))
     if cell.merges_on_read:
         relay.service(cell.open(relay.path).compaction.run)
@@ -160,13 +172,7 @@ def go_round(relay: Relay) -> None:
 @pytest.mark.slow
 @pytest.mark.row("I1", "I2", "I3", "I4", "I5", "I7", "I8", "Q3")
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize(
-    "cell",
-    [
-        pytest.param(cell, marks=[CLEAN_OF_HUDI] if cell.name == "mor-columns-event" else [], id=cell.name)
-        for cell in pairwise()
-    ],
-)
+@pytest.mark.parametrize("cell", pairwise(), ids=lambda cell: cell.name)
 def test_a_table_of_each_kind_goes_from_hand_to_hand(
     release: JudgeProcess, second_reader: JudgeProcess, cell: Cell, tmp_path: Path
 ) -> None:
