@@ -79,6 +79,8 @@ def main() -> None:
             folder.mkdir()
         if given.data:
             shutil.copytree(Path(given.data) / "lake", folders["demo"] / "data" / "lake")
+            # With its events, or the sensor would report all commits, and automation would start runs: that is no rest.
+            shutil.copytree(Path(given.data) / "dagster", folders["demo"] / ".data" / "dagster")
         data = {"PYHUDI_DEMO_DATA": str(folders["demo"] / "data")}
         empty = DagsterDev(folders["empty"], {"nothing.py": EMPTY})
         demo = DagsterDev(folders["demo"], {"demo.py": DEMO}, data)
