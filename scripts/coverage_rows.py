@@ -212,8 +212,7 @@ ROWS: dict[str, dict[str, Row]] = {
             "Indexing runs while our writers write", "beside writers of other programs it may have to begin again"
         ),
         "L6": Row(
-            "Any process can execute a planned compaction, clustering or clean; it is completed once",
-            "the other services",
+            "Any process can execute a planned compaction, log compaction, clustering, clean or indexing, and finish a restore; each once"
         ),
         "L7": Row("Snapshot isolation for readers; documented isolation levels for writers"),
         "L8": Row("Files of commits that did not complete are not read"),
@@ -232,7 +231,7 @@ ROWS: dict[str, dict[str, Row]] = {
     "Table services": {
         "N1": Row(
             "Compaction and clustering inline, or by any process: schedule, execute, or both",
-            "the other services; in the background",
+            "in the background of a writer",
         ),
         "N2": Row("Triggers of compaction"),
         "N3": Row("Strategies of compaction"),
@@ -252,8 +251,7 @@ ROWS: dict[str, dict[str, Row]] = {
             "Cleaning by hours, in steps, by partition, after commits; empty cleans; holds of the files of a snapshot token"
         ),
         "N10": Row(
-            "The index service: plan, schedule, execute, run, take over, cancel; half-built indexes",
-            "run by Hudi on our plans",
+            "The index service: plan, schedule, execute, run, take over, cancel; half-built indexes; Hudi executes our plans, and we execute its"
         ),
         "N11": Row(
             "Failed writes are rolled back by policy (eager, lazy or never); heartbeats show who is alive; the newest commit can be undone"

@@ -105,8 +105,13 @@ PARTS: dict[str, Part] = {
     "interop": _make("Apache Hudi 1.0.2, 1.1.1, 1.2.0 and hudi-rs read and continue our tables", "interop", paths=("tests/interop/",)),
     "side-by-side": Part("Apache Hudi 1.0.2 and this project write one table at the same time, for long; every kind of merge-on-read table",
                          environment={"HUDI_VERSIONS": "1.0.2"}, paths=("tests/interop/",), left_out=(*IN_MANY_STATES, *MATRIX), slow=True),
-    "interop-matrix": Part("table kinds, index sets and merge modes go from hand to hand with Apache Hudi 1.0.2",
-                           environment={"HUDI_VERSIONS": "1.0.2"}, paths=MATRIX, slow=True),
+    **{
+        f"interop-matrix{ending}": Part(
+            f"table kinds, index sets and merge modes go from hand to hand with Apache Hudi {release}",
+            environment={"HUDI_VERSIONS": release}, paths=MATRIX, slow=True,
+        )
+        for ending, release in (("", "1.0.2"), ("-1.1", "1.1.1"), ("-1.2", "1.2.0"))
+    },
     "left-behind": Part("each release continues tables in every state that a dead writer of ours leaves, and tables of every kind",
                         paths=IN_MANY_STATES, slow=True),
     "smoke35": _make("the Spark tests on PySpark 3.5", "smoke35", SLOW="1"),
