@@ -32,9 +32,9 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     Dagster's UI shows the configuration of resources as it is written, so write a secret as dg.EnvVar: then it shows the variable's name.
     Tables are opened without a JVM. A Spark session starts when an asset first uses it, and ends with the run.
 
-    ``translator`` is the default `HudiTranslator` of assets whose module has this lake under its resource key, above them. The key of an asset is
-    fixed where its function is defined, so an asset that comes before its lake, or sees it under another name, needs ``translator=`` of its own;
-    the builders and `checked_definitions` refuse one that has none.
+    The translator is the default of assets whose module has this lake under its resource key, above them. The key of an asset is fixed where its
+    function is defined, so an asset that comes before its lake, or sees it under another name, needs a translator of its own; the builders and
+    checked_definitions refuse one that has none.
     """
 
     warehouse: str = Field(description="Location of the tables: a folder or an s3:// address.")
