@@ -105,10 +105,11 @@ def _look_after(instance: dg.DagsterInstance) -> None:
         )
         for event in result.all_events:
             if event.event_type_value == "STEP_OUTPUT" and event.step_key in services:
-                told = event.step_output_data.metadata
-                found = [told[name].value for name in ("hudi/done", "skipped_because") if name in told]
+                entries = event.step_output_data.metadata
+                found = [entries[name].value for name in ("hudi/done", "skipped_because") if name in entries]
                 view.add_row(
-                    event.step_key, str(told["hudi/plan"].value) if dry_run and "hudi/plan" in told else str(found[0])
+                    event.step_key,
+                    str(entries["hudi/plan"].value) if dry_run and "hudi/plan" in entries else str(found[0]),
                 )
         console.print(view)
     # The last check of `flights` ran with its last day, before the compaction.

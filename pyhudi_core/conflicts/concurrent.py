@@ -137,8 +137,8 @@ def refuse_pending_restore(context: TableContext, found: Timeline) -> None:
 
 
 @contextmanager
-def told_of_restores(context: TableContext, start: Timeline, own: str) -> Iterator[None]:
-    """Name the restore if it deletes files while a write reads the state of ``start``: `CommitConflictError` instead of what a missing file raises.
+def restores_as_conflicts(context: TableContext, start: Timeline, own: str) -> Iterator[None]:
+    """Raise `CommitConflictError` instead of the error of a missing file, if a restore deleted the file while a write reads the state of ``start``.
 
     The timeline is read again only after such an error. ``own``: the requested time of the write.
     """

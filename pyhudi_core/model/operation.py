@@ -72,7 +72,6 @@ BOOTSTRAP = "BOOTSTRAP"
 conflict table has no line for it."""
 
 OPERATIONS = tuple(operation for operation in OperationType if operation is not OperationType.UNKNOWN)
-WRITERS = frozenset(OPERATIONS[:7])
 REPLACING = frozenset(
     {OperationType.INSERT_OVERWRITE, OperationType.INSERT_OVERWRITE_TABLE, OperationType.DELETE_PARTITION}
 )
@@ -81,6 +80,8 @@ OVERWRITING = frozenset({OperationType.INSERT_OVERWRITE, OperationType.INSERT_OV
 """Writers whose rows replace all rows of partitions, or of the table."""
 INSERTING = frozenset({OperationType.INSERT, OperationType.BULK_INSERT})
 """Writers whose keys must be new to the table."""
+WRITERS = INSERTING | REPLACING | {OperationType.UPSERT, OperationType.DELETE}
+"""Operations that change rows."""
 
 _SERVICE_ACTIONS = {
     OperationType.COMPACT: Action.COMPACTION,

@@ -24,7 +24,8 @@ _OF_STREAMS = frozenset({"starting", "max_commits_per_batch", "max_bytes_per_bat
 _OF_BATCHES = frozenset({"push_filters"})
 _OF_WRITES = frozenset({"path", "operation", "max_bytes_per_write"})
 _OF_STREAM_WRITES = frozenset({"stream", "checkpointlocation", "queryname"})
-_OPERATIONS = ("upsert", "insert", "bulk_insert", "delete")
+OPERATIONS = ("upsert", "insert", "bulk_insert", "delete")
+"""What the data source writes; a batch without a word is the first."""
 _HUDIS_OPERATION = "hoodie.datasource.write.operation"
 _ALWAYS = frozenset({"path", "mode", "columns", "where"})
 _KNOWN = _ALWAYS.union(_OF_STREAMS, _OF_BATCHES, _OF_WRITES, _OF_STREAM_WRITES, *_OF_READS.values())
@@ -102,7 +103,7 @@ class Settings:
             starting=_starting(own),
             max_commits_per_batch=_count(own, "max_commits_per_batch"),
             max_bytes_per_batch=_count(own, "max_bytes_per_batch"),
-            operation=_one_of(own, "operation", _OPERATIONS) or _OPERATIONS[0],
+            operation=_one_of(own, "operation", OPERATIONS) or OPERATIONS[0],
             stream=own.get("stream", ""),
             max_bytes_per_write=_count(own, "max_bytes_per_write"),
             storage_options=tuple((k.removeprefix(_STORAGE), v) for k, v in named.items() if k.startswith(_STORAGE)),

@@ -17,14 +17,13 @@ from pyhudi_core.conflicts.requirement import TableState
 from pyhudi_core.errors import CommitRequirementError, InvalidOptionError
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.opening import open_table
+from pyhudi_core.spark.settings import OPERATIONS
 from pyhudi_core.table import HudiTable
 from pyhudi_core.write.operations import commit_with_retries, operation_type
 from pyhudi_core.write.result import Commit
 
 STREAM_KEY = "pyhudi.stream."
 """With the name of the stream behind it: the key of the number of a commit's batch."""
-
-OPERATIONS = ("upsert", "insert", "bulk_insert", "delete")
 
 _log = logging.getLogger(__name__)
 

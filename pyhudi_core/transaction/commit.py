@@ -1,10 +1,10 @@
-"""THE commit: the one way to finish an instant, for writers and services alike.
+"""The commit: how an instant with a commit, a clean, a rollback or a restore is completed, by writers and services alike.
 
 The bytes of the completed file are staged; the instant is decided and published (``decision`` has the steps under the lock); then the files that
 only this process needed are removed. Under the lock, a commit checks that its own instant is still wanted, that the table still has version 8 (Hudi
 1.1 and newer upgrade by default), and whether a listed metadata table would hide its rows from readers: then it is refused, or it takes the metadata
-table off the list, if that was allowed. It chooses a completion time above every
-time on the timeline, compares itself with what completed since its start, and asks the gate.
+table off the list, if that was allowed. It chooses a completion time above every time on the timeline, compares itself with what completed since its
+start, and asks the gate.
 """
 
 from __future__ import annotations

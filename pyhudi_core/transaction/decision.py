@@ -1,4 +1,4 @@
-"""One way to decide: commits, rollback plans and archival all change the timeline through `decide`.
+"""One way to decide: commits, plans, rollbacks, savepoints, index builds and archival all change the timeline through `decide`.
 
 Before the lock, the commit record is read. If its intent only creates files, those that are not there are published (a predecessor may have died
 between deciding and publishing); one that replaces or changes files waits for the lock. Under the lock, in this order and nowhere else:
@@ -84,7 +84,10 @@ def staged_intent(
     inflight: str = "",
     companions: Sequence[str] = (),
 ) -> StagedIntent:
-    """The intent of a transaction. ``inflight`` is the file that must exist for it to count; empty: the transaction's reservation."""
+    """The intent of a transaction. ``inflight`` is the file that must exist for it to count; empty: the transaction's reservation.
+
+    A process that registers as an executor has no transaction yet, so ``execution`` makes that intent itself.
+    """
     requested = transaction.requested_time
     intent = Intent(
         requested,

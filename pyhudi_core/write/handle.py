@@ -15,7 +15,7 @@ from typing import Any, Protocol, Self
 
 import pyarrow as pa
 
-from pyhudi_core.conflicts.concurrent import told_of_restores
+from pyhudi_core.conflicts.concurrent import restores_as_conflicts
 from pyhudi_core.conflicts.explain import SideAndCommit
 from pyhudi_core.conflicts.explanation import Explanation
 from pyhudi_core.conflicts.requirement import checked_requirements
@@ -320,7 +320,7 @@ class Write:
         self._state = draft = states.locked(draft)
         self.retries.began()
         self._state = begun = states.begin(draft, seen)
-        with told_of_restores(draft.context, begun.transaction.start, begun.transaction.requested_time):
+        with restores_as_conflicts(draft.context, begun.transaction.start, begun.transaction.requested_time):
             self._state = staging.stage(begun)
         return self
 

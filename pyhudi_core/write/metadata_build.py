@@ -31,7 +31,7 @@ from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import heartbeat, metadata_removal
-from pyhudi_core.transaction.begin import Transaction, completion_time_after
+from pyhudi_core.transaction.begin import Transaction, companions_high_water_mark, completion_time_after
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, Terms, decide, staged_intent
 from pyhudi_core.transaction.home import reopened
@@ -269,7 +269,7 @@ class _Build:
         listed = context.config.metadata_partitions
         table_files = [] if listed else [staging.put(*new_metadata_table.properties_file(context.config.name))]
         definitions = definitions_change(staging, self.snapshot, self.missing, self.added)
-        deciding = _Deciding(transaction, tuple(builds), tuple(table_files), definitions)
+        deciding = _BuildDecision(transaction, tuple(builds), tuple(table_files), definitions)
         terms = Terms("make the metadata table", seems_alive=lambda: transaction.heartbeat.is_young(context))
         try:
             decide(context, deciding.intent, lambda _: None, terms)
@@ -279,7 +279,7 @@ class _Build:
 
 
 @dataclass(slots=True)
-class _Deciding:
+class _BuildDecision:
     """The intent of a build."""
 
     transaction: Transaction
@@ -340,10 +340,8 @@ class _Deciding:
             raise self._conflict("Another process took this one for dead")
 
     def _first_time(self, timeline: Timeline) -> str:
-        marks = [place.folder.load().high_water_mark for place in self.transaction.context.companions]
-        return completion_time_after(
-            self.transaction.context, max([timeline.high_water_mark, self.transaction.requested_time, *marks])
-        )
+        context, own = self.transaction.context, self.transaction.requested_time
+        return completion_time_after(context, max(timeline.high_water_mark, own, companions_high_water_mark(context)))
 
     def _conflict(self, what: str) -> CommitConflictError:
         return CommitConflictError(

@@ -47,8 +47,8 @@ def render(result: Mapping[str, Any], taken: str, table: Callable[[list[str], li
 def _caught_since(survivors: list[Mapping[str, Any]], score: float) -> list[str]:
     """The mutants that were tried again by hand after the run: somebody made the change, and a test failed."""
     days = "; ".join(sorted({f"{one['since']['date']}, commit {one['since']['commit']}" for one in survivors}))
-    told = f"- {len(survivors):,} of these caught since, each change made again by hand ({days}): with them {score:.1%} of the same sample"
-    return [told] if survivors else []
+    line = f"- {len(survivors):,} of these caught since, each change made again by hand ({days}): with them {score:.1%} of the same sample"
+    return [line] if survivors else []
 
 
 def _commits(counts: Mapping[str, int]) -> str:

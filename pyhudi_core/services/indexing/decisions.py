@@ -25,7 +25,7 @@ from pyhudi_core.services.indexing import plan as indexing_plan
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import execution, layout, metadata_removal
-from pyhudi_core.transaction.begin import Transaction, completion_time_after
+from pyhudi_core.transaction.begin import Transaction, companions_high_water_mark, completion_time_after
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.decision import Check, OutcomeUnknown, StagedIntent, Terms, decide, staged_intent
 from pyhudi_core.transaction.home import reopened
@@ -167,8 +167,8 @@ class IndexingDecisions:
         return made
 
     def _next_time(self, timeline: Timeline) -> str:
-        marks = [place.folder.load().high_water_mark for place in reopened(self.context).companions]
-        highest = max([timeline.high_water_mark, self.transaction.requested_time, *marks])
+        marks = companions_high_water_mark(reopened(self.context))
+        highest = max(timeline.high_water_mark, self.transaction.requested_time, marks)
         return completion_time_after(self.context, highest)
 
     def _change(

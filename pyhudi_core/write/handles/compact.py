@@ -1,8 +1,8 @@
 """Rewrite one file slice with logs as a base file of the same file group (Hudi's ``HoodieMergeHandle`` in a compaction).
 
 Rows keep their meta columns, so they keep the commit that changed them; only the name of the file is new. The merge is the one that readers do
-(``merge/merged_slice.py``). Memory is bounded by the slice's logs (or ``hoodie.memory.merge.max.size``, if
-they are larger; then rows are in the order of parts of the keys), a row group of the base file and the file being written.
+(``merge/merged_slice.py``). Memory is bounded by the slice's logs, a row group of the base file and the file being written. If the logs are larger
+than ``hoodie.memory.merge.max.size``, that is the bound in their place, and rows are in the order of parts of the keys.
 """
 
 from __future__ import annotations
