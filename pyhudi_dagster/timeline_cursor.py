@@ -98,7 +98,7 @@ def completion_of(instant: hudi.Instant) -> str:
 
 
 def before(time: str) -> str:
-    """An hour before an instant time; empty for a text that is none."""
+    """An hour before an instant time; empty for a text that is not a time."""
     moment = parsed(time)
     return (moment - _WINDOW).strftime("%Y%m%d%H%M%S%f")[:17] if moment is not None else ""
 

@@ -34,7 +34,7 @@ class Strategy:
         name: the option's word.
         by_bucket: two file ids with the same bucket number in front are one file group.
         writers_yield_to_plans: a pending clustering plan keeps its groups for itself.
-        services_yield_to_writers: a table service also gives way to writes that are still running.
+        services_yield_to_writers: a table service also yields to writes that are still running.
     """
 
     name: str
@@ -102,7 +102,7 @@ _TEXT = {
     ConflictKind.SCHEMA: "left the table with other columns than this write",
     ConflictKind.READ_SET: "changed rows that this write has read,",
     ConflictKind.PRECEDENCE: "has lost too often and goes first",
-    ConflictKind.OPERATION: "is an operation that does not go together with this one",
+    ConflictKind.OPERATION: "is an operation that cannot run at the same time as this one",
     ConflictKind.EARLY: "is writing the same file groups at this moment",
     ConflictKind.INDEX: "placed its rows by another index (a table has file groups of buckets, or others) or by another number of buckets,",
 }

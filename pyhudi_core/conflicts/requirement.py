@@ -205,7 +205,7 @@ _KINDS: Mapping[str, Callable[..., CommitRequirement]] = {
 
 
 def requirement_from(values: Mapping[str, Any]) -> CommitRequirement:
-    """Read a requirement from JSON values. Raises `InvalidOptionError` if it is none."""
+    """Read a requirement from JSON values. Raises `InvalidOptionError` if they do not describe one."""
     kind = _KINDS.get(str(values.get("type")))
     fields = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
     fields.pop("type", None)

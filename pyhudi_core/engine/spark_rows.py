@@ -54,12 +54,21 @@ class _Payloads:
 
     @classmethod
     def of(cls, spark: SparkSession, values: Sequence[Any]) -> _Payloads:
-        return cls(spark.sparkContext.broadcast([CloudPickleSerializer().dumps(value) for value in values]))
+        return cls(spark.sparkContext.broadcast(pickled(values)))
 
     def release(self) -> None:
         if not self.released:
             self.released = True
             self.broadcast.destroy()
+
+
+def pickled(values: Sequence[Any]) -> list[bytes]:
+    """Each value pickled. A value that several tasks have is pickled once, and a broadcast of the result sends it once."""
+    known: dict[int, bytes] = {}
+    for value in values:
+        if id(value) not in known:
+            known[id(value)] = CloudPickleSerializer().dumps(value)
+    return [known[id(value)] for value in values]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The global indexes that read files: find a key in the files of the whole table (specification, "Indexes", GLOBAL_SIMPLE and GLOBAL_BLOOM).
 
 Rows are brought together by a hash of their key, so that all rows of a key meet in one task, whatever their partitions are. Each task with rows looks
-into all files; key ranges and bloom filters keep most of them from being read. The cost grows with the table: a record index has not this cost.
+into all files; key ranges and bloom filters keep most of them from being read. The cost grows with the table: with a record index it does not.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ The law
 - `EVENT_TIME_ORDERING`: the higher ordering values win, the newer version on equal ones. Columns are compared one after the other.
 - a delete without an ordering value wins over every older version, and loses to every newer one.
 - `CUSTOM`: a merger makes one row out of two versions. Where one of them is a delete, the rules above decide.
-- partial updates (reads only): the winner of two rows gets the columns that it does not have from the loser; a delete always wins, or is forgotten.
+- partial updates in logs: the winner of two rows gets the columns that it does not have from the loser; a delete always wins, or is forgotten.
 
 The order of values is Java's: NaN is the greatest number, -0.0 is below 0.0, bytes are signed. Null is the lowest value; in a column of
 32-bit integers it counts as 0.

@@ -43,7 +43,7 @@ class IndexKind:
         types: the types of a definition (``indexType``) that are kept.
         needs: partitions that the metadata table must have, too.
         why_not: why the index of a definition cannot be kept for a table; empty if it can.
-        make: the index of a definition for which nothing speaks against it.
+        make: the index of a definition for which ``why_not`` is empty.
         define: the definition by the name of its partition, its column and its options.
         groups: the least number of file groups.
         removed: what a clean changes, which deleted files (names by partition path); None if it changes nothing.
@@ -76,7 +76,7 @@ def is_kept(partition: str) -> bool:
 
 
 def new_definition(name: str, column: str, using: str, options: Mapping[str, str], table: str = "") -> IndexDefinition:
-    """The definition of a new index. Raises `InvalidOptionError` for a name that is none, and for a type that no kind of index has."""
+    """The definition of a new index. Raises `InvalidOptionError` for a name that `_NAME` does not match, and for a type that no kind of index has."""
     if not _NAME.fullmatch(name):
         raise InvalidOptionError(
             f"{name!r} is no name of an index",
@@ -121,7 +121,7 @@ def why_not(partition: str, definitions: Mapping[str, IndexDefinition], table: I
 
 
 def file_index(definition: IndexDefinition, table: IndexedTable) -> FileIndex:
-    """The index of a definition that `why_not` has nothing against."""
+    """The index of a definition for which `why_not` is empty."""
     kind = kind_of(definition.name)
     assert kind is not None, f"{definition.name} is of no known kind"
     return kind.make(definition, table)

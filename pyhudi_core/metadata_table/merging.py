@@ -129,7 +129,7 @@ def _checked(value: Any) -> Record:
         raise TypeError("it is no record")
     files = value.get(FILES_FIELD) or {}
     if not isinstance(files, dict):
-        raise TypeError("its list of files is none")
+        raise TypeError("its list of files is not a map")
     for info in files.values():
         if not isinstance(info["size"], int) or not isinstance(info["isDeleted"], bool):
             raise ValueError("its list of files has no sizes")

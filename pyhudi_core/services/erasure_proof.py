@@ -160,7 +160,7 @@ def _hfiles(source: pa.NativeFile, path: str) -> Iterator[HFileReader]:
 
 
 def _history(context: TableContext, keys: pa.Array) -> tuple[int, list[str]]:
-    """How many commits there are, and those whose extra metadata, or the comment of whose savepoint, or of a hold, has a key."""
+    """The number of commits, and where a key is: in the extra metadata of a commit, or in the comment of a savepoint or of a hold."""
     mentions, timeline = _mentions(keys.to_pylist()), context.folder.load()
     found = [
         f"savepoint {saved.instant}"

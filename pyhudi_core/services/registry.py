@@ -1,4 +1,7 @@
-"""The services that a table has. The table, the command line and Dagster list them from here; a new service is a class and a line."""
+"""The services that a table has. The table, the command line and Dagster list them from here.
+
+A new service is a class, a line here and a property in `of_table`.
+"""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def need_of(service: TableService[Any], rules: UpkeepRules) -> Need:
 
 
 def part_of(service: TableService[Any], most_bytes: float) -> TableService[Any] | None:
-    """The same service with plans of so many bytes at most; None if it is none that works in parts, or nothing is left of the limit."""
+    """The same service with plans of so many bytes at most; None if it does not work in parts, or nothing is left of the limit."""
     if service.name not in _IN_PARTS or most_bytes < 1:
         return None
     context = service.context

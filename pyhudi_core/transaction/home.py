@@ -1,4 +1,4 @@
-"""Where a table lives: what stays the same between the verbs of one handle."""
+"""An opened table: what stays the same from call to call (storage, runtime, options), and from which each call makes its `TableContext`."""
 
 from __future__ import annotations
 

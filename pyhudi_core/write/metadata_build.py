@@ -199,7 +199,7 @@ def sized(context: TableContext, snapshot: Snapshot, groups: Groups) -> dict[str
 def definitions_change(
     staging: Staging, snapshot: Snapshot, partitions: Collection[str], added: Sequence[IndexDefinition] = ()
 ) -> Publication | None:
-    """The change of the index definitions for new partitions, staged: new ones, and that of column statistics. None if there is none."""
+    """The staged change of the index definitions: those that are added, and that of new column statistics. None if nothing changes."""
     context, found = staging.transaction.context, list(added)
     if names.COLUMN_STATS in partitions:
         found.append(of_statistics(column_statistics.indexed_columns(snapshot.schema)))
@@ -226,7 +226,7 @@ def next_number(context: TableContext, timeline: Timeline) -> int:
 
 
 def foreign_writes(context: TableContext, timeline: Timeline) -> list[str]:
-    """Pending writes of other programs. A plan of a table service is none before somebody executes it."""
+    """Pending writes of other programs. A plan of a table service counts only after somebody began to execute it."""
     return [
         instant.requested_time
         for instant in timeline.pending

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from support.tables import make, orders, reopen, rows
 
 from pyhudi_core.engine import TaskInfo
 from pyhudi_core.engine import spark as engine
+from pyhudi_core.engine.spark_rows import pickled
 from pyhudi_core.index.bucket import Hashing
 from pyhudi_core.metadata_table import names
 from pyhudi_core.model.operation import OperationType
@@ -46,6 +48,13 @@ def test_tasks_get_their_own_payloads_and_counts_are_those_of_the_local_engine(s
     ]  # fmt: skip
     moved.release()
     moved.release()
+
+
+def test_a_payload_that_all_tasks_have_is_sent_once() -> None:
+    of_all = tuple(f"day=2026-01-01/file-{number}" for number in range(10_000))
+    made = pickled([of_all] * 64)
+    assert len(pickle.dumps(made)) < 1.1 * len(made[0])
+    assert [pickle.loads(one) for one in (made[0], made[-1])] == [of_all, of_all]
 
 
 def test_a_global_index_sends_rows_to_other_partitions(

@@ -35,7 +35,7 @@ def trigger_of(requested_times: Iterable[str], last: str | None, most: int) -> T
 
 
 def chosen_partitions(partitions: Iterable[str], options: ClusteringOptions) -> list[str]:
-    """The partitions that the options select. Raises `InvalidOptionError` for a pattern that is none."""
+    """The partitions that the options select. Raises `InvalidOptionError` for a pattern that is not a regular expression."""
     found = sorted(partitions)
     if options.partitions is not None:
         named = {name.strip() for name in options.partitions.split(",")}

@@ -121,7 +121,7 @@ def plan_expiry(context: TableContext, timeline: Timeline) -> ExpiryPlan:
 
 
 def _is_expired(now: str, days: int) -> Callable[[str], bool]:
-    """Says whether an instant time is more than so many days ago. A time that is none has not expired."""
+    """Says whether an instant time is more than so many days ago. A text that is not a time has not expired."""
     today = parse_time(now)
 
     def expired(time: str) -> bool:

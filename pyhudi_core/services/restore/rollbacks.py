@@ -28,7 +28,7 @@ class RollbackPlan:
 
     Attributes:
         of: the requested time of the instant.
-        pending: the pending write; None if the instant is none.
+        pending: the pending write; None if the instant is not pending.
         files: data files that the pending write has announced so far.
         alive: whether its writer seems to be alive.
         restore: for a completed commit, the restore that undoes it.
