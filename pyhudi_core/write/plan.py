@@ -47,11 +47,6 @@ class Profile:
     whole: Mapping[str, str] = field(default_factory=dict)
     elsewhere: frozenset[Group] = frozenset()
 
-    @property
-    def tagged_rows(self) -> int:
-        """How many rows the index sends to existing file groups."""
-        return sum(volume.rows for volume in self.tagged.values())
-
     @classmethod
     def of(cls, tagged: Tagged, volumes: Mapping[str, Volume]) -> Profile:
         """Count tagged rows; ``volumes`` is known by partition. Runs over the rows only if they have tags."""

@@ -26,7 +26,12 @@ from pyhudi_dagster.identity import _LONGEST_LIST, Identity, partitions_text
 from pyhudi_dagster.incremental import Changes
 from pyhudi_dagster.metadata import duration_entries, total_entry
 from pyhudi_dagster.past_commits import PastCommit
+from pyhudi_dagster.settings import OPERATIONS
 from pyhudi_dagster.writer import Written
+
+
+def test_an_asset_can_have_every_operation_that_changes_rows() -> None:
+    assert {hudi.OperationType.of(word) for word in OPERATIONS} == {one for one in hudi.OperationType if one.is_writer}
 
 
 def test_a_backlog_of_nothing_has_no_commits_and_no_rows() -> None:
