@@ -90,7 +90,7 @@ class HudiError(Exception):
         where = [
             f"{name} {value}"
             for name, value in (("table", self.table), ("file", self.path), ("instant", self.instant))
-            if value is not None
+            if value
         ]
         text = self.message + (f" ({', '.join(where)})" if where else "")
         if not self.hint:
@@ -125,7 +125,7 @@ def from_extra(extra: str, what: str) -> Iterator[None]:
         if (error.name or "").startswith("pyhudi"):
             raise
         raise MissingExtraError(
-            f"{what} needs the package {error.name}, which is not installed",
+            f"{what} needs the package {(error.name or '').partition('.')[0]}, which is not installed",
             hint=f"Install the extra: pip install 'pyhudi[{extra}]'.",
         ) from error
 

@@ -36,8 +36,8 @@ def refuse_other_lock(found: str, ours: str, *, given_up: str, process: Process,
     raise LockIdentityError(
         f"The latest commit was made under the lock {found!r}, but this writer uses {ours!r}: these two locks do not exclude each other",
         table=table,
-        hint="Nothing was published. Give all writers of the table the same hoodie.write.lock.provider. To move all of them to"
-        f" this lock, stop the other writers and set {CHANGE_OPTION}={found} once.",
+        hint="Nothing was published. Give all writers of the table the same options of the lock, and spell its address alike. To move all of them"
+        f" to this lock, stop the other writers and set {CHANGE_OPTION}={found} once.",
     )
 
 

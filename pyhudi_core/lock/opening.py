@@ -16,7 +16,7 @@ from pyhudi_core.late import late, late_call
 from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.lock.file_system import FileSystemLockProvider
 from pyhudi_core.options import LockOptions, LockServerOptions
-from pyhudi_core.options.locks import GENERATOR, PROVIDER, refuse_incomplete
+from pyhudi_core.options.locks import GENERATOR, PROVIDER, refuse_incomplete, refuse_without_provider
 from pyhudi_core.runtime.base import Clock, Runtime
 from pyhudi_core.storage.base import Storage
 
@@ -50,6 +50,7 @@ class LockRequest:
         storage, runtime: the table's.
         name: the table's name (``hoodie.table.name``), the default key of some locks.
         lock, server: the options.
+        generator: where the times of instants come from.
     """
 
     storage: Storage
@@ -57,12 +58,14 @@ class LockRequest:
     name: str
     lock: LockOptions
     server: LockServerOptions
+    generator: str = "system"
 
 
 def open_lock(request: LockRequest) -> LockProvider:
     """The lock that the options name, or else the one that fits the storage.
 
-    Raises `InvalidOptionError` if an option of the lock is missing, and `MissingExtraError` if its package is not installed. No request is sent.
+    Raises `InvalidOptionError` if an option of the lock is missing, or a server is given without its lock, and `MissingExtraError` if the lock's
+    package is not installed. No request is sent.
     """
     lock = _provider(request)
     return AuditedLock(lock, request.storage, request.runtime.clock) if request.lock.audit else lock
@@ -76,6 +79,8 @@ def ask_server(request: LockRequest) -> None:
 
 def _provider(request: LockRequest) -> LockProvider:
     storage, runtime, options = request.storage, request.runtime, request.lock
+    if not options.provider:
+        refuse_without_provider(request.generator, partial(_is_given, request), storage.location)
     kind = options.provider or _default_kind(storage)
     if kind == "in_process":
         return InProcessLockProvider(storage.location, runtime.ids, runtime.process.identity())
@@ -196,8 +201,9 @@ _SERVERS: Mapping[str, Callable[[LockRequest], LockServer]] = {
 }
 
 
-def open_instants(request: LockRequest, generator: str) -> Clock | None:
+def open_instants(request: LockRequest) -> Clock | None:
     """The source of instants that ``pyhudi.time.generator`` names; None is the machine's clock. Raises as `open_lock`."""
+    generator = request.generator
     _refuse_incomplete(request, GENERATOR, generator)
     if generator == "zookeeper":
         from pyhudi_core.lock.zookeeper import ZooKeeperCounter  # noqa: PLC0415
@@ -213,7 +219,8 @@ def open_instants(request: LockRequest, generator: str) -> Clock | None:
 
 
 def _refuse_incomplete(request: LockRequest, key: str, server: str) -> None:
-    def is_given(attribute: str) -> object:
-        return getattr(request.server, attribute.partition(".")[2])
+    refuse_incomplete(key, server, partial(_is_given, request), request.storage.location)
 
-    refuse_incomplete(key, server, is_given, request.storage.location)
+
+def _is_given(request: LockRequest, attribute: str) -> object:
+    return getattr(request.server, attribute.partition(".")[2])

@@ -106,7 +106,7 @@ class ServerLockProvider:
         """As `LockProvider.acquire`. Raises `LockServerError` if the server did not answer until the end of the wait, or refused."""
         clock, ids = self._runtime.clock, self._runtime.ids
         claimant = Claimant(ids.uuid(), note, self._runtime.process.identity(), clock.now_ms())
-        claim = self._server.claim(claimant)
+        claim, started = self._server.claim(claimant), clock.monotonic()
         failed: list[LockServerError] = []
 
         def attempt() -> ServerLockSession | None:
@@ -121,7 +121,7 @@ class ServerLockProvider:
         patience = Patience(clock, ids, min(_FIRST_WAIT_MS, self._longest_wait_ms), self._longest_wait_ms)
         try:
             return acquire_patiently(
-                attempt, lambda: self._timed_out(timeout_s, claim, failed), patience, clock, timeout_s
+                attempt, lambda: self._timed_out(timeout_s, started, claim, failed), patience, clock, timeout_s
             )
         except (
             BaseException
@@ -141,10 +141,11 @@ class ServerLockProvider:
         asked = _Moment.now(self._runtime)
         return asked if claim.renew() else None
 
-    def _timed_out(self, timeout_s: float, claim: Claim, failed: list[LockServerError]) -> LockError:
+    def _timed_out(self, timeout_s: float, started: float, claim: Claim, failed: list[LockServerError]) -> LockError:
         if failed:
-            last = failed[0]
-            message = f"The lock could not be asked for within {timeout_s:g} s: {last.message}"
+            last, waited_s = failed[0], self._runtime.clock.monotonic() - started
+            late = f" (the last request took until {waited_s:.0f} s)" if waited_s > timeout_s + 1 else ""
+            message = f"The lock could not be asked for within {timeout_s:g} s{late}: {last.message}"
             return LockServerError(message, table=self._table, hint=last.hint)
         try:
             holder = claim.holder()

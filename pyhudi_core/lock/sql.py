@@ -142,7 +142,7 @@ class PostgresDatabase:
                 host=self.host,
                 port=self.port,
                 database=self.database,
-                password=self.password or None,
+                password=self.password,  # without one, pg8000 fails when the server asks for it
                 timeout=self.timeout_s,
                 ssl_context=ssl.create_default_context() if self.encrypted else None,
                 application_name="pyhudi",
@@ -339,7 +339,7 @@ def _errors(address: str, *kinds: type[Exception]) -> Iterator[None]:
     except kinds as error:
         raise LockServerError(
             f"The database {address} of the lock failed: {_text(error)}",
-            hint="Check that the database runs, its address, and the credentials in pyhudi.lock.sql.url.",
+            hint="Check that the database runs, its address, and user and password in pyhudi.lock.sql.url; PGPASSWORD is not read.",
         ) from None
 
 

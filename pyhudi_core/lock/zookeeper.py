@@ -126,7 +126,7 @@ class ZooKeeperSession:
         except (KazooException, KazooTimeoutError, OSError) as error:
             raise LockServerError(
                 f"ZooKeeper ({self._servers.address}) failed: {type(error).__name__} {error}".rstrip(),
-                hint="Check that ZooKeeper runs, and hoodie.write.lock.zookeeper.url.",
+                hint="Check that ZooKeeper runs, and hoodie.write.lock.zookeeper.url; the log of kazoo.client has the reason.",
             ) from None
 
 

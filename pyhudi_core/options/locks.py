@@ -145,6 +145,21 @@ def refuse_incomplete(key: str, server: str, is_given: Callable[[str], object], 
         )
 
 
+def refuse_without_provider(generator: str, is_given: Callable[[str], object], table: str | None = None) -> None:
+    """Raise `InvalidOptionError` if the server of a lock is given, but no lock is chosen, and the source of times is on another server.
+
+    Hudi's own default is the lock in ZooKeeper, so its writers take a lock there with these options, and this package would take another one.
+    """
+    for server, needed in _NEEDED.items():
+        given = [option.key for option in LOCK_OPTIONS if option.attribute in needed and is_given(option.attribute)]
+        if given and not server.startswith(generator):
+            raise InvalidOptionError(
+                f"{given[0]} belongs to the lock {server}, but {PROVIDER} is not given",
+                table=table,
+                hint=f"Set {PROVIDER}={server}, or remove the options of that lock.",
+            )
+
+
 @dataclass(frozen=True, slots=True)
 class LockOptions:
     """Which lock excludes other writers during a commit, and how it is kept."""

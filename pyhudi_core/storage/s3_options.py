@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 from pyhudi_core.errors import InvalidOptionError, UnknownOptionError
 from pyhudi_core.storage.base import Secret
@@ -40,6 +41,12 @@ class S3Options:
                 table=location,
                 hint="Give both, or neither and let boto3 find the credentials.",
             )
+        if not _is_address(str(given.get("endpoint_url", ""))):  # the message does not show it: it may have a password
+            raise InvalidOptionError(
+                "The storage option 'endpoint_url' is not the address of a store",
+                table=location,
+                hint="Write it as https://host:port, or http://host:port without TLS; credentials are options of their own.",
+            )
 
         def text(name: str) -> str:
             return str(given.get(name, ""))
@@ -55,3 +62,12 @@ class S3Options:
     def to_mapping(self) -> dict[str, str]:
         """The given options; secrets stay masked."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__ if getattr(self, name)}
+
+
+def _is_address(url: str) -> bool:
+    """Whether boto3 takes this address, and errors may show it; empty is Amazon's own."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return not url or (parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in url)

@@ -63,18 +63,19 @@ class TableHome:
         """The options with what they choose: the lock, and the runtime with its source of instants. No request is sent."""
         options = WriteOptions.parse(self.options, config=config)
         request = self._request(config, options)
-        return options, self.lock or open_lock(request), self._with_instants(request, options)
+        return options, self.lock or open_lock(request), self._with_instants(request)
 
     def _request(self, config: TableConfig, options: WriteOptions) -> LockRequest:
-        return LockRequest(self.storage, self.runtime, config.name, options.lock, options.lock_server)
-
-    def _with_instants(self, request: LockRequest, options: WriteOptions) -> Runtime:
-        """The runtime with the source of instants that the options name, which is opened once."""
         generator = options.clock.generator
+        return LockRequest(self.storage, self.runtime, config.name, options.lock, options.lock_server, generator)
+
+    def _with_instants(self, request: LockRequest) -> Runtime:
+        """The runtime with the source of instants that the options name, which is opened once."""
+        generator = request.generator
         if generator == "system" or self.runtime.instants is not None:
             return self.runtime
         if generator not in self._instants:
-            self._instants[generator] = open_instants(request, generator)
+            self._instants[generator] = open_instants(request)
         return replace(self.runtime, instants=self._instants[generator])
 
 

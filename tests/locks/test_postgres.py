@@ -56,6 +56,11 @@ class TestPostgres(LockKit, ServerCases):
             assert proxy.connections == 2
         lab.provider().acquire(0).release()
 
+    def test_a_missing_password_is_a_refusal_by_the_server(self, lab: Lab) -> None:
+        url = f"postgresql://hudi@127.0.0.1:{lab.port}/locks"
+        with pytest.raises(LockServerError, match="28P01"):
+            lab.provider(**{"pyhudi.lock.sql.url": url}).acquire(0)
+
     def test_a_wrong_password_is_reported_without_the_password(self, lab: Lab) -> None:
         url = f"postgresql://hudi:{SECRET}x@127.0.0.1:{lab.port}/locks"
         with pytest.raises(LockServerError, match="28P01") as refused:

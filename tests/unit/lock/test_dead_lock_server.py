@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from support.homes import StandingClock, runtime_with
 from support.ports import free_port
 from support.tables import ORDERS
 
@@ -15,6 +16,7 @@ import pyhudi_core as hudi
 from pyhudi_core.errors import LockServerError
 from pyhudi_core.lock.base import LockProvider, LockSession
 from pyhudi_core.lock.in_process import InProcessLockProvider
+from pyhudi_core.lock.server import Claimant, ServerLockProvider
 from pyhudi_core.opening import create_whole
 from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.storage import open_storage
@@ -110,6 +112,38 @@ def test_a_table_is_not_created_while_its_server_cannot_be_reached(options: dict
     with pytest.raises(LockServerError, match=str(port)):
         hudi.create_table(place, ORDERS, "id", options={**given, "hoodie.write.lock.wait_time_ms": 200})
     assert not place.exists()
+
+
+class Silent:
+    """A server that answers no request; each takes 20 seconds of a clock that nobody waits for."""
+
+    identity = "silent"
+    lease_s = renew_s = 60.0
+
+    def __init__(self, clock: StandingClock) -> None:
+        self.clock = clock
+
+    def claim(self, claimant: Claimant) -> Silent:
+        return self
+
+    def attempt(self) -> bool:
+        self.clock.sleep(20)
+        raise LockServerError("No answer")
+
+    def renew(self) -> bool:
+        return self.attempt()
+
+    def release(self) -> None: ...
+
+    def holder(self) -> str:
+        return ""
+
+
+def test_the_message_says_how_long_the_last_request_took_if_it_was_longer_than_the_wait() -> None:
+    clock = StandingClock()
+    lock = ServerLockProvider(Silent(clock), runtime_with(clock=clock), "orders")
+    with pytest.raises(LockServerError, match=r"within 3 s \(the last request took until 20 s\): No answer"):
+        lock.acquire(3)
 
 
 def _rows(key: int) -> pa.Table:

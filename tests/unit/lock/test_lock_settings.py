@@ -11,7 +11,10 @@ from support.tables import ORDERS
 import pyhudi_core as hudi
 from pyhudi_core.errors import InvalidOptionError, LockServerError
 from pyhudi_core.lock.dynamodb import DynamoDb
+from pyhudi_core.lock.fitting import _OWN_OPTIONS
+from pyhudi_core.lock.opening import _SERVERS
 from pyhudi_core.lock.sql import open_database
+from pyhudi_core.options.locks import _NEEDED, LOCK_OPTIONS
 
 _SQL = "pyhudi.lock.sql.url"
 _DYNAMODB = {"lock": "dynamodb", "hoodie.write.lock.dynamodb.table": "locks"}
@@ -30,6 +33,16 @@ REFUSED: dict[str, Mapping[str, object]] = {
     "an access key alone": {**_DYNAMODB, "hoodie.aws.access.key": "s3cr3t"},
     "a session token alone": {**_DYNAMODB, "hoodie.aws.session.token": "s3cr3t"},
     "credentials in the endpoint": {**_DYNAMODB, "hoodie.write.lock.dynamodb.endpoint_url": "u:s3cr3t@h:1"},
+    "a server without its lock": {
+        "hoodie.write.lock.zookeeper.url": "h:1",
+        "hoodie.write.lock.zookeeper.base_path": "/x",
+    },
+    "a server that is neither the lock's nor the generator's": {
+        "pyhudi.time.generator": "zookeeper",
+        "hoodie.write.lock.zookeeper.url": "h:1",
+        "hoodie.write.lock.zookeeper.base_path": "/x",
+        _SQL: "postgresql://u:s3cr3t@h/d",
+    },
     "a generator without a server": {"pyhudi.time.generator": "zookeeper"},
 }
 
@@ -41,6 +54,21 @@ def test_a_table_with_wrong_settings_of_its_lock_is_not_created(wrong: str, tmp_
         hudi.create_table(place, ORDERS, "id", options=REFUSED[wrong])
     assert "s3cr3t" not in str(refused.value)
     assert not place.exists()
+
+
+def test_every_lock_of_a_server_is_in_the_tables_that_check_its_options() -> None:
+    assert set(_NEEDED) == set(_SERVERS)
+    shared = ("lock_server.request_ms", "lock_server.retry_ms", "lock_server.ignored_")
+    owned = tuple(beginning for beginnings in _OWN_OPTIONS.values() for beginning in beginnings)
+    assert [option.key for option in LOCK_OPTIONS if option.attribute.startswith("lock_server.")
+            and not option.attribute.startswith(owned + shared)] == []  # fmt: skip
+
+
+def test_a_server_without_its_lock_is_refused_because_hudi_would_lock_there() -> None:
+    """Hudi's default is the lock in ZooKeeper, and ours is not: a Java writer with the same options would not be excluded."""
+    with pytest.raises(InvalidOptionError, match=r"zookeeper\.url belongs to the lock zookeeper") as refused:
+        hudi.create_table("memory://no-provider", ORDERS, "id", options=REFUSED["a server without its lock"])
+    assert "Set hoodie.write.lock.provider=zookeeper" in str(refused.value)
 
 
 @pytest.mark.parametrize(

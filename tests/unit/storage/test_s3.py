@@ -154,6 +154,10 @@ def test_secrets_show_nowhere_but_travel(storage: S3Storage) -> None:
 def test_unknown_and_half_given_options_are_refused() -> None:
     with pytest.raises(UnknownOptionError, match="regoin"):
         open_storage("s3://lake/x", {"regoin": "us-east-1"})
+    for endpoint in ("localhost:9000", "ftp://h", "http://", "http://[", "http://u:s3cr3t@h:9000"):
+        with pytest.raises(InvalidOptionError, match="not the address of a store") as refused:
+            open_storage("s3://lake/x", {"endpoint_url": endpoint})
+        assert "s3cr3t" not in str(refused.value)
     with pytest.raises(InvalidOptionError, match="only one"):
         open_storage("s3://lake/x", {"access_key_id": "a"})
 
