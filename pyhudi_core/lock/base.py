@@ -58,7 +58,7 @@ class LockProvider(Protocol):
 
     @property
     def identity(self) -> str:
-        """Kind and address, such as ``file_system:.hoodie/.locks``; writers with different identities do not
+        """Kind and address, such as ``file_system:.hoodie``; writers with different identities do not
         exclude each other.
         """
         ...

@@ -4,9 +4,9 @@ Hudi uses Amazon's lock client: an item with the attributes ``key``, ``ownerName
 ``recordVersionNumber``. Its holder writes a new version number with each renewal. Whoever waits and has seen one version number for the length of
 the lease replaces the item, on condition that it still has this number. So no two clocks are ever compared.
 
-Rules of this package only: the owner's name is unique for each acquisition, so a request without an answer is recognized later; the
-process remembers what it has observed, so that a repeated call need not observe from the beginning; the lock of a dead process of this machine
-is taken at once.
+Rules of this package only: the owner's name is unique for each acquisition, so a request without an answer is recognized later; a
+table object remembers what it has observed, so that a repeated call need not observe from the beginning; the lock of a dead process of this
+machine is taken at once.
 """
 
 from __future__ import annotations

@@ -213,7 +213,7 @@ class HiveClaim:
         agent = f"{_MARK}{self._claimant.token} {self._claimant.note}".rstrip()
         # A process that is cut off could be another one.
         host = process if len(process) <= _LONGEST_TEXT else process.partition("|")[0]
-        request = types.LockRequest([part], user="pyhudi", hostname=_fitting(host), agentInfo=_fitting(agent))
+        request = types.LockRequest([part], user="pyhudi", hostname=_cut_off(host), agentInfo=_cut_off(agent))
         self._may_have_more, before = True, self._may_have_more
         self._next_heartbeat = self._server.clock.monotonic() + self.renew_s
         answer = self._call("lock", request)
@@ -260,7 +260,7 @@ class HiveClaim:
             still_s = server.observed.unchanged_s(entry.lockid, entry.lastheartbeat, now)
             if self._is_mine(entry):
                 continue
-            is_gone = _is_ours(entry) and server.process.is_gone(str(entry.hostname))
+            is_gone = _is_of_this_project(entry) and server.process.is_gone(str(entry.hostname))
             if not entry.txnid and (is_gone or still_s > self.lease_s):
                 self._unlock(entry.lockid)
             else:
@@ -318,17 +318,18 @@ def _seconds(text: str) -> float:
     return int(parts[1]) * _UNITS_S[short or "s"]
 
 
-def _fitting(text: str) -> str:
+def _cut_off(text: str) -> str:
+    """The text as the metastore's columns take it."""
     return text.encode("ascii", "replace").decode()[:_LONGEST_TEXT]
 
 
-def _is_ours(entry: Any) -> bool:
+def _is_of_this_project(entry: Any) -> bool:
     return str(entry.agentInfo or "").startswith(_MARK)
 
 
 def _describe(entry: Any) -> str:
     """Describe the writer of a request."""
-    if not _is_ours(entry):
+    if not _is_of_this_project(entry):
         return f"{entry.user}@{entry.hostname} (written by another tool)"[:300]
     _, _, note = str(entry.agentInfo).removeprefix(_MARK).partition(" ")
     return f"{describe_process(str(entry.hostname))}{f' for {note}' if note else ''}"

@@ -41,7 +41,7 @@ class Server:
         until(self._listens)
 
     def stop(self) -> None:
-        """Kill the process as if its machine had died; its files stay."""
+        """End the process, by force if it does not end by itself in 15 s; its files stay."""
         process = self._process
         if process is None:
             return
