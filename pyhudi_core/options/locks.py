@@ -148,7 +148,7 @@ def refuse_incomplete(key: str, server: str, is_given: Callable[[str], object], 
 def refuse_without_provider(generator: str, is_given: Callable[[str], object], table: str | None = None) -> None:
     """Raise `InvalidOptionError` if the server of a lock is given, but no lock is chosen, and the source of times is on another server.
 
-    Hudi's own default is the lock in ZooKeeper, so its writers take a lock there with these options, and this package would take another one.
+    The lock would be the one that fits the storage, and nobody would notice that the server is never asked.
     """
     for server, needed in _NEEDED.items():
         given = [option.key for option in LOCK_OPTIONS if option.attribute in needed and is_given(option.attribute)]

@@ -64,8 +64,7 @@ def test_every_lock_of_a_server_is_in_the_tables_that_check_its_options() -> Non
             and not option.attribute.startswith(owned + shared)] == []  # fmt: skip
 
 
-def test_a_server_without_its_lock_is_refused_because_hudi_would_lock_there() -> None:
-    """Hudi's default is the lock in ZooKeeper, and ours is not: a Java writer with the same options would not be excluded."""
+def test_a_server_without_its_lock_is_refused_because_it_would_not_be_used() -> None:
     with pytest.raises(InvalidOptionError, match=r"zookeeper\.url belongs to the lock zookeeper") as refused:
         hudi.create_table("memory://no-provider", ORDERS, "id", options=REFUSED["a server without its lock"])
     assert "Set hoodie.write.lock.provider=zookeeper" in str(refused.value)
