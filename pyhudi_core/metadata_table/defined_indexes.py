@@ -17,7 +17,7 @@ from pyhudi_core.metadata_table import expression_index, names
 from pyhudi_core.metadata_table.changes import KEPT
 from pyhudi_core.metadata_table.expression_index import ExpressionIndex
 from pyhudi_core.metadata_table.file_entries import FileIndex
-from pyhudi_core.metadata_table.index_definitions import IndexDefinition
+from pyhudi_core.metadata_table.index_definitions import FORM, IndexDefinition
 from pyhudi_core.metadata_table.records import Records
 from pyhudi_core.metadata_table.secondary_index import SecondaryIndex, has_one_text
 from pyhudi_core.options.write_options import MetadataOptions
@@ -156,7 +156,7 @@ def _expression(definition: IndexDefinition, table: IndexedTable) -> FileIndex:
 
 def _new_expression(name: str, column: str, options: Mapping[str, str]) -> IndexDefinition:
     function = options.get("expr", "identity")
-    return IndexDefinition(name, names.COLUMN_STATS, function, column, {**options, "expr": function})
+    return IndexDefinition(name, names.COLUMN_STATS, function, column, {**options, "expr": function}, version=FORM)
 
 
 KINDS: tuple[IndexKind, ...] = (

@@ -17,6 +17,10 @@ from pyhudi_core.storage.base import Storage
 
 _MOST_BYTES = 4 << 20
 _OF_THE_TABLE = frozenset({COLUMN_STATS, RECORD_INDEX})
+FORM = "V1"
+"""The version of an expression index, which has one form only. Writes of releases 1.1 and 1.2 fail without it; release 1.0 has no such field, and
+ignores it.
+"""
 _log = logging.getLogger(__name__)
 
 

@@ -136,6 +136,9 @@ def test_one_statement_makes_the_same_definition_and_entries(
     hudi.open_table(str(ours), options=utc).sql(STATEMENTS[statement].format(NAME))
     paths = (ours, copy)
     definitions = [json.loads((path / ".hoodie/.index_defs/index.json").read_text()) for path in paths]
+    for definition in definitions[0]["indexDefinitions"].values():
+        if definition["indexName"].startswith("expr_index_"):
+            assert definition.pop("version") == "V1", "later releases need it, and release 1.0 has no such field"
     assert definitions[0] == definitions[1]
     tables = [hudi.open_table(str(path), options=utc) for path in paths]
     assert tables[0].config.metadata_partitions == tables[1].config.metadata_partitions

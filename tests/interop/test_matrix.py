@@ -116,6 +116,11 @@ class Relay:
         getattr(self.expected, "upsert" if operation == "insert" else operation)(given)
 
 
+def reading_beside(release: JudgeProcess, second: JudgeProcess) -> JudgeProcess | None:
+    """hudi-rs, where it can read: its release 0.5 does not read metadata tables to which Hudi 1.1 or 1.2 has written (docs/spec-deviations.md)."""
+    return second if release.release == "1.0.2" else None
+
+
 def make(cell: Cell, path: Path, judge: JudgeProcess, second: JudgeProcess | None = None) -> Relay:
     """A table of two file groups in each partition, with updates, a late row of each of three keys, and deletes."""
     cell.create(path)
@@ -169,14 +174,14 @@ def go_round(relay: Relay) -> None:
     relay.hudis(("upsert", rows(range(99, 105), 600)))
 
 
-@pytest.mark.slow
+@pytest.mark.one_in(3, first=2)
 @pytest.mark.row("I1", "I2", "I3", "I4", "I5", "I7", "I8", "Q3")
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("cell", pairwise(), ids=lambda cell: cell.name)
 def test_a_table_of_each_kind_goes_from_hand_to_hand(
     release: JudgeProcess, second_reader: JudgeProcess, cell: Cell, tmp_path: Path
 ) -> None:
-    go_round(make(cell, tmp_path / "table", release, second_reader))
+    go_round(make(cell, tmp_path / "table", release, reading_beside(release, second_reader)))
 
 
 @pytest.mark.slow
@@ -186,7 +191,7 @@ def test_a_table_of_each_kind_goes_from_hand_to_hand(
 def test_twenty_commits_in_turn_keep_every_index_true(
     release: JudgeProcess, second_reader: JudgeProcess, cell: Cell, tmp_path: Path
 ) -> None:
-    relay = make(cell, tmp_path / "table", release, second_reader)
+    relay = make(cell, tmp_path / "table", release, reading_beside(release, second_reader))
     for number in range(10):
         ts = 1000 + 10 * number
         relay.ours(("upsert", rows([*range(30 + number, 40 + number), 200 + number], ts)))

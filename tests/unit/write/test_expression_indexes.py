@@ -136,6 +136,7 @@ def test_the_definition_is_that_of_hudi() -> None:
     ]
     assert (found.name, found.kind, found.function) == ("expr_index_by_time", "column_stats", "from_unixtime")
     assert (found.column, found.options) == ("ts", {"expr": "from_unixtime", "format": "yyyy-MM-dd"})
+    assert found.version == "V1", "without it, writes of Hudi 1.1 and 1.2 to this table fail"
     assert len(metadata_of(table).slices.pieces(found.name)) == 2
     assert table.indexes.drop("by_time")
     assert not any(
