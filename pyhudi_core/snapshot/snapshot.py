@@ -90,7 +90,8 @@ def build(
     text, archived = folder.latest_schema(visible), None
     if text is None:
         archived = _archived_definition(folder, timeline, visibility.completed_until)
-        text = (archived and archived.schema) or folder.latest_schema(timeline) or config.create_schema
+        at_creation = None if visible.commits else config.create_schema  # later commits may have renamed columns
+        text = (archived and archived.schema) or at_creation or folder.latest_schema(timeline) or config.create_schema
     if text is None:
         raise UnsupportedTableError(
             "Neither a commit nor hoodie.properties has the table's schema",

@@ -120,6 +120,17 @@ def test_earlier_states_have_their_own_columns_and_changes_the_newest(location: 
     assert (change["op"], change["before"]["name"], change["after"]["name"]) == ("u", "x", "new")
 
 
+@pytest.mark.row("D4", "T14")
+def test_the_state_before_the_first_commit_has_the_columns_of_the_creation(location: str) -> None:
+    table = make(location, SCHEMA, ordering="ts")
+    empty = table.snapshot_token()
+    table.upsert(pa.Table.from_pylist([row("1", 1, "x", 10)], SCHEMA))
+    table.alter(rename={"a": "renamed"})
+    found = reopen(table).scan(as_of=empty, meta=False).to_arrow()
+    assert found.num_rows == 0
+    assert found.schema.names == SCHEMA.names
+
+
 @pytest.mark.row("D10")
 def test_a_change_that_is_rolled_back_leaves_the_columns_as_they_were(location: str) -> None:
     table = filled(location, "COPY_ON_WRITE")
