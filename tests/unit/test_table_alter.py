@@ -120,7 +120,7 @@ def test_earlier_states_have_their_own_columns_and_changes_the_newest(location: 
     assert (change["op"], change["before"]["name"], change["after"]["name"]) == ("u", "x", "new")
 
 
-@pytest.mark.row("D4", "T14")
+@pytest.mark.row("D4")
 def test_the_state_before_the_first_commit_has_the_columns_of_the_creation(location: str) -> None:
     table = make(location, SCHEMA, ordering="ts")
     empty = table.snapshot_token()
