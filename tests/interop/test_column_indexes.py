@@ -43,7 +43,9 @@ def assert_all_agree(judge: JudgeProcess, path: Path) -> None:
     assert_secondary_indexes(table, metadata)
     assert_expression_indexes(table, metadata)
     assert_same_rows(judge.read(path, **READ), table.scan().to_arrow(), by=["id"])
-    for condition in ("city = 'Rome'", "city = 'a$b'", "city = 'nowhere'", "lower(city) = 'wien'"):
+    # 1.0.2 finds no value with `$` by a secondary index, by its own neither (docs/spec-deviations.md).
+    odd = () if judge.release == "1.0.2" else ("city = 'a$b'",)
+    for condition in ("city = 'Rome'", *odd, "city = 'nowhere'", "lower(city) = 'wien'"):
         found = judge.read(path, **READ, condition=condition)
         assert_same_rows(found, table.scan(where=condition).to_arrow(), by=["id"])
 
