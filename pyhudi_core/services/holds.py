@@ -11,8 +11,8 @@ the timeline. So it sees the hold, or the hold sees the plan.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -34,6 +34,7 @@ from pyhudi_core.transaction.home import reopened
 from pyhudi_core.write.retrying import Retries, retry
 
 _VERSION = 1
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +190,10 @@ def _create(context: TableContext, point: TimePoint | None, length_ms: int, comm
     try:
         _refuse_unkept(context, hold)
     except BaseException:
-        with suppress(HudiError):
+        try:
             context.root.delete(path)
+        except HudiError as error:
+            _log.warning("%s keeps the refused hold %s until %s: %s", context.table, hold.name, hold.ends, error)
         raise
     return hold
 
