@@ -6,6 +6,7 @@ looked up that hashes to it. Rows of a `SparkSource` are counted and brought to 
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -218,17 +219,43 @@ class SparkSource:
         """The rows with the lists of their values, which are null for values that are not there; and these columns."""
         frame = self.frame
         if not values.num_columns:
-            return frame, [F.array(*[F.lit(value) for value in own or [0]]) for own in lists[0]]
+            return frame, [_literals(own or [0]) for own in lists[0]]
+        known = list(zip(*(column.to_pylist() for column in values.columns), strict=True))
+        names = values.schema.names
+        if len(known) <= _FEW and all(map(_has_literals, values.schema.types)):
+            # Other values get the null at the end. With a null for `row`, Spark would take the result for one that is never null.
+            row = F.coalesce(*(F.when(_same(names, own, F.lit), n) for n, own in enumerate(known, 1)), F.lit(-1))
+            return frame, [
+                F.element_at(F.array(*map(_literals, own), F.lit(None)), row) for own in zip(*lists, strict=True)
+            ]
         kinds = [
             f"`v{n}` {spark_types.to_spark(pa.schema([f]))[0].dataType.simpleString()}"
             for n, f in enumerate(values.schema)
         ]
-        known = zip(*(column.to_pylist() for column in values.columns), strict=True)
         rows = [(*own, *places) for own, places in zip(known, lists, strict=True)]
         places = frame.sparkSession.createDataFrame(rows, ", ".join([*kinds, *columns]))
-        same = [quoted(name).eqNullSafe(F.col(f"v{n}")) for n, name in enumerate(values.schema.names)]
-        frame = frame.join(F.broadcast(places), reduce(and_, same), "left")
+        same = _same(names, [f"v{n}" for n in range(len(names))], F.col)
+        frame = frame.join(F.broadcast(places), same, "left")
         return frame, [F.col(name.split()[0]) for name in columns]
+
+
+_FEW = 64
+"""So few combinations of values are compared one by one. A join would cost another job."""
+
+
+def _same(names: Sequence[str], others: Sequence[Any], column: Callable[[Any], Column]) -> Column:
+    """Whether the columns have the same values as the others; two nulls are the same."""
+    return reduce(and_, [quoted(name).eqNullSafe(column(own)) for name, own in zip(names, others, strict=True)])
+
+
+def _has_literals(kind: pa.DataType) -> bool:
+    """Whether a value of the type means the same in every time zone and precision."""
+    tests = (pa.types.is_string, pa.types.is_integer, pa.types.is_boolean, pa.types.is_date)
+    return any(test(kind) for test in tests)
+
+
+def _literals(values: Sequence[int]) -> Column:
+    return F.array(*map(F.lit, values))
 
 
 def _place(hashed: Column, places: Column) -> Column:
@@ -289,8 +316,16 @@ def _in_task(steps: Sequence[_Step]) -> Callable[[Iterable[pa.RecordBatch]], Ite
             rows = _yielded(step, TaskInfo(number, own), rows)
         with raised_in_task():
             yield from rows
+        _freeze()
 
     return run
+
+
+@cache
+def _freeze() -> None:
+    """Once in each worker: PySpark collects garbage after every task, and this leaves modules out. It would look at all of them each time."""
+    gc.collect()
+    gc.freeze()
 
 
 def _yielded(step: _Step, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

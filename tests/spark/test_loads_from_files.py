@@ -181,7 +181,11 @@ def test_each_large_new_file_group_has_a_task_of_its_own(
     assert distributed == [len(found)] * 3
 
 
-def test_rows_go_to_one_of_their_tasks_and_stay_as_they_are(spark: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("few", [0, 64])
+def test_rows_go_to_one_of_their_tasks_and_stay_as_they_are(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    monkeypatch.setattr(spark_rows, "_FEW", few)  # more values are joined
     table = pa.table({"k": [f"k{n}" for n in range(200)], "p": [None if n % 4 == 3 else n % 4 for n in range(200)]})
     data = read(spark, tmp_path / "given", table)
     source = spark_rows.SparkDataset(data, spark_rows.arrow_schema(data)).source()
@@ -260,7 +264,11 @@ def test_what_is_expensive_or_random_is_not_read_twice(spark: Any, tmp_path: Pat
         cached.unpersist()
 
 
-def test_rows_go_to_their_slots_sorted_and_are_counted(spark: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("few", [0, 64])
+def test_rows_go_to_their_slots_sorted_and_are_counted(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    monkeypatch.setattr(spark_rows, "_FEW", few)  # more values are joined
     numbers = list(range(200))
     table = pa.table({"k": [f"k{n}" for n in numbers], "p`q": [None if n % 4 == 3 else n % 4 for n in numbers]})
     data = read(spark, tmp_path / "given", table)
