@@ -25,12 +25,8 @@ from pyhudi_core.spark.settings import Settings
 from pyhudi_core.spark.sink import StreamSink
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.opening import open_storage
-from pyhudi_core.transaction.layout import PRIVATE
+from pyhudi_core.write.streams import IN_MEMORY, SINK
 
-SINK = f"{PRIVATE}/sink"
-"""The folder of staged rows; each write has a folder below it, which is removed at its end."""
-IN_MEMORY = 64 << 20
-"""So many bytes of rows are written from memory, others from files."""
 _BATCH_BYTES, _MOST_ROWS = 2 << 20, 65_536
 """Of a batch that is read from a staged file."""
 PARTS = 4

@@ -24,7 +24,7 @@ from pyhudi_core.errors import (
 from pyhudi_core.spark import last_batch, own_errors, register
 
 pytest.importorskip("pyspark.sql.datasource", reason="PySpark 3.5 has no data sources in Python")
-from pyhudi_core.spark.writer import IN_MEMORY
+from pyhudi_core.write.streams import IN_MEMORY
 
 
 @pytest.fixture(autouse=True)

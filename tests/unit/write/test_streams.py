@@ -1,0 +1,163 @@
+"""Many rows of a stream go through files of the table's storage. The result is that of rows in memory, and no file stays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from support.disk import contents, files
+from support.memory_growth import growth, needs_pss
+from support.tables import make, orders, rows
+
+import pyhudi_core as hudi
+from pyhudi_core.engine import spilled
+from pyhudi_core.errors import DuplicateKeyError, SchemaMismatchError, TableVersionError
+from pyhudi_core.write import streams
+
+pytestmark = pytest.mark.row("D8")
+
+
+@pytest.fixture
+def staged(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """All streams have many rows; the list gets the number of files that each of them went into."""
+    used: list[int] = []
+    stage = streams._staged
+
+    def noted(*arguments: Any) -> Any:
+        found = stage(*arguments)
+        used.append(len(found.parts))
+        return found
+
+    for module, name in ((streams, "IN_MEMORY"), (streams, "_PART_BYTES"), (spilled, "_IN_MEMORY")):
+        monkeypatch.setattr(module, name, 500)
+    monkeypatch.setattr(streams, "_staged", noted)
+    return used
+
+
+def stream(table: pa.Table, error: Exception | None = None) -> pa.RecordBatchReader:
+    """The rows, ten at a time, and then an error if there is one."""
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from table.to_batches(max_chunksize=10)
+        if error is not None:
+            raise error
+
+    return pa.RecordBatchReader.from_batches(table.schema, batches())
+
+
+def history(location: str, given: Any, **how: Any) -> list[Any]:
+    table = make(location, **how)
+    table.insert(given(orders(*((key, "abc"[key % 3], float(key), 1) for key in range(100)))))
+    table.upsert(given(orders(*((key, "abc"[key % 3], -1.0, key % 3) for key in range(50, 150)))))
+    table.upsert(given(orders(*((key % 40, "abc"[key % 40 % 3], float(key), 5) for key in range(200)))))
+    table.delete(given(pa.table({"id": range(20, 90), "day": ["abc"[key % 3] for key in range(20, 90)]})))
+    table.insert_overwrite(given(orders(*((key, "b", 7.0, 1) for key in range(500, 560)))))
+    assert table.check().ok
+    return rows(table, "id", "day", "price", "ts")
+
+
+@pytest.mark.parametrize("how", [{}, {"ordering": "ts"}, {"ordering": "ts", "table_type": "MERGE_ON_READ"}])
+def test_a_stream_of_many_rows_gives_the_table_that_its_rows_give(
+    tmp_path: Path, staged: list[int], how: dict[str, Any]
+) -> None:
+    found = history(str(tmp_path / "streams"), stream, **how)
+    assert len(staged) == 5
+    assert min(staged) > 1
+    assert found == history(str(tmp_path / "tables"), lambda table: table, **how)
+    assert len(staged) == 5
+    assert not [path for path in files(tmp_path) if path.endswith(".arrow")]
+
+
+def test_few_rows_of_a_stream_need_no_file(location: str, staged: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "IN_MEMORY", 64 << 20)
+    table = make(location)
+    table.upsert(stream(orders((1, "a", 1.0), (2, "b", 2.0))))
+    assert not table.upsert(stream(orders()))
+    assert rows(table, "id") == [(1,), (2,)]
+    assert staged == []
+
+
+def test_a_stream_that_ends_with_an_error_leaves_no_file(location: str, staged: list[int]) -> None:
+    table = make(location)
+    table.upsert(orders((1, "a", 1.0)))
+    before = _files(location)
+    many = orders(*((key, "a", 2.0) for key in range(100)))
+    with pytest.raises(SchemaMismatchError, match="a column is broken"):
+        table.upsert(stream(many, pa.ArrowInvalid("a column is broken")))
+    with pytest.raises(KeyError, match="the source is gone"):
+        table.upsert(stream(many, KeyError("the source is gone")))
+    assert _files(location) == before
+    assert staged == []
+
+
+def _files(location: str) -> dict[str, bytes]:
+    return {path: data for path, data in contents(location).items() if data is not None}
+
+
+def test_wrong_rows_of_a_stream_are_refused_and_their_files_removed(location: str, staged: list[int]) -> None:
+    table = make(location)
+    table.upsert(orders((1, "a", 1.0)))
+    with pytest.raises(DuplicateKeyError):
+        table.insert(stream(orders(*((key, "a", 2.0) for key in range(100)))))
+    other = pa.table({"id": range(100), "day": ["a"] * 100, "cost": [1.0] * 100})
+    with pytest.raises(SchemaMismatchError):
+        table.upsert(stream(other))
+    assert len(staged) == 2
+    assert rows(table, "id", "price") == [(1, 1.0)]
+    assert files(location, "*.arrow") == []
+
+
+def test_no_row_is_read_for_a_table_that_is_only_read(location: str, staged: list[int]) -> None:
+    make(location)
+    properties = Path(location, ".hoodie/hoodie.properties")
+    properties.write_text(properties.read_text().replace("hoodie.table.version=8", "hoodie.table.version=9"))
+    given = stream(orders(*((key, "a", 2.0) for key in range(100))))
+    with pytest.raises(TableVersionError):
+        hudi.open_table(location).upsert(given)
+    assert given.read_all().num_rows == 100
+
+
+def test_a_stream_is_written_again_after_a_conflict(location: str, staged: list[int]) -> None:
+    table = make(location)
+    table.upsert(orders((1, "a", 1.0)))
+    lost: list[str] = []
+
+    def rival(candidate: Any) -> None:
+        if not lost:
+            lost.append(hudi.open_table(location).upsert(orders((1, "a", 5.0), (2, "a", 5.0))).instant or "")
+
+    commit = table.upsert(stream(orders(*((key, "a", 9.0) for key in range(2, 100)))), pre_commit=[rival])
+    assert commit.retries == 1
+    assert rows(table, "id", "price") == [(1, 5.0), *((key, 9.0) for key in range(2, 100))]
+    assert len(staged) == 1
+
+
+_WORK = """
+import numpy as np
+
+def work(location, count):
+    texts = pa.array([f"{number:03}" * 30 for number in range(199)])
+
+    def batches():
+        for start in range(0, count, 20_000):
+            ids = np.arange(start, min(start + 20_000, count))
+            yield pa.RecordBatch.from_arrays([pa.array(ids), texts.take(pa.array(ids % 199))], names=["id", "text"])
+
+    schema = pa.schema([("id", pa.int64()), ("text", pa.string())])
+    table = hudi.create_table(location, schema, "id", storage_options={"fsync": "false"}, options={
+        "hoodie.parquet.max.file.size": str(8 << 20), "pyhudi.parquet.row.group.rows": "20000"})
+    table.bulk_insert(pa.RecordBatchReader.from_batches(schema, batches()))
+    return {"bytes": count * 102}
+"""
+
+
+@pytest.mark.slow
+@needs_pss
+@pytest.mark.timeout(900)
+def test_a_stream_needs_a_part_of_the_memory_of_its_rows(tmp_path: Path) -> None:
+    answer = growth(_WORK, [str(tmp_path / "small"), 20_000], [str(tmp_path / "large"), 6_000_000])
+    print(f"stream of {answer['bytes'] / 1e6:.0f} MB: grown by {answer['grown'] / 1e6:.0f} MB")
+    assert answer["grown"] < answer["bytes"] / 2
