@@ -6,13 +6,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import dagster as dg
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import CorruptionError, LimitExceededError, ObjectNotFoundError
-from pyhudi_dagster.timeline_view import parsed
+from pyhudi_dagster.timeline_view import moment_of
 
 _log = logging.getLogger(__name__)
 
@@ -27,13 +28,13 @@ class Backlog:
     Attributes:
         commits: number of commits that changed rows; table services and commits without rows do not count.
         rows: number of rows that these commits inserted, updated and deleted.
-        since: completion time of the oldest of these commits; empty if there is none.
+        since: when the oldest of these commits completed; None if there is none.
         is_complete: False if more commits exist than were counted, or some cannot be read.
     """
 
     commits: int = 0
     rows: int = 0
-    since: str = ""
+    since: datetime | None = None
     is_complete: bool = True
 
     def __bool__(self) -> bool:
@@ -43,13 +44,15 @@ class Backlog:
         if not self:
             return "nothing to read"
         least = "" if self.is_complete else "at least "
-        return f"{least}{self.commits:,} commits and {self.rows:,} rows behind, since {_readable(self.since)}"
+        return (
+            f"{least}{self.commits:,} commits and {self.rows:,} rows behind, since {self.since:%Y-%m-%d %H:%M:%S} UTC"
+        )
 
 
 def backlog_of(upstream: hudi.HudiTable, after: str | None, until: str | None = None) -> Backlog:
     """Count the commits after a completion time and up to another; None: all. Archived commits that cannot be read are not counted."""
     commits = rows = 0
-    since = ""
+    since: datetime | None = None
     try:
         for number, (instant, commit) in enumerate(upstream.commits_with("", after or "")):
             if number == COUNTED:
@@ -57,7 +60,7 @@ def backlog_of(upstream: hudi.HudiTable, after: str | None, until: str | None = 
             if commit.changes_rows and (until is None or (instant.completion_time or "") <= until):
                 commits += 1
                 rows += sum(stat.inserts + stat.updates + stat.deletes for stat in commit.stats)
-                since = instant.completion_time or instant.requested_time
+                since = moment_of(upstream, instant.completion_time or instant.requested_time)
     except (CorruptionError, LimitExceededError, ObjectNotFoundError) as error:
         _log.warning("the backlog of %s is not known: %s", upstream.location, error)
         return Backlog(commits, rows, since, is_complete=False)
@@ -68,7 +71,7 @@ def backlog_metadata(backlogs: Sequence[Backlog]) -> dict[str, Any]:
     """The metadata entries of a materialization: sums over its inputs before the run, and the time of the oldest unread commit."""
     if not backlogs:
         return {}
-    moments = [moment for moment in (parsed(one.since) for one in backlogs) if moment is not None]
+    moments = [one.since for one in backlogs if one.since is not None]
     entries: dict[str, Any] = {
         "hudi/backlog_commits": sum(one.commits for one in backlogs),
         "hudi/backlog_rows": sum(one.rows for one in backlogs),
@@ -76,8 +79,3 @@ def backlog_metadata(backlogs: Sequence[Backlog]) -> dict[str, Any]:
     if moments:
         entries["hudi/backlog_since"] = dg.MetadataValue.timestamp(min(moments))
     return entries
-
-
-def _readable(time: str) -> str:
-    moment = parsed(time)
-    return f"{moment:%Y-%m-%d %H:%M:%S} UTC" if moment else time

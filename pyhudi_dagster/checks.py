@@ -15,7 +15,7 @@ from pyhudi_core.errors import HudiError
 from pyhudi_dagster import past_commits
 from pyhudi_dagster.info import HudiAssetInfo
 from pyhudi_dagster.reported_commits import materialized_since
-from pyhudi_dagster.timeline_view import parsed
+from pyhudi_dagster.timeline_view import moment_of
 
 _EVENTS_READ = 20
 _NAMED = 5
@@ -81,7 +81,7 @@ def no_stuck_instants(examined: Examined) -> Finding:
         f"the {instant.action} {instant.requested_time} waits for a process that executes it"
         for service in table.services.values()
         for instant in service.waiting()
-        if _minutes_since(instant.requested_time, examined.now) > examined.limit
+        if _minutes_since(examined, instant.requested_time) > examined.limit
     ]
     pending = len(table.timeline.pending)
     entries = {"hudi/pending_instants": pending, "hudi/stuck_plans": len(old), **_named(dead.figures, "hudi/failed_")}
@@ -117,7 +117,7 @@ def data_freshness(examined: Examined) -> Finding:
     newest = past_commits.newest_change(examined.table)
     if newest is None:
         return Finding(False, "The active timeline has no commit with rows.")
-    age = _minutes_since(newest.completion_time, examined.now) / 60
+    age = _minutes_since(examined, newest.completion_time) / 60
     entries = {"hudi/data_age_hours": round(age, 3), "hudi/instant": newest.instant.requested_time}
     return Finding(
         age <= examined.limit, f"The newest rows are {age:.1f} hours old, {examined.limit:g} may be", entries
@@ -220,9 +220,9 @@ def checks_of(
     return examine
 
 
-def _minutes_since(time: str, now: datetime) -> float:
-    moment = parsed(time)
-    return (now - moment).total_seconds() / 60 if moment is not None else 0.0
+def _minutes_since(examined: Examined, time: str) -> float:
+    moment = moment_of(examined.table, time)
+    return (examined.now - moment).total_seconds() / 60 if moment is not None else 0.0
 
 
 def _named(figures: Mapping[str, int | float], prefix: str) -> dict[str, int | float]:

@@ -29,7 +29,7 @@ from pyhudi_dagster.reported_commits import reported_since
 from pyhudi_dagster.service_jobs import ServiceTable
 from pyhudi_dagster.service_runs import triggered
 from pyhudi_dagster.services import service_states
-from pyhudi_dagster.timeline_view import parsed
+from pyhudi_dagster.timeline_view import moment_of
 
 _INPUTS = "pyhudi.checkpoint."
 
@@ -90,7 +90,7 @@ def timeline(project: Project, asset: str, limit: int) -> None:
         table = lakes.table(found)
         commits = {past.instant.requested_time: past for past in _newest(table, limit)}
         oldest = min((past.completion_time for past in commits.values()), default="")
-        since = parsed(oldest)
+        since = moment_of(table, oldest)
         reported = reported_since(instance, found.key, since) if since is not None else frozenset()
         times = {time for time, _ in reported}
         for instant in reversed(list(table.timeline)[-limit:]):

@@ -252,7 +252,7 @@ class _Described:
             **share.counted(),
             **metadata.operation_entry(commit),
             **share.rows,
-            **metadata.name_entries(commit),
+            **metadata.name_entries(self.written.table, commit),
         }
 
     def last(self, share: Share | None = None) -> Entries:
@@ -295,7 +295,7 @@ def _observation(
     entries = {
         **metadata.operation_entry(commit),
         **wrote,
-        **metadata.name_entries(commit),
+        **metadata.name_entries(table, commit),
         **metadata.total_entry(commit),
         **metadata.run_entry(commit),
         "dagster/uri": table.location,

@@ -19,7 +19,7 @@ from pyhudi_dagster import incremental, past_commits
 from pyhudi_dagster.column_schema import column_schema, declared_schema
 from pyhudi_dagster.identity import PREFIX
 from pyhudi_dagster.info import HudiAssetInfo
-from pyhudi_dagster.timeline_view import operation_name, parsed, timeline_markdown, timeline_table
+from pyhudi_dagster.timeline_view import moment_of, operation_name, parsed, timeline_markdown, timeline_table
 from pyhudi_dagster.writer import Written
 
 PARTITIONS_SHOWN = 30
@@ -77,9 +77,9 @@ def row_entries(stats: Iterable[WriteStat], dropped: int = 0) -> dict[str, Any]:
     }
 
 
-def name_entries(commit: past_commits.PastCommit) -> dict[str, Any]:
+def name_entries(table: hudi.HudiTable, commit: past_commits.PastCommit) -> dict[str, Any]:
     """The entries that identify a commit."""
-    moment = parsed(commit.completion_time)
+    moment = moment_of(table, commit.completion_time)
     when = {"hudi/completion_time": dg.MetadataValue.timestamp(moment)} if moment else {}
     return {**when, "hudi/instant": commit.instant.requested_time}
 

@@ -24,7 +24,7 @@ from pyhudi_dagster.resource import HudiLakeResource
 from pyhudi_dagster.service_definitions import HudiAssets, tables_of, views_of_tables
 from pyhudi_dagster.timeline_cursor import completion_of
 from pyhudi_dagster.timeline_sensor import RECONCILE_JOB
-from pyhudi_dagster.timeline_view import parsed
+from pyhudi_dagster.timeline_view import moment_of, time_of
 
 _BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
 _SKEW = timedelta(hours=1)
@@ -132,7 +132,7 @@ class _Reconciliation:
         # Only commits are looked for in the archived timeline, so an older event of a clean or a rollback is left alone.
         oldest = min(map(completion_of, table.timeline.completed), default="")
         of_rows = {time for key in (info.key, view) if key is not None for time in self._materialized(key)}
-        events = {time for time, _ in reported | of_view if self._is_in_time(time)}
+        events = {time for time, _ in reported | of_view if self._is_in_time(table, time)}
         without = {time for time in events - known if time in of_rows or time >= oldest}
         times = tuple(past.instant.requested_time for past in missing)
         return Reconciled(info.key, info.table, times, stored, tuple(sorted(without)))
@@ -147,7 +147,7 @@ class _Reconciliation:
 
     def _completed(self, table: hudi.HudiTable) -> Iterator[past_commits.PastCommit]:
         """The completed instants since, archived commits included, in no order."""
-        after = self.since.astimezone(UTC).strftime("%Y%m%d%H%M%S%f")[:17]
+        after = time_of(table, self.since)
         for instant, commit in table.commits_with("", after):
             yield past_commits.PastCommit(instant, commit)
         timeline = table.timeline
@@ -156,8 +156,8 @@ class _Reconciliation:
             if instant not in commits and completion_of(instant) > after:
                 yield events.past_commit(table, instant)
 
-    def _is_in_time(self, completion: str) -> bool:
-        moment = parsed(completion)
+    def _is_in_time(self, table: hudi.HudiTable, completion: str) -> bool:
+        moment = moment_of(table, completion)
         return moment is not None and moment > self.since
 
     def _is_missing(self, past: past_commits.PastCommit, info: HudiAssetInfo, reported: frozenset[Reported]) -> bool:

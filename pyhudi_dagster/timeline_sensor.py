@@ -21,7 +21,7 @@ from pyhudi_dagster.resource import HudiLakeResource
 from pyhudi_dagster.service_policy import TICK_SECONDS
 from pyhudi_dagster.service_sensor import ACTIVE
 from pyhudi_dagster.timeline_cursor import Cursor, Position, before, completion_of
-from pyhudi_dagster.timeline_view import parsed
+from pyhudi_dagster.timeline_view import moment_of
 
 READABLE = "timeline_readable"
 RECONCILE_JOB = "hudi__reconcile"
@@ -80,7 +80,7 @@ class Tick:
             )
             return
         known = events.known_size(self.instance, info.key) if unreported else None
-        reported = self._reported(info, unreported)
+        reported = self._reported(table, info, unreported)
         later: list[hudi.Instant] = []
         for place, past in enumerate(unreported):
             if len(self.events) >= self.most:
@@ -120,9 +120,11 @@ class Tick:
                     found[instant.group] = past_commits.PastCommit(instant, commit)
         return sorted(found.values(), key=lambda past: (past.completion_time, past.instant.requested_time))
 
-    def _reported(self, info: HudiAssetInfo, unreported: Sequence[past_commits.PastCommit]) -> frozenset[Reported]:
+    def _reported(
+        self, table: hudi.HudiTable, info: HudiAssetInfo, unreported: Sequence[past_commits.PastCommit]
+    ) -> frozenset[Reported]:
         """What events say already: of a tick that ended before its cursor was stored, or of the run that made the commit."""
-        since = parsed(before(unreported[0].completion_time)) if unreported else None
+        since = moment_of(table, before(unreported[0].completion_time)) if unreported else None
         return frozenset() if since is None else reported_since(self.instance, info.key, since)
 
     def _events(
@@ -143,7 +145,7 @@ class Tick:
     ) -> Iterator[dg.AssetMaterialization]:
         """The materialization of the table's read-optimized view, if the instant is a compaction that Dagster does not know."""
         view = self.views.get(info.table)
-        since = parsed(before(past.completion_time))
+        since = moment_of(table, before(past.completion_time))
         if view is None or since is None or not read_optimized.shows_more(past):
             return
         if (past.completion_time, None) not in reported_since(self.instance, view, since):

@@ -51,7 +51,7 @@ def operation_name(operation: str | None, action: str) -> str:
 
 
 def timeline_table(entries: Sequence[Entry]) -> dg.TableMetadataValue:
-    """The newest entries as a table, newest first, narrow enough for the UI's panel. The instant is the requested time in UTC."""
+    """The newest entries as a table, newest first, narrow enough for the UI's panel. The instant is the requested time."""
     records = [
         dg.TableRecord(
             {
@@ -118,8 +118,29 @@ def _seconds(entry: Entry) -> float | None:
 
 
 def parsed(time: str) -> datetime | None:
-    """The time of a UTC timeline, or None for other text."""
+    """The digits of a timeline as a time without a zone, or None for other text. `moment_of` knows the zone."""
     if len(time) not in (14, 17) or not time.isdigit():
         return None
-    moment = datetime.strptime(time[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
-    return moment.replace(microsecond=int(time[14:] or 0) * 1000)
+    found = datetime.strptime(time[:14], "%Y%m%d%H%M%S")  # noqa: DTZ007  (`moment_of` knows the zone)
+    return found.replace(microsecond=int(time[14:] or 0) * 1000)
+
+
+def moment_of(table: hudi.HudiTable, time: str) -> datetime | None:
+    """The moment, in UTC, that a time on the table's timeline means; None for other text.
+
+    Tables of Hudi have times of the machine's zone by default.
+    """
+    found = parsed(time)
+    if found is None:
+        return None
+    return found.replace(tzinfo=UTC) if _is_utc(table) else found.astimezone(UTC)
+
+
+def time_of(table: hudi.HudiTable, moment: datetime) -> str:
+    """The 17 digits that the table's timeline has for a moment."""
+    zoned = moment.astimezone(UTC if _is_utc(table) else None)
+    return zoned.strftime("%Y%m%d%H%M%S%f")[:17]
+
+
+def _is_utc(table: hudi.HudiTable) -> bool:
+    return table.config.timeline_timezone == "UTC"

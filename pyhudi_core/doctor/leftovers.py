@@ -35,6 +35,10 @@ def examine(exam: Examination, folders: list[str]) -> None:
         hidden += len(found)
         if found:
             _examine_hidden(exam, folder, found, compare=folder in own)
+    rows = exam.below(_AREA, f"{layout.ROWS}/")
+    for folder in sorted({info.path.rpartition("/")[0] for info in rows}):
+        exam.add(Kind.TEMPORARY_FILE_LEFT, "Rows of a write that is running or was killed", folder)
+    hidden += len(rows)
     exam.counts.update({"markers": markers, "hidden files": hidden})
     exam.add_summary(_AREA, f"{markers:,} markers, {hidden:,} hidden files")
 

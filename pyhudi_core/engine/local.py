@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -187,6 +188,22 @@ def _cut(table: pa.Table, edges: npt.NDArray[np.int64]) -> list[Part]:
     ]
 
 
+@contextmanager
+def readable(kind: str = "") -> Iterator[None]:
+    """Translate what Arrow raises while it reads a user's rows, of a type with this name. Errors of the source pass, and so does a lack of memory."""
+    try:
+        yield
+    except pa.ArrowMemoryError:
+        raise
+    except (pa.ArrowException, TypeError) as error:
+        if kind == "Series":
+            raise ConfigError(f"A Series is one column, not rows: {_HOW['Series']}") from error
+        raise SchemaMismatchError(
+            f"The data cannot be read as Arrow: {'; '.join(map(str, error.args))}",
+            hint="Look at where the data comes from; each column takes values of one type.",
+        ) from error
+
+
 def as_table(data: object) -> pa.Table:
     """Data that speaks the Arrow C stream interface as one table; the unnamed index of a pandas DataFrame is no column.
 
@@ -196,7 +213,7 @@ def as_table(data: object) -> pa.Table:
         return data
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data])
-    try:
+    with readable(type(data).__name__):
         if isinstance(data, pa.RecordBatchReader):
             return data.read_all()
         if type(data).__module__.startswith("pandas."):
@@ -204,13 +221,6 @@ def as_table(data: object) -> pa.Table:
             return table.select([name for name in table.schema.names if not _UNNAMED_INDEX.fullmatch(name)])
         if hasattr(data, "__arrow_c_stream__"):
             return pa.table(data)
-    except (pa.ArrowException, TypeError) as error:
-        if type(data).__name__ == "Series":
-            raise ConfigError(f"A Series is one column, not rows: {_HOW['Series']}") from error
-        raise SchemaMismatchError(
-            f"The data cannot be read as Arrow: {'; '.join(map(str, error.args))}",
-            hint="Look at where the data comes from; each column takes values of one type.",
-        ) from error
     raise ConfigError(
         f"Data of type {type(data).__module__}.{type(data).__qualname__} cannot be written",
         hint=_HOW.get(type(data).__name__)

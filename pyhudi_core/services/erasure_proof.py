@@ -33,6 +33,7 @@ from pyhudi_core.services.holds import read_holds
 from pyhudi_core.storage.base import ObjectInfo, Storage
 from pyhudi_core.timeline.savepoints import read_savepoints
 from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.layout import ROWS
 
 LONG = 8
 _CHUNK = 1 << 20
@@ -89,6 +90,8 @@ def examine(context: TableContext, keys: pa.Array) -> ErasureProof:
                     found.append(path)
             except HudiError as error:
                 unread.append(f"{path}: {error.message}")
+    waiting = (f"{info.path}: rows of a write that runs or was killed" for info in context.root.list(f"{ROWS}/"))
+    unread.extend(waiting)
     instants, named = _history(context, wanted)
     return ErasureProof(tuple(files), (*found, *named), tuple(unread), instants)
 

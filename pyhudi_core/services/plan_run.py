@@ -9,13 +9,14 @@ table's part in the same decision.
 from __future__ import annotations
 
 import heapq
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from pyhudi_core.conflicts.conflict import Group
-from pyhudi_core.errors import CommitStateUnknownError, ObjectNotFoundError, UnsupportedTableError, at_table
+from pyhudi_core.errors import CommitStateUnknownError, HudiError, ObjectNotFoundError, UnsupportedTableError, at_table
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.internal_schema import names_at
@@ -33,6 +34,7 @@ from pyhudi_core.write.retrying import Retries
 from pyhudi_core.write.states import load
 from pyhudi_core.write.tasks import Written
 
+_log = logging.getLogger(__name__)
 W = TypeVar("W")
 T = TypeVar("T")
 
@@ -63,10 +65,19 @@ class PlanRun(ABC, Generic[W, T]):
             self.transaction.heartbeat.handle.cancel()  # it may be decided, so nothing of it is removed
             raise
         except BaseException as error:
-            execution.give_up(self.transaction)
+            self._give_up()
             if isinstance(error, ObjectNotFoundError):
                 execution.refuse_removed(self.transaction, error.path)
             raise
+
+    def _give_up(self) -> None:
+        """Remove what was written. The first error says why, so another one here is only logged: the next execution removes what stays."""
+        try:
+            execution.give_up(self.transaction)
+        except HudiError as failure:
+            _log.warning(
+                "could not remove what the execution of %s wrote: %s", self.transaction.requested_time, failure
+            )
 
     def _refuse_overtaken(self, _found: Timeline) -> None:
         """Under the lock: raise `CommitAbortedError` if another process has taken the execution over."""

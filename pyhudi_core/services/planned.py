@@ -78,11 +78,14 @@ class PlannedService(TableService[R], Generic[P, W, R]):
 
     def schedule(self, *, triggered: bool = False) -> Instant | None:
         """Put a plan on the timeline; None if there is nothing to do. Raises `CommitConflictError` if a writer came first: plan again."""
+        return self._scheduled(triggered=triggered)[0]
+
+    def _scheduled(self, *, triggered: bool = False) -> tuple[Instant | None, str]:
         context = self.context
         timeline = context.folder.load()
         plan = self._planned(timeline, triggered=triggered)
         if not plan:
-            return None
+            return None, plan.why_not
         transaction = reserve(context, self.action, timeline)
         try:
             if not self._is_current(timeline, transaction.start):
@@ -92,13 +95,14 @@ class PlannedService(TableService[R], Generic[P, W, R]):
             raise
         if not plan:
             give_back(transaction)
-            return None
+            return None, plan.why_not
         try:
             body, before = plan.encode(transaction.sync_marker), self._published_before(transaction, plan)
         except BaseException:
             give_back(transaction)
             raise
-        return put_plan(transaction, body, lambda found: self._refuse_outdated(transaction, plan, found), before)
+        refuse_outdated = partial(self._refuse_outdated, transaction, plan)
+        return put_plan(transaction, body, refuse_outdated, before), ""
 
     def waiting(self) -> list[Instant]:
         """The plans on the timeline that no process executes, oldest first."""

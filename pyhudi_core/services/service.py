@@ -166,10 +166,14 @@ class TableService(ABC, Generic[R]):
 
     def _run(self, how: Execution, retries: Retries) -> R:
         """`run`, in the retry loop."""
-        scheduled = retries.until_done(self.schedule)
+        scheduled, why_not = retries.until_done(self._scheduled)
         if scheduled is None and self.action is not None:
-            return self._nothing(self.plan().why_not)
+            return self._nothing(why_not)
         return retries.until_done(lambda: self._execute(self._time_of(scheduled), how))
+
+    def _scheduled(self) -> tuple[Instant | None, str]:
+        """`schedule`, and why there is nothing to do."""
+        return self.schedule(), ""
 
     def _how(
         self, spark: Any, gate: Gate | None, extra: Mapping[str, str] | None, progress: ServiceProgress | None

@@ -25,7 +25,8 @@ from pyhudi_core.spark.settings import Settings
 from pyhudi_core.spark.sink import StreamSink
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.opening import open_storage
-from pyhudi_core.write.streams import IN_MEMORY, SINK
+from pyhudi_core.transaction.layout import ROWS
+from pyhudi_core.write.streams import IN_MEMORY, remove_rows
 
 _BATCH_BYTES, _MOST_ROWS = 2 << 20, 65_536
 """Of a batch that is read from a staged file."""
@@ -61,7 +62,7 @@ class StagedRows:
                 hint='Use mode("append") (outputMode("append") or "update"), or table.insert_overwrite(df) and table.insert_overwrite_table(df).',
             )
         settings.open().config.refuse_writing(settings.path)
-        return cls(settings, f"{SINK}/{RandomIds().uuid()}")
+        return cls(settings, f"{ROWS}/{RandomIds().uuid()}")
 
     def storage(self) -> Storage:
         """The table's storage."""
@@ -124,8 +125,7 @@ class StagedRows:
         """Remove the staged rows, also of tasks that Spark gave up. Spark plans each batch of a stream anew, in a folder of its own."""
         storage = self.storage()
         for folder in {self.folder, *(m.path.rpartition("/")[0] for m in messages if m is not None and m.path)}:
-            storage.delete_many([info.path for info in storage.list(f"{folder}/")])
-            storage.remove_empty_folders(folder)
+            remove_rows(storage, folder)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,7 @@ from pyhudi_core.write.non_blocking import refuse_unfit
 from pyhudi_core.write.result import Commit, CommitStats, CommitVerdict
 from pyhudi_core.write.retrying import Retries
 from pyhudi_core.write.states import Committed, Draft, Unchanged, WriteRequest, WriteState
+from pyhudi_core.write.streams import Streams
 
 _log = logging.getLogger(__name__)
 
@@ -72,6 +73,7 @@ class Write:
             checks.refuse_empty(request.operation, request.table)
         self._state: WriteState = Draft(request=replace(request, extra=extra, requirements=requirements))
         self._reader = reader
+        self._streams = Streams(request.context)
         self.retries = Retries(request.context)
 
     def __enter__(self) -> Self:
@@ -98,6 +100,7 @@ class Write:
             self._give_lock_back()
             self.retries.end()
             self._forget_batch()
+            self._streams.remove()
 
     @property
     def instant(self) -> str | None:
@@ -149,6 +152,8 @@ class Write:
     def write(self, data: object) -> Self:
         """Check the data, then write its files; nothing of it is visible yet. A handle takes one batch; None for no rows, with ``allow_empty``.
 
+        Many rows of a `pyarrow.RecordBatchReader` go into files until the handle ends. Use it in a ``with`` block, which removes them.
+
         Raises `DataError` before anything is written if the data does not fit the table, and `CommitConflictError` if an index came or went, or a
         clustering is pending, at the same time: `again` writes the batch on the state after that.
         """
@@ -160,6 +165,9 @@ class Write:
         if data is None and request.allow_empty:
             self._state = replace(draft, batch=Batch())
             return self._attempt(snapshot.timeline)
+        if isinstance(data, pa.RecordBatchReader) and request.spark is None:
+            states.take_rows(draft, data.schema.empty_table(), snapshot)  # refuses wrong columns before a row is read
+            data = self._streams.kept(data)
         self._state = draft = states.take_rows(draft, data, snapshot)
         empties = request.allow_empty or request.operation is OperationType.INSERT_OVERWRITE_TABLE
         if draft.filled().total or empties:
@@ -284,6 +292,7 @@ class Write:
         self.rollback()
         self._give_lock_back()
         self._forget_batch()
+        self._streams.remove()
         self._state = states.renewed(Draft(request=self._state.request))
 
     def rollback(self) -> None:

@@ -11,7 +11,7 @@ statistics alone is then removed by the commit and made again after it (`service
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -166,6 +166,21 @@ def definitions_of(context: TableContext, partitions: Collection[str]) -> dict[s
     return {item.name: item for item in found if defined_indexes.kind_of(item.name) is not None}
 
 
+def _listed_definitions(context: TableContext, partitions: Sequence[str]) -> list[IndexDefinition]:
+    """Those of these partitions that users defined. Raises `CommitConflictError` if another process dropped one since the write began."""
+    found = definitions_of(context, partitions)
+    defined = [name for name in partitions if defined_indexes.kind_of(name) is not None]
+    if missing := [name for name in defined if name not in found]:
+        refuse_changed(context)
+        raise CorruptionError(
+            f"The table lists {_listed(missing)}, but its index definitions do not have it",
+            table=context.table,
+            path=context.config.index_defs_path,
+            hint="Nothing was published. `pyhudi check LOCATION` shows whether the definitions can be read.",
+        )
+    return [found[name] for name in defined]
+
+
 def refuse_changed(context: TableContext) -> None:
     """Raise `CommitConflictError` if the table lists other partitions now: the decision of a process that died was published meanwhile."""
     if reopened(context).config.written_metadata_partitions != context.config.written_metadata_partitions:
@@ -255,7 +270,7 @@ class _MetadataUpdate:
         replaced: file ids of replaced file groups by partition path.
         schema: of the table after the write, without meta columns.
         engine: the one that wrote; None if no file was written.
-        removed: names of files that a clean deleted, by partition path. It changes the lists of files and their statistics, and no key.
+        removed: for a clean: names of files that it deleted, by partition path. It changes the lists of files and their statistics, and no key.
     """
 
     transaction: Transaction
@@ -265,7 +280,7 @@ class _MetadataUpdate:
     replaced: Mapping[str, Sequence[str]]
     schema: pa.Schema
     engine: Engine | None
-    removed: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    removed: Mapping[str, Sequence[str]] | None = None
 
     def stage(self) -> CompanionCommit:
         """Write and stage the metadata table's commit."""
@@ -276,9 +291,10 @@ class _MetadataUpdate:
         changes = self._changes()
         stats: list[WriteStat] = []
         defined = self._defined()
-        ready = {} if self.removed else self._ready(changes, [name for name in partitions if name not in defined])
+        cleans = self.removed is not None
+        ready = {} if cleans else self._ready(changes, [name for name in partitions if name not in defined])
         for partition in partitions:
-            if self.removed:
+            if cleans:
                 stats += self._without_files(place, partition, changes)
             elif partition == names.RECORD_INDEX:
                 stats += self._index(place).write(self.engine)
@@ -311,16 +327,15 @@ class _MetadataUpdate:
         kind = defined_indexes.kind_of(partition)
         if kind is None or kind.removed is None:
             return ()
-        definition = definitions_of(self.transaction.context, [partition])[partition]
-        return self._log(place, partition, kind.removed(definition, self.removed))
+        [definition] = _listed_definitions(self.transaction.context, [partition])
+        return self._log(place, partition, kind.removed(definition, self.removed or {}))
 
     def _defined(self) -> dict[str, FileIndex]:
         """The indexes that users defined and that this commit changes, by partition of the metadata table."""
         context, action = self.transaction.context, self.transaction.requested.action
         table = indexed_table(context, self.snapshot, self.schema)
-        listed = () if self.removed else context.config.written_metadata_partitions
-        found = definitions_of(context, listed)
-        indexes = [defined_indexes.file_index(found[name], table) for name in listed if defined_indexes.kind_of(name)]
+        listed = () if self.removed is not None else context.config.written_metadata_partitions
+        indexes = [defined_indexes.file_index(item, table) for item in _listed_definitions(context, listed)]
         return {index.partition: index for index in indexes if not (index.of_slices and action in _KEEPING_ROWS)}
 
     def _from_files(self, place: TablePlace, index: FileIndex) -> list[WriteStat]:
@@ -334,7 +349,7 @@ class _MetadataUpdate:
     def _changes(self) -> CommitChanges:
         ranges = column_statistics.with_unknown(self.written.ranges, [stat.path for stat in self.written.stats])
         columns = column_statistics.indexed_columns(self.schema)
-        return CommitChanges(self.written.stats, ranges, self._instant_ms, columns, removed=self.removed)
+        return CommitChanges(self.written.stats, ranges, self._instant_ms, columns, removed=self.removed or {})
 
     @property
     def _instant_ms(self) -> int:

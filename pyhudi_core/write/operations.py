@@ -12,7 +12,6 @@ from pyhudi_core.model.alteration import ColumnChanges
 from pyhudi_core.model.operation import OPERATIONS, OperationType
 from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.transaction.context import PreCommit, TableContext
-from pyhudi_core.write import streams
 from pyhudi_core.write.checks import refuse_operation
 from pyhudi_core.write.handle import HandleReader, Write
 from pyhudi_core.write.result import Commit
@@ -33,8 +32,8 @@ def run(
 ) -> Commit:
     """Write a batch and commit it, with retries. ``partial_rows``: the rows may lack columns; ``gate`` as for `commit_with_retries`."""
     request = WriteRequest(context, operation, extra, spark, partial=partial_rows, pre_commit=pre_commit)
-    with streams.kept(context, data) as rows, Write(request) as write:
-        return commit_with_retries(write, partial(write.write, rows), gate)
+    with Write(request) as write:
+        return commit_with_retries(write, partial(write.write, data), gate)
 
 
 def commit_with_retries(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 
@@ -30,11 +31,26 @@ from pyhudi_core.write.tasks import Written
 
 def stage(begun: Begun) -> Staged | Unchanged:
     """Write the files of an attempt from the state that it began with. If there is nothing to change, the instant is taken back."""
-    request, context, transaction = begun.request, begun.context, begun.transaction
-    snapshot = load(context, transaction.start)
+    snapshot = load(begun.context, begun.transaction.start)
     batch = (begun.batch or Batch()).of(snapshot)
     kept = _kept(begun, batch, snapshot)
     prepared, written = _written(begun, batch, snapshot)
+    with ExitStack() as ending:
+        if written is not None:
+            ending.callback(written.release)
+        return _staged(begun, batch, snapshot, kept, prepared, written)
+
+
+def _staged(
+    begun: Begun,
+    batch: Batch,
+    snapshot: Snapshot,
+    kept: MetadataSlices | None,
+    prepared: Prepared | None,
+    written: Written | None,
+) -> Staged | Unchanged:
+    """The attempt with its files, and with everything else that its commit will publish."""
+    request, context, transaction = begun.request, begun.context, begun.transaction
     stats = written.stats if written is not None else ()
     replaced = replaced_by(request.operation, snapshot, prepared, batch.partitions)
     empty = not stats and not replaced

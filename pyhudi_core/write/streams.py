@@ -5,19 +5,22 @@ The write looks at rows several times: it counts them, looks their keys up, and 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import dataclass, field
 from itertools import chain
 
 import pyarrow as pa
 
+from pyhudi_core.engine.local import readable
 from pyhudi_core.engine.spilled import IpcPart, Scratch, SpilledRows
-from pyhudi_core.errors import SchemaMismatchError
+from pyhudi_core.errors import HudiError
+from pyhudi_core.storage.base import Storage
 from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.layout import PRIVATE
+from pyhudi_core.transaction.layout import ROWS
 
-SINK = f"{PRIVATE}/sink"
-"""The folder of staged rows; each write has a folder below it, which is removed at its end."""
+_log = logging.getLogger(__name__)
+
 IN_MEMORY = 64 << 20
 """So many bytes of rows are written from memory, more from files."""
 _PART_BYTES = 32 << 20
@@ -25,48 +28,52 @@ _PART_BYTES = 32 << 20
 _BATCH_ROWS = 65_536
 
 
-@contextmanager
-def kept(context: TableContext, data: object) -> Iterator[object]:
-    """The data of a write. The rows of a `pyarrow.RecordBatchReader` are a table if they are few; otherwise files, which are removed at the end.
+@dataclass(slots=True)
+class Streams:
+    """The files of one write's streams. Call `remove` at its end."""
 
-    Raises `SchemaMismatchError` if the stream ends with an error, and `TableVersionError` for a table that is only read; no file stays.
-    """
-    if not isinstance(data, pa.RecordBatchReader):
-        yield data
-        return
-    context.config.refuse_writing(context.table)
-    batches = _read(data)
-    first: list[pa.RecordBatch] = []
-    size = 0
-    for batch in batches:
-        first.append(batch)
-        size += batch.nbytes
-        if size > IN_MEMORY:
-            break
-    else:
-        yield pa.Table.from_batches(first, data.schema)
-        return
-    folder = f"{SINK}/{context.runtime.ids.uuid()}"
-    storage = context.root.without_fsync()
-    try:
-        scratch = Scratch(storage, folder)
+    context: TableContext
+    _folders: list[str] = field(default_factory=list)
+
+    def kept(self, data: pa.RecordBatchReader) -> pa.Table | SpilledRows:
+        """The rows of a stream: few of them in memory, many in files. Raises what reading the stream raises, and `StorageError`."""
+        batches = _read(data)
+        first: list[pa.RecordBatch] = []
+        size = 0
+        for batch in batches:
+            first.append(batch)
+            size += batch.nbytes
+            if size > IN_MEMORY:
+                break
+        else:
+            return pa.Table.from_batches(first, data.schema)
+        folder = f"{ROWS}/{self.context.runtime.ids.uuid()}"
+        self._folders.append(folder)
         rows = chain(first, batches)
-        del first, batches
-        yield _staged(scratch, data.schema, rows)
-    finally:
+        del first, batches  # else the first batches stay in memory until the last one is written
+        return _staged(Scratch(self.context.root.without_fsync(), folder), data.schema, rows)
+
+    def remove(self) -> None:
+        """Remove the files. A failure is logged."""
+        while self._folders:
+            remove_rows(self.context.root, self._folders.pop())
+
+
+def remove_rows(storage: Storage, folder: str) -> None:
+    """Remove a folder of rows after a write. What stays is swept some day, so a failure is logged, and does not make a commit look failed."""
+    try:
         storage.delete_many([info.path for info in storage.list(f"{folder}/")])
         storage.remove_empty_folders(folder)
+    except HudiError as error:
+        _log.warning(
+            "could not remove the rows of a write in %s of %s; a sweep will: %s", folder, storage.location, error
+        )
 
 
 def _read(data: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-    try:
+    with readable():
         for batch in data:
             yield from (batch.slice(start, _BATCH_ROWS) for start in range(0, len(batch), _BATCH_ROWS))
-    except pa.ArrowException as error:
-        raise SchemaMismatchError(
-            f"The data cannot be read as Arrow: {'; '.join(map(str, error.args))}",
-            hint="Look at where the data comes from; each column takes values of one type.",
-        ) from error
 
 
 def _staged(scratch: Scratch, schema: pa.Schema, rows: Iterator[pa.RecordBatch]) -> SpilledRows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -288,3 +289,20 @@ def test_an_external_asset_that_cannot_work_fails_at_load():
         hudi_external_asset("web/events", partitions_def=DAYS.definition)
     with pytest.raises(InvalidOptionError, match="minimum_interval_seconds=0"):
         build_hudi_timeline_sensor(None, [hudi_external_asset("web/events")], minimum_interval_seconds=0)
+
+
+def test_times_of_a_timeline_in_local_time_are_the_moments_they_mean(lake, instance, monkeypatch):
+    """Hudi's tables have the wall clock of their writers by default."""
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        asset = orders_asset(None, options={"hoodie.table.timeline.timezone": "LOCAL"})
+        table = filled(lake, asset, 1)
+        assert table.config.timeline_timezone == "LOCAL"
+        (event,) = look(lake, instance, asset).asset_events
+        told = event.metadata["hudi/completion_time"].value
+        assert abs(told - time.time()) < 600
+        assert not look(lake, instance, asset).asset_events, "the events of an hour ago are found by the moment"
+    finally:
+        monkeypatch.undo()
+        time.tzset()

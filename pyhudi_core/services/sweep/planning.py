@@ -10,7 +10,7 @@ What has a heartbeat, alive or dead, or is pending, is left alone. Writers of ot
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -61,7 +61,7 @@ class SweepPlan:
 
     Attributes:
         places: the table, and its metadata table.
-        staged: staged bytes of commits, and registrations of executors, of instants that are not pending.
+        staged: staged bytes of commits, and registrations of executors, of instants that are not pending; rows that killed writes left.
         temporaries: hidden files that killed processes did not finish.
         unpublished: inflight or requested files of commits of the metadata table whose commit of the table ended without them; all of such a commit
             goes.
@@ -126,6 +126,7 @@ def plan_sweep(context: TableContext, now_ms: int) -> SweepPlan:
         (listed.context, instant) for listed in found[1:] for instant in listed.context.folder.load().pending
     ]
     staged = [*context.root.list(f"{layout.STAGED}/"), *context.root.list(f"{layout.EXECUTIONS}/")]
+    rows = list(context.root.list(f"{layout.ROWS}/"))
     state = _State(context, now_ms - context.options.upkeep.sweep_age_ms)
     beats = {info.path.rpartition("/")[2] for info in context.root.list(f"{layout.HEARTBEATS}/")}
     timelines = [listed.context.folder.load() for listed in found]
@@ -135,7 +136,7 @@ def plan_sweep(context: TableContext, now_ms: int) -> SweepPlan:
     state.living = state.needed.union(*map(_unfinished, timelines))
     state.newest = max(timeline.high_water_mark for timeline in timelines)
     places = tuple(state.place(listed, timeline) for listed, timeline in zip(found, timelines, strict=True))
-    loose = tuple(info for info in staged if state.may_go(info, _time_of_staged(info.path)))
+    loose = *(info for info in staged if state.may_go(info, _time_of_staged(info.path))), *state.left_rows(rows)
     temporaries = tuple(info for info in _temporaries(context.root, found) if state.is_old(info))
     parts = (state.unpublished(there, instant, timelines[0]) for there, instant in unpublished)
     return SweepPlan(places, loose, temporaries, tuple(chain(*parts)), state.why_not())
@@ -220,6 +221,13 @@ class _State:
             self._keep(_PENDING)
             return False
         return self.is_old(info)
+
+    def left_rows(self, rows: Iterable[ObjectInfo]) -> Iterator[ObjectInfo]:
+        """Rows of writes whose folder has no file that is young: nobody writes them. These writes may have no instant."""
+        folders: dict[str, list[ObjectInfo]] = {}
+        for info in rows:
+            folders.setdefault(split(info.path)[0], []).append(info)
+        return chain.from_iterable(infos for infos in folders.values() if all(map(self.is_old, infos)))
 
     def unpublished(self, there: TableContext, instant: Instant, timeline: Timeline) -> Infos:
         """The file of a pending commit of the metadata table, if it can never complete: the table's own instant has ended without it."""

@@ -306,3 +306,41 @@ def test_a_service_gives_up_after_as_many_retries_as_a_write(location: str) -> N
         service.run()
     assert service.attempts == 2
     assert rows(table, "id", "price") == [(1, 1.0), (2, 2.0)]
+
+
+def test_a_run_with_nothing_to_do_plans_once(location: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make(location, table_type="MERGE_ON_READ")
+    table.upsert(orders((1, "a", 1.0)))
+    planned: list[object] = []
+    plan = type(table.compaction)._planned
+
+    def noted(self: object, timeline: hudi.Timeline, *, triggered: bool) -> ServicePlan:
+        planned.append(timeline)
+        return plan(self, timeline, triggered=triggered)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(type(table.compaction), "_planned", noted)
+    result = table.compaction.run()
+    assert not result
+    assert result.why_not == "no file group has log files"
+    assert len(planned) == 1
+
+
+def test_the_first_error_of_an_execution_is_told_although_cleaning_up_fails(
+    location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = make(location, table_type="MERGE_ON_READ")
+    table.upsert(orders((1, "a", 1.0)))
+    table.upsert(orders((1, "a", 2.0)))
+    plan = table.compaction.schedule()
+
+    def fails(_: object) -> None:
+        raise StorageError("the storage is gone")
+
+    monkeypatch.setattr("pyhudi_core.transaction.execution.give_up", fails)
+    with pytest.raises(CommitAbortedError, match="not now"):
+        table.compaction.execute(plan, gate=_refuse)
+    assert [instant.action for instant in table.timeline.pending] == [Action.COMPACTION]
+
+
+def _refuse() -> None:
+    raise CommitAbortedError("not now")

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,6 +31,7 @@ from pyhudi_core.metadata_table import names
 from pyhudi_core.metadata_table.file_entries import GroupChange
 from pyhudi_core.metadata_table.records import removals
 from pyhudi_core.metadata_table.secondary_index import SecondaryIndex
+from pyhudi_core.write import staging
 
 SCHEMA = pa.schema(
     [("id", pa.string()), ("day", pa.string()), ("ts", pa.int64()), ("city", pa.string()), ("size", pa.int32())]
@@ -342,3 +344,22 @@ def test_entries_that_a_newer_release_left_in_an_older_index_go_with_their_rows(
     assert len(theirs)
     gone = pa.Table.from_batches(older.entries(storage, GroupChange(piece.partition, (), piece, None)))
     assert set(theirs.to_pylist()) <= set(older.records(gone).gone.to_pylist())
+
+
+def test_a_write_is_done_again_if_its_index_is_dropped_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = made("COPY_ON_WRITE")
+    table.indexes.create("idx_city", ["city"])
+    writer = hudi.open_table(table.location, options=ON)
+    write, dropped = staging._written, []
+
+    def drop(*arguments: Any) -> Any:
+        found = write(*arguments)
+        if not dropped:
+            dropped.append(hudi.open_table(table.location).indexes.drop("idx_city"))
+        return found
+
+    monkeypatch.setattr(staging, "_written", drop)
+    commit = writer.upsert(rows(10, 12, 5))
+    assert commit.retries == 1
+    assert dropped
+    assert_metadata_is_true(hudi.open_table(table.location))

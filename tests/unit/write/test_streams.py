@@ -10,11 +10,12 @@ import pyarrow as pa
 import pytest
 from support.disk import contents, files
 from support.memory_growth import growth, needs_pss
-from support.tables import make, orders, rows
+from support.tables import make, orders, reopen, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.engine import spilled
-from pyhudi_core.errors import DuplicateKeyError, SchemaMismatchError, TableVersionError
+from pyhudi_core.errors import DuplicateKeyError, SchemaMismatchError, StorageError, TableVersionError
+from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.write import streams
 
 pytestmark = pytest.mark.row("D8")
@@ -102,12 +103,56 @@ def test_wrong_rows_of_a_stream_are_refused_and_their_files_removed(location: st
     table.upsert(orders((1, "a", 1.0)))
     with pytest.raises(DuplicateKeyError):
         table.insert(stream(orders(*((key, "a", 2.0) for key in range(100)))))
-    other = pa.table({"id": range(100), "day": ["a"] * 100, "cost": [1.0] * 100})
-    with pytest.raises(SchemaMismatchError):
-        table.upsert(stream(other))
-    assert len(staged) == 2
+    assert len(staged) == 1
     assert rows(table, "id", "price") == [(1, 1.0)]
     assert files(location, "*.arrow") == []
+
+
+def test_wrong_columns_are_refused_before_a_row_is_read(location: str, staged: list[int]) -> None:
+    table = make(location)
+    given = stream(pa.table({"id": range(100), "day": ["a"] * 100, "cost": [1.0] * 100}))
+    with pytest.raises(SchemaMismatchError, match="price"):
+        table.upsert(given)
+    assert given.read_all().num_rows == 100
+
+
+def test_a_write_in_steps_takes_a_stream_through_files_too(location: str, staged: list[int]) -> None:
+    table = make(location)
+    many = orders(*((key, "a", 2.0) for key in range(100)))
+    with table.begin("upsert") as write:
+        write.write(stream(many))
+        assert write.staged().to_arrow().num_rows == 100
+        assert files(location, "*.arrow")
+    with table.begin("upsert") as write:
+        write.write(stream(many)).commit()
+    assert len(staged) == 2
+    assert len(rows(table, "id")) == 100
+    assert files(location, "*.arrow") == []
+
+
+def test_a_commit_stands_although_its_rows_cannot_be_removed(
+    location: str, staged: list[int], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What stays is named by `check`, is no proof of an erasure, and is swept when it is old."""
+    table = make(location)
+    with monkeypatch.context() as patch:
+        patch.setattr(streams, "remove_rows", lambda *_: None)  # as if the process was killed
+        table.upsert(stream(orders(*((key, "a", 2.0) for key in range(100)))))
+    [folder] = {str(Path(path).parent) for path in files(location, "*.arrow")}
+    assert folder in [finding.where for finding in table.check().findings]
+    assert not reopen(table).sweep.plan(), "somebody may still write it"
+    proof = table.erasure.verify(pa.table({"id": [777], "day": ["a"]}))
+    assert not proof
+    assert folder in proof.unread[0]
+    assert reopen(table, pyhudi__sweep__min__age__minutes=0).sweep.run().staged > 1
+    assert files(location, "*.arrow") == []
+
+    def fails(*_: object) -> None:
+        raise StorageError("the storage is gone")
+
+    monkeypatch.setattr(type(open_storage(location)), "delete_many", fails)
+    streams.remove_rows(open_storage(location), "rows")
+    assert "a sweep will" in caplog.text
 
 
 def test_no_row_is_read_for_a_table_that_is_only_read(location: str, staged: list[int]) -> None:
