@@ -13,6 +13,7 @@ from support.tables import ORDERS, make, orders, rows
 
 from pyhudi_core.engine import spark as engine
 from pyhudi_core.errors import (
+    ConfigError,
     DuplicateKeyError,
     InvalidPartitionValueError,
     InvalidRecordKeyError,
@@ -283,3 +284,20 @@ def test_many_rows_and_groups_agree_with_the_local_engine(spark: Any, tmp_path: 
     assert len(spark_table.snapshot().view.all_slices()) > 4
     numbers = [number for (number,) in rows(spark_table, "_hoodie_commit_seqno")]
     assert len(set(numbers)) == 9000
+
+
+@BOTH_WAYS
+def test_a_write_with_nothing_to_change_gives_back_what_it_cached(spark: Any, location: str, way: str) -> None:
+    """Also what it cached for the metadata table."""
+    options = {"hoodie.metadata.enable": True, "hoodie.metadata.record.index.enable": True}
+    table = make(location, ordering="ts", options=options)
+    table.upsert(frame(spark, orders((1, "a", 1.0, 5), (2, "a", 2.0, 5))))
+    assert not table.upsert(frame(spark, orders((1, "a", 7.0, 1))))
+    assert not spark.sparkContext._jsc.getPersistentRDDs()
+
+
+def test_a_session_takes_no_arrow_stream(spark: Any, location: str) -> None:
+    table = make(location)
+    given = pa.RecordBatchReader.from_batches(ORDERS, orders((1, "a", 1.0)).to_batches())
+    with pytest.raises(ConfigError, match="cannot be written on Spark"):
+        table.upsert(given, spark=spark)
