@@ -44,9 +44,8 @@ class Backlog:
         if not self:
             return "nothing to read"
         least = "" if self.is_complete else "at least "
-        return (
-            f"{least}{self.commits:,} commits and {self.rows:,} rows behind, since {self.since:%Y-%m-%d %H:%M:%S} UTC"
-        )
+        since = f", since {self.since:%Y-%m-%d %H:%M:%S} UTC" if self.since is not None else ""
+        return f"{least}{self.commits:,} commits and {self.rows:,} rows behind{since}"
 
 
 def backlog_of(upstream: hudi.HudiTable, after: str | None, until: str | None = None) -> Backlog:
