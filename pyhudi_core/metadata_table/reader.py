@@ -34,6 +34,7 @@ from pyhudi_core.metadata_table.slices import (
     Find,
     MetadataSlices,
     everything,
+    together,
     with_key_column,
     with_keys,
     with_prefixes,
@@ -44,7 +45,7 @@ from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
 
 _T = TypeVar("_T")
-_KEY, _ORDER = "key", "order"
+_KEY = "key"
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 _UUID_LENGTH = 36
 _UUID_DIGITS = [place for place in range(_UUID_LENGTH) if place not in (8, 13, 18, 23)]
@@ -163,7 +164,7 @@ class MetadataTable:
 
     def record_locations_in(self, piece: Piece, keys: pa.StringArray) -> pa.Table:
         """The same for different keys that are all in one file group of the record index, if they are there."""
-        return _locations(_newest(list(self.slices.arrivals(piece, with_key_column(keys))), LOCATION_FIELD))
+        return _locations(_newest(self.slices.arrivals(piece, with_key_column(keys)), LOCATION_FIELD))
 
     def record_keys_of(self, index: str, values: Sequence[str]) -> list[str]:
         """Return the record keys of the rows whose secondary key is one of these values."""
@@ -188,7 +189,7 @@ class MetadataTable:
     def _secondary_keys(self, index: str, find: Find) -> Iterator[pa.ChunkedArray]:
         """The keys of the entries that ``find`` returns, by file group."""
         for piece in self._pieces(index):
-            newest = _newest(list(self.slices.arrivals(piece, find)), SECONDARY_FIELD)
+            newest = _newest(self.slices.arrivals(piece, find), SECONDARY_FIELD)
             if newest.num_rows:
                 deleted = newest.column(SECONDARY_FIELD).combine_chunks().field("isDeleted")
                 yield newest.column(_KEY).filter(pc.invert(pc.fill_null(deleted, False)))
@@ -216,7 +217,7 @@ class MetadataTable:
             groups = names.file_groups_of_texts(keys, len(family))
             for number in np.unique(groups).tolist():
                 inside = keys.filter(pa.array(groups == number))
-                tables.append(_newest(list(self.slices.arrivals(family[number], with_key_column(inside))), column))
+                tables.append(_newest(self.slices.arrivals(family[number], with_key_column(inside)), column))
         return pa.concat_tables([t for t in tables if t.num_rows], promote_options="permissive") if any(
             t.num_rows for t in tables
         ) else pa.table({_KEY: pa.array([], pa.string())})  # fmt: skip
@@ -302,19 +303,16 @@ def _range(stats: merging.Record, partition: str) -> ColumnRangeOfFile:
     )
 
 
-def _newest(arrivals: Sequence[Arrival], column: str) -> pa.Table:
+def _newest(arrivals: Iterable[Arrival], column: str) -> pa.Table:
     """Return the newest entry of each key, without keys whose newest entry is a delete. Columnar, because there may be very many."""
     parts: list[pa.Table] = []
-    for order, arrival in enumerate(arrivals):
+    for arrival in together(arrivals):
         if arrival.entries is None:
-            gone = pa.array(list(arrival.deleted), pa.string())
-            parts.append(pa.table({_KEY: gone, _ORDER: pa.array([order] * len(gone), pa.int64())}))
+            parts.append(pa.table({_KEY: pa.array(list(arrival.deleted), pa.string())}))
             continue
         entries = arrival.entries
         batch = decode_records(arrival.schema, entries.data, entries.value_starts, entries.value_ends)
-        keys = entries.key_array().cast(pa.string())
-        orders = pa.array(np.full(len(keys), order))
-        parts.append(pa.table({_KEY: keys, _ORDER: orders, column: batch.column(column)}))
+        parts.append(pa.table({_KEY: entries.key_array().cast(pa.string()), column: batch.column(column)}))
     table = (
         pa.concat_tables(parts, promote_options="permissive") if parts else pa.table({_KEY: pa.array([], pa.string())})
     )
@@ -324,7 +322,7 @@ def _newest(arrivals: Sequence[Arrival], column: str) -> pa.Table:
     last = np.zeros(int(codes.max()) + 1, np.int64)
     last[codes] = np.arange(len(codes))  # the latest location wins
     newest = table.take(pa.array(last))
-    return newest.filter(pc.is_valid(newest.column(column))).drop_columns([_ORDER])
+    return newest.filter(pc.is_valid(newest.column(column)))
 
 
 def _locations(rows: pa.Table) -> pa.Table:

@@ -30,6 +30,7 @@ from pyhudi_core.timeline.active import Timeline, TimelineFolder
 from pyhudi_core.timeline.history import History
 
 _TIMELINE = f"{FOLDER}/.hoodie/timeline"
+_JOINED_BYTES = 16 << 20
 Find = Callable[[HFileReader], Iterator[Entries]]
 
 
@@ -40,6 +41,23 @@ class Arrival:
     schema: str
     entries: Entries | None
     deleted: tuple[str, ...] = ()
+
+
+def together(arrivals: Iterable[Arrival]) -> Iterator[Arrival]:
+    """The same arrivals, entries of consecutive ones as one: what reads them in columns pays for each call, not for each entry."""
+    held: list[Entries] = []
+    schema, size = "", 0
+    for arrival in arrivals:
+        if held and (arrival.entries is None or arrival.schema != schema or size >= _JOINED_BYTES):
+            yield Arrival(schema, Entries.joined(held))
+            held, size = [], 0
+        if arrival.entries is None:
+            yield arrival
+        else:
+            held.append(arrival.entries)
+            schema, size = arrival.schema, size + len(arrival.entries.data)
+    if held:
+        yield Arrival(schema, Entries.joined(held))
 
 
 @dataclass(slots=True)

@@ -14,10 +14,10 @@ Invariants
 from __future__ import annotations
 
 import struct
-from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import pairwise
 
 import numpy as np
@@ -37,6 +37,9 @@ MAX_BLOCK_BYTES = 256 << 20
 _MAX_LEVELS = 8
 _MOST_ENTRIES = 1 << 26
 _MOST_BLOCK_ENTRIES = 1 << 21
+_ONE_BYTE = 0x80
+"""Less than this is a number of Hadoop in one byte."""
+_LONGEST_ROW = (1 << 15) - 1
 Ints = npt.NDArray[np.int64]
 
 
@@ -58,6 +61,19 @@ class Entries:
     key_ends: Ints
     value_starts: Ints
     value_ends: Ints
+
+    @classmethod
+    def joined(cls, parts: Sequence[Entries]) -> Entries:
+        """The entries of several blocks, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        shifts = np.cumsum([0, *(len(part.data) for part in parts[:-1])])
+
+        def column(name: str) -> Ints:
+            return np.concatenate([getattr(part, name) + shift for part, shift in zip(parts, shifts, strict=True)])
+
+        data = b"".join(part.data for part in parts)
+        return cls(data, *map(column, ("key_starts", "key_ends", "value_starts", "value_ends")))
 
     def __len__(self) -> int:
         return len(self.key_starts)
@@ -339,24 +355,41 @@ def _row(key: bytes) -> bytes:
 
 
 def _parse_data(payload: bytes) -> Entries:
-    """Parse the entries of a data block. Each length leads to the next entry, so this is a loop, over integers only."""
-    bounds = array("q")
+    """Parse the entries of a data block. Each length leads to the next entry, so there is a loop over lengths; the rest is done in columns."""
+    found: list[int] = []
     at, size = 0, len(payload)
-    unpack_sizes, unpack_row = struct.Struct(">ii").unpack_from, struct.Struct(">h").unpack_from
-    while at < size:
-        if at + 10 > size:
-            raise corrupt("a data block ends inside of an entry")
-        key_size, value_size = unpack_sizes(payload, at)
-        (row,) = unpack_row(payload, at + 8)
-        value = at + 8 + key_size
-        if key_size < 2 or not 0 <= row <= key_size - 2 or value_size < 0 or value + value_size >= size:
-            raise corrupt("an entry does not fit into its block")
-        bounds.extend((at + 10, at + 10 + row, value, value + value_size))
-        if len(bounds) > 4 * _MOST_BLOCK_ENTRIES:
-            raise corrupt(f"a block has more than {_MOST_BLOCK_ENTRIES:,} entries")
-        _, at = read_hadoop_vlong(payload, value + value_size)
-    table = np.array(bounds, np.int64).reshape(-1, 4)
-    return Entries(payload, table[:, 0], table[:, 1], table[:, 2], table[:, 3])
+    unpack_sizes, most = struct.Struct(">ii").unpack_from, _MOST_BLOCK_ENTRIES
+    try:
+        while at < size:
+            key_size, value_size = unpack_sizes(payload, at)
+            if key_size < 2 or value_size < 0:
+                raise corrupt("an entry does not fit into its block")
+            found.append(at)
+            if len(found) > most:
+                raise corrupt(f"a block has more than {most:,} entries")
+            at += 8 + key_size + value_size
+            # A version of one byte, which is the usual one, is read here.
+            at = at + 1 if payload[at] < _ONE_BYTE else read_hadoop_vlong(payload, at)[1]
+    except struct.error:
+        raise corrupt("a data block ends inside of an entry") from None
+    except IndexError:
+        raise corrupt("an entry does not fit into its block") from None
+    return _entries_at(payload, np.array(found, np.int64))
+
+
+def _entries_at(payload: bytes, starts: Ints) -> Entries:
+    """The entries that begin at these places; each has the lengths of its key and its value, the length of its row, and these."""
+    raw = np.frombuffer(payload, np.uint8)
+
+    def number(first: int, count: int) -> Ints:
+        digits = [raw[starts + place].astype(np.int64) for place in range(first, first + count)]
+        return reduce(lambda high, low: high << 8 | low, digits)
+
+    keys, values, rows = number(0, 4), number(4, 4), number(8, 2)
+    if (rows > np.minimum(keys - 2, _LONGEST_ROW)).any():
+        raise corrupt("an entry does not fit into its block")
+    behind = starts + 8 + keys
+    return Entries(payload, starts + 10, starts + 10 + rows, behind, behind + values)
 
 
 def _file_info(payload: bytes) -> dict[bytes, bytes]:
