@@ -164,7 +164,7 @@ def test_changes_are_the_same_in_every_mode(tmp_path: Path, kind: str) -> None:
     assert found[0] == found[1] == found[2] == found[3]
 
 
-@pytest.mark.row("D6")
+@pytest.mark.row("C2", "D6")
 def test_logs_name_the_files_by_which_hudi_finds_their_changes(location: str) -> None:
     table = table_of(location, kind="MERGE_ON_READ")
     base = next(stat for stat in last_stats(table) if stat.partition == "day=a")

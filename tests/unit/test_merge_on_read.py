@@ -78,7 +78,7 @@ def test_new_keys_fill_the_small_file_group_until_it_has_logs(table: hudi.HudiTa
     assert len(table.snapshot().view.all_slices()) == 2
 
 
-@pytest.mark.row("G1")
+@pytest.mark.row("C2", "G1")
 def test_deletes_are_a_block_with_the_ordering_values_of_their_rows(table: hudi.HudiTable) -> None:
     commit = table.delete(pa.table({"id": [2, 3, 99], "day": ["a", "a", "a"]}))
     [stat] = last_stats(table)

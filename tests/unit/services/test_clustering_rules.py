@@ -114,6 +114,22 @@ def test_a_plan_is_read_as_it_was_written(order: RowOrder) -> None:
     ]
 
 
+@pytest.mark.row("C11")
+def test_the_metrics_of_a_group_are_hudis_whole_mebibytes() -> None:
+    """As Hudi's plans have them: a log counts with its bytes, a base file with its whole mebibytes."""
+    mb = 1 << 20
+    group = ClusteringGroup((piece("a-0", 5 * mb + 1), piece("b-0", 3 * mb, logs=2)), 2)
+    logs = [log.size for each in group.slices for log in each.logs]
+    read = 5 + (3 * mb + sum(logs)) // mb
+    assert group.to_avro("s3://lake/t")["metrics"] == {
+        "TOTAL_LOG_FILES": 2.0,
+        "TOTAL_LOG_FILES_SIZE": float(sum(logs)),
+        "TOTAL_IO_READ_MB": float(read),
+        "TOTAL_IO_WRITE_MB": 8.0,
+        "TOTAL_IO_MB": float(read + 8),
+    }
+
+
 def test_a_plan_for_another_kind_of_execution_is_refused() -> None:
     plan = {"strategy": {"strategyClassName": "org.apache.hudi.LsmSparkClusteringExecutionStrategy"}}
     body = encode_record("HoodieRequestedReplaceMetadata", {"clusteringPlan": plan}, sync_marker=bytes(16))

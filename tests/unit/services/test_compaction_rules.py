@@ -109,6 +109,7 @@ def test_hudis_class_names_are_accepted(name: str) -> None:
     assert WriteOptions.parse(given).compaction.strategy in ("unbounded", "log_file_num")
 
 
+@pytest.mark.row("C5", "C6")
 def test_the_metrics_are_hudis_whole_mebibytes_and_a_plan_is_read_back() -> None:
     with_base, without = operation("p", "a", 10, 1.9), operation("", "b", 0, 0.5, 0.6)
     assert with_base.to_avro()["metrics"] == {

@@ -69,17 +69,21 @@ def test_indexes_are_planned_built_and_true(kind: str) -> None:
 def test_plan_and_completed_instant_are_those_of_release_1_0() -> None:
     table = made()
     newest = table.timeline.commits.instants[-1].requested_time
-    plan = table.indexing.schedule(["record_index"])
+    plan = table.indexing.schedule(["record_index", "bloom_filters"])
     assert plan is not None
     folder, storage = table._home.context().folder, table._home.storage
-    info = {"version": 1, "metadataPartitionPath": "record_index", "indexUptoInstant": newest, "extraMetadata": {}}
+    info = [
+        {"version": 1, "metadataPartitionPath": name, "indexUptoInstant": newest, "extraMetadata": {}}
+        for name in ("record_index", "bloom_filters")
+    ]
     data = storage.get(folder.file(plan))
-    assert decode_record(data, "HoodieIndexPlan", path="") == {"version": 1, "indexPartitionInfos": [info]}
+    assert decode_record(data, "HoodieIndexPlan", path="") == {"version": 1, "indexPartitionInfos": info}
+    assert decode(data, "").partitions == ("record_index", "bloom_filters")
     [completed] = table.indexing.execute().instants
     assert folder.file(completed).endswith(f"{plan.requested_time}_{completed.completion_time}.indexing")
     assert storage.get(folder.file(Instant(plan.requested_time, Action.INDEXING, State.INFLIGHT))) == b""
     done = decode_record(storage.get(folder.file(completed)), "HoodieIndexCommitMetadata", path="")
-    assert done == {"version": 1, "operationType": None, "indexPartitionInfos": [info]}
+    assert done == {"version": 1, "operationType": None, "indexPartitionInfos": info}
 
 
 @pytest.mark.slow

@@ -24,6 +24,7 @@ from pyhudi_core.errors import (
 )
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.services.restore import work as restore_work
+from pyhudi_core.services.restore.plan import RestorePlan, UndoneCommit, decode
 
 
 @pytest.mark.one_in(2)
@@ -54,6 +55,7 @@ def test_the_state_of_the_commit_is_back_and_the_later_files_are_gone(location: 
 def test_the_files_on_the_timeline_are_those_that_hudi_writes(location: str) -> None:
     table, times = table_of_four(location)
     table.savepoint(times[1])
+    written = [stat.path for stat in table.commit_metadata(table.timeline.commits[3]).stats]
     [restore] = table.restore(times[1]).instants
     plan = read_avro(table, Instant(restore.requested_time, Action.RESTORE, State.REQUESTED), "HoodieRestorePlan")
     undone = [{"commitTime": time, "action": "commit"} for time in (times[3], times[2])]
@@ -66,7 +68,21 @@ def test_the_files_on_the_timeline_are_those_that_hudi_writes(location: str) -> 
     [one] = record["hoodieRestoreMetadata"][times[3]]
     assert (one["commitsRollback"], one["totalFilesDeleted"]) == ([times[3]], 2)
     assert sorted(one["partitionMetadata"]) == ["day=a", "day=e"]
+    deleted = [path for part in one["partitionMetadata"].values() for path in part["successDeleteFiles"]]
+    assert sorted(deleted) == sorted(f"{location}/{path}" for path in written)
     assert len(table.savepoints) == 1
+
+
+@pytest.mark.row("C10")
+def test_a_plan_names_pending_services_before_the_commits() -> None:
+    """They were planned from files that go, so they go first."""
+    commits = [Instant(time, Action.COMMIT, State.COMPLETED, f"{time}1") for time in ("003", "002")]
+    compaction = Instant("004", Action.COMPACTION, State.REQUESTED)
+    plan = RestorePlan(
+        Instant("001", Action.COMMIT, State.COMPLETED, "0011"), tuple(map(UndoneCommit, commits)), (compaction,)
+    )
+    found = decode(plan.encode(bytes(16)), "")
+    assert (found.to, found.undone) == ("001", (("004", "compaction"), ("003", "commit"), ("002", "commit")))
 
 
 @pytest.mark.one_in(2, first=1)

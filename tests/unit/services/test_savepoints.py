@@ -33,7 +33,8 @@ def table_of_three(location: str, **arguments: object) -> tuple[hudi.HudiTable, 
 @pytest.mark.parametrize("kind", ["copy_on_write", "merge_on_read"])
 def test_a_savepoint_names_the_files_of_the_state_at_its_commit(location: str, kind: str) -> None:
     table, done = table_of_three(location, table_type=kind)
-    made = table.savepoint(done[1].instant, "before the migration")
+    began = context_of(table).runtime.clock.now_ms()
+    made = table.savepoints.create(done[1].instant, "before the migration", "the platform team")
     state = table.snapshot(table.timeline.find(done[1].instant))
     assert made.paths == {file.path for piece in state.view.all_slices() for file in piece.files}
     assert made.paths <= set(files(location))
@@ -42,13 +43,18 @@ def test_a_savepoint_names_the_files_of_the_state_at_its_commit(location: str, k
     assert (instant.requested_time, instant.is_completed) == (done[1].instant, True)
     assert (instant.completion_time or "") > done[2].completion_time
     record = read_avro(table, instant, "HoodieSavepointMetadata")
-    assert (record["savepointedBy"], record["comments"], record["version"]) == ("pyhudi", "before the migration", 1)
+    assert (record["savepointedBy"], record["comments"], record["version"]) == (
+        "the platform team",
+        "before the migration",
+        1,
+    )
+    assert began <= record["savepointedAt"] <= context_of(table).runtime.clock.now_ms()
     assert list(table.savepoints) == [made]
     assert Path(location, f".hoodie/timeline/{done[1].instant}.savepoint.inflight").stat().st_size == 0
     assert table.check().ok, table.check().findings
 
 
-@pytest.mark.row("N15")
+@pytest.mark.row("C9", "N15")
 def test_the_newest_commit_is_saved_once_and_its_savepoint_can_be_deleted(location: str) -> None:
     table, done = table_of_three(location)
     made = table.savepoint()

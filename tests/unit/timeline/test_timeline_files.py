@@ -102,9 +102,10 @@ def test_operations_are_named_in_hudis_upper_case_words(location: str, operation
     assert read_avro(table, table.timeline[-1], record)["operationType"] == operation.upper()
 
 
-@pytest.mark.row("B6")
-def test_a_rollback_says_what_it_removed(location: str) -> None:
-    table = make(location)
+@pytest.mark.row("B6", "C8")
+@pytest.mark.parametrize(("kind", "action"), [("cow", "commit"), ("mor", "deltacommit")])
+def test_a_rollback_says_what_it_removed(location: str, kind: str, action: str) -> None:
+    table = make(location, table_type=kind)
     with table.begin("upsert") as write:
         write.write(orders((1, "a", 1.0)))
         victim = write.instant
@@ -112,9 +113,12 @@ def test_a_rollback_says_what_it_removed(location: str) -> None:
     [rollback] = table.timeline
     assert rollback.action is Action.ROLLBACK
     plan = read_avro(table, Instant(rollback.requested_time, Action.ROLLBACK, State.REQUESTED), "HoodieRollbackPlan")
-    assert plan["instantToRollback"] == {"commitTime": victim, "action": "commit"}
+    assert plan["instantToRollback"] == {"commitTime": victim, "action": action}
+    [request] = plan["RollbackRequests"]
+    assert (request["partitionPath"], request["filesToBeDeleted"]) == ("day=a", [f"{location}/{stat.path}"])
     done = read_avro(table, rollback, "HoodieRollbackMetadata")
     assert done["commitsRollback"] == [victim]
+    assert done["instantsRollback"] == [{"commitTime": victim, "action": action}]
     assert done["totalFilesDeleted"] == 1
     assert done["partitionMetadata"]["day=a"]["successDeleteFiles"] == [f"{location}/{stat.path}"]
     assert not files(f"{location}/.hoodie/timeline", f"{victim}*")
