@@ -172,15 +172,17 @@ def test_places_of_keys_are_those_that_hudi_made(tables: list[tuple[str, hudi.Hu
     assert compared > 100
 
 
+@pytest.mark.row("I5")
 def test_file_ids_that_are_no_uuids_are_kept_as_texts() -> None:
-    ids = ["00000001-6c1d-4d5e-8c1f-000000000001-0", "00000001-6c1d-4d5e-8c1f-000000000001", "bucket-7", "00000001"]
+    ids = ["00000001-6c1d-4d5e-8c1f-000000000001-12", "00000001-6c1d-4d5e-8c1f-000000000001", "bucket-7", "00000001"]
     keys = pa.array(["a", "b", "c", "d"])
-    found = decoded(records.locations(keys, pa.array(["", "p", "p", "q"]), pa.array(ids), 5))
+    found = decoded(records.locations(keys, pa.array(["", "p", "p", "q"]), pa.array(ids), pa.array([5, 6, 7, 8])))
     places = {key: record["recordIndexMetadata"] for key, record in found.items()}
     assert [places[key]["fileIdEncoding"] for key in "abcd"] == [0, 0, 1, 1]
-    assert [places[key]["fileIndex"] for key in "abcd"] == [0, -1, -1, -1]
+    assert [places[key]["fileIndex"] for key in "abcd"] == [12, -1, -1, -1]
     assert [places[key]["fileId"] for key in "abcd"] == ["", "", "bucket-7", "00000001"]
     assert [places[key]["partitionName"] for key in "abcd"] == [".", "p", "p", "q"]
+    assert [places[key]["instantTime"] for key in "abcd"] == [5, 6, 7, 8]
 
 
 def test_a_bound_that_is_not_known_is_outside_all_values() -> None:
