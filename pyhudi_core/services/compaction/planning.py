@@ -16,6 +16,7 @@ from pyhudi_core.file_groups.skeletons import bootstrap_path
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Instant
+from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.properties import TableType
 from pyhudi_core.services.compaction.plan import CompactionOperation, CompactionPlan
 from pyhudi_core.services.compaction.rules import chosen, trigger_of
@@ -84,6 +85,8 @@ def refuse_outdated(transaction: Transaction, plan: CompactionPlan, found: Timel
 
     def taken(instant: Instant, commit: CommitMetadata) -> frozenset[Group]:
         touched = Touched.by(commit)
+        if commit.operation == OperationType.LOG_COMPACT:
+            return touched.file_groups  # its log holds the rows of those that the plan names
         before = (instant.completion_time or instant.requested_time) < transaction.requested_time
         return touched.file_groups if before else touched.file_groups - touched.appended
 

@@ -215,3 +215,27 @@ def test_the_command_plans_and_executes(table: hudi.HudiTable) -> None:
     assert [group["log_files"] for group in shown["file_groups"]] == [3]
     assert "file_groups 1" in run(main, ["log-compact", table.location, *option]).output
     assert run(main, ["log-compact", f"{table.location}/none"]).exit_code == 2
+
+
+@pytest.mark.row("L6", "N4")
+@pytest.mark.parametrize(("service", "compactions"), [("log_compaction", 0), ("compaction", 1)])
+def test_a_plan_is_outdated_if_its_logs_became_one_log_while_it_was_decided(
+    table: hudi.HudiTable, monkeypatch: pytest.MonkeyPatch, service: str, compactions: int
+) -> None:
+    before = all_rows(table)
+    kind = type(table.services[service])
+    others: list[object] = []
+
+    def beside(*_: object) -> tuple[()]:
+        if not others:
+            others.append(None)
+            assert low(table).log_compaction.run()
+        return ()
+
+    monkeypatch.setattr(kind, "_published_before", beside)
+    done = table.services[service].run()
+    operations = [table.commit_metadata(commit).operation for commit in table.timeline.commits]
+    assert operations.count("LOG_COMPACT") == 1
+    assert operations.count("COMPACT") == compactions == len(done.instants)
+    assert all_rows(table) == before
+    assert table.check().ok
