@@ -276,8 +276,12 @@ def _arrow_schema(schema: Any) -> pa.Schema:
         return to_arrow(schema)
     if hasattr(schema, "__arrow_c_schema__"):
         return pa.schema(schema)
+    if hasattr(schema, "__arrow_c_stream__"):
+        from pyhudi_core.engine.local import as_table  # noqa: PLC0415  (a new interpreter that opens a table does not need it)
+
+        return as_table(schema).schema
     raise InvalidOptionError(
-        f"schema= takes a pyarrow.Schema or a Spark StructType, not {type(schema).__name__}",
+        f"schema= takes a pyarrow.Schema, a Spark StructType or a DataFrame of pandas or polars, not {type(schema).__name__}",
         hint="For example schema=data.schema for a pyarrow Table or a Spark DataFrame.",
     )
 

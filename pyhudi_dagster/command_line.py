@@ -129,8 +129,15 @@ def services() -> None:
 def run_services(project: Project, assets: tuple[str, ...], dry_run: bool, always: bool) -> None:
     """Run what is due for the tables of ASSETS, as a run of Dagster in this process. Without ASSETS: all tables."""
     definitions = project.definitions
+    known = {job.name for job in definitions.resolve_all_job_defs()}
     for info in project.chosen(assets):
-        job = definitions.resolve_job_def(ServiceTable(info).job_name)
+        if (name := ServiceTable(info).job_name) not in known:
+            what = f"{info.key.to_user_string()} has no job for its services"
+            if assets:
+                raise definition_error(what, "Give the asset to build_hudi_services.")
+            click.echo(f"{what}: it was not given to build_hudi_services")
+            continue
+        job = definitions.resolve_job_def(name)
         names = [node.name for node in job.nodes]
         when = {name: "always" if always else "due" if name in triggered(info) else "planned" for name in names}
         config = {"ops": {name: {"config": {"when": when[name], "dry_run": dry_run}} for name in names}}

@@ -16,6 +16,7 @@ from pyhudi_core.errors import UnsafePathError
 from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.storage.base import ObjectInfo
 from pyhudi_core.transaction import layout
+from pyhudi_core.transaction.waiting_rows import by_folder
 
 _AREA = Area.LEFTOVERS
 _OWN_FOLDERS = (".hoodie", layout.HEARTBEATS, layout.PRIVATE, layout.STAGED)
@@ -36,8 +37,9 @@ def examine(exam: Examination, folders: list[str]) -> None:
         if found:
             _examine_hidden(exam, folder, found, compare=folder in own)
     rows = exam.below(_AREA, f"{layout.ROWS}/")
-    for folder in sorted({info.path.rpartition("/")[0] for info in rows}):
-        exam.add(Kind.TEMPORARY_FILE_LEFT, "Rows of a write that is running or was killed", folder)
+    for folder, infos in sorted(by_folder(rows).items()):
+        size = sum(info.size for info in infos)
+        exam.add(Kind.TEMPORARY_FILE_LEFT, f"{size:,} bytes of rows of a write that is running or was killed", folder)
     hidden += len(rows)
     exam.counts.update({"markers": markers, "hidden files": hidden})
     exam.add_summary(_AREA, f"{markers:,} markers, {hidden:,} hidden files")

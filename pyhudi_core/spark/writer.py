@@ -20,13 +20,14 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyhudi_core.engine.spilled import Scratch, SpilledRows
 from pyhudi_core.engine.task_errors import raised_in_task
 from pyhudi_core.errors import LimitExceededError, UnsupportedTableError
-from pyhudi_core.runtime.clock import RandomIds
+from pyhudi_core.runtime.clock import RandomIds, SystemClock
 from pyhudi_core.spark.settings import Settings
 from pyhudi_core.spark.sink import StreamSink
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.opening import open_storage
+from pyhudi_core.transaction import waiting_rows
 from pyhudi_core.transaction.layout import ROWS
-from pyhudi_core.write.streams import IN_MEMORY, remove_rows
+from pyhudi_core.write.streams import IN_MEMORY
 
 _BATCH_BYTES, _MOST_ROWS = 2 << 20, 65_536
 """Of a batch that is read from a staged file."""
@@ -125,7 +126,7 @@ class StagedRows:
         """Remove the staged rows, also of tasks that Spark gave up. Spark plans each batch of a stream anew, in a folder of its own."""
         storage = self.storage()
         for folder in {self.folder, *(m.path.rpartition("/")[0] for m in messages if m is not None and m.path)}:
-            remove_rows(storage, folder)
+            waiting_rows.remove(storage, folder, SystemClock().now_ms())
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from pyhudi_core.errors import UnsupportedTableError, at_table
+from pyhudi_core.errors import CorruptionError, ObjectNotFoundError, UnsupportedTableError, at_table
 from pyhudi_core.index.choice import IndexType
 from pyhudi_core.metadata_table.slices import MetadataSlices
 from pyhudi_core.model.commit import CommitMetadata
@@ -122,7 +122,11 @@ def _written(begun: Begun, batch: Batch, snapshot: Snapshot) -> tuple[Prepared |
     prepared = checks.fitted(prepared, operation, batch.columns, snapshot, table)
     if operation in INSERTING:
         checks.refuse_logs(snapshot, prepared.volumes, table)
-    with at_table(table):
-        keys = metadata_update.needs_keys(snapshot.config)
-        written = WriteJob(operation, engine, prepared, snapshot, begun.transaction, keys).run()
-        return prepared, batch.found.written(written, engine)
+    try:
+        with at_table(table):
+            keys = metadata_update.needs_keys(snapshot.config)
+            written = WriteJob(operation, engine, prepared, snapshot, begun.transaction, keys).run()
+            return prepared, batch.found.written(written, engine)
+    except (ObjectNotFoundError, CorruptionError):
+        metadata_update.refuse_changed(begun.context)  # the index that found the keys was dropped meanwhile
+        raise

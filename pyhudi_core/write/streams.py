@@ -5,7 +5,6 @@ The write looks at rows several times: it counts them, looks their keys up, and 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain
@@ -14,12 +13,8 @@ import pyarrow as pa
 
 from pyhudi_core.engine.local import readable
 from pyhudi_core.engine.spilled import IpcPart, Scratch, SpilledRows
-from pyhudi_core.errors import HudiError
-from pyhudi_core.storage.base import Storage
+from pyhudi_core.transaction import waiting_rows
 from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.layout import ROWS
-
-_log = logging.getLogger(__name__)
 
 IN_MEMORY = 64 << 20
 """So many bytes of rows are written from memory, more from files."""
@@ -33,7 +28,7 @@ class Streams:
     """The files of one write's streams. Call `remove` at its end."""
 
     context: TableContext
-    _folders: list[str] = field(default_factory=list)
+    _claimed: list[waiting_rows.Claimed] = field(default_factory=list)
 
     def kept(self, data: pa.RecordBatchReader) -> pa.Table | SpilledRows:
         """The rows of a stream: few of them in memory, many in files. Raises what reading the stream raises, and `StorageError`."""
@@ -47,27 +42,19 @@ class Streams:
                 break
         else:
             return pa.Table.from_batches(first, data.schema)
-        folder = f"{ROWS}/{self.context.runtime.ids.uuid()}"
-        self._folders.append(folder)
+        waiting_rows.remove_dead(self.context)
+        claimed = waiting_rows.claim(self.context)
+        self._claimed.append(claimed)
         rows = chain(first, batches)
         del first, batches  # else the first batches stay in memory until the last one is written
-        return _staged(Scratch(self.context.root.without_fsync(), folder), data.schema, rows)
+        return _staged(Scratch(self.context.root.without_fsync(), claimed.folder), data.schema, rows)
 
     def remove(self) -> None:
         """Remove the files. A failure is logged."""
-        while self._folders:
-            remove_rows(self.context.root, self._folders.pop())
-
-
-def remove_rows(storage: Storage, folder: str) -> None:
-    """Remove a folder of rows after a write. What stays is swept some day, so a failure is logged, and does not make a commit look failed."""
-    try:
-        storage.delete_many([info.path for info in storage.list(f"{folder}/")])
-        storage.remove_empty_folders(folder)
-    except HudiError as error:
-        _log.warning(
-            "could not remove the rows of a write in %s of %s; a sweep will: %s", folder, storage.location, error
-        )
+        while self._claimed:
+            claimed = self._claimed.pop()
+            claimed.timer.cancel()
+            waiting_rows.remove(self.context.root, claimed.folder, self.context.runtime.clock.now_ms())
 
 
 def _read(data: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:

@@ -5,7 +5,8 @@ The table starts with three orders in two partitions; the next writer adds one.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+import json
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -32,6 +33,7 @@ from pyhudi_core.model.instant import Action, Instant
 from pyhudi_core.table import HudiTable
 from pyhudi_core.testing import Profile, SimOptions
 from pyhudi_core.testing.crash_cases import Audit, CrashScenario, Remains
+from pyhudi_core.transaction.layout import ROWS
 from pyhudi_core.write import streams
 
 NEXT = ((90, "a", 90.0),)
@@ -280,10 +282,23 @@ def remove_absent(world: TableWorld) -> object:
 
 
 def upsert_a_stream(world: TableWorld) -> object:
-    """Rows of a stream go through files, as if they were many."""
-    batches = orders((1, "a", 10.0), (6, "n", 6.0)).to_batches(max_chunksize=1)
+    """Rows of a stream go through files, as if they were many. The source takes longer than the interval of a heartbeat."""
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from orders((1, "a", 10.0)).to_batches()
+        world.sim.clock.sleep(100)
+        yield from orders((6, "n", 6.0)).to_batches()
+
     with patch.object(streams, "IN_MEMORY", 0):
-        return world.table().upsert(pa.RecordBatchReader.from_batches(SCHEMA, batches))
+        return world.table().upsert(pa.RecordBatchReader.from_batches(SCHEMA, batches()))
+
+
+def beside_another_stream(world: TableWorld) -> None:
+    """A table, and rows of a stream that another process is reading."""
+    states.filled(world)
+    body = json.dumps({"nonce": "x", "process": "another"}).encode()
+    world.storage.put(f"{ROWS}/x/owner", body)
+    world.storage.put(f"{ROWS}/x/rows-0.arrow", b"rows")
 
 
 def move_a_key(world: TableWorld, index: str = "GLOBAL_SIMPLE") -> object:
@@ -334,6 +349,7 @@ CASES: dict[str, Case] = {
     **{name: Case(operate) for name, operate in WRITES.items()},
     **{f"{name}_with_metadata_table": Case(WRITES[name], states.with_kept_metadata_table) for name in WITH_METADATA},
     "upsert_stream": Case(upsert_a_stream),
+    "upsert_stream_beside_another": Case(upsert_a_stream, beside_another_stream),
     "moved_key": Case(move_a_key),
     "moved_key_with_metadata_table": Case(partial(move_a_key, index="RECORD_INDEX"), states.with_kept_metadata_table),
     "nothing_to_change": Case(remove_absent, token=False),

@@ -13,7 +13,7 @@ import pytest
 from support.tables import FAST, ORDERS, create_plain, make, orders
 
 import pyhudi_core as hudi
-from pyhudi_core.errors import ConfigError, CorruptionError, HudiError
+from pyhudi_core.errors import ConfigError, CorruptionError, HudiError, InvalidOptionError
 
 ROW = orders((1, "a", 1.0, 1))
 Mistake = Callable[[hudi.HudiTable], Any]
@@ -249,3 +249,16 @@ def test_storage_options_that_are_none_are_told(location: str) -> None:
     error = told(lambda: hudi.open_table(location, storage_options="fsync=false"))  # type: ignore[arg-type]
     assert isinstance(error, ConfigError)
     assert "a mapping, not str" in str(error)
+
+
+def test_a_data_frame_says_the_schema_of_a_new_table(tmp_path: Path) -> None:
+    """Also a filtered one, whose unnamed index is no column."""
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"id": [1, 2, 3], "day": ["a", "b", "b"]})
+    frame = frame[frame["id"] > 1]
+    table = hudi.create_table(str(tmp_path / "frame"), frame, "id")
+    assert table.schema.names == ["id", "day"]
+    table.upsert(frame)
+    assert table.scan().count() == 2
+    with pytest.raises(InvalidOptionError, match="a DataFrame of pandas"):
+        hudi.create_table(str(tmp_path / "list"), ["id"], "id")

@@ -22,7 +22,8 @@ from pyhudi_core.formats.base_file.footer import (
 )
 from pyhudi_core.formats.base_file.parquet_statistics import ColumnRange
 from pyhudi_core.formats.hfile import HFileReader
-from pyhudi_core.formats.hfile.reader import BLOOM_META, Entries
+from pyhudi_core.formats.hfile.data_block import Entries
+from pyhudi_core.formats.hfile.reader import BLOOM_META
 from pyhudi_core.model.schema_cast import conform
 
 _INFO = {b"minRecordKey": MIN_KEY, b"maxRecordKey": MAX_KEY, b"bloomFilterTypeCode": BLOOM_TYPE}

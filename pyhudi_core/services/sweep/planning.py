@@ -24,7 +24,7 @@ from pyhudi_core.services.service import Figures
 from pyhudi_core.storage.base import ObjectInfo, Storage
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.timeline.savepoints import kept_files
-from pyhudi_core.transaction import layout, markers
+from pyhudi_core.transaction import layout, markers, waiting_rows
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.record import record_store
 
@@ -127,7 +127,7 @@ def plan_sweep(context: TableContext, now_ms: int) -> SweepPlan:
     ]
     staged = [*context.root.list(f"{layout.STAGED}/"), *context.root.list(f"{layout.EXECUTIONS}/")]
     rows = list(context.root.list(f"{layout.ROWS}/"))
-    state = _State(context, now_ms - context.options.upkeep.sweep_age_ms)
+    state = _State(context, now_ms - context.options.upkeep.sweep_age_ms, now_ms)
     beats = {info.path.rpartition("/")[2] for info in context.root.list(f"{layout.HEARTBEATS}/")}
     timelines = [listed.context.folder.load() for listed in found]
     if pending_restores(timelines[0]):
@@ -182,6 +182,7 @@ class _State:
 
     context: TableContext
     latest_ms: int
+    now_ms: int
     needed: Set[str] = frozenset()
     living: Set[str] = frozenset()
     newest: str = ""
@@ -223,11 +224,13 @@ class _State:
         return self.is_old(info)
 
     def left_rows(self, rows: Iterable[ObjectInfo]) -> Iterator[ObjectInfo]:
-        """Rows of writes whose folder has no file that is young: nobody writes them. These writes may have no instant."""
-        folders: dict[str, list[ObjectInfo]] = {}
-        for info in rows:
-            folders.setdefault(split(info.path)[0], []).append(info)
-        return chain.from_iterable(infos for infos in folders.values() if all(map(self.is_old, infos)))
+        """Rows of writes whose owner has died; where no owner is named, of a folder without a young file. These writes may have no instant."""
+        for infos in waiting_rows.by_folder(rows).values():
+            dead = waiting_rows.is_dead(self.context, infos, self.now_ms)
+            if dead is False:
+                self.kept[_PENDING] += len(infos)
+            elif (old := [info for info in infos if self.is_old(info)]) == infos:
+                yield from old
 
     def unpublished(self, there: TableContext, instant: Instant, timeline: Timeline) -> Infos:
         """The file of a pending commit of the metadata table, if it can never complete: the table's own instant has ended without it."""
@@ -294,7 +297,7 @@ def _temporaries(storage: Storage, found: Iterable[_Listed]) -> Iterable[ObjectI
     if not storage.capabilities.temporaries:
         return
     places = [(listed.context.place, folder) for listed in found for folder in listed.folders]
-    own = (".hoodie", layout.HEARTBEATS, layout.PRIVATE, layout.STAGED)
+    own = (".hoodie", layout.HEARTBEATS, layout.PRIVATE, layout.STAGED, *storage.list_folder(layout.ROWS).folders)
     timelines = {listed.context.place.from_root(listed.context.folder.path) for listed in found}
     folders = {*own, *timelines, *(place.from_root(folder).rstrip("/") for place, folder in places)}
     for folder in sorted(folders):

@@ -100,7 +100,9 @@ class Sweep(TableService[SweepResult]):
             instant = parse_file_name(split(info.path)[1])
             assert instant is not None, "the plan found it on a timeline"
             markers.remove_at_companions(context, instant.requested_time)
-        removal.delete_leftovers(context.root, [info.path for info in planned.staged], layout.EXECUTIONS)
+        for parent in (layout.STAGED, layout.EXECUTIONS, layout.ROWS):
+            paths = [info.path for info in planned.staged if info.path.startswith(f"{parent}/")]
+            removal.delete_leftovers(context.root, paths, parent)
         gone: list[str] = []
         if planned.temporaries:
             now_ms = context.runtime.clock.now_ms()

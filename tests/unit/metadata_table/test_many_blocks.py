@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from support.tables import make, orders, rows
 
 from pyhudi_core.formats.hfile import Entries
-from pyhudi_core.formats.hfile.reader import _entries_at
+from pyhudi_core.formats.hfile.data_block import entries_at
 from pyhudi_core.metadata_table import reader, slices
 from pyhudi_core.metadata_table.slices import Arrival, together
 
@@ -59,7 +60,7 @@ def _arrival(*keys: bytes, schema: str = "s") -> Arrival:
         for key in keys
     ]
     starts = [sum(map(len, cells[:number])) for number in range(len(cells))]
-    return Arrival(schema, _entries_at(b"".join(cells), reader.np.array(starts)))
+    return Arrival(schema, entries_at(b"".join(cells), np.array(starts)))
 
 
 def _content(entries: Entries | None) -> list[tuple[bytes, bytes]]:

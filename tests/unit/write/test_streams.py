@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import pyhudi_core as hudi
 from pyhudi_core.engine import spilled
 from pyhudi_core.errors import DuplicateKeyError, SchemaMismatchError, StorageError, TableVersionError
 from pyhudi_core.storage.opening import open_storage
+from pyhudi_core.transaction import layout, waiting_rows
 from pyhudi_core.write import streams
 
 pytestmark = pytest.mark.row("D8")
@@ -133,26 +135,57 @@ def test_a_write_in_steps_takes_a_stream_through_files_too(location: str, staged
 def test_a_commit_stands_although_its_rows_cannot_be_removed(
     location: str, staged: list[int], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What stays is named by `check`, is no proof of an erasure, and is swept when it is old."""
-    table = make(location)
-    with monkeypatch.context() as patch:
-        patch.setattr(streams, "remove_rows", lambda *_: None)  # as if the process was killed
-        table.upsert(stream(orders(*((key, "a", 2.0) for key in range(100)))))
-    [folder] = {str(Path(path).parent) for path in files(location, "*.arrow")}
-    assert folder in [finding.where for finding in table.check().findings]
-    assert not reopen(table).sweep.plan(), "somebody may still write it"
-    proof = table.erasure.verify(pa.table({"id": [777], "day": ["a"]}))
-    assert not proof
-    assert folder in proof.unread[0]
-    assert reopen(table, pyhudi__sweep__min__age__minutes=0).sweep.run().staged > 1
-    assert files(location, "*.arrow") == []
-
     def fails(*_: object) -> None:
         raise StorageError("the storage is gone")
 
-    monkeypatch.setattr(type(open_storage(location)), "delete_many", fails)
-    streams.remove_rows(open_storage(location), "rows")
+    table = make(location)
+    with monkeypatch.context() as patch:
+        patch.setattr(type(open_storage(location)), "remove_empty_folders", fails)
+        assert table.upsert(stream(orders(*((key, "a", 2.0) for key in range(100)))))
     assert "a sweep will" in caplog.text
+    assert len(rows(table, "id")) == 100
+
+
+def killed(table: hudi.HudiTable, monkeypatch: pytest.MonkeyPatch) -> tuple[str, Path]:
+    """A stream of which only the rows are left, as if its process was killed; the folder, relative to the table, and its owner file."""
+    with monkeypatch.context() as patch:
+        patch.setattr(waiting_rows, "remove", lambda *_: None)
+        table.upsert(stream(orders(*((key, "a", 2.0) for key in range(100)))))
+    [owner] = Path(table.location, layout.ROWS).glob("*/owner")
+    return str(owner.parent.relative_to(table.location)), owner
+
+
+def test_rows_that_a_killed_write_left_are_named_and_swept(
+    location: str, staged: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And no erasure is proved beside them."""
+    table = make(location)
+    folder, owner = killed(table, monkeypatch)
+    [finding] = [finding for finding in table.check().findings if finding.where == folder]
+    assert "bytes of rows of a write" in finding.what
+    proof = table.erasure.verify(pa.table({"id": [777], "day": ["a"]}))
+    assert not proof
+    assert folder in proof.unread[0]
+    now = reopen(table, pyhudi__sweep__min__age__minutes=0)
+    assert "writers with a heartbeat" in now.sweep.plan().why_not, "its owner seems to live"
+    os.utime(owner, (1, 1))
+    assert not table.sweep.plan(), "its rows are young"
+    assert now.sweep.run().staged > 1
+    assert not Path(location, folder).exists()
+
+
+def test_the_next_stream_removes_the_rows_of_a_dead_one(
+    location: str, staged: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = make(location)
+    folder, owner = killed(table, monkeypatch)
+    many = stream(orders(*((key, "a", 3.0) for key in range(100))))
+    table.upsert(many)
+    assert Path(location, folder).exists()
+    os.utime(owner, (1, 1))
+    table.upsert(stream(orders(*((key, "a", 4.0) for key in range(100)))))
+    assert not Path(location, folder).exists()
+    assert files(location, "*.arrow") == []
 
 
 def test_no_row_is_read_for_a_table_that_is_only_read(location: str, staged: list[int]) -> None:

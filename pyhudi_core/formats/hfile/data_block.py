@@ -1,0 +1,105 @@
+"""The entries of data blocks: where keys and values are in the bytes."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pyhudi_core.formats.hfile.protobuf import corrupt, read_hadoop_vlong
+
+_MOST_BLOCK_ENTRIES = 1 << 21
+_ONE_BYTE = 0x80
+"""Less than this is a number of Hadoop in one byte."""
+_LONGEST_ROW = (1 << 15) - 1
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Entries in the order of their keys: each key is at [key_starts, key_ends) of ``data``, each value likewise."""
+
+    data: bytes
+    key_starts: Ints
+    key_ends: Ints
+    value_starts: Ints
+    value_ends: Ints
+
+    @classmethod
+    def joined(cls, parts: Sequence[Entries]) -> Entries:
+        """The entries of several blocks, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        shifts = np.cumsum([0, *(len(part.data) for part in parts[:-1])])
+
+        def column(name: str) -> Ints:
+            return np.concatenate([getattr(part, name) + shift for part, shift in zip(parts, shifts, strict=True)])
+
+        data = b"".join(part.data for part in parts)
+        return cls(data, *map(column, ("key_starts", "key_ends", "value_starts", "value_ends")))
+
+    def __len__(self) -> int:
+        return len(self.key_starts)
+
+    def key_list(self) -> list[bytes]:
+        """The keys."""
+        return [self.data[s:e] for s, e in zip(self.key_starts.tolist(), self.key_ends.tolist(), strict=True)]
+
+    def key_array(self) -> pa.BinaryArray:
+        """The keys as an Arrow array."""
+        pairs = np.empty(2 * len(self) + 1, np.int64)
+        pairs[0:-1:2], pairs[1::2] = self.key_starts, self.key_ends
+        pairs[-1] = self.key_ends[-1] if len(self) else 0
+        whole = pa.LargeBinaryArray.from_buffers(
+            pa.large_binary(), 2 * len(self), [None, pa.py_buffer(pairs), pa.py_buffer(self.data)]
+        )
+        return whole.take(pa.array(np.arange(0, 2 * len(self), 2))).cast(pa.binary())
+
+    def select(self, which: Ints) -> Entries:
+        """Return the entries with these numbers."""
+        return Entries(
+            self.data, self.key_starts[which], self.key_ends[which], self.value_starts[which], self.value_ends[which]
+        )
+
+
+def parse_data(payload: bytes) -> Entries:
+    """Parse the entries of a data block. Each length leads to the next entry, so there is a loop over lengths; the rest is done in columns."""
+    found: list[int] = []
+    at, size = 0, len(payload)
+    unpack_sizes, most = struct.Struct(">ii").unpack_from, _MOST_BLOCK_ENTRIES
+    try:
+        while at < size:
+            key_size, value_size = unpack_sizes(payload, at)
+            if key_size < 2 or value_size < 0:
+                raise corrupt("an entry does not fit into its block")
+            found.append(at)
+            if len(found) > most:
+                raise corrupt(f"a block has more than {most:,} entries")
+            at += 8 + key_size + value_size
+            # A version of one byte, which is the usual one, is read here.
+            at = at + 1 if payload[at] < _ONE_BYTE else read_hadoop_vlong(payload, at)[1]
+    except struct.error:
+        raise corrupt("a data block ends inside of an entry") from None
+    except IndexError:
+        raise corrupt("an entry does not fit into its block") from None
+    return entries_at(payload, np.array(found, np.int64))
+
+
+def entries_at(payload: bytes, starts: Ints) -> Entries:
+    """The entries that begin at these places; each has the lengths of its key and its value, the length of its row, and these."""
+    raw = np.frombuffer(payload, np.uint8)
+
+    def number(first: int, count: int) -> Ints:
+        digits = [raw[starts + place].astype(np.int64) for place in range(first, first + count)]
+        return reduce(lambda high, low: high << 8 | low, digits)
+
+    keys, values, rows = number(0, 4), number(4, 4), number(8, 2)
+    if (rows > np.minimum(keys - 2, _LONGEST_ROW)).any():
+        raise corrupt("an entry does not fit into its block")
+    behind = starts + 8 + keys
+    return Entries(payload, starts + 10, starts + 10 + rows, behind, behind + values)
