@@ -127,7 +127,7 @@ def test_overwriting_the_table_with_no_rows_empties_it_once(table: HudiTable) ->
     assert second.reason == "the batch has no rows"
 
 
-@pytest.mark.row("C3")
+@pytest.mark.row("C3", "D9")
 def test_an_unknown_partition_is_an_error_that_names_what_is_there(table: HudiTable, location: str) -> None:
     table.upsert(orders((3, "2026-01-31", 1.0)))
     before = contents(location)

@@ -185,6 +185,7 @@ def test_file_ids_that_are_no_uuids_are_kept_as_texts() -> None:
     assert [places[key]["instantTime"] for key in "abcd"] == [5, 6, 7, 8]
 
 
+@pytest.mark.row("I2")
 def test_a_bound_that_is_not_known_is_outside_all_values() -> None:
     fields = {"f": pa.float64(), "s": pa.string(), "n": pa.int32()}
     struct = {name: pa.struct([("min", kind), ("max", kind), ("nulls", pa.int64())]) for name, kind in fields.items()}
@@ -225,3 +226,24 @@ def test_records_are_in_the_file_group_that_their_key_names_and_sorted_by_bytes(
         assert {names.file_group_of(key, 7) for key in [*inside, *part.gone.to_pylist()]} <= {number}
     assert sorted(key for part in parts.values() for key in part.keys.to_pylist()) == sorted(keys)
     assert sorted(key for part in parts.values() for key in part.gone.to_pylist()) == sorted(gone)
+
+
+@pytest.mark.row("I2")
+def test_a_file_whose_nulls_are_not_counted_may_have_some_and_values_too() -> None:
+    """So neither IS NULL nor IS NOT NULL leaves it out, even if it has one row."""
+    kind = pa.struct([("min", pa.int32()), ("max", pa.int32()), ("nulls", pa.int64())])
+    ranges = pa.Table.from_pylist(
+        [{"path": "p/a.parquet", "n": {"min": 1, "max": 5, "nulls": None}}],
+        pa.schema([("path", pa.string()), ("n", kind)]),
+    )
+    [found] = [r[STATS_FIELD] for r in decoded(statistics_of(ranges, ["p"], [1], ["n"])).values()]
+    assert (found["nullCount"], found["valueCount"]) == (1, 2)
+    assert (wrapped_value(found["minValue"]), wrapped_value(found["maxValue"])) == (1, 5)
+
+
+@pytest.mark.row("I2")
+def test_the_first_32_columns_with_bounds_have_statistics() -> None:
+    schema = pa.schema([("list", pa.list_(pa.int32())), *((f"c{number}", pa.int32()) for number in range(40))])
+    meta, data = column_statistics.indexed_columns(schema)[:3], column_statistics.indexed_columns(schema)[3:]
+    assert meta == ["_hoodie_commit_time", "_hoodie_partition_path", "_hoodie_record_key"]
+    assert data == [f"c{number}" for number in range(32)]
