@@ -30,6 +30,8 @@ def test_hudi_reads_and_continues_a_metadata_table_with_our_base_files(
     location = tmp_path / "table"
     table = hudi.open_table(unpack("hudi-1.0.2/cow_indexed", location))
     before = table.scan().to_arrow()
+    if judge.release != "1.0.2":  # their writes fail on expression indexes that 1.0.2 made (spec-deviations.md)
+        table.indexes.drop("idx_bucket")
     rewrite_metadata(location, partition)
     for path in (location / ".hoodie").rglob("*.crc"):
         path.unlink()
