@@ -127,3 +127,19 @@ def test_the_instance_that_it_exports_has_the_settings_of_the_projects_own():
     assert exported
     assert exported == {name: own[name] for name in exported}
     assert set(own) - set(exported) == {"storage", "local_artifact_storage", "compute_logs"}
+
+
+@pytest.mark.slow
+def test_assets_without_services_are_passed_over(say, tmp_path):
+    (tmp_path / "definitions.py").write_text(
+        PROJECT.replace("build_hudi_services(lake, [orders, copy])", "build_hudi_services(lake, [orders])")
+    )
+    sys.modules.pop("definitions", None)
+    found = say("services", "run", "--dry-run")
+    assert found.exit_code == 0, found.output
+    assert "copy has no job for its services: it was not given to build_hudi_services" in found.output
+    assert "Compact 1 file groups" in found.output
+    named = say("services", "run", "copy")
+    assert named.exit_code != 0
+    assert "Give the asset to build_hudi_services" in named.output
+    assert "Traceback" not in named.output
