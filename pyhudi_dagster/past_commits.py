@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import dagster as dg
 
@@ -12,7 +12,7 @@ import pyhudi_core as hudi
 from pyhudi_core import CommitMetadata
 from pyhudi_core.errors import HudiError, TableError
 from pyhudi_dagster.identity import PREFIX, Identity
-from pyhudi_dagster.timeline_view import SHOWN, Entry, operation_name
+from pyhudi_dagster.timeline_view import SHOWN, Entry, operation_name, time_of
 
 _SKEW = timedelta(hours=1)
 """Assumed maximum difference between the clocks of Dagster and of a writer."""
@@ -71,7 +71,7 @@ def find_made(
     """
     bound = ""
     if begun is not None and table.config.timeline_timezone == "UTC":
-        bound = (begun.astimezone(UTC) - _SKEW).strftime("%Y%m%d%H%M%S%f")[:17]
+        bound = time_of(table, begun - _SKEW)
     for instant, metadata in table.commits_with(PREFIX + "run_id", bound):
         if identity.made(metadata.extra, attempt):
             return PastCommit(instant, metadata)

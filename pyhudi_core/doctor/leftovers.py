@@ -16,7 +16,7 @@ from pyhudi_core.errors import UnsafePathError
 from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.storage.base import ObjectInfo
 from pyhudi_core.transaction import layout
-from pyhudi_core.transaction.waiting_rows import by_folder
+from pyhudi_core.transaction.waiting_rows import folders_of
 
 _AREA = Area.LEFTOVERS
 _OWN_FOLDERS = (".hoodie", layout.HEARTBEATS, layout.PRIVATE, layout.STAGED)
@@ -37,9 +37,9 @@ def examine(exam: Examination, folders: list[str]) -> None:
         if found:
             _examine_hidden(exam, folder, found, compare=folder in own)
     rows = exam.below(_AREA, f"{layout.ROWS}/")
-    for folder, infos in sorted(by_folder(rows).items()):
-        size = sum(info.size for info in infos)
-        exam.add(Kind.TEMPORARY_FILE_LEFT, f"{size:,} bytes of rows of a write that is running or was killed", folder)
+    for waiting in folders_of(rows):
+        what = f"{waiting.size:,} bytes of rows of a write that is running or was killed"
+        exam.add(Kind.TEMPORARY_FILE_LEFT, what, waiting.folder)
     hidden += len(rows)
     exam.counts.update({"markers": markers, "hidden files": hidden})
     exam.add_summary(_AREA, f"{markers:,} markers, {hidden:,} hidden files")

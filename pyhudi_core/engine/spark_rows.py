@@ -39,6 +39,8 @@ from pyhudi_core.engine.spark_settings import under_settings
 from pyhudi_core.engine.task_errors import driver_errors, raised_in_task
 
 _TARGET = "_pyhudi_target"
+_FEW = 64
+"""So few combinations of values are compared one by one. A join would cost another job."""
 
 
 def arrow_schema(frame: DataFrame) -> pa.Schema:
@@ -237,10 +239,6 @@ class SparkSource:
         same = _same(names, [f"v{n}" for n in range(len(names))], F.col)
         frame = frame.join(F.broadcast(places), same, "left")
         return frame, [F.col(name.split()[0]) for name in columns]
-
-
-_FEW = 64
-"""So few combinations of values are compared one by one. A join would cost another job."""
 
 
 def _same(names: Sequence[str], others: Sequence[Any], column: Callable[[Any], Column]) -> Column:

@@ -34,6 +34,7 @@ from pyhudi_core.storage.base import ObjectInfo, Storage
 from pyhudi_core.timeline.savepoints import read_savepoints
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.layout import ROWS
+from pyhudi_core.transaction.waiting_rows import folders_of
 
 LONG = 8
 _CHUNK = 1 << 20
@@ -90,8 +91,8 @@ def examine(context: TableContext, keys: pa.Array) -> ErasureProof:
                     found.append(path)
             except HudiError as error:
                 unread.append(f"{path}: {error.message}")
-    waiting = (f"{info.path}: rows of a write that runs or was killed" for info in context.root.list(f"{ROWS}/"))
-    unread.extend(waiting)
+    waiting = folders_of(context.root.list(f"{ROWS}/"))
+    unread.extend(f"{rows.folder}: rows of a write that runs or was killed" for rows in waiting)
     instants, named = _history(context, wanted)
     return ErasureProof(tuple(files), (*found, *named), tuple(unread), instants)
 

@@ -20,7 +20,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyhudi_core.engine.spilled import Scratch, SpilledRows
 from pyhudi_core.engine.task_errors import raised_in_task
 from pyhudi_core.errors import LimitExceededError, UnsupportedTableError
-from pyhudi_core.runtime.clock import RandomIds, SystemClock
+from pyhudi_core.runtime.clock import RandomIds
 from pyhudi_core.spark.settings import Settings
 from pyhudi_core.spark.sink import StreamSink
 from pyhudi_core.storage.base import Storage
@@ -126,7 +126,7 @@ class StagedRows:
         """Remove the staged rows, also of tasks that Spark gave up. Spark plans each batch of a stream anew, in a folder of its own."""
         storage = self.storage()
         for folder in {self.folder, *(m.path.rpartition("/")[0] for m in messages if m is not None and m.path)}:
-            waiting_rows.remove(storage, folder, SystemClock().now_ms())
+            waiting_rows.remove(storage, folder)
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,15 +59,23 @@ def body(context: TableContext, nonce: str) -> bytes:
 
 def read(context: TableContext, requested_time: str) -> bytes:
     """The body of a heartbeat; empty if there is none any more."""
+    return _content(context, layout.heartbeat(requested_time))
+
+
+def _content(context: TableContext, path: str) -> bytes:
     try:
-        return context.root.get(layout.heartbeat(requested_time))
+        return context.root.get(path)
     except ObjectNotFoundError:
         return b""
 
 
 def start(context: TableContext, requested_time: str, content: bytes) -> Heartbeat:
     """Keep the reserved heartbeat young until it is stopped."""
-    path = layout.heartbeat(requested_time)
+    return keep_young(context, layout.heartbeat(requested_time), content)
+
+
+def keep_young(context: TableContext, path: str, content: bytes) -> Heartbeat:
+    """`start`, for a file that is there and that says in another place that this process lives."""
     interval_s = context.options.heartbeat.interval_ms / 1000
     clock = context.runtime.clock
     pulse = Pulse(clock.monotonic())
@@ -79,7 +87,7 @@ def start(context: TableContext, requested_time: str, content: bytes) -> Heartbe
             context.root.put(path, content)
             pulse.beat_s = now
 
-    timer = context.runtime.timer.every(interval_s, beat, f"heartbeat {requested_time}")
+    timer = context.runtime.timer.every(interval_s, beat, f"heartbeat {path}")
     return Heartbeat(path, content, timer, pulse)
 
 
@@ -91,7 +99,11 @@ def is_dead(context: TableContext, instant: Instant, *, ask_storage: bool = Fals
     """
     if not context.protections.heartbeat_before_rollback:
         return True
-    path = layout.heartbeat(instant.requested_time)
+    return is_left(context, layout.heartbeat(instant.requested_time), ask_storage=ask_storage)
+
+
+def is_left(context: TableContext, path: str, *, ask_storage: bool = False) -> bool:
+    """Whether the process that keeps this file young is known to be gone, as for `is_dead`; False if the file is not there."""
     info = context.root.head(path)
     if info is None:
         return False
@@ -100,7 +112,7 @@ def is_dead(context: TableContext, instant: Instant, *, ask_storage: bool = Fals
     if expired and (not ask_storage or storage_time_ms(context) - info.modified_ms > limit):
         return True
     try:
-        writer = json.loads(read(context, instant.requested_time) or b"{}").get("process", "")
+        writer = json.loads(_content(context, path) or b"{}").get("process", "")
     except (ValueError, AttributeError, RecursionError):
         return False
     return bool(writer) and context.runtime.process.is_gone(str(writer))

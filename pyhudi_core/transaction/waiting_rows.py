@@ -6,50 +6,68 @@ whether they live, so they are judged by the age of their files alone.
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
 from pyhudi_core.errors import HudiError
-from pyhudi_core.runtime.base import TimerHandle
 from pyhudi_core.storage.base import ObjectInfo, Storage
 from pyhudi_core.transaction import heartbeat
 from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.heartbeat import Heartbeat
 from pyhudi_core.transaction.layout import ROWS
 
 _log = logging.getLogger(__name__)
-_OWNER = "owner"
+_LATE_MS = 1 << 42
+"""A time after all files (in the year 2109): of the unfinished files, only those that a living process has open stay."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A folder of this process; the timer keeps its heartbeat young."""
+    """A folder of this process, and the heartbeat in it."""
 
     folder: str
-    timer: TimerHandle
+    beat: Heartbeat
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingRows:
+    """A folder that was found, and its files."""
+
+    folder: str
+    files: tuple[ObjectInfo, ...]
+
+    @property
+    def is_owned(self) -> bool:
+        """Whether its owner keeps a heartbeat there."""
+        return any(info.path == _owner(self.folder) for info in self.files)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the files."""
+        return sum(info.size for info in self.files)
 
 
 def claim(context: TableContext) -> Claimed:
     """Make a folder for the rows of one write."""
     nonce = context.runtime.ids.uuid()
     folder, body = f"{ROWS}/{nonce}", heartbeat.body(context, nonce)
-    path = f"{folder}/{_OWNER}"
-    context.root.put(path, body)
-
-    def beat() -> None:
-        if context.root.head(path) is not None:
-            context.root.put(path, body)
-
-    seconds = context.options.heartbeat.interval_ms / 1000
-    return Claimed(folder, context.runtime.timer.every(seconds, beat, f"rows {nonce}"))
+    context.root.put(_owner(folder), body)
+    return Claimed(folder, heartbeat.keep_young(context, _owner(folder), body))
 
 
-def remove(storage: Storage, folder: str, now_ms: int) -> None:
+def give_back(context: TableContext, claimed: Claimed) -> None:
+    """Remove a folder of this process."""
+    claimed.beat.handle.cancel()
+    remove(context.root, claimed.folder)
+
+
+def remove(storage: Storage, folder: str) -> None:
     """Remove a folder after its write. What stays is swept some day, so a failure is logged, and does not make a commit look failed."""
     try:
         storage.delete_many([info.path for info in storage.list(f"{folder}/")])
-        storage.sweep_temporaries(folder, 0, now_ms)
+        storage.sweep_temporaries(folder, 0, _LATE_MS)
         storage.remove_empty_folders(folder)
     except HudiError as error:
         _log.warning(
@@ -59,29 +77,21 @@ def remove(storage: Storage, folder: str, now_ms: int) -> None:
 
 def remove_dead(context: TableContext) -> None:
     """Remove the folders whose owner has died."""
-    now_ms = context.runtime.clock.now_ms()
-    for folder, infos in by_folder(context.root.list(f"{ROWS}/")).items():
-        if is_dead(context, infos, now_ms):
-            remove(context.root, folder, now_ms)
+    for rows in folders_of(context.root.list(f"{ROWS}/")):
+        if rows.is_owned and has_died(context, rows, ask_storage=True):
+            remove(context.root, rows.folder)
 
 
-def by_folder(rows: Iterable[ObjectInfo]) -> dict[str, list[ObjectInfo]]:
-    """The files below `layout.ROWS` by the folder of their write."""
-    folders: dict[str, list[ObjectInfo]] = {}
-    for info in rows:
-        folders.setdefault(info.path.rpartition("/")[0], []).append(info)
-    return folders
+def folders_of(files: Iterable[ObjectInfo]) -> Iterator[WaitingRows]:
+    """The listed files below `layout.ROWS`, which are sorted by their paths, by the folder of their write."""
+    for folder, found in groupby(files, lambda info: info.path.rpartition("/")[0]):
+        yield WaitingRows(folder, tuple(found))
 
 
-def is_dead(context: TableContext, infos: Sequence[ObjectInfo], now_ms: int) -> bool | None:
-    """Whether the owner of a folder with these files has died; None if it has no owner that says so."""
-    owner = next((info for info in infos if info.path.endswith(f"/{_OWNER}")), None)
-    if owner is None:
-        return None
-    if now_ms - owner.modified_ms > context.options.heartbeat.expires_after_ms:
-        return True
-    try:
-        process = json.loads(context.root.get(owner.path)).get("process", "")
-    except (HudiError, ValueError, AttributeError, RecursionError):
-        return False
-    return bool(process) and context.runtime.process.is_gone(str(process))
+def has_died(context: TableContext, rows: WaitingRows, *, ask_storage: bool = False) -> bool:
+    """Whether the owner is known to be gone; ``ask_storage`` as for `heartbeat.is_dead`."""
+    return heartbeat.is_left(context, _owner(rows.folder), ask_storage=ask_storage)
+
+
+def _owner(folder: str) -> str:
+    return f"{folder}/owner"

@@ -52,9 +52,7 @@ class Streams:
     def remove(self) -> None:
         """Remove the files. A failure is logged."""
         while self._claimed:
-            claimed = self._claimed.pop()
-            claimed.timer.cancel()
-            waiting_rows.remove(self.context.root, claimed.folder, self.context.runtime.clock.now_ms())
+            waiting_rows.give_back(self.context, self._claimed.pop())
 
 
 def _read(data: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:

@@ -5,12 +5,10 @@ The table starts with three orders in two partitions; the next writer adds one.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from unittest.mock import patch
 
 import pyarrow as pa
 from reliability import crash_states as states
@@ -33,8 +31,6 @@ from pyhudi_core.model.instant import Action, Instant
 from pyhudi_core.table import HudiTable
 from pyhudi_core.testing import Profile, SimOptions
 from pyhudi_core.testing.crash_cases import Audit, CrashScenario, Remains
-from pyhudi_core.transaction.layout import ROWS
-from pyhudi_core.write import streams
 
 NEXT = ((90, "a", 90.0),)
 EXPIRES_S = 400
@@ -281,26 +277,6 @@ def remove_absent(world: TableWorld) -> object:
     return world.table().delete(pa.table({"id": [91, 92, 93], "day": ["a", "b", "x"]}, schema=SCHEMA.remove(2)))
 
 
-def upsert_a_stream(world: TableWorld) -> object:
-    """Rows of a stream go through files, as if they were many. The source takes longer than the interval of a heartbeat."""
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        yield from orders((1, "a", 10.0)).to_batches()
-        world.sim.clock.sleep(100)
-        yield from orders((6, "n", 6.0)).to_batches()
-
-    with patch.object(streams, "IN_MEMORY", 0):
-        return world.table().upsert(pa.RecordBatchReader.from_batches(SCHEMA, batches()))
-
-
-def beside_another_stream(world: TableWorld) -> None:
-    """A table, and rows of a stream that another process is reading."""
-    states.filled(world)
-    body = json.dumps({"nonce": "x", "process": "another"}).encode()
-    world.storage.put(f"{ROWS}/x/owner", body)
-    world.storage.put(f"{ROWS}/x/rows-0.arrow", b"rows")
-
-
 def move_a_key(world: TableWorld, index: str = "GLOBAL_SIMPLE") -> object:
     """Upsert a row whose key is in another partition, under a global index that lets it move."""
     options = {"hoodie.index.type": index, "hoodie.record.index.update.partition.path": True}
@@ -348,8 +324,8 @@ DECIDED = ("interrupted_properties", "damaged_properties", "decided_in_both")
 CASES: dict[str, Case] = {
     **{name: Case(operate) for name, operate in WRITES.items()},
     **{f"{name}_with_metadata_table": Case(WRITES[name], states.with_kept_metadata_table) for name in WITH_METADATA},
-    "upsert_stream": Case(upsert_a_stream),
-    "upsert_stream_beside_another": Case(upsert_a_stream, beside_another_stream),
+    "upsert_stream": Case(states.upsert_a_stream),
+    "upsert_stream_beside_another": Case(states.upsert_a_stream, states.beside_another_stream),
     "moved_key": Case(move_a_key),
     "moved_key_with_metadata_table": Case(partial(move_a_key, index="RECORD_INDEX"), states.with_kept_metadata_table),
     "nothing_to_change": Case(remove_absent, token=False),

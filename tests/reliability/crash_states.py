@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
-from reliability.real_table import TableWorld, orders
+import pyarrow as pa
+from reliability.real_table import SCHEMA, TableWorld, orders
 from support.metadata_tables import build
 from support.wrapping import WrappedStorage
 
@@ -21,6 +24,8 @@ from pyhudi_core.testing import Scheduler, SimStorage
 from pyhudi_core.testing.scheduler import CRASH, Decision, RunBounds
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.transaction.home import TableHome
+from pyhudi_core.transaction.layout import ROWS
+from pyhudi_core.write import streams
 
 BEFORE = ((1, "a", 1.0), (2, "b", 2.0), (3, "b", 3.0))
 
@@ -301,3 +306,23 @@ REPAIRS: dict[str, Prepare] = {
     "history": with_history,
 }
 """States that a write finds, and has something to do about."""
+
+
+def upsert_a_stream(world: TableWorld) -> object:
+    """Rows of a stream go through files, as if they were many. The source takes longer than the interval of a heartbeat."""
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from orders((1, "a", 10.0)).to_batches()
+        world.sim.clock.sleep(100)
+        yield from orders((6, "n", 6.0)).to_batches()
+
+    with patch.object(streams, "IN_MEMORY", 0):
+        return world.table().upsert(pa.RecordBatchReader.from_batches(SCHEMA, batches()))
+
+
+def beside_another_stream(world: TableWorld) -> None:
+    """A table, and rows of a stream that another process is reading."""
+    filled(world)
+    body = json.dumps({"nonce": "x", "process": "another"}).encode()
+    world.storage.put(f"{ROWS}/x/owner", body)
+    world.storage.put(f"{ROWS}/x/rows-0.arrow", b"rows")

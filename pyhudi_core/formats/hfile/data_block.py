@@ -1,4 +1,4 @@
-"""The entries of data blocks: where keys and values are in the bytes."""
+"""Parse data blocks: where the key and the value of each entry are in the bytes. The module `entries` encodes them."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from pyhudi_core.formats.byte_columns import Ints
+from pyhudi_core.formats.hfile.entries import LONGEST_KEY
 from pyhudi_core.formats.hfile.protobuf import corrupt, read_hadoop_vlong
 
 _MOST_BLOCK_ENTRIES = 1 << 21
 _ONE_BYTE = 0x80
 """Less than this is a number of Hadoop in one byte."""
-_LONGEST_ROW = (1 << 15) - 1
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +98,7 @@ def entries_at(payload: bytes, starts: Ints) -> Entries:
         return reduce(lambda high, low: high << 8 | low, digits)
 
     keys, values, rows = number(0, 4), number(4, 4), number(8, 2)
-    if (rows > np.minimum(keys - 2, _LONGEST_ROW)).any():
+    if (rows > np.minimum(keys - 2, LONGEST_KEY)).any():
         raise corrupt("an entry does not fit into its block")
     behind = starts + 8 + keys
     return Entries(payload, starts + 10, starts + 10 + rows, behind, behind + values)

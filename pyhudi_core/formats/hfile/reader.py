@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -36,7 +35,6 @@ BLOOM_META = b"bloomFilter"
 MAX_BLOCK_BYTES = 256 << 20
 _MAX_LEVELS = 8
 _MOST_ENTRIES = 1 << 26
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ What has a heartbeat, alive or dead, or is pending, is left alone. Writers of ot
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -27,6 +27,7 @@ from pyhudi_core.timeline.savepoints import kept_files
 from pyhudi_core.transaction import layout, markers, waiting_rows
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.record import record_store
+from pyhudi_core.transaction.waiting_rows import WaitingRows
 
 Infos = tuple[ObjectInfo, ...]
 
@@ -61,7 +62,8 @@ class SweepPlan:
 
     Attributes:
         places: the table, and its metadata table.
-        staged: staged bytes of commits, and registrations of executors, of instants that are not pending; rows that killed writes left.
+        staged: staged bytes of commits, and registrations of executors, of instants that are not pending.
+        rows: folders of rows that killed writes left.
         temporaries: hidden files that killed processes did not finish.
         unpublished: inflight or requested files of commits of the metadata table whose commit of the table ended without them; all of such a commit
             goes.
@@ -70,6 +72,7 @@ class SweepPlan:
 
     places: tuple[SweptPlace, ...] = ()
     staged: Infos = ()
+    rows: tuple[WaitingRows, ...] = ()
     temporaries: Infos = ()
     unpublished: Infos = ()
     why_not: str = ""
@@ -84,11 +87,12 @@ class SweepPlan:
     def figures(self) -> Figures:
         """Files of each kind, files and bytes of all, seconds."""
         data, markers = [place.data_files for place in self.places], [place.markers for place in self.places]
-        everything = [*chain(*data, *markers), *self.staged, *self.temporaries, *self.unpublished]
+        staged = [*self.staged, *chain.from_iterable(rows.files for rows in self.rows)]
+        everything = [*chain(*data, *markers), *staged, *self.temporaries, *self.unpublished]
         figures = {
             "data_files": sum(map(len, data)),
             "markers": sum(map(len, markers)),
-            "staged": len(self.staged),
+            "staged": len(staged),
             "temporaries": len(self.temporaries),
             "unpublished": len(self.unpublished),
             "files": len(everything),
@@ -103,7 +107,8 @@ class SweepPlan:
             return tuple(info for info in infos if info.modified_ms <= latest_ms)
 
         places = tuple(SweptPlace(place.prefix, old(place.data_files), old(place.markers)) for place in self.places)
-        return SweepPlan(places, old(self.staged), old(self.temporaries), old(self.unpublished), self.why_not)
+        rows = tuple(rows for rows in self.rows if old(rows.files) == rows.files)
+        return SweepPlan(places, old(self.staged), rows, old(self.temporaries), old(self.unpublished), self.why_not)
 
     def __bool__(self) -> bool:
         return any(self.figures.values())
@@ -126,8 +131,8 @@ def plan_sweep(context: TableContext, now_ms: int) -> SweepPlan:
         (listed.context, instant) for listed in found[1:] for instant in listed.context.folder.load().pending
     ]
     staged = [*context.root.list(f"{layout.STAGED}/"), *context.root.list(f"{layout.EXECUTIONS}/")]
-    rows = list(context.root.list(f"{layout.ROWS}/"))
-    state = _State(context, now_ms - context.options.upkeep.sweep_age_ms, now_ms)
+    rows = list(waiting_rows.folders_of(context.root.list(f"{layout.ROWS}/")))
+    state = _State(context, now_ms - context.options.upkeep.sweep_age_ms)
     beats = {info.path.rpartition("/")[2] for info in context.root.list(f"{layout.HEARTBEATS}/")}
     timelines = [listed.context.folder.load() for listed in found]
     if pending_restores(timelines[0]):
@@ -136,10 +141,11 @@ def plan_sweep(context: TableContext, now_ms: int) -> SweepPlan:
     state.living = state.needed.union(*map(_unfinished, timelines))
     state.newest = max(timeline.high_water_mark for timeline in timelines)
     places = tuple(state.place(listed, timeline) for listed, timeline in zip(found, timelines, strict=True))
-    loose = *(info for info in staged if state.may_go(info, _time_of_staged(info.path))), *state.left_rows(rows)
+    loose = tuple(info for info in staged if state.may_go(info, _time_of_staged(info.path)))
+    left = tuple(found for found in rows if state.is_left(found))
     temporaries = tuple(info for info in _temporaries(context.root, found) if state.is_old(info))
     parts = (state.unpublished(there, instant, timelines[0]) for there, instant in unpublished)
-    return SweepPlan(places, loose, temporaries, tuple(chain(*parts)), state.why_not())
+    return SweepPlan(places, loose, left, temporaries, tuple(chain(*parts)), state.why_not())
 
 
 @dataclass(slots=True)
@@ -182,7 +188,6 @@ class _State:
 
     context: TableContext
     latest_ms: int
-    now_ms: int
     needed: Set[str] = frozenset()
     living: Set[str] = frozenset()
     newest: str = ""
@@ -223,14 +228,15 @@ class _State:
             return False
         return self.is_old(info)
 
-    def left_rows(self, rows: Iterable[ObjectInfo]) -> Iterator[ObjectInfo]:
-        """Rows of writes whose owner has died; where no owner is named, of a folder without a young file. These writes may have no instant."""
-        for infos in waiting_rows.by_folder(rows).values():
-            dead = waiting_rows.is_dead(self.context, infos, self.now_ms)
-            if dead is False:
-                self.kept[_PENDING] += len(infos)
-            elif (old := [info for info in infos if self.is_old(info)]) == infos:
-                yield from old
+    def is_left(self, rows: WaitingRows) -> bool:
+        """Whether rows belong to nobody: their owner has died, or they have none, and no file of them is young. Their write may have no instant."""
+        if rows.is_owned and not waiting_rows.has_died(self.context, rows):
+            self.kept[_PENDING] += len(rows.files)
+            return False
+        if all(info.modified_ms <= self.latest_ms for info in rows.files):
+            return True
+        self.kept[self._young] += len(rows.files)
+        return False
 
     def unpublished(self, there: TableContext, instant: Instant, timeline: Timeline) -> Infos:
         """The file of a pending commit of the metadata table, if it can never complete: the table's own instant has ended without it."""
@@ -246,8 +252,12 @@ class _State:
         """Whether the file was last changed long enough ago."""
         if info.modified_ms <= self.latest_ms:
             return True
-        self._keep(_YOUNG.format(minutes=self.context.options.upkeep.sweep_age_minutes))
+        self._keep(self._young)
         return False
+
+    @property
+    def _young(self) -> str:
+        return _YOUNG.format(minutes=self.context.options.upkeep.sweep_age_minutes)
 
     def _keep(self, why: str | None) -> None:
         if why is not None:

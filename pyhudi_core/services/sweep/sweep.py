@@ -7,7 +7,7 @@ beside writers and other services.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from pyhudi_core.model.file_names import split
@@ -17,6 +17,7 @@ from pyhudi_core.services.service import Execution, Figures, ServiceResult, Tabl
 from pyhudi_core.services.sweep.planning import SweepPlan, plan_sweep
 from pyhudi_core.transaction import heartbeat, layout, markers, removal
 from pyhudi_core.transaction.commit import ask_gate
+from pyhudi_core.transaction.waiting_rows import has_died
 from pyhudi_core.write.retrying import Retries
 
 
@@ -83,6 +84,8 @@ class Sweep(TableService[SweepResult]):
             return self._nothing(planned.why_not)
         # The storage dates its objects, and this machine's clock may be ahead. Its time takes writing an object.
         planned = planned.changed_before(heartbeat.storage_time_ms(context) - context.options.upkeep.sweep_age_ms)
+        left = (rows for rows in planned.rows if not rows.is_owned or has_died(context, rows, ask_storage=True))
+        planned = replace(planned, rows=tuple(left))
         ask_gate(how.gate, context, "to delete files that belong to nobody")
         return self._delete(planned, how)
 
@@ -100,9 +103,9 @@ class Sweep(TableService[SweepResult]):
             instant = parse_file_name(split(info.path)[1])
             assert instant is not None, "the plan found it on a timeline"
             markers.remove_at_companions(context, instant.requested_time)
-        for parent in (layout.STAGED, layout.EXECUTIONS, layout.ROWS):
-            paths = [info.path for info in planned.staged if info.path.startswith(f"{parent}/")]
-            removal.delete_leftovers(context.root, paths, parent)
+        removal.delete_leftovers(context.root, [info.path for info in planned.staged], layout.EXECUTIONS)
+        paths = [info.path for rows in planned.rows for info in rows.files]
+        removal.delete_leftovers(context.root, paths, layout.ROWS)
         gone: list[str] = []
         if planned.temporaries:
             now_ms = context.runtime.clock.now_ms()

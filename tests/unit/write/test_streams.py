@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from support.disk import contents, files
+from support.homes import StandingClock, home_at, runtime_with
 from support.memory_growth import growth, needs_pss
 from support.tables import make, orders, reopen, rows
 
@@ -17,6 +19,7 @@ import pyhudi_core as hudi
 from pyhudi_core.engine import spilled
 from pyhudi_core.errors import DuplicateKeyError, SchemaMismatchError, StorageError, TableVersionError
 from pyhudi_core.storage.opening import open_storage
+from pyhudi_core.table import HudiTable
 from pyhudi_core.transaction import layout, waiting_rows
 from pyhudi_core.write import streams
 
@@ -186,6 +189,31 @@ def test_the_next_stream_removes_the_rows_of_a_dead_one(
     table.upsert(stream(orders(*((key, "a", 4.0) for key in range(100)))))
     assert not Path(location, folder).exists()
     assert files(location, "*.arrow") == []
+
+
+def test_a_living_stream_is_left_alone_by_a_machine_whose_clock_is_wrong(
+    location: str, staged: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The storage dates the heartbeat, so the storage's clock says whether it is old."""
+    folder, _ = killed(make(location), monkeypatch)
+    tomorrow = StandingClock(int(time.time() * 1000) + 48 * 3_600_000)
+    runtime = runtime_with(clock=tomorrow, process=Stranger())
+    ahead = HudiTable(home_at(location, runtime, {"pyhudi.sweep.min.age.minutes": 0}))
+    ahead.upsert(stream(orders(*((key, "a", 3.0) for key in range(100)))))
+    assert ahead.sweep.plan().rows, "by its own clock, the owner is dead"
+    ahead.sweep.run()
+    assert Path(location, folder, "owner").exists()
+    assert Path(location, folder, "rows-0.arrow").exists()
+
+
+class Stranger:
+    """A process of another machine, which knows of no other process whether it lives."""
+
+    def identity(self) -> str:
+        return "a stranger"
+
+    def is_gone(self, identity: str) -> bool:
+        return False
 
 
 def test_no_row_is_read_for_a_table_that_is_only_read(location: str, staged: list[int]) -> None:
