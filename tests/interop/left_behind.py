@@ -166,7 +166,7 @@ def on_disk(world: TableWorld, location: str) -> None:
         file = Path(location, path)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(stored.data)
-        os.utime(file, ns=(stored.modified_ms * 1_000_000,) * 2)
+        os.utime(file, ns=(stored.info.modified_ms * 1_000_000,) * 2)
     for name in world.storage.unfinished:
         Path(location, name).parent.mkdir(parents=True, exist_ok=True)
         Path(location, name).write_bytes(b"torn")

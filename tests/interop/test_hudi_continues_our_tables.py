@@ -69,7 +69,9 @@ def test_hudi_upserts_and_deletes_and_we_write_again(
         with pytest.raises(JudgeError, match=CANNOT_WRITE[judge.release, relay.case.name]):
             relay.by_hudi(judge, relay.case.later[0])
         return
-    readers = [judge] if ("hudi-rs", relay.case.name) in CANNOT_READ else [judge, second_reader]
+    # hudi-rs 0.5 does not read metadata tables to which 1.1 or 1.2 wrote after another writer (docs/spec-deviations.md).
+    also = judge.release == "1.0.2" and ("hudi-rs", relay.case.name) not in CANNOT_READ
+    readers = [judge, second_reader] if also else [judge]
     for step in relay.case.later:
         relay.by_hudi(judge, step)
         theirs = judge.read(relay.path)
