@@ -47,7 +47,7 @@ def erase(
             context.exit(FOUND if plan.refused_by else 0)
         if only_verify:
             proof = table.erasure.verify(given)
-            shown = {"complete": bool(proof), "found": proof.found, "unread": proof.unread}
+            shown = {"complete": bool(proof), "found": proof.found, "unread": proof.unread, "advice": proof.advice}
             click.echo(json.dumps(shown, indent=2)) if as_json else console().print(safe(str(proof)))
             context.exit(0 if proof else FOUND)
         with progress_bar("erasure") as progress:

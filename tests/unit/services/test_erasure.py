@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,6 +17,9 @@ from support.tables import make, orders, reopen, rows
 import pyhudi_core as hudi
 from pyhudi_core.cli.main import main
 from pyhudi_core.errors import CommitAbortedError, ErasureRefusedError, InvalidOptionError, UnsupportedTableError
+from pyhudi_core.formats.log.blocks import BlockType, Header, encode_block
+from pyhudi_core.formats.log.contents import DeleteRecord, write_deletes
+from pyhudi_core.metadata_table import names
 from pyhudi_core.model.properties import TableType
 
 SCHEMA = pa.schema([("id", pa.string()), ("day", pa.string()), ("name", pa.string())])
@@ -185,6 +189,89 @@ def test_what_is_left_is_reported_and_nothing_is_called_proved(table: hudi.HudiT
     proof = table.erasure.verify(keys("nobody"))
     assert not proof
     assert damaged.name in proof.unread[0]
+
+
+@pytest.mark.one_in(2)
+@pytest.mark.row("U9")
+@pytest.mark.parametrize("whole", [False, True], ids=["partition", "table"])
+def test_a_backup_of_the_metadata_table_that_hudi_left_keeps_the_keys_until_somebody_removes_it(
+    table: hudi.HudiTable, whole: bool
+) -> None:
+    # As a restore or an upgrade of Hudi leaves it: a renamed folder of a partition, or of all of it with its own timeline.
+    folder = ".metadata_20260101000000000" if whole else ".metadata_record_index_20260101000000000"
+    backup = Path(table.location, ".hoodie", folder)
+    shutil.copytree(Path(table.location, ".hoodie/metadata", "" if whole else "record_index"), backup)
+    report = table.erasure.run(keys(SECRET))
+    assert not report
+    assert {path.split("/")[1] for path in report.proof.found} == {folder}
+    assert {file.path for file in report.proof.files} >= {*report.proof.found}
+    [advice] = report.proof.advice
+    assert f".hoodie/{folder}" in advice and "by hand" in advice
+    assert advice in str(report)
+    shutil.rmtree(backup)
+    proof = reopen(table).erasure.verify(keys(SECRET))
+    assert proof, proof
+    assert not proof.advice
+
+
+def delete_log(*deleted: str) -> bytes:
+    """A log of the metadata table that has nothing but deletes."""
+    content = write_deletes(DeleteRecord(key, "record_index", 0, "IntWrapper") for key in deleted)
+    return encode_block(BlockType.DELETE, {Header.INSTANT_TIME: "20260101000000000"}, content)
+
+
+@pytest.mark.row("U9")
+@pytest.mark.parametrize("kept_in", ["metadata", ".metadata_{}_20260101000000000"])
+def test_deletes_in_logs_of_the_metadata_table_are_keys_that_are_kept(location: str, kept_in: str) -> None:
+    table = make(location, SCHEMA)
+    table.upsert(people(("bbb", "a", "1")))
+    build(table)
+    own = "record_index", "secondary_index_by_name"
+    for name, key in zip(own, ("k1", names.secondary_key("a name", "k$2")), strict=True):
+        folder = Path(location, ".hoodie", kept_in.format(name), *([name] if kept_in == "metadata" else []))
+        folder.mkdir(exist_ok=True)
+        (folder / f".{name.replace('_', '-')}-0000-0_20260101000000000.log.1_0-0-0").write_bytes(delete_log(key))
+    table = reopen(table)
+    for key, name in zip(("k1", "k$2"), own, strict=True):
+        proof = table.erasure.verify(keys(key))
+        assert [name in path for path in proof.found] == [True], (key, proof)
+    assert not table.erasure.verify(keys("k2", "name")).found
+    [advice] = table.erasure.verify(keys("k1", "k$2")).advice[:1]
+    if kept_in == "metadata":
+        assert "pyhudi metadata LOCATION rebuild" in advice
+        assert table.metadata_table.rebuild()
+        assert reopen(table).erasure.verify(keys("k1", "k$2"))
+    else:
+        assert "by hand" in advice
+
+
+@pytest.mark.row("U9")
+def test_a_metadata_table_that_is_not_listed_is_examined_too(location: str) -> None:
+    table = make(location, SCHEMA)
+    table.upsert(people((SECRET, "a", "1"), ("bbb", "a", "1")))
+    build(table)
+    folder = Path(location, ".hoodie/metadata")
+    shutil.copytree(folder, Path(location, "kept"))
+    assert table.metadata_table.drop()
+    shutil.move(Path(location, "kept"), folder)
+    report = reopen(table).erasure.run(keys(SECRET))
+    assert not report
+    assert all(path.startswith(".hoodie/metadata/") for path in report.proof.found), report.proof
+    [advice] = report.proof.advice
+    assert "pyhudi metadata LOCATION rebuild" in advice
+    assert reopen(table).metadata_table.rebuild()
+    assert reopen(table).erasure.verify(keys(SECRET))
+
+
+@pytest.mark.row("U9")
+def test_a_damaged_log_of_the_metadata_table_proves_nothing(location: str) -> None:
+    table = make(location, SCHEMA)
+    table.upsert(people(("bbb", "a", "1")))
+    build(table)
+    log = Path(location, ".hoodie/metadata/record_index/.record-index-0000-0_20260101000000000.log.1_0-0-0")
+    log.write_bytes(delete_log("k1")[:-9])
+    [unread] = reopen(table).erasure.verify(keys("k1")).unread
+    assert log.name in unread
 
 
 @pytest.mark.one_in(2)
