@@ -18,7 +18,7 @@ from typing import Generic, TypeVar
 from pyhudi_core.conflicts.conflict import Group
 from pyhudi_core.errors import CommitStateUnknownError, HudiError, ObjectNotFoundError, UnsupportedTableError, at_table
 from pyhudi_core.model.commit import CommitMetadata
-from pyhudi_core.model.instant import Action
+from pyhudi_core.model.instant import Action, Instant
 from pyhudi_core.model.internal_schema import names_at
 from pyhudi_core.services.rewriting import unfit_because
 from pyhudi_core.services.service import Execution
@@ -187,17 +187,17 @@ def _written(context: TableContext) -> tuple[str, ...]:
     return context.config.written_metadata_partitions
 
 
-def replaced_since(transaction: Transaction, timeline: Timeline) -> frozenset[Group]:
-    """The file groups that commits replaced since the plan was made."""
+def replaced_since(transaction: Transaction, timeline: Timeline) -> dict[Group, Instant]:
+    """The file groups that commits replaced since the plan was made, and the commit that replaced each."""
     known = {instant.group for instant in transaction.start.commits}
     folder = transaction.context.folder
-    found = (i for i in timeline.commits if i.action is Action.REPLACECOMMIT and i.group not in known)
-    return frozenset(
-        (partition, file_id)
-        for instant in found
-        for partition, file_ids in folder.read_commit(instant).replaced.items()
-        for file_id in file_ids
-    )
+    found: dict[Group, Instant] = {}
+    for instant in timeline.commits:
+        if instant.action is Action.REPLACECOMMIT and instant.group not in known:
+            for partition, file_ids in folder.read_commit(instant).replaced.items():
+                for file_id in file_ids:
+                    found.setdefault((partition, file_id), instant)
+    return found
 
 
 def shared_out(items: Sequence[T], size_of: Callable[[T], int], tasks: int) -> list[list[T]]:

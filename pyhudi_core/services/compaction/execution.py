@@ -23,7 +23,6 @@ from pyhudi_core.engine.base import TaskFunction, TaskInfo
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.model.commit import CommitMetadata
-from pyhudi_core.model.instant import Action
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.services.plan_run import RewriteRun, replaced_since, shared_out
 from pyhudi_core.services.progress import Steps
@@ -47,7 +46,7 @@ class CompactionRun(RewriteRun[Sequence[FileSlice]]):
 
     def _gone(self) -> frozenset[Group]:
         """The file groups that the plan does not fit any more: here those that were replaced."""
-        return replaced_since(self.transaction, self.transaction.context.folder.load())
+        return frozenset(replaced_since(self.transaction, self.transaction.context.folder.load()))
 
     def _task(self, open_runtime: OpenRuntime, settings: HandleSettings, merging: Merging) -> TaskFunction:
         return CompactionTask(open_runtime, settings, merging)
@@ -122,9 +121,11 @@ def without_groups(written: Written, gone: frozenset[Group]) -> Written:
 def _refuse_changed(transaction: Transaction, groups: frozenset[Group], found: Timeline) -> None:
     """Raise `CommitError` if another process has taken the execution over, or one of the groups was replaced."""
     execution.refuse_overtaken(transaction)
-    gone = groups & replaced_since(transaction, found)
+    replaced = replaced_since(transaction, found)
+    gone = sorted(groups & replaced.keys())
     if gone:
-        newest = next(i for i in reversed(found.commits.instants) if i.action is Action.REPLACECOMMIT)
-        places = tuple(sorted({partition for partition, _ in gone}))
-        conflict = Conflict(ConflictKind.FILE_GROUP, newest, tuple(sorted(gone)), places, OperationType.UNKNOWN)
+        instant = replaced[gone[0]]
+        its = tuple(group for group in gone if replaced[group] == instant)
+        places = tuple(sorted({partition for partition, _ in its}))
+        conflict = Conflict(ConflictKind.FILE_GROUP, instant, its, places, OperationType.UNKNOWN)
         raise conflict_error(transaction.context, conflict, transaction.requested_time)

@@ -19,7 +19,7 @@ from support.tables import FAST, make, orders, reopen, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.engine.local import LocalEngine
-from pyhudi_core.errors import CorruptTimelineError, InvalidOptionError
+from pyhudi_core.errors import CommitConflictError, CorruptTimelineError, InvalidOptionError
 from pyhudi_core.formats.avro.container import decode_record, encode_record
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.runtime.executors import SerialExecutor
@@ -174,6 +174,25 @@ def test_groups_that_were_replaced_meanwhile_are_left_out(table: hudi.HudiTable)
     assert table.compaction.execute(last).file_groups == 0
     assert not table.timeline.pending.instants
     assert rows(table, "id") == []
+
+
+@pytest.mark.row("C5")
+def test_the_conflict_of_a_compaction_names_the_commit_that_replaced_the_group(table: hudi.HudiTable) -> None:
+    plan = planned(table)
+    run = CompactionRun(begun(table, plan), slices_of(table, plan), LOCAL)
+    replaced = {
+        part: table.insert_overwrite(orders((key, part, 4.0, 1))) for key, part in ((4, "b"), (1, "a"), (9, "c"))
+    }
+    slices = {piece.partition: piece.group for piece in run.work}
+    for own in ({"day=a"}, {"day=b"}, {"day=a", "day=b"}):
+        with pytest.raises(CommitConflictError) as error:
+            run._guard(frozenset(slices[name] for name in own))(table.timeline)
+        conflict = error.value.conflict
+        assert conflict is not None
+        [partition] = conflict.partitions
+        assert partition in own
+        assert conflict.file_groups == (slices[partition],)
+        assert conflict.instant.requested_time == replaced[partition.removeprefix("day=")].instant
 
 
 @pytest.mark.one_in(2)
