@@ -8,6 +8,7 @@ the same name.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 PARTITION_METAFILE = ".hoodie_partition_metadata"
@@ -49,7 +50,19 @@ class LogFileName:
 
 
 BUCKET_FILE_ID = re.compile(r"0{4}[0-9]{4}-")
-"""How the file ids of a bucket index begin: with the number of the bucket. A random file id begins so once in a million."""
+"""How the file ids of a bucket index begin: with the number of the bucket. One of 430,000 random UUIDs does, too; `new_file_id` takes none."""
+
+
+def new_file_id(uuid: Callable[[], str]) -> str:
+    """The id of a new file group. ``uuid`` makes random UUIDs."""
+    return f"{new_file_prefix(uuid)}-0"
+
+
+def new_file_prefix(uuid: Callable[[], str]) -> str:
+    """A new file id without its last part. It does not begin as one of a bucket index: a table is known by its file ids to have buckets."""
+    while BUCKET_FILE_ID.match(found := uuid()):
+        pass
+    return found
 
 
 def parse_data_file(name: str) -> BaseFileName | LogFileName | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,6 +27,7 @@ from pyhudi_core.index.elsewhere import Elsewhere, OneRowAKey
 from pyhudi_core.index.moves import Moves
 from pyhudi_core.merge.merged_slice import LivingRows, Merging
 from pyhudi_core.merge.record_merger import find_merger, ordering_of
+from pyhudi_core.model.file_names import new_file_id
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.internal_schema import Evolution
 from pyhudi_core.model.meta_fields import IS_DELETED, with_meta_fields
@@ -194,10 +196,9 @@ class WriteJob:
         fills = fills and pending.isdisjoint(compactions)
         logs_first = begins_with_logs(self.options, self.operation)
 
-        def new_id() -> str:
-            return f"{ids.uuid()}-0"
-
-        return Planner(sizing, new_id, self._slices, self._merges_on_read, fills, hashed, busy, logs_first)
+        return Planner(
+            sizing, partial(new_file_id, ids.uuid), self._slices, self._merges_on_read, fills, hashed, busy, logs_first
+        )
 
     def _plan(self, planner: Planner, profile: Profile) -> Plan:
         self.snapshot.view.prepare(sorted({partition for partition, _ in profile.tagged}))

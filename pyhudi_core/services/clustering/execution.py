@@ -33,6 +33,7 @@ from pyhudi_core.index.bucket import Hashing
 from pyhudi_core.index.hash_ranges import has_consistent_hashing
 from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
+from pyhudi_core.model.file_names import new_file_id
 from pyhudi_core.model.meta_fields import RECORD_KEY
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.services.clustering.outputs import new_groups
@@ -169,15 +170,15 @@ class ClusteringRun(RewriteRun[ClusteringWork]):
         bounds = self._bounds(reading, [piece.slice for piece in new.pieces])
         rows = engine.run(replace(reading, bounds=bounds), reading.output, shares)
         by = _sort_columns(order)
-        ids = context.runtime.ids
+        uuid = context.runtime.ids.uuid
         if alone:
             rows = rows.persist()
             sorted_rows: Dataset = rows.shuffle_by_range(wave[0].outputs, *by)
-            names = [f"{ids.uuid()}-0" for _ in range(wave[0].outputs)]
+            names = [new_file_id(uuid) for _ in range(wave[0].outputs)]
             payloads: list[dict[int, tuple[str, str]]] = [{0: (wave[0].partition, name)} for name in names]
         else:
             sorted_rows = rows.shuffle(TASK, tasks, SORT, *by)
-            payloads = dealt([(partition, file_id or f"{ids.uuid()}-0") for partition, file_id in new.files], tasks)
+            payloads = dealt([(partition, file_id or new_file_id(uuid)) for partition, file_id in new.files], tasks)
         task = self.steps.counted(ClusterTask(open_runtime, settings), engine)
         written = sorted_rows.map(task, WRITTEN, payloads)
         try:
@@ -222,13 +223,13 @@ class ClusteringRun(RewriteRun[ClusteringWork]):
 
     def _units(self, group: ClusteringGroup, name: str) -> list[Unit]:
         """What is read together: all of a group, or the slices of one new file."""
-        ids = self.transaction.context.runtime.ids
+        uuid = self.transaction.context.runtime.ids.uuid
         alone = _is_cut_by_rows(group, self.work.order)
         new = new_groups([group], self.hashing, self.rings, alone=alone)
         if alone:
-            files = {number: (group.partition, f"{ids.uuid()}-0") for number in range(group.outputs)}
+            files = {number: (group.partition, new_file_id(uuid)) for number in range(group.outputs)}
             return [Unit(name, files, new.pieces, cut=True)]
-        files = {number: (path, file_id or f"{ids.uuid()}-0") for number, (path, file_id) in enumerate(new.files)}
+        files = {number: (path, file_id or new_file_id(uuid)) for number, (path, file_id) in enumerate(new.files)}
         if group.children:
             return [Unit(name, files, new.pieces)]
         return [

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 import pyarrow as pa
 
@@ -23,6 +23,7 @@ from pyhudi_core.file_groups.skeletons import may_be_skeleton
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.index.choice import IndexType
 from pyhudi_core.index.hash_ranges import has_consistent_hashing, ranges_of
+from pyhudi_core.model.file_names import new_file_prefix
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
 from pyhudi_core.model.meta_fields import with_meta_fields
 from pyhudi_core.model.operation import OperationType
@@ -191,7 +192,7 @@ class _Buckets:
         def gains_order(piece: FileSlice) -> bool:
             return is_small(piece, options.clustering) and gains_alone(ClusteringGroup((piece,), 1, size))
 
-        return bucket_groups(ring, free, limits, gains_order, lambda: str(context.runtime.ids.uuid()), size)
+        return bucket_groups(ring, free, limits, gains_order, partial(new_file_prefix, context.runtime.ids.uuid), size)
 
 
 @dataclass(frozen=True, slots=True)

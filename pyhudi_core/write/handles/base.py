@@ -27,6 +27,7 @@ from pyhudi_core.formats.log.writer import BlockFormat
 from pyhudi_core.merge.law import TableMerger
 from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.model.commit import WriteStat
+from pyhudi_core.model.file_names import new_file_id
 from pyhudi_core.model.internal_schema import Evolution
 from pyhudi_core.model.meta_fields import (
     COMMIT_SEQNO,
@@ -222,7 +223,7 @@ class HandleContext:
 
     def new_file_id(self) -> str:
         """The id of a file group that the plan did not foresee."""
-        return self.runtime.ids.uuid() + "-0"
+        return new_file_id(self.runtime.ids.uuid)
 
     def note_inserted(self, partition: str, file_id: str, keys: pa.Array | pa.ChunkedArray) -> None:
         """Keys are in the file group that were not there before."""
