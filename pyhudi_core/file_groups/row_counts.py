@@ -1,14 +1,16 @@
 """How many rows files and file groups have, without reading a row.
 
 The commit that wrote a file says it, on the active timeline or the archived one. Only where neither says it, footers are read, `FOOTERS` of them at
-most. Beyond that, and where a slice has logs, the number of rows is not known: None, never a guess.
+most. Beyond that, and where a slice has logs, the number of rows is not known: `rows_of_slices` is None then, never a guess. `most_rows_of_slices`
+estimates, for those who need room for the rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pyhudi_core.file_groups.slice import BaseFile, FileSlice
+from pyhudi_core.file_groups.slice import BaseFile, FileSlice, LogFile
+from pyhudi_core.file_groups.visibility import Visibility
 from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.formats.base_file import read_footer
 from pyhudi_core.model.commit import CommitMetadata
@@ -34,16 +36,34 @@ def rows_of_slices(context: TableContext, slices: Iterable[FileSlice]) -> int | 
     return total + sum(counted.values()) if len(counted) == len(older) else None
 
 
+def most_rows_of_slices(context: TableContext, visibility: Visibility, slices: Iterable[FileSlice]) -> int:
+    """About how many rows the slices have at most: a row in a base file and in a log counts as two.
+
+    Files that no commit names, beyond the footers that are read, count by their bytes: as many rows in a byte as in the base files that are known,
+    because logs have fewer. Without any, a row has as many bytes as the option says (hoodie.copyonwrite.record.size.estimate).
+    """
+    files = [file for piece in slices for file in piece.files]
+    stats = ((file.path, visibility.stat(file.name.requested_time, file.path)) for file in files)
+    counted = {path: stat.rows for path, stat in stats if stat is not None}
+    counted |= _in_history(context, [file for file in files if file.path not in counted])
+    bases = [file for file in files if isinstance(file, BaseFile)]
+    counted |= _in_footers(context, [file.path for file in bases if file.path not in counted][:FOOTERS])
+    total = sum(counted.values())
+    unknown = sum(file.size for file in files if file.path not in counted)
+    if not unknown:
+        return total
+    known = [file for file in bases or files if file.path in counted]
+    rows, size = sum(counted[file.path] for file in known), sum(file.size for file in known)
+    if not rows or not size:
+        rows, size = 1, context.options.files.record_size_estimate
+    return total - (-unknown * rows // size)
+
+
 def rows_of_files(context: TableContext, files: Sequence[BaseFile]) -> dict[str, int]:
     """The rows of files that archived commits wrote, by their paths; of files that no commit names, by their footers if there are few."""
-    commits = archived_commits(context, {file.name.requested_time for file in files})
-    counted = {stat.path: stat.rows for commit in commits.values() for stat in commit.stats}
-    found = {file.path: counted[file.path] for file in files if file.path in counted}
-    missing = [file.path for file in files if file.path not in counted]
-    if missing and len(missing) <= FOOTERS:
-        rows = context.runtime.executor.map(lambda path: _rows_in(context, path), missing)
-        found.update(zip(missing, rows, strict=True))
-    return found
+    found = _in_history(context, files)
+    missing = [file.path for file in files if file.path not in found]
+    return found | _in_footers(context, missing) if len(missing) <= FOOTERS else found
 
 
 def archived_commits(context: TableContext, requested_times: set[str]) -> dict[str, CommitMetadata]:
@@ -57,6 +77,17 @@ def archived_commits(context: TableContext, requested_times: set[str]) -> dict[s
             CommitMetadata.from_avro(decode_record(row.metadata, record)) if row.metadata else CommitMetadata(None)
         )
     return found
+
+
+def _in_history(context: TableContext, files: Sequence[BaseFile | LogFile]) -> dict[str, int]:
+    """The rows of files that archived commits wrote, by their paths."""
+    commits = archived_commits(context, {file.name.requested_time for file in files})
+    counted = {stat.path: stat.rows for commit in commits.values() for stat in commit.stats}
+    return {file.path: counted[file.path] for file in files if file.path in counted}
+
+
+def _in_footers(context: TableContext, paths: Sequence[str]) -> dict[str, int]:
+    return dict(zip(paths, context.runtime.executor.map(lambda path: _rows_in(context, path), paths), strict=True))
 
 
 def _rows_in(context: TableContext, path: str) -> int:

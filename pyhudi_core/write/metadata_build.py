@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pyhudi_core.conflicts.concurrent import refuse_pending_restore
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.errors import CommitConflictError, InvalidOptionError, UnsupportedTableError
-from pyhudi_core.file_groups.row_counts import rows_of_slices
+from pyhudi_core.file_groups.row_counts import most_rows_of_slices
 from pyhudi_core.metadata_table import column_statistics, names, new_metadata_table
 from pyhudi_core.metadata_table.defined_indexes import first_groups
 from pyhudi_core.metadata_table.index_definitions import IndexDefinition, changed_definitions, of_statistics
@@ -186,12 +186,13 @@ def _has_an_entry_a_row(partition: str) -> bool:
 def sized(context: TableContext, snapshot: Snapshot, groups: Groups) -> dict[str, int]:
     """The numbers of file groups, with as many as this state of the table needs for indexes with an entry for each row.
 
-    As Hudi counts: one for each GB, with room for as many rows again.
+    As Hudi counts: one for each GB, with room for as many rows again. Of slices with logs the most rows that they can have count, because too many
+    file groups do less harm than too few.
     """
     of_rows = [name for name in groups if _has_an_entry_a_row(name)]
     if not of_rows:
         return dict(groups)
-    rows = rows_of_slices(context, snapshot.view.all_slices()) or 0
+    rows = most_rows_of_slices(context, snapshot.visibility, snapshot.view.all_slices())
     least = min(_MOST_GROUPS, -(-rows * _ROOM * _ENTRY_BYTES // (1 << 30)))
     return {**groups, **{name: max(groups[name], least) for name in of_rows}}
 
