@@ -16,7 +16,14 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from pyhudi_core.conflicts.conflict import Group
-from pyhudi_core.errors import CommitStateUnknownError, HudiError, ObjectNotFoundError, UnsupportedTableError, at_table
+from pyhudi_core.errors import (
+    CommitAbortedError,
+    CommitStateUnknownError,
+    HudiError,
+    ObjectNotFoundError,
+    UnsupportedTableError,
+    at_table,
+)
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Action, Instant
 from pyhudi_core.model.internal_schema import names_at
@@ -138,9 +145,30 @@ class RewriteRun(PlanRun[W, Rewritten]):
             def attempt() -> Rewritten:
                 self._next_round()
                 made = replace(self._attempt(written), engine=self.how.engine)
+                self._refuse_lost_files(made.metadata)
                 return Rewritten(publish(CommitCheck.of(made), retries, self.how.gate), made.metadata)
 
             return retries.until_done(attempt)
+
+    def _refuse_lost_files(self, metadata: CommitMetadata) -> None:
+        """Raise `CommitAbortedError` if files are gone: a program that does not register, Hudi, has begun the same plan anew."""
+        context = self.transaction.context
+        paths = [stat.path for stat in metadata.stats]
+        lost = [
+            path
+            for path, info in zip(paths, context.runtime.executor.map(context.storage.head, paths), strict=True)
+            if info is None
+        ]
+        if lost:
+            execution.refuse_overtaken(self.transaction)
+            raise CommitAbortedError(
+                f"Another program removed files of this {self._noun}: it executes the same plan",
+                table=context.table,
+                path=lost[0],
+                instant=self.transaction.requested_time,
+                hint="Nothing was published. Switch inline services off in Hudi's writers (hoodie.compact.inline, hoodie.clustering.inline),"
+                " or let only them execute plans.",
+            )
 
     def _next_round(self) -> None:
         """Remove the metadata table's files of a lost round, and read the table's properties again.

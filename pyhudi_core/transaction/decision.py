@@ -268,6 +268,13 @@ def finish_decided(context: TableContext, record: Record) -> None:
             publish_intent(context, latest.intent)
 
 
+def publish_decided(context: TableContext, requested_time: str) -> None:
+    """Publish what a process has decided for this requested time, if the commit record says so."""
+    record = record_store(context.root).read()
+    if record is not None and record.intent.requested_time == requested_time:
+        finish_decided(context, record)
+
+
 def publish_intent(context: TableContext, intent: Intent) -> bool:
     """Make every publication of a decision that is not made yet. Any process may do it, any number of times.
 

@@ -22,13 +22,14 @@ from functools import partial
 
 from pyhudi_core.errors import CommitAbortedError, ObjectNotFoundError
 from pyhudi_core.model.file_names import parse_data_file, split
-from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import heartbeat, layout, markers, metadata_removal
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, Terms, decide
+from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, Terms, decide, publish_decided
+from pyhudi_core.transaction.left_by_executors import LeftByExecutors
 from pyhudi_core.transaction.record import Intent, Publication
 
 _DIGITS = 6
@@ -113,15 +114,15 @@ def begin_execution(
     except OutcomeUnknown as unknown:
         raise unknown.error from unknown  # if it was decided, the next process publishes it from the staged bytes
     except BaseException:
-        registering.sweep()
+        registering.withdraw()
         raise
     registering.sweep()
     if registering.refusal:
         return Refusal(registering.refusal)
     beat = heartbeat.start(context, plan.requested_time, registering.body)
     try:
-        if registering.follows:
-            _remove_all_of(context, plan.requested_time)
+        if registering.left is not None:
+            registering.left.remove(context)
         requested = Instant(plan.requested_time, plan.action, State.REQUESTED)
         return Transaction(context, requested, registering.nonce, _before(context.folder.load(), plan), beat)
     except BaseException:
@@ -171,20 +172,45 @@ def _ended_by_others(transaction: Transaction) -> CommitAbortedError:
 
 
 def give_up(transaction: Transaction) -> None:
-    """End an execution that was not decided: remove its files. The plan stays for others, at once if nobody has taken it over."""
+    """End an execution after an error: remove its files. The plan stays for others, at once if nobody has taken it over.
+
+    An interruption may come after the decision. So what was decided is published first, and files that a commit names stay. What is left of a
+    completed plan is swept by the next writer, which finds its heartbeat.
+    """
     context, time = transaction.context, transaction.requested_time
     transaction.heartbeat.handle.cancel()
+    publish_decided(context, time)
     executor = newest_executor(context, time)
     owned = executor is not None and executor.nonce == transaction.nonce
+    completed = _is_completed(context, transaction)
     # Without any executor the plan was removed, or has ended: nobody else has a pending part there.
     if owned or executor is None:
         markers.remove_at_companions(context, time)
     for there in (context, *map(context.at, context.companions)):
-        own = markers.remove_leaks(there, time, (), partial(is_own, transaction))
+        named = _named(there, time)
+        if completed and named is None:
+            continue  # its commit there is archived already, so what it names is not known from the timeline
+        own = markers.remove_leaks(there, time, named or (), partial(is_own, transaction))
         markers.remove_some(there.storage, time, own)
     context.root.delete_many(info.path for info in context.root.list(layout.staged(time, transaction.nonce)))
-    if owned and _beats_for(context, time, transaction.nonce):
+    if owned and not completed and _beats_for(context, time, transaction.nonce):
         context.root.delete(layout.heartbeat(time))
+
+
+def _is_completed(context: TableContext, transaction: Transaction) -> bool:
+    """Whether this process, or another one, has completed the plan."""
+    requested = transaction.requested
+    timeline = context.folder.load()
+    found = timeline.find(requested.requested_time, requested.action)
+    found = found or context.folder.archived(timeline, requested.requested_time, requested.action)
+    return found is not None and found.is_completed
+
+
+def _named(there: TableContext, requested_time: str) -> frozenset[str] | None:
+    """The files that the completed commit of a place names; None if there is none on the timeline."""
+    completed = (i for i in there.folder.load() if i.requested_time == requested_time and i.is_completed)
+    found = next((instant for instant in completed if instant.action in DATA_ACTIONS), None)
+    return None if found is None else frozenset(stat.path for stat in there.folder.read_commit(found).stats)
 
 
 def is_own(transaction: Transaction, path: str) -> bool:
@@ -208,6 +234,7 @@ class _Registering:
         changes: the storage's clock may be asked, by writing an object.
         refusal: why this process did not register.
         follows: somebody else has begun to execute the plan before.
+        left: what those have written; None if there was nobody.
         groundwork: published before the inflight file.
         inflight_body: of the inflight file. Release 1.0 reads the plan of a clean from there, and removes a clean whose inflight file is empty.
     """
@@ -220,6 +247,7 @@ class _Registering:
     changes: bool = True
     refusal: str = ""
     follows: bool = False
+    left: LeftByExecutors | None = None
     inflight_body: bytes = b""
     groundwork: Groundwork | None = None
 
@@ -240,7 +268,9 @@ class _Registering:
         return f"{layout.staged(self.time, self.nonce)}.groundwork"
 
     def stage(self) -> None:
-        """Write the bytes from which any process can publish the registration."""
+        """Write the bytes from which any process can publish the registration, after a look at what predecessors left."""
+        if self.follows:
+            self.left = LeftByExecutors.of(self.context, self.time)
         if self.groundwork is not None:
             self.context.root.put(self.staged_groundwork, self.groundwork.body)
         if self.action is Action.CLEAN:
@@ -254,6 +284,14 @@ class _Registering:
         """Remove the staged bytes."""
         more = [self.staged_groundwork] if self.groundwork is not None else []
         self.context.root.delete_many([self.staged, self.staged_inflight, *more])
+
+    def withdraw(self) -> None:
+        """End after an error. If it came after the decision, the registration is published, so that the plan can be given back."""
+        publish_decided(self.context, self.time)
+        executor = newest_executor(self.context, self.time)
+        self.sweep()
+        if executor is not None and executor.nonce == self.nonce and _beats_for(self.context, self.time, self.nonce):
+            self.context.root.delete(layout.heartbeat(self.time))
 
     def look(self, timeline: Timeline) -> str | None:
         """Why this process may not execute the plan now; None if it may."""
@@ -296,6 +334,8 @@ class _Registering:
         executor = newest_executor(context, self.time)
         if self.refusal or (executor is not None and executor.nonce == self.nonce):
             return None
+        if self.follows and self.left is None:  # somebody began, and ended, after this process had looked
+            self.left = LeftByExecutors.of(self.context, self.time)
         # First, so that nobody ever sees an executor without its heartbeat.
         context.root.put(layout.heartbeat(self.time), self.body)
         number = 1 if executor is None else executor.number + 1
@@ -331,14 +371,6 @@ class _Registering:
 def _beats_for(context: TableContext, requested_time: str, nonce: str) -> bool:
     """Whether the heartbeat file is that of an execution."""
     return nonce.encode() in heartbeat.read(context, requested_time)
-
-
-def _remove_all_of(context: TableContext, requested_time: str) -> None:
-    """Remove what predecessors have written; they cannot complete the plan any more."""
-    markers.remove_at_companions(context, requested_time)
-    markers.remove_leaks(context, requested_time)
-    markers.remove(context.storage, requested_time)
-    context.root.delete_many(info.path for info in context.root.list(layout.staged(requested_time, "")))
 
 
 def _before(timeline: Timeline, plan: Instant) -> Timeline:

@@ -6,8 +6,8 @@ the file. Folders that Hudi's timeline server wrote (``MARKERS.type`` and ``MARK
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, replace
 
 from pyhudi_core.errors import UnsafePathError
 from pyhudi_core.model.file_names import parse_data_file, split
@@ -75,9 +75,14 @@ def remove_leaks(
     return leaked
 
 
+def marker_files(storage: Storage, requested_time: str) -> list[str]:
+    """The files of an instant's markers."""
+    return [info.path for info in storage.list(f"{layout.markers(requested_time)}/")]
+
+
 def remove(storage: Storage, requested_time: str) -> None:
     """Remove an instant's markers."""
-    storage.delete_many(info.path for info in storage.list(f"{layout.markers(requested_time)}/"))
+    storage.delete_many(marker_files(storage, requested_time))
     storage.remove_empty_folders(layout.markers(requested_time))
 
 
@@ -89,28 +94,56 @@ def remove_some(storage: Storage, requested_time: str, paths: Collection[str]) -
     storage.delete_many([marker for marker in found if marker.rpartition(".marker.")[0] in gone])
 
 
-def remove_at_companions(context: TableContext, requested_time: str, *, completed: bool = False) -> None:
-    """Remove what a pending write left at the companion places, as if it had never begun there. Its timeline files go last: by them a crash here is
-    found.
+@dataclass(frozen=True, slots=True)
+class LeftAtCompanion:
+    """What a write left at one companion place, by names: data files, their markers, and its timeline files in the order of their removal."""
 
-    With ``completed``, an instant goes that has completed there: Hudi's writers complete their commit of the metadata table first, and may die before
-    their own. It is pending in the data table, so no reader has used it. The caller has decided that the write will never complete.
+    storage: Storage
+    requested_time: str
+    data_files: tuple[str, ...]
+    markers: tuple[str, ...]
+    instants: tuple[str, ...]
+
+    def remove(self) -> None:
+        """Remove it. The timeline files go last: by them a crash here is found."""
+        removal.delete_data_files(self.storage, self.data_files)
+        self.storage.delete_many(self.markers)
+        self.storage.remove_empty_folders(layout.markers(self.requested_time))
+        for path in self.instants:
+            self.storage.delete(path)
+
+
+def left_at_companions(
+    context: TableContext, requested_time: str, *, completed: bool = False
+) -> Iterator[LeftAtCompanion]:
+    """What a pending write left at the companion places.
+
+    With ``completed``, an instant counts that has completed there: Hudi's writers complete their commit of the metadata table first, and may die
+    before their own. It is pending in the data table, so no reader has used it. The caller has decided that the write will never complete.
     """
     for place in context.companions:
-        there = context.at(place)
         for instant in place.folder.load():
             if (
                 instant.requested_time == requested_time
                 and instant.action in WRITES
                 and (completed or instant.is_pending)
             ):
-                removal.delete_data_files(place.storage, files_of(there, requested_time))
-                remove(place.storage, requested_time)
                 gone = [
                     replace(instant, state=state, completion_time=None) for state in (State.INFLIGHT, State.REQUESTED)
                 ]
-                for file in [instant, *gone] if instant.is_completed else gone:
-                    place.storage.delete(place.folder.file(file))
+                yield LeftAtCompanion(
+                    place.storage,
+                    requested_time,
+                    tuple(files_of(context.at(place), requested_time)),
+                    tuple(marker_files(place.storage, requested_time)),
+                    tuple(place.folder.file(file) for file in ([instant, *gone] if instant.is_completed else gone)),
+                )
+
+
+def remove_at_companions(context: TableContext, requested_time: str, *, completed: bool = False) -> None:
+    """Remove what a pending write left at the companion places, as if it had never begun there. ``completed``: as `left_at_companions`."""
+    for left in left_at_companions(context, requested_time, completed=completed):
+        left.remove()
 
 
 def remove_late_at_companions(context: TableContext, requested_time: str) -> None:

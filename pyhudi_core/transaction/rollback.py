@@ -18,11 +18,11 @@ from pyhudi_core.transaction import begin, execution, heartbeat, layout, markers
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.commit import finish
 from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, Terms, decide, finish_decided, staged_intent
+from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, Terms, decide, publish_decided, staged_intent
 from pyhudi_core.transaction.freshness import load_showing
 from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.markers import WRITES
-from pyhudi_core.transaction.record import Publication, record_store
+from pyhudi_core.transaction.record import Publication
 from pyhudi_core.transaction.rollback_plans import metadata_record, names_rolled_back, plan_record, rolled_back_by
 
 _DECISIONS = 5
@@ -368,21 +368,14 @@ def _sweep_planning(context: TableContext, pending: Instant) -> None:
     """Remove what the process that planned a table service left, if it died before anybody began to execute the plan. The plan stays."""
     if pending.action in execution.PLANNED and pending.state is State.REQUESTED and _is_dead(context, pending):
         # Looked at after its death: an executor may have registered since the timeline was loaded. What it leaves, its successor removes.
-        _publish_decided(context, pending.requested_time)
+        publish_decided(context, pending.requested_time)
         if execution.newest_executor(context, pending.requested_time) is None:
             _sweep_own(context, pending.requested_time)
 
 
 def _is_announced(context: TableContext, time: str) -> bool:
     """Whether an instant with this requested time is pending; a plan that its process has decided and not published is published before."""
-    _publish_decided(context, time)
+    publish_decided(context, time)
     expected = [Instant(time, action, State.INFLIGHT) for action in WRITES]
     expected += [Instant(time, action, State.REQUESTED) for action in (Action.ROLLBACK, *sorted(execution.PLANNED))]
     return any(instant.requested_time == time for instant in load_showing(context, expected).pending)
-
-
-def _publish_decided(context: TableContext, time: str) -> None:
-    """Publish what a process has decided for this requested time, if the commit record says so."""
-    record = record_store(context.root).read()
-    if record is not None and record.intent.requested_time == time:
-        finish_decided(context, record)

@@ -54,12 +54,17 @@ class IndexingDecisions:
 
         The files of partitions that are listed for readers stay.
         """
-        building = [name for name in self.partitions if name in context.config.metadata_partitions_inflight]
-        gone = [name for name in building if name not in context.config.metadata_partitions]
-        if not building:
+        if not {*self.partitions} & {*context.config.metadata_partitions_inflight}:
             return False
-        left = metadata_removal.files_of(context.root, gone)
-        self._decide("stop building an index", lambda config, _: [self._change(config, building=False)])
+        left: list[str] = []
+
+        def publications(config: TableConfig, _timeline: Timeline) -> list[Publication]:
+            # As it is under the lock: an interruption may have come after decision 3, which lists the partitions for readers.
+            gone = {*config.metadata_partitions_inflight} - {*config.metadata_partitions}
+            left[:] = metadata_removal.files_of(self.context.root, [name for name in self.partitions if name in gone])
+            return [self._change(config, building=False)]
+
+        self._decide("stop building an index", publications)
         metadata_removal.remove_dropped(context.root, left)
         return True
 

@@ -13,6 +13,7 @@ What a dead executor left is no use: its successor takes the partitions off the 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -46,6 +47,8 @@ from pyhudi_core.write.metadata_first_files import FirstFiles, staged_groups
 from pyhudi_core.write.metadata_staging import Staging
 from pyhudi_core.write.record_index_check import refuse_keys_elsewhere
 from pyhudi_core.write.states import load
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +205,9 @@ class IndexingRun(PlanRun[IndexingWork, Indexed]):
         """What stays behind if this fails is swept by the next writer, which finds the heartbeat."""
         context, time = self.transaction.context, self.transaction.requested_time
         self.transaction.heartbeat.handle.cancel()
-        markers.remove(context.storage, time)
-        execution.forget(context, time)
-        self.transaction.heartbeat.stop(context)
+        try:
+            markers.remove(context.storage, time)
+            execution.forget(context, time)
+            self.transaction.heartbeat.stop(context)
+        except HudiError as error:
+            _log.warning("could not sweep up after the indexing %s of %s: %s", time, context.table, error)

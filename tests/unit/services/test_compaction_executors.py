@@ -22,7 +22,7 @@ from pyhudi_core.services import plan_run
 from pyhudi_core.services.compaction.compaction import Compaction
 from pyhudi_core.services.compaction.execution import CompactionRun
 from pyhudi_core.services.service import Execution
-from pyhudi_core.transaction import execution, rollback
+from pyhudi_core.transaction import execution, heartbeat, rollback
 from pyhudi_core.transaction.begin import Transaction
 
 LOCAL = Execution(LocalEngine(SerialExecutor()))
@@ -120,6 +120,57 @@ def test_two_executors_that_take_each_other_for_dead_leave_one_result(table: hud
     zombie.heartbeat.handle.cancel()
     expire(table, plan.requested_time)
     CompactionRun(begun(table, plan), pieces, interrupted(wake_the_zombie)).run()
+    assert all_rows(table) == before
+    assert table.check().ok
+
+
+@pytest.mark.row("U16")
+def test_an_executor_that_sleeps_after_it_registered_removes_no_file_of_its_successor(
+    table: hudi.HudiTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second of three follows a dead one, so it removes what that left; it sleeps before it does."""
+    before = all_rows(table)
+    plan = planned(table)
+    first = begun(table, plan)
+    first.heartbeat.handle.cancel()
+    expire(table, plan.requested_time)
+    start = heartbeat.start
+    third: list[tuple[CompactionRun, Any]] = []
+
+    def sleep(*given: Any) -> Any:
+        monkeypatch.undo()
+        expire(table, plan.requested_time)
+        run = CompactionRun(begun(table, plan), slices_of(table, plan), LOCAL)
+        run.snapshot = run.current = run._fit(run.transaction.context)
+        third.append((run, run._write()))
+        return start(*given)
+
+    monkeypatch.setattr(heartbeat, "start", sleep)
+    second = begun(table, plan)
+    ((run, written),) = third
+    stats = run._commit(written).metadata.stats
+    assert stats
+    assert not [stat.path for stat in stats if not Path(table.location, stat.path).exists()]
+    with pytest.raises(CommitAbortedError):
+        CompactionRun(second, slices_of(table, plan), LOCAL).run()
+    assert all_rows(table) == before
+    assert table.check().ok
+
+
+def test_files_that_another_program_removed_are_not_committed(table: hudi.HudiTable) -> None:
+    """Hudi's inline compaction begins a pending plan anew: it removes the files that it finds, although another process executes the plan."""
+    before = all_rows(table)
+    plan = planned(table)
+
+    def removed_by_hudi() -> None:
+        for path in data_files(table.location):
+            if plan.requested_time in path:
+                Path(table.location, path).unlink()
+
+    with pytest.raises(CommitAbortedError, match="removed files"):
+        CompactionRun(begun(table, plan), slices_of(table, plan), interrupted(removed_by_hudi)).run()
+    assert all_rows(table) == before
+    assert table.compaction.execute(plan)
     assert all_rows(table) == before
     assert table.check().ok
 

@@ -1,0 +1,87 @@
+"""Ctrl-C in the middle of a table service: promises P2, P3 and P7. The process lives on, as in a notebook, and removes what it wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+from reliability.stories import OPTIONS, SCHEMA, Story, Writer, batch, rows_of
+from reliability.test_two_writers import budget
+from reliability.test_zombies import LONG_S
+
+from pyhudi_core.lock.file_system import FileSystemLockProvider
+from pyhudi_core.opening import create_whole
+from pyhudi_core.table import HudiTable
+from pyhudi_core.testing import Profile
+
+KINDS: dict[str, tuple[str, dict[str, object], Callable[[HudiTable], object]]] = {
+    "compaction": ("MERGE_ON_READ", {}, lambda table: table.compaction.run()),
+    "log_compaction": (
+        "MERGE_ON_READ",
+        {"hoodie.log.compaction.blocks.threshold": 2},
+        lambda table: table.log_compaction.run(),
+    ),
+    "clustering": ("COPY_ON_WRITE", {"hoodie.parquet.small.file.limit": 0}, lambda table: table.clustering.run()),
+    "cleaning": ("COPY_ON_WRITE", {"hoodie.clean.commits.retained": 1}, lambda table: table.cleaning.run()),
+    "indexing": ("COPY_ON_WRITE", {}, lambda table: table.indexing.run(partitions=["record_index"])),
+    "metadata compaction": (
+        "COPY_ON_WRITE",
+        {"hoodie.metadata.compact.max.delta.commits": 1},
+        lambda table: table.upsert(batch((1, "a", 3))),
+    ),
+}
+
+
+def _opened(writer: Writer, options: dict[str, object]) -> HudiTable:
+    """The table as this process opens it, with the lock of a disk: a file without an end."""
+    home = writer.home()
+    home.options = {**home.options, **options}
+    home.lock = FileSystemLockProvider(home.storage, home.runtime.clock, home.runtime.ids)
+    return HudiTable(home)
+
+
+def _interrupted_at(number: int, kind: str) -> bool:
+    """Press Ctrl-C before the n-th call of the storage, and see that every commit has its files, and the next process goes on; whether there were so
+    many calls.
+    """
+    table_type, options, run = KINDS[kind]
+    story = Story(Profile.LOCAL_POSIX)
+    home = story.writer("maker").home()
+    home.options = {**OPTIONS, "hoodie.metadata.enable": True}
+    home.lock = FileSystemLockProvider(home.storage, home.runtime.clock, home.runtime.ids)
+    create_whole(home, SCHEMA, "id", "part", None, table_type, "story")
+    notebook, other = story.writer("notebook"), _opened(story.writer("other"), options)
+    for value in (1, 2, 3):
+        other.upsert(batch((1, "a", value), (2, "b", value), (10 + value, "b", value)))
+    reader = _opened(story.writer("reader"), options)
+    left = [number]
+
+    def watch(_verb: str, _path: str) -> None:
+        left[0] -= 1
+        if left[0] == -1:
+            raise KeyboardInterrupt
+
+    handle = _opened(notebook, options)
+    notebook.watch(watch)
+    with suppress(KeyboardInterrupt):
+        run(handle)
+    expected = [(1, "a", 3), (2, "b", 3), *((10 + value, "b", value) for value in (1, 2, 3))]
+    assert rows_of(reader) == expected
+    assert not reader.check().errors, f"interrupted at call {number}: {reader.check()}"
+    story.pass_time(LONG_S)
+    other.upsert(batch((3, "a", 30)))
+    run(other)
+    assert rows_of(reader) == sorted([*expected, (3, "a", 30)])
+    assert not reader.check().errors, f"interrupted at call {number}: {reader.check()}"
+    assert not reader.timeline.pending.instants
+    return left[0] < 0
+
+
+@pytest.mark.row("L6")
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_interruption_of_a_service_at_any_call_leaves_every_commit_its_files(kind: str) -> None:
+    number, step = 0, 7 if budget(1) == 1 else 1
+    while _interrupted_at(number, kind):
+        number += step
+    assert number > 20
