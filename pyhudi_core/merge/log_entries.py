@@ -1,24 +1,19 @@
 """The entries of a file slice's logs as one Arrow table: every record and every delete, in the order of their arrival.
 
-Specification, "Log Format" and "Merge Modes". A delete block stores the Java class of each ordering value. If the class does not fit the ordering
-column, the values cannot be compared, and the delete counts as one without an ordering value.
+Specification, "Log Format" and "Merge Modes". Which deletes can be compared with rows is decided in ``delete_orderings``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from pyhudi_core.formats.log.contents import SEVERAL, DeleteRecord
+from pyhudi_core.formats.log.delete_columns import DeleteColumns
+from pyhudi_core.merge.delete_orderings import comparable
 from pyhudi_core.merge.law import Ints, Mask, Versions
-
-_INTEGER_ZERO = ("IntWrapper", 0)
-_DELETE_BYTES = 32
-"""What a delete takes beside its key, at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,23 +95,25 @@ class EntryCollector:
         self._orderings.append(versions.orderings)
         self._present.append([np.full(count, name in columns or not partial) for name in self.schema.names])
 
-    def add_deletes(self, deletes: Sequence[DeleteRecord]) -> None:
-        """Add the deletes of a delete block; their rows are null."""
+    def add_deletes(self, deletes: DeleteColumns) -> None:
+        """Add deletes of a delete block; their rows are null."""
         count = len(deletes)
-        self.bytes += sum(len(item.record_key or "") for item in deletes) + _DELETE_BYTES * count
-        self._rows.append(pa.table([pa.nulls(count, item.type) for item in self.schema], schema=_nullable(self.schema)))
-        self._keys.append(pa.array([item.record_key for item in deletes], pa.string()))
-        self._deleted.append(np.ones(count, bool))
-        self._listed.append(np.ones(count, bool))
+        rows = pa.table([pa.nulls(count, item.type) for item in self.schema], schema=_nullable(self.schema))
         kinds = [self.schema.field(name).type for name in self.ordering]
-        values = [_comparable(item, kinds) for item in deletes]
-        self._outright.append(np.array([known is None for known in values], bool))
-        columns = {
-            name: pa.array([None if known is None else known[number] for known in values], kind)
-            for number, (name, kind) in enumerate(zip(self.ordering, kinds, strict=True))
-        }
-        self._orderings.append(pa.table(columns) if columns else pa.table({}).select([]))
-        self._present.append([np.ones(count, bool) for _ in self.schema.names])
+        values, compared = comparable(deletes, kinds)
+        orderings = pa.table(dict(zip(self.ordering, values, strict=True))) if kinds else pa.table({}).select([])
+        present = [np.ones(count, bool) for _ in self.schema.names]
+        masks = [np.ones(count, bool), np.ones(count, bool), ~compared]
+        self.bytes += (
+            rows.nbytes + deletes.keys.nbytes + orderings.nbytes + sum(mask.nbytes for mask in masks + present)
+        )
+        self._rows.append(rows)
+        self._keys.append(deletes.keys)
+        self._deleted.append(masks[0])
+        self._listed.append(masks[1])
+        self._outright.append(masks[2])
+        self._orderings.append(orderings)
+        self._present.append(present)
 
     def finish(self) -> LogEntries | None:
         """All entries; None if there are none, which can happen although there are blocks."""
@@ -145,46 +142,3 @@ def _join(parts: Iterable[Mask]) -> Mask:
 
 def _nullable(schema: pa.Schema) -> pa.Schema:
     return pa.schema([item.with_nullable(True) for item in schema])
-
-
-def _comparable(item: DeleteRecord, columns: Sequence[pa.DataType]) -> tuple[pa.Scalar, ...] | None:
-    """A delete's ordering values, if they can be compared with the columns'; None for a delete that wins outright."""
-    if item.kind is None or not columns:
-        return None
-    parts = item.ordering if item.kind == SEVERAL else ((item.kind, item.ordering),)
-    if len(parts) != len(columns) or parts == (_INTEGER_ZERO,):
-        return None
-    found = []
-    for part, column in zip(parts, columns, strict=True):
-        if part is not None and part[0] not in _classes_of(column):
-            return None
-        try:
-            found.append(pa.scalar(None, column) if part is None else _value(part[1], column))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
-            return None
-    return tuple(found)
-
-
-def _value(value: Any, column: pa.DataType) -> pa.Scalar:
-    """A value in the column's type; Spark's dates are ints, the days since 1970."""
-    days = pa.types.is_date32(column) and isinstance(value, int)
-    return (pa.scalar(value, pa.int32()) if days else pa.scalar(value)).cast(column)
-
-
-def _classes_of(column: pa.DataType) -> frozenset[str]:
-    """The wrappers in which Java writers put values of a column."""
-    types = pa.types
-    if types.is_int32(column):
-        return frozenset({"IntWrapper"})
-    if types.is_int64(column):
-        return frozenset({"LongWrapper"})
-    if types.is_timestamp(column):
-        return frozenset({"LongWrapper", "TimestampMicrosWrapper"})
-    if types.is_date32(column):
-        return frozenset({"DateWrapper", "LocalDateWrapper", "IntWrapper"})
-    if types.is_decimal(column):
-        return frozenset({"DecimalWrapper"})
-    if types.is_string(column):
-        return frozenset({"StringWrapper"})
-    named = {pa.float32(): "FloatWrapper", pa.float64(): "DoubleWrapper", pa.bool_(): "BooleanWrapper"}
-    return frozenset({named[column]}) if column in named else frozenset()

@@ -21,7 +21,8 @@ from pyhudi_core.formats.avro.columns import decode_records
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.formats.hfile import HFileReader
 from pyhudi_core.formats.log.blocks import DATA_BLOCKS, OLD_VERSION, ROLLBACK_COMMAND, BlockType, Header, LogBlock
-from pyhudi_core.formats.log.contents import DeleteRecord, read_deletes, read_old_records, read_records
+from pyhudi_core.formats.log.contents import read_old_records, read_records
+from pyhudi_core.formats.log.delete_columns import read_delete_columns
 from pyhudi_core.formats.log.reader import LogReader
 from pyhudi_core.merge.key_parts import MOST_PARTS, KeyPart, LogsTooLargeError, parts_for
 from pyhudi_core.merge.log_entries import EntryCollector, LogEntries
@@ -77,11 +78,10 @@ class LogScan:
             with self.storage.open_input(path) as source:
                 reader = LogReader(source, path)
                 for block in blocks:
-                    content = reader.content(block)
-                    read += len(content)
-                    _add(found, block, content, columns, path, part)
-                    if limit and found.bytes > limit:
-                        raise LogsTooLargeError(parts_for(found.bytes, read, whole, limit))
+                    for size in _add(found, block, reader.content(block), columns, path, part):
+                        read += size
+                        if limit and found.bytes > limit:
+                            raise LogsTooLargeError(parts_for(found.bytes, read, whole, limit))
         return found.finish()
 
     def _blocks(self) -> list[tuple[str, LogBlock]]:
@@ -160,11 +160,13 @@ def _by_file(blocks: list[tuple[str, LogBlock]]) -> Iterator[tuple[str, list[Log
 
 def _add(
     found: EntryCollector, block: LogBlock, content: pa.Buffer, columns: LogColumns, path: str, part: KeyPart
-) -> None:
+) -> Iterator[int]:
+    """Add the entries of a block; yields how many bytes of it were added since the last time."""
     if block.type is BlockType.DELETE:
-        deletes = read_deletes(content, path)
-        _require_keys(sum(item.record_key is None for item in deletes), block, path)
-        found.add_deletes(_held(deletes, part))
+        for deletes in read_delete_columns(content, path):
+            _require_keys(deletes.keys.null_count, block, path)
+            found.add_deletes(deletes if part.of == 1 else deletes.filter(part.holds(deletes.keys)))
+            yield deletes.size
         return
     names = columns.names_at(block.instant_time)
     for batch, keys in _records(block, content, in_file(names, columns.schema.names), path):
@@ -176,14 +178,7 @@ def _add(
             held = pa.array(part.holds(own))
             whole, own = whole.filter(held), own.filter(held)
         found.add_records(whole, own, has, block.is_partial)
-
-
-def _held(deletes: list[DeleteRecord], part: KeyPart) -> list[DeleteRecord]:
-    """The deletes of keys of a part."""
-    if part.of == 1:
-        return deletes
-    held = part.holds(pa.array([item.record_key for item in deletes], pa.string()))
-    return [item for item, inside in zip(deletes, held.tolist(), strict=True) if inside]
+    yield len(content)
 
 
 def _require_keys(missing: int, block: LogBlock, path: str) -> None:

@@ -80,7 +80,7 @@ def _all_entries(arrivals: Iterable[Arrival], schema: str) -> pa.Table:
     parts: list[tuple[pa.Array, pa.Array]] = []
     for arrival in arrivals:
         if arrival.entries is None:
-            gone = pa.array([key.encode() for key in arrival.deleted], pa.large_binary())
+            gone = arrival.deleted.cast(pa.large_binary())
             parts.append((gone, pa.nulls(len(gone), pa.large_binary())))
             continue
         values = _values(arrival.entries)

@@ -308,7 +308,7 @@ def _newest(arrivals: Iterable[Arrival], column: str) -> pa.Table:
     parts: list[pa.Table] = []
     for arrival in together(arrivals):
         if arrival.entries is None:
-            parts.append(pa.table({_KEY: pa.array(list(arrival.deleted), pa.string())}))
+            parts.append(pa.table({_KEY: arrival.deleted}))
             continue
         entries = arrival.entries
         batch = decode_records(arrival.schema, entries.data, entries.value_starts, entries.value_ends)

@@ -20,7 +20,7 @@ from pyhudi_core.file_groups.slice import BaseFile, LogFile
 from pyhudi_core.file_groups.slicing import Piece, slices_of
 from pyhudi_core.formats.hfile import Entries, HFileReader
 from pyhudi_core.formats.log.blocks import BlockType, Header, LogBlock
-from pyhudi_core.formats.log.contents import read_deletes
+from pyhudi_core.formats.log.delete_columns import read_delete_columns
 from pyhudi_core.formats.log.reader import LogReader
 from pyhudi_core.metadata_table.names import FOLDER, INITIAL_INSTANTS, REBUILD
 from pyhudi_core.model.file_names import BaseFileName, LogFileName, parse_data_file
@@ -31,16 +31,17 @@ from pyhudi_core.timeline.history import History
 
 _TIMELINE = f"{FOLDER}/.hoodie/timeline"
 _JOINED_BYTES = 16 << 20
+_NO_KEYS = pa.array([], pa.string())
 Find = Callable[[HFileReader], Iterator[Entries]]
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """Entries that arrived together: Avro values, or deletes (``entries`` is None)."""
+    """Entries that arrived together: Avro values, or the keys of deletes (``entries`` is None)."""
 
     schema: str
     entries: Entries | None
-    deleted: tuple[str, ...] = ()
+    deleted: pa.StringArray = field(default_factory=lambda: _NO_KEYS)
 
 
 def together(arrivals: Iterable[Arrival]) -> Iterator[Arrival]:
@@ -217,8 +218,8 @@ class MetadataSlices:
 
     def _block(self, reader: LogReader, block: LogBlock, find: Find, path: str) -> Iterator[Arrival]:
         if block.type is BlockType.DELETE:
-            deletes = read_deletes(reader.content(block), path)
-            yield Arrival("", None, tuple(item.record_key or "" for item in deletes))
+            for deletes in read_delete_columns(reader.content(block), path):
+                yield Arrival("", None, pc.fill_null(deletes.keys, ""))
         elif block.type is BlockType.HFILE_DATA:
             source = pa.BufferReader(reader.content(block))
             yield from self._found(HFileReader(source, path), find, block.headers.get(Header.SCHEMA))

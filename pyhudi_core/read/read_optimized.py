@@ -14,7 +14,7 @@ from pyhudi_core.errors import PendingDeletesError
 from pyhudi_core.file_groups.slice import FileSlice, LogFile
 from pyhudi_core.file_groups.view import FileGroupView
 from pyhudi_core.formats.log.blocks import BlockType
-from pyhudi_core.formats.log.contents import read_deletes
+from pyhudi_core.formats.log.delete_columns import read_delete_columns
 from pyhudi_core.formats.log.reader import LogReader
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.storage.base import Storage
@@ -103,7 +103,8 @@ def _deletes(storage: Storage, log: LogFile) -> int:
     with storage.open_input(log.path) as source:
         reader = LogReader(source, log.path)
         return sum(
-            len(read_deletes(reader.content(block), log.path))
+            len(deletes)
             for block in reader.blocks()
             if block.type is BlockType.DELETE
+            for deletes in read_delete_columns(reader.content(block), log.path)
         )

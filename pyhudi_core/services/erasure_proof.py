@@ -25,7 +25,7 @@ from pyhudi_core.file_groups.slice import LogFile
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.formats.hfile import HFileReader
 from pyhudi_core.formats.log.blocks import BlockType
-from pyhudi_core.formats.log.contents import read_deletes
+from pyhudi_core.formats.log.delete_columns import read_delete_columns
 from pyhudi_core.formats.log.reader import LogReader
 from pyhudi_core.merge.log_scan import LogColumns, LogScan
 from pyhudi_core.metadata_table import names
@@ -220,7 +220,8 @@ def _entries(source: pa.NativeFile, path: str) -> Iterator[tuple[pa.Array, bytes
         if block.type is BlockType.HFILE_DATA:
             yield from _of_hfile(HFileReader(pa.BufferReader(content), path))
         elif block.type is BlockType.DELETE:
-            yield pa.array([item.record_key for item in read_deletes(content, path)], pa.string()), content.to_pybytes()
+            yield from ((deletes.keys, b"") for deletes in read_delete_columns(content, path))
+            yield pa.array([], pa.string()), content.to_pybytes()
         elif block.type is not BlockType.COMMAND:
             raise UnsupportedTableError(
                 f"A log of a metadata table has a block of the kind {block.type.name}",

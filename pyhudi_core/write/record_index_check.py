@@ -56,7 +56,7 @@ def _moved(index: MetadataTable, piece: Piece) -> pa.Table:
     slices = index.slices
     changed: list[pa.Array] = []
     for arrival in slices.arrivals(replace(piece, base=None), everything):
-        found = pa.array(arrival.deleted, pa.string()) if arrival.entries is None else arrival.entries.key_array()
+        found = arrival.deleted if arrival.entries is None else arrival.entries.key_array()
         changed.append(found.cast(pa.string()))
     keys = pc.unique(pa.chunked_array(changed, pa.string()))
     before = index.record_locations_in(replace(piece, logs=[]), keys)

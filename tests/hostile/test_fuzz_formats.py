@@ -29,6 +29,7 @@ from pyhudi_core.formats.hfile import HFileReader, HFileWriter
 from pyhudi_core.formats.hfile.block import Codec
 from pyhudi_core.formats.log.blocks import BlockType, Header, encode_block
 from pyhudi_core.formats.log.contents import DeleteRecord, read_deletes, read_records, write_deletes, write_records
+from pyhudi_core.formats.log.delete_columns import read_delete_columns
 from pyhudi_core.formats.log.positions import decode_positions, encode_positions
 from pyhudi_core.formats.log.reader import LogReader
 from pyhudi_core.model.meta_fields import with_meta_fields
@@ -75,7 +76,7 @@ def read_log(data: bytes) -> None:
         content = reader.content(one)
         schema = one.headers.get(Header.SCHEMA, "")
         if one.type is BlockType.DELETE:
-            read_deletes(content, "f.log")
+            list(read_delete_columns(content, "f.log"))
         elif one.type in (BlockType.AVRO_DATA, BlockType.CDC_DATA):
             read_records(content, schema, "f.log")
         elif one.type is BlockType.HFILE_DATA:
@@ -207,7 +208,8 @@ PARSERS = [
     Fuzzed("Avro schema", read_schema, [RECORD.encode()]),
     Fuzzed("Avro records of a block", lambda data: read_records(pa.py_buffer(data), RECORD, "f"), [write_records(RECORD, ROWS)],
            [slice(0, 12)]),
-    Fuzzed("deletes", lambda data: read_deletes(pa.py_buffer(data), "f"), [write_deletes(DELETES)], [slice(0, 12)]),
+    Fuzzed("deletes", lambda data: list(read_delete_columns(pa.py_buffer(data), "f")), [write_deletes(DELETES)], [slice(0, 12)]),
+    Fuzzed("deletes one by one", lambda data: read_deletes(pa.py_buffer(data), "f"), [write_deletes(DELETES)], [slice(0, 12)]),
     Fuzzed("HFile", read_hfile, [*smallest(list(golden_hfiles("hudi-1.0.2")), 3), hfile(Codec.NONE), hfile(Codec.GZIP), hfile(Codec.NONE, 64)],
            [slice(-4096, -3900), slice(0, 64)]),
     Fuzzed("bloom filter", read_bloom, [bloom_text()], [slice(0, 60)]),
@@ -233,6 +235,13 @@ def test_positions_that_unfold_to_more_than_a_block_holds_are_refused() -> None:
     with measured_memory() as memory, pytest.raises(CorruptLogBlockError, match="67108864 of them"):
         decode_positions(text)
     assert memory.grown < 32 * MEGABYTE
+
+
+def test_keys_whose_every_byte_could_begin_a_delete_take_no_memory() -> None:
+    content = pa.py_buffer(write_deletes([DeleteRecord("\2" * 4_000, "", 7, "LongWrapper")] * 2_000))
+    with measured_memory() as memory:
+        assert sum(map(len, read_delete_columns(content, "f"))) == 2_000
+    assert memory.grown < 6 * content.size
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])

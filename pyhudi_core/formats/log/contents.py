@@ -100,11 +100,24 @@ def write_records(schema: str, records: Sequence[Any]) -> bytes:
 
 
 def read_deletes(content: pa.Buffer, path: str) -> list[DeleteRecord]:
-    """Return the deletes of a delete block. Raises `UnsupportedTableError` for those in Java's own serialisation."""
+    """Return the deletes of a delete block, one by one; reads of tables use ``delete_columns``. Raises as `delete_list`, and `CorruptAvroError`."""
+    return decode_deletes(delete_list(content, path).to_pybytes(), path)
+
+
+def delete_list(content: pa.Buffer, path: str) -> pa.Buffer:
+    """Return the Avro record in a delete block.
+
+    Raises `CorruptLogBlockError`, and `UnsupportedTableError` for deletes in Java's own serialisation.
+    """
     size = _count(content, path)
     if size > content.size - _HEAD.size:
         raise _corrupt(f"its list has {size} bytes, which are not there", path)
-    source = io.BytesIO(content.slice(_HEAD.size, size).to_pybytes())
+    return content.slice(_HEAD.size, size)
+
+
+def decode_deletes(data: bytes, path: str) -> list[DeleteRecord]:
+    """Return the deletes of an Avro record, one by one. Raises `CorruptAvroError`."""
+    source = io.BytesIO(data)
     try:
         found = fastavro.schemaless_reader(source, _delete_schema(), None, return_record_name=True)
     except (*DECODE_ERRORS, MemoryError) as error:

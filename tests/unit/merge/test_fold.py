@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from support.samples import examples
 
 from pyhudi_core.formats.log.contents import DeleteRecord
+from pyhudi_core.formats.log.delete_columns import DeleteColumns
 from pyhudi_core.merge.fold import fold, merge_slice
 from pyhudi_core.merge.law import MergeLaw
 from pyhudi_core.merge.log_entries import EntryCollector, LogEntries
@@ -47,7 +48,7 @@ def collect(
     for entry in entries:
         if entry.delete and not entry.soft:
             kind, value = ("IntWrapper", 0) if entry.ts is None else (wrapper, entry.ts)
-            found.add_deletes([DeleteRecord(entry.key, "", value, kind)])
+            found.add_deletes(DeleteColumns.of_records([DeleteRecord(entry.key, "", value, kind)]))
             continue
         row = {
             "k": entry.key,
@@ -171,7 +172,7 @@ def test_on_equal_ordering_values_the_later_one_wins() -> None:
 @pytest.mark.parametrize(("kind", "value"), [("IntWrapper", 7), ("StringWrapper", "9"), (None, None)])
 def test_a_delete_whose_ordering_value_is_of_another_class_wins(kind: str | None, value: Any) -> None:
     found = EntryCollector(SCHEMA, ("ts",))
-    found.add_deletes([DeleteRecord("x", "", value, kind)])
+    found.add_deletes(DeleteColumns.of_records([DeleteRecord("x", "", value, kind)]))
     entries = found.finish()
     assert entries is not None
     assert entries.outright.tolist() == [True]
@@ -194,7 +195,8 @@ def test_with_a_merger_a_delete_in_the_logs_wins_over_entries_ordered_by_texts()
     found = EntryCollector(schema, ("ts",))
     batch = pa.RecordBatch.from_pylist([{"k": key, "ts": "000001.999", "a": "log"} for key in ("x", "y")], schema)
     found.add_records(batch, batch.column("k"), frozenset(schema.names), False)
-    found.add_deletes([DeleteRecord(key, "", "000001.1000", "StringWrapper") for key in ("x", "y")])
+    listed = [DeleteRecord(key, "", "000001.1000", "StringWrapper") for key in ("x", "y")]
+    found.add_deletes(DeleteColumns.of_records(listed))
     entries = found.finish()
     assert entries is not None
     for law, kept in ((MergeLaw(("ts",), EventTimePayload(("ts",))), []), (BY_EVENT, ["x", "y"])):

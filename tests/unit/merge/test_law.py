@@ -25,6 +25,8 @@ from support.merge_cases import (
     stories,
 )
 
+from pyhudi_core.formats.log.contents import write_deletes
+from pyhudi_core.formats.log.delete_columns import read_delete_columns
 from pyhudi_core.merge.fold import fold, merge_slice
 from pyhudi_core.merge.law import MergeLaw, Versions, compare
 from pyhudi_core.merge.log_entries import EntryCollector
@@ -69,9 +71,9 @@ def _add(found: EntryCollector, versions: list[tuple[str, int, Version]], kind: 
     rows = [entry for entry in versions if entry[2].what in (ROW, MARKED)]
     [batch] = rows_of(rows, kind).to_batches() or [pa.RecordBatch.from_pylist([], kind.schema)]
     found.add_records(batch, batch.column("id"), frozenset(kind.schema.names), False)
-    found.add_deletes(
-        [delete_record(key, version, kind) for key, _, version in versions if version.what in (KEY, LISTED)]
-    )
+    listed = [delete_record(key, version, kind) for key, _, version in versions if version.what in (KEY, LISTED)]
+    for deletes in read_delete_columns(pa.py_buffer(write_deletes(listed)), "f"):
+        found.add_deletes(deletes)
 
 
 def no_delete_blocks(case: Any) -> bool:

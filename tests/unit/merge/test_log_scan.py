@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -11,6 +12,8 @@ from pyhudi_core.errors import CorruptLogBlockError, UnsupportedTableError
 from pyhudi_core.file_groups.slice import LogFile
 from pyhudi_core.formats.log.blocks import BlockType, Header, encode_block
 from pyhudi_core.formats.log.contents import DeleteRecord, write_deletes, write_records
+from pyhudi_core.formats.log.deletes import Deletes
+from pyhudi_core.merge.key_parts import KeyPart, LogsTooLargeError
 from pyhudi_core.merge.log_scan import LogColumns, LogScan
 from pyhudi_core.model.file_names import LogFileName
 from pyhudi_core.runtime import SystemClock
@@ -59,6 +62,28 @@ def test_blocks_without_entries_are_nothing() -> None:
     empty = encode_block(BlockType.DELETE, {Header.INSTANT_TIME: T1}, bytes.fromhex("000000030000000100"))
     assert values(empty + data(T1)) == []
     assert values(empty, data(T2, ("a", 1))) == [1]
+
+
+@pytest.mark.row("N1")
+def test_a_block_of_deletes_that_is_too_large_is_refused_before_all_of_it_is_read() -> None:
+    storage = MemoryStorage("memory://logs/slice", MemoryBucket(), SystemClock())
+    keys = pa.array([f"key {number:06}" for number in range(100_000)])
+    content = encode_block(
+        BlockType.DELETE, {Header.INSTANT_TIME: T1}, Deletes(keys, "", pa.table({"v": np.arange(100_000)})).encode()
+    )
+    name = LogFileName("f", T1, 1, "1-0-1")
+    storage.put(str(name), content)
+    scan = LogScan(storage, [LogFile("", name, len(content))], lambda _time: True)
+    columns = LogColumns(SCHEMA, ("v",), lambda batch: batch.column("k"))
+    every = scan.entries(columns, most_bytes=100 << 20)
+    assert every is not None
+    assert len(every) == 100_000
+    limit = (every.rows.nbytes + every.keys.nbytes + every.orderings.nbytes) // 10
+    with pytest.raises(LogsTooLargeError) as raised:
+        scan.entries(columns, most_bytes=limit)
+    assert raised.value.parts == 16, "as many as all of the block needs, although a part of it was read"
+    parts = [scan.entries(columns, part, most_bytes=limit) for part in KeyPart().cut(raised.value.parts)]
+    assert sum(len(part) for part in parts if part is not None) == 100_000
 
 
 NULLABLE = AVRO.replace('"k","type":"string"', '"k","type":["null","string"]')

@@ -11,7 +11,7 @@ from support.tables import make, orders, rows
 
 from pyhudi_core.formats.hfile import Entries
 from pyhudi_core.formats.hfile.data_block import entries_at
-from pyhudi_core.metadata_table import reader, slices
+from pyhudi_core.metadata_table import merging, reader, slices
 from pyhudi_core.metadata_table.slices import Arrival, together
 
 INDEXED = {
@@ -70,7 +70,7 @@ def _content(entries: Entries | None) -> list[tuple[bytes, bytes]]:
 
 
 def test_arrivals_stay_in_their_order_and_schemas_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    gone = Arrival("", None, ("b",))
+    gone = Arrival("", None, pa.array(["b"]))
     given = [
         _arrival(b"a", b"bc"),
         _arrival(b"d"),
@@ -87,3 +87,10 @@ def test_arrivals_stay_in_their_order_and_schemas_apart(monkeypatch: pytest.Monk
     monkeypatch.setattr(slices, "_JOINED_BYTES", 1)
     assert [len(arrival.entries or ()) for arrival in together(given)] == [2, 1, 0, 1, 1, 1]
     assert list(together([])) == []
+
+
+def test_deletes_remove_the_records_before_them() -> None:
+    schema = '{"type":"record","name":"r","fields":[{"name":"v","type":"string"}]}'
+    gone = Arrival("", None, pa.array(["\2a", "\2c", "other"]))  # values are texts of one letter
+    arrivals = [gone, _arrival(b"\2a", b"\2b", schema=schema), gone, _arrival(b"\2c", schema=schema)]
+    assert merging.records(arrivals) == {"\2b": {"v": "B"}, "\2c": {"v": "C"}}
