@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pyhudi_core.errors import CorruptionError
@@ -76,6 +76,8 @@ class Profile:
 _PART_ROWS, _PART_BYTES = 125_000, 96 << 20
 """At most so many rows, and about so many bytes of Arrow, of a new group are in a task's memory at once."""
 _ARROW_TO_PARQUET = 0.5
+_WORTH, _CHEAP = 8, 1 << 20
+_MOST_SMALL = 10
 _TELLING_SIZE = 4 << 20
 """Smaller files say little about rows: their footers take much of them, up to 430 KB for the bloom filter of a file that Hudi wrote."""
 
@@ -142,8 +144,8 @@ class Planner:
         sizing: how large files become.
         new_id: makes file ids.
         slices: the newest slices of a partition; asked for the partitions that rows go to.
-        merge_on_read: known keys are appended to logs; a partition's smallest file group takes new keys if it has no logs, as in Hudi. Its base
-            file is rewritten, since an index that reads base files would not find new keys in logs.
+        merge_on_read: known keys are appended to logs; a partition's smallest file group takes new keys if it has no logs, as in Hudi, and if it is
+            not much larger than they are. Its base file is rewritten, since an index that reads base files would not find new keys in logs.
         fills: small file groups take new keys.
         busy: file groups that a planned clustering rewrites; they take no new keys.
         left: file groups that rows leave which move inside of their partition; they take no new keys.
@@ -222,7 +224,7 @@ class Planner:
         chosen: list[tuple[int, float]] = []
         left = float(volume.rows)
         small = sorted(found, key=lambda piece: -self._room(piece))
-        for piece in small[:1] if self.merge_on_read else small:
+        for piece in self._worth_rewriting(small, volume.rows * size) if self.merge_on_read else small:
             room = self._room(piece)
             if left <= 0 or room < size:
                 break
@@ -230,6 +232,17 @@ class Planner:
             chosen.append((self._take(piece, math.ceil(taken)), taken))
             left -= room / size
         return (*chosen, *(self._make(partition, volume, left, size, new_partition=False) if left > 0 else ()))
+
+    def _worth_rewriting(self, small: Sequence[FileSlice], incoming: float) -> Sequence[FileSlice]:
+        """The smallest group of a merge-on-read table, unless its file is much larger than the new rows; ``incoming`` is their bytes.
+
+        Otherwise each upsert that brings a few new keys would rewrite all files, and append nothing to logs. A new group takes the keys, and those of
+        the next upserts, so its file grows. A partition that has many small groups gets no more of them (decision 0115).
+        """
+        if not small:
+            return ()
+        many = sum(self._room(piece) > 0 for piece in small) >= _MOST_SMALL
+        return small[:1] if many or small[0].size <= max(_CHEAP, _WORTH * incoming) else ()
 
     def _make(
         self, partition: str, volume: Volume, rows: float, size: float, *, new_partition: bool

@@ -133,7 +133,7 @@ def _calls(tree: ast.Module, name: str) -> list[ast.Call]:
 MAY_DELETE = {
     "index/hashing_metadata.py", "spark/writer.py", "timeline/archived_files.py", "timeline/history_writing.py",
     "timeline/properties_file.py", "transaction/begin.py", "transaction/commit.py", "transaction/heartbeat.py",
-    "services/clustering/spilled_sort.py", "transaction/instant_removal.py",
+    "services/clustering/spilled_sort.py", "transaction/instant_removal.py", "transaction/left_by_executors.py",
     "transaction/markers.py", "transaction/metadata_removal.py", "transaction/permit.py", "conflicts/precedence.py", "transaction/record.py",
     "transaction/removal.py", "transaction/rollback.py", "transaction/temporaries.py", "transaction/waiting_rows.py",
 }  # fmt: skip
@@ -182,7 +182,8 @@ def test_data_files_are_deleted_in_one_place() -> None:
     }  # fmt: skip
     assert users == {
         "pyhudi_core/services/archival/archival.py", "pyhudi_core/services/cleaning/execution.py", "pyhudi_core/services/restore/execution.py",
-        "pyhudi_core/services/sweep/sweep.py", "pyhudi_core/transaction/markers.py", "pyhudi_core/transaction/rollback.py",
+        "pyhudi_core/services/sweep/sweep.py", "pyhudi_core/transaction/left_by_executors.py", "pyhudi_core/transaction/markers.py",
+        "pyhudi_core/transaction/rollback.py",
     }  # fmt: skip
     deleting = {here for here in MAY_DELETE if "parse_data_file" in (ROOT / "pyhudi_core" / here).read_text()}
     assert deleting == {"transaction/removal.py", "transaction/markers.py"}, (

@@ -100,6 +100,38 @@ def test_without_a_small_file_limit_inserts_make_new_groups() -> None:
     assert [plan.buckets[number].file_id for number, _ in plan.inserts["p"]] == ["new0"]
 
 
+def _appending(*slices: FileSlice) -> Planner:
+    """The same of a merge-on-read table."""
+    planner = _planner(*slices)
+    planner.merge_on_read = True
+    return planner
+
+
+@pytest.mark.row("J3")
+def test_few_new_keys_do_not_rewrite_a_large_file_of_a_merge_on_read_table() -> None:
+    """They go to a new group, and known keys to logs; the next new keys go to that group as long as it is cheap."""
+    profile = Profile({("p", "f"): Volume(100, 10_000)}, {"p": Volume(100, 10_000)})
+    plan = _appending(_slice("f", 50 * MB)).upsert(profile)
+    assert [(bucket.file_id, bucket.appends) for bucket in plan.buckets] == [("f", True), ("new0", False)]
+    assert plan.rewritten_bytes == 0
+    again = _appending(_slice("f", 50 * MB), _slice("young", MB, 10_000)).upsert(profile)
+    assert [(bucket.file_id, bucket.appends) for bucket in again.buckets] == [("f", True), ("young", False)]
+    assert again.rewritten_bytes == MB
+
+
+@pytest.mark.row("J3")
+def test_many_new_keys_go_to_the_smallest_file_of_a_merge_on_read_table() -> None:
+    plan = _appending(_slice("f", 50 * MB)).upsert(_new(200_000, 200_000 * 500))
+    assert plan.rewritten_bytes == 50 * MB
+
+
+@pytest.mark.row("J3")
+def test_a_partition_of_a_merge_on_read_table_gets_no_more_than_ten_small_groups() -> None:
+    slices = [_slice(f"f{number}", (20 + number) * MB) for number in range(10)]
+    assert [bucket.file_id for bucket in _appending(*slices[1:]).upsert(_new(100, 10_000)).buckets] == ["new0"]
+    assert [bucket.file_id for bucket in _appending(*slices).upsert(_new(100, 10_000)).buckets] == ["f0"]
+
+
 def test_deletes_go_to_the_groups_that_hold_their_keys_and_make_none() -> None:
     tagged = {("p", "a"): Volume(10, 100), ("p", "b"): Volume(1, 10)}
     plan = _planner(_slice("a", MB), _slice("b", MB), _slice("c", MB)).delete(Profile(tagged, {"q": Volume(10, 100)}))
