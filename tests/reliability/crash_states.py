@@ -79,7 +79,7 @@ def with_dead_rollback(world: TableWorld, verb: str, path: str) -> None:
 def with_decided_commit(world: TableWorld) -> None:
     """A table whose writer died after its commit was decided and before it was published."""
     filled(world)
-    crashed_before(world, DEAD_UPSERT, "put_if_absent", "*.commit", expire=False)
+    crashed_before(world, DEAD_UPSERT, "put_if_absent", "*commit", expire=False)
 
 
 def with_many_commits(world: TableWorld) -> None:
