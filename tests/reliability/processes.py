@@ -137,7 +137,7 @@ def _write(table: hudi.HudiTable, row: dict[str, Any], journal: Journal) -> None
         try:
             write.write(_rows(row))
         except CommitConflictError as conflict:  # an index came or went at the same time
-            write.again(conflict)
+            _again(write, conflict)
         _commit(table, write, row, journal)
 
 
@@ -159,11 +159,22 @@ def _commit(table: hudi.HudiTable, write: hudi.Write, row: dict[str, Any], journ
             commit = write.commit()
             return journal.acknowledged(row, commit, before + commit.retries)
         except CommitConflictError as conflict:
-            write.again(conflict)
+            _again(write, conflict)
         except CommitStateUnknownError as unknown:
             if table.commit_status(unknown.token) is hudi.CommitStatus.COMMITTED:
                 return journal.acknowledged(row, None, before, unknown.token)
             raise
+
+
+def _again(write: hudi.Write, conflict: CommitConflictError) -> None:
+    """Write again; as often as an index comes or goes meanwhile. Raises the conflict if `Write.again` does not help."""
+    while True:
+        try:
+            return write.again(conflict)
+        except CommitConflictError as another:
+            if another is conflict:
+                raise
+            conflict = another
 
 
 def _rows(*rows: dict[str, Any]) -> pa.Table:
