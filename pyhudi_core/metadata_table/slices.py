@@ -31,7 +31,6 @@ from pyhudi_core.timeline.history import History
 
 _TIMELINE = f"{FOLDER}/.hoodie/timeline"
 _JOINED_BYTES = 16 << 20
-_NO_KEYS = pa.array([], pa.string())
 Find = Callable[[HFileReader], Iterator[Entries]]
 
 
@@ -41,7 +40,7 @@ class Arrival:
 
     schema: str
     entries: Entries | None
-    deleted: pa.StringArray = field(default_factory=lambda: _NO_KEYS)
+    deleted: pa.StringArray = field(default_factory=lambda: pa.array([], pa.string()))
 
 
 def together(arrivals: Iterable[Arrival]) -> Iterator[Arrival]:

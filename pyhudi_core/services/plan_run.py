@@ -20,6 +20,7 @@ from pyhudi_core.errors import (
     CommitAbortedError,
     CommitStateUnknownError,
     HudiError,
+    LockServerError,
     ObjectNotFoundError,
     UnsupportedTableError,
     at_table,
@@ -34,7 +35,9 @@ from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import execution, markers
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.decision import publish_decided
 from pyhudi_core.transaction.home import reopened
+from pyhudi_core.transaction.locking import after_failure
 from pyhudi_core.write.attempt import Attempt, CommitCheck, Published, publish
 from pyhudi_core.write.handles.base import HandleSettings
 from pyhudi_core.write.retrying import Retries
@@ -72,15 +75,20 @@ class PlanRun(ABC, Generic[W, T]):
             self.transaction.heartbeat.handle.cancel()  # it may be decided, so nothing of it is removed
             raise
         except BaseException as error:
-            self._give_up()
+            self._give_up(error)
             if isinstance(error, ObjectNotFoundError):
                 execution.refuse_removed(self.transaction, error.path)
             raise
 
-    def _give_up(self) -> None:
+    def _give_up(self, error: BaseException) -> None:
         """Remove what was written. The first error says why, so another one here is only logged: the next execution removes what stays."""
+        transaction = replace(self.transaction, context=after_failure(self.transaction.context, error))
         try:
-            execution.give_up(self.transaction)
+            if not isinstance(
+                error, LockServerError
+            ):  # an earlier decision of an indexing, which a server that is gone would not let us publish
+                publish_decided(transaction.context, transaction.requested_time)
+            execution.give_up(transaction)
         except HudiError as failure:
             _log.warning(
                 "could not remove what the execution of %s wrote: %s", self.transaction.requested_time, failure

@@ -28,9 +28,17 @@ from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import heartbeat, layout, markers, metadata_removal
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, Terms, decide, publish_decided
+from pyhudi_core.transaction.decision import (
+    OutcomeUnknown,
+    StagedIntent,
+    Terms,
+    decide,
+    finish_decided,
+    publish_decided,
+)
+from pyhudi_core.transaction.freshness import published
 from pyhudi_core.transaction.left_by_executors import LeftByExecutors
-from pyhudi_core.transaction.record import Intent, Publication
+from pyhudi_core.transaction.record import Intent, Publication, record_store
 
 _DIGITS = 6
 _SALT_DIGITS = 7
@@ -179,7 +187,7 @@ def give_up(transaction: Transaction) -> None:
     """
     context, time = transaction.context, transaction.requested_time
     transaction.heartbeat.handle.cancel()
-    publish_decided(context, time)
+    _publish_completion(context, time)
     executor = newest_executor(context, time)
     owned = executor is not None and executor.nonce == transaction.nonce
     completed = _is_completed(context, transaction)
@@ -195,6 +203,16 @@ def give_up(transaction: Transaction) -> None:
     context.root.delete_many(info.path for info in context.root.list(layout.staged(time, transaction.nonce)))
     if owned and not completed and _beats_for(context, time, transaction.nonce):
         context.root.delete(layout.heartbeat(time))
+
+
+def _publish_completion(context: TableContext, requested_time: str) -> None:
+    """Publish the decision that completes the plan, if it was made."""
+    record = record_store(context.root).read()
+    if record is not None and any(
+        instant.is_completed and instant.requested_time == requested_time
+        for instant in published(context.place, record.intent)
+    ):
+        finish_decided(context, record)
 
 
 def _is_completed(context: TableContext, transaction: Transaction) -> bool:

@@ -184,6 +184,10 @@ NOT_CRASHED: dict[tuple[str, str], str] = {
         "get",
     ): "of a planned clean, which test_cleaning_interleaved.py crashes at every call",
     (
+        "transaction/execution.py:withdraw",
+        "delete",
+    ): "after an interruption, which test_interrupted_services.py makes at every call",
+    (
         "timeline/properties_file.py:_replace",
         "put_if_absent",
     ): "only after a Hudi writer that died between deleting the properties and creating them",
@@ -196,7 +200,6 @@ NOT_CRASHED: dict[tuple[str, str], str] = {
         for place, verb in (
             ("companion.py:stage", "put"),
             ("companion.py:clean_up", "delete"),
-            ("markers.py:remove_at_companions", "delete"),
         )
     },
     (
@@ -227,7 +230,7 @@ NOT_CRASHED: dict[tuple[str, str], str] = {
             ("transaction/execution.py:stage", "put"),
             ("transaction/execution.py:look", "head"),
             ("transaction/execution.py:intent", "put"),
-            ("transaction/execution.py:_remove_all_of", "list"),
+            ("transaction/left_by_executors.py:of", "list"),
             ("transaction/markers.py:remove_some", "list"),
             ("transaction/requested_plans.py:put_plan", "put"),
             ("transaction/requested_plans.py:give_back", "delete"),
