@@ -20,7 +20,6 @@ from pyhudi_core.errors import (
     CommitAbortedError,
     CommitStateUnknownError,
     HudiError,
-    LockServerError,
     ObjectNotFoundError,
     UnsupportedTableError,
     at_table,
@@ -35,7 +34,6 @@ from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import execution, markers
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.decision import publish_decided
 from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.locking import after_failure
 from pyhudi_core.write.attempt import Attempt, CommitCheck, Published, publish
@@ -82,13 +80,9 @@ class PlanRun(ABC, Generic[W, T]):
 
     def _give_up(self, error: BaseException) -> None:
         """Remove what was written. The first error says why, so another one here is only logged: the next execution removes what stays."""
-        transaction = replace(self.transaction, context=after_failure(self.transaction.context, error))
+        context = after_failure(self.transaction.context, error)
         try:
-            if not isinstance(
-                error, LockServerError
-            ):  # an earlier decision of an indexing, which a server that is gone would not let us publish
-                publish_decided(transaction.context, transaction.requested_time)
-            execution.give_up(transaction)
+            execution.give_up(replace(self.transaction, context=context))
         except HudiError as failure:
             _log.warning(
                 "could not remove what the execution of %s wrote: %s", self.transaction.requested_time, failure

@@ -17,6 +17,7 @@ import pyarrow as pa
 from support.wrapping import WrappedStorage
 
 from pyhudi_core.lock.base import LockSession
+from pyhudi_core.lock.file_system import FileSystemLockProvider
 from pyhudi_core.opening import create_at, create_whole
 from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.runtime.executors import SerialExecutor
@@ -85,6 +86,14 @@ class Story:
         if rows:
             table.upsert(batch(*rows))
         return HudiTable(self.writer("reader").home())
+
+
+def with_lock_file(writer: Writer, options: Mapping[str, object]) -> TableHome:
+    """The table's home as this process has it, with the lock of a disk: a file without an end."""
+    home = writer.home()
+    home.options = {**home.options, **options}
+    home.lock = FileSystemLockProvider(home.storage, home.runtime.clock, home.runtime.ids)
+    return home
 
 
 @dataclass

@@ -186,7 +186,7 @@ NOT_CRASHED: dict[tuple[str, str], str] = {
     (
         "transaction/execution.py:withdraw",
         "delete",
-    ): "after an interruption, which test_interrupted_services.py makes at every call",
+    ): "after an interruption, which test_interrupted_services.py makes, at every call if `make explore` runs it",
     (
         "timeline/properties_file.py:_replace",
         "put_if_absent",

@@ -6,11 +6,10 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
-from reliability.stories import OPTIONS, SCHEMA, Story, Writer, batch, rows_of
+from reliability.stories import SCHEMA, Story, batch, rows_of, with_lock_file
 from reliability.test_two_writers import budget
 from reliability.test_zombies import LONG_S
 
-from pyhudi_core.lock.file_system import FileSystemLockProvider
 from pyhudi_core.opening import create_whole
 from pyhudi_core.table import HudiTable
 from pyhudi_core.testing import Profile
@@ -33,28 +32,18 @@ KINDS: dict[str, tuple[str, dict[str, object], Callable[[HudiTable], object]]] =
 }
 
 
-def _opened(writer: Writer, options: dict[str, object]) -> HudiTable:
-    """The table as this process opens it, with the lock of a disk: a file without an end."""
-    home = writer.home()
-    home.options = {**home.options, **options}
-    home.lock = FileSystemLockProvider(home.storage, home.runtime.clock, home.runtime.ids)
-    return HudiTable(home)
-
-
 def _interrupted_at(number: int, kind: str) -> bool:
     """Press Ctrl-C before the n-th call of the storage, and see that every commit has its files, and the next process goes on; whether there were so
     many calls.
     """
     table_type, options, run = KINDS[kind]
     story = Story(Profile.LOCAL_POSIX)
-    home = story.writer("maker").home()
-    home.options = {**OPTIONS, "hoodie.metadata.enable": True}
-    home.lock = FileSystemLockProvider(home.storage, home.runtime.clock, home.runtime.ids)
+    home = with_lock_file(story.writer("maker"), {"hoodie.metadata.enable": True})
     create_whole(home, SCHEMA, "id", "part", None, table_type, "story")
-    notebook, other = story.writer("notebook"), _opened(story.writer("other"), options)
+    notebook, other = story.writer("notebook"), HudiTable(with_lock_file(story.writer("other"), options))
     for value in (1, 2, 3):
         other.upsert(batch((1, "a", value), (2, "b", value), (10 + value, "b", value)))
-    reader = _opened(story.writer("reader"), options)
+    reader = HudiTable(with_lock_file(story.writer("reader"), options))
     left = [number]
 
     def watch(_verb: str, _path: str) -> None:
@@ -62,7 +51,7 @@ def _interrupted_at(number: int, kind: str) -> bool:
         if left[0] == -1:
             raise KeyboardInterrupt
 
-    handle = _opened(notebook, options)
+    handle = HudiTable(with_lock_file(notebook, options))
     notebook.watch(watch)
     with suppress(KeyboardInterrupt):
         run(handle)
@@ -81,6 +70,7 @@ def _interrupted_at(number: int, kind: str) -> bool:
 @pytest.mark.row("L6")
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_interruption_of_a_service_at_any_call_leaves_every_commit_its_files(kind: str) -> None:
+    """At every seventh call; at every one if PYHUDI_EXPLORE asks for more, as the night does."""
     number, step = 0, 7 if budget(1) == 1 else 1
     while _interrupted_at(number, kind):
         number += step

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from reliability.stories import Died, Story, Writer, batch, dying, rows_of
+from reliability.stories import Died, Story, batch, dying, rows_of, with_lock_file
 from reliability.test_two_writers import budget
 from reliability.test_zombies import LONG_S, PROFILES, assert_tidy, decides
 from support.failing import FailingStorage
@@ -281,21 +281,13 @@ def test_a_decided_commit_beside_a_damaged_rollback_is_not_called_a_failure() ->
     assert rows_of(table) == [(1, "a", 10)]
 
 
-def _with_lock_file(writer: Writer, options: dict[str, object]) -> HudiTable:
-    """The table as this process opens it, with the lock of a disk: a file without an end."""
-    home = writer.home()
-    home.options = {**home.options, **options}
-    home.lock = FileSystemLockProvider(home.storage, home.runtime.clock, home.runtime.ids)
-    return HudiTable(home)
-
-
 def _interrupted_at(number: int, options: dict[str, object]) -> bool:
     """Press Ctrl-C before a writer's n-th call of the storage, and see that nothing is torn, and nobody kept out; whether it made so many."""
     story = Story(Profile.LOCAL_POSIX)
     table = story.table()
     notebook, other = story.writer("notebook"), story.writer("other")
     for value in (2, 3):
-        _with_lock_file(other, options).upsert(batch((1, "a", value)))
+        HudiTable(with_lock_file(other, options)).upsert(batch((1, "a", value)))
     left = [number]
 
     def watch(verb: str, path: str) -> None:
@@ -303,18 +295,18 @@ def _interrupted_at(number: int, options: dict[str, object]) -> bool:
         if left[0] == -1:
             raise KeyboardInterrupt
 
-    handle = _with_lock_file(notebook, options)
+    handle = HudiTable(with_lock_file(notebook, options))
     notebook.watch(watch)
     with suppress(KeyboardInterrupt):
         handle.upsert(batch((1, "a", 10), (2, "a", 10)))
     found = rows_of(table)
     assert found in ([(1, "a", 3)], [(1, "a", 10), (2, "a", 10)])
     before = story.now_ms
-    _with_lock_file(other, options).upsert(batch((3, "a", 30)))
+    HudiTable(with_lock_file(other, options)).upsert(batch((3, "a", 30)))
     assert story.now_ms - before < 20_000, "the next writer had to wait for the lock"
     assert rows_of(table) == [*found, (3, "a", 30)]
     story.pass_time(LONG_S)
-    _with_lock_file(other, options).upsert(batch((4, "a", 40)))
+    HudiTable(with_lock_file(other, options)).upsert(batch((4, "a", 40)))
     assert rows_of(table) == [*found, (3, "a", 30), (4, "a", 40)]
     assert not table.timeline.pending.instants, "somebody still says that the interrupted write lives"
     assert not story.storage.list(".hoodie/.heartbeat/")

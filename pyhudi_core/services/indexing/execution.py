@@ -40,6 +40,7 @@ from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import execution, markers
 from pyhudi_core.transaction.commit import ask_gate
 from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.decision import publish_decided
 from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.locking import after_failure
 from pyhudi_core.write import checks, metadata_build, metadata_update
@@ -192,11 +193,15 @@ class IndexingRun(PlanRun[IndexingWork, Indexed]):
         return [FirstBuild(name, first + at, count) for at, (name, count) in enumerate(groups.items())]
 
     def _give_back(self, error: BaseException) -> None:
-        """Take the partitions off the list after an error, if they are still this execution's."""
-        context = after_failure(reopened(self.transaction.context), error)
-        decisions = IndexingDecisions(replace(self.transaction, context=context), self.decisions.partitions)
+        """Take the partitions off the list after an error, if they are still this execution's.
+
+        An interruption may come between a decision and its publication, so what was decided is published before.
+        """
+        context = after_failure(self.transaction.context, error)
         try:
-            decisions.take_back(context)
+            publish_decided(context, self.transaction.requested_time)
+            context = reopened(context)
+            IndexingDecisions(replace(self.transaction, context=context), self.decisions.partitions).take_back(context)
         except HudiError as second:
             # The next executor of the plan does it. Until then writers write to partitions that nobody reads.
             error.add_note(f"The partitions are still listed as being built: {second.message}")
