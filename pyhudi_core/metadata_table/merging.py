@@ -14,8 +14,6 @@ from functools import lru_cache
 from typing import Any
 
 import fastavro
-import pyarrow as pa
-import pyarrow.compute as pc
 from fastavro.schema import SchemaParseException
 
 from pyhudi_core.errors import CorruptAvroError
@@ -32,10 +30,8 @@ def records(arrivals: Iterable[Arrival], wanted: frozenset[str] | None = None) -
     found: dict[str, Record] = {}
     for arrival in arrivals:
         if arrival.entries is None:
-            # A block may delete millions of keys of which few are asked for.
-            known = pa.array(list(found), pa.string())
-            for key in known.filter(pc.is_in(known, value_set=arrival.deleted)).to_pylist() if found else ():
-                del found[key]
+            for key in arrival.deleted.to_pylist():
+                found.pop(key, None)
             continue
         for key, record in decoded(arrival):
             old = found.get(key)
