@@ -77,7 +77,9 @@ _PART_ROWS, _PART_BYTES = 125_000, 96 << 20
 """At most so many rows, and about so many bytes of Arrow, of a new group are in a task's memory at once."""
 _ARROW_TO_PARQUET = 0.5
 _WORTH, _CHEAP = 8, 1 << 20
+"""A base file of a merge-on-read table takes new keys if it is at most so many times as large as they are, or has at most so many bytes."""
 _MOST_SMALL = 10
+"""A partition of such a table with so many small file groups without logs gets no more of them for a few new keys."""
 _TELLING_SIZE = 4 << 20
 """Smaller files say little about rows: their footers take much of them, up to 430 KB for the bloom filter of a file that Hudi wrote."""
 
