@@ -190,15 +190,6 @@ class SliceMerge:
         yield from pa.concat_tables([table, new]).take(pa.array(order)).combine_chunks().to_batches()
 
 
-def merge_slice(
-    base: Iterable[pa.RecordBatch], folded: Folded, law: MergeLaw, keys_of: KeysOf
-) -> Iterator[pa.RecordBatch]:
-    """The rows of a slice, as `SliceMerge` gives them."""
-    merge = SliceMerge(folded, law, keys_of)
-    yield from merge.over_base(base)
-    yield from merge.inserts()
-
-
 def take_rows(folded: Folded, which: Ints, below: pa.Table | None = None) -> pa.Table:
     """The rows of these states; what a partial state has not is taken from the rows ``below``, or null."""
     rows = folded.entries.rows

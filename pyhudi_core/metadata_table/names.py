@@ -147,18 +147,8 @@ def _plain(text: str) -> str:
     return "".join(out)
 
 
-def file_group_of(key: str, groups: int) -> int:
-    """The number of the file group that holds a key."""
-    value = 0
-    for unit in np.frombuffer(key.encode("utf-16-le"), np.uint16).tolist():
-        value = (31 * value + unit) & 0xFFFFFFFF
-    signed = value - (1 << 32) if value >= 1 << 31 else value
-    # Java's abs of the smallest int is that int itself, and its remainder keeps the sign; the sign goes in the end.
-    return abs(signed) % groups
-
-
 def file_groups_of(keys: Sequence[str], groups: int) -> npt.NDArray[np.int64]:
-    """The same for many keys."""
+    """The numbers of the file groups that hold these keys, of so many groups."""
     return file_groups_of_texts(pa.array(keys, pa.string()), groups)
 
 

@@ -178,8 +178,8 @@ class MetadataTable:
         for found in self._secondary_keys(index, find):
             if len(keys) + len(found) > most:
                 return None
-            keys.extend(found.to_pylist())
-        return [names.split_secondary_key(key)[1] for key in keys]
+            keys += names.record_keys_of(found).to_pylist()
+        return keys
 
     def secondary_keys(self, index: str) -> pa.ChunkedArray:
         """Return the keys of all entries of a secondary index."""

@@ -15,7 +15,7 @@ from support.samples import examples
 
 from pyhudi_core.formats.log.contents import DeleteRecord
 from pyhudi_core.formats.log.delete_columns import DeleteColumns
-from pyhudi_core.merge.fold import fold, merge_slice
+from pyhudi_core.merge.fold import SliceMerge, fold
 from pyhudi_core.merge.law import MergeLaw
 from pyhudi_core.merge.log_entries import EntryCollector, LogEntries
 from pyhudi_core.merge.payloads import EventTimePayload
@@ -69,8 +69,8 @@ def vectorised(base: Sequence[Entry], entries: Sequence[Entry], law: MergeLaw, s
     batches = [pa.RecordBatch.from_pylist(rows, schema)] if rows else []
     if found is None:
         return sorted(rows, key=lambda row: row["k"])
-    merged = merge_slice(batches, fold(found, law), law, lambda batch: batch.column("k"))
-    plain = (row for batch in merged for row in batch.select(["k", "ts", "a", "b"]).to_pylist())
+    merge = SliceMerge(fold(found, law), law, lambda batch: batch.column("k"))
+    plain = (row for batch in [*merge.over_base(batches), *merge.inserts()] for row in batch.select(["k", "ts", "a", "b"]).to_pylist())
     return sorted(plain, key=lambda row: row["k"])
 
 
@@ -200,5 +200,5 @@ def test_with_a_merger_a_delete_in_the_logs_wins_over_entries_ordered_by_texts()
     entries = found.finish()
     assert entries is not None
     for law, kept in ((MergeLaw(("ts",), EventTimePayload(("ts",))), []), (BY_EVENT, ["x", "y"])):
-        merged = merge_slice([], fold(entries, law), law, lambda part: part.column("k"))
+        merged = SliceMerge(fold(entries, law), law, lambda part: part.column("k")).inserts()
         assert [key for part in merged for key in part.column("k").to_pylist()] == kept

@@ -27,7 +27,7 @@ from support.merge_cases import (
 
 from pyhudi_core.formats.log.contents import write_deletes
 from pyhudi_core.formats.log.delete_columns import read_delete_columns
-from pyhudi_core.merge.fold import fold, merge_slice
+from pyhudi_core.merge.fold import SliceMerge, fold
 from pyhudi_core.merge.law import MergeLaw, Versions, compare
 from pyhudi_core.merge.log_entries import EntryCollector
 from pyhudi_core.merge.payloads import EventTimePayload
@@ -62,8 +62,8 @@ def in_logs(told: Mapping[str, Story], kind: Kind, law: MergeLaw, *, stored: boo
     base = rows_of([(key, 0, story[0]) for key, story in told.items()], kind).to_batches() if stored else []
     entries = found.finish()
     assert entries is not None
-    merged = merge_slice(base, fold(entries, law), law, lambda batch: batch.column("id"))
-    left = {row["id"]: row["version"] for batch in merged for row in batch.to_pylist()}
+    merge = SliceMerge(fold(entries, law), law, lambda batch: batch.column("id"))
+    left = {row["id"]: row["version"] for batch in [*merge.over_base(base), *merge.inserts()] for row in batch.to_pylist()}
     return {key: left.get(key) for key in told}
 
 
