@@ -6,7 +6,7 @@ Nothing here knows a file of the metadata table: `file_groups` puts records into
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cache
@@ -41,21 +41,28 @@ class Records:
 
     Attributes:
         keys: of the records, one each.
-        columns: the fields of the records that are not null, by name; as long as ``keys``.
+        columns: the fields of the records that are not null, by name; as long as ``keys``, or as ``which`` says.
         gone: keys whose record is removed.
         values: the Avro bytes of the records without a file name, if they are known.
+        which: for each record, the row of ``columns`` that has its fields, if many records share one: all keys of a file group have the same place.
     """
 
     keys: pa.StringArray
     columns: Mapping[str, pa.Array]
     gone: pa.StringArray
     values: pa.LargeBinaryArray | None = None
+    which: pa.Array | None = None
 
     @classmethod
     def of(cls, keys: pa.Array, kind: RecordType, field: str, values: pa.Array) -> Records:
         """Records of one type, which have one field."""
-        types = pa.repeat(pa.scalar(int(kind), pa.int32()), len(keys))
-        return cls(keys.cast(pa.string()), {"type": types, field: values}, pa.array([], pa.string()))
+        return cls(keys.cast(pa.string()), _fields(kind, field, values), pa.array([], pa.string()))
+
+    @classmethod
+    def sharing(cls, keys: pa.Array, which: pa.Array, kind: RecordType, field: str, values: pa.Array) -> Records:
+        """The same, if many records have one value: ``which`` has the number of each record's value."""
+        nothing = pa.array([], pa.string())
+        return cls(keys.cast(pa.string()), _fields(kind, field, values), nothing, which=which)
 
     @classmethod
     def together(cls, parts: Iterable[Records]) -> Records:
@@ -77,7 +84,7 @@ class Records:
         values = cls(_concat([part.keys for part in parts]), columns, pa.array([], pa.string())).encoded()
         ends = np.cumsum([len(part) for part in parts])
         return [
-            replace(part, columns={}, values=values.slice(end - len(part), len(part)))
+            replace(part, columns={}, values=values.slice(end - len(part), len(part)), which=None)
             for end, part in zip(ends.tolist(), parts, strict=True)
         ]
 
@@ -87,29 +94,37 @@ class Records:
     def column(self, name: str) -> pa.Array:
         """One field of all records."""
         found = self.columns.get(name)
-        return pa.nulls(len(self), type_of(name)) if found is None else found
+        if found is None:
+            return pa.nulls(len(self), type_of(name))
+        return found if self.which is None else found.take(self.which)
 
     def take(self, rows: pa.Array) -> Records:
         """Some of the records, in this order; without ``gone``."""
-        taken = {name: column.take(rows) for name, column in self.columns.items()}
-        values = None if self.values is None else self.values.take(rows)
-        return Records(self.keys.take(rows), taken, self.gone.slice(0, 0), values)
+        return self._part(lambda column: column.take(rows))
 
     def slice(self, first: int, count: int) -> Records:
         """Some consecutive records; without ``gone``."""
-        columns = {name: column.slice(first, count) for name, column in self.columns.items()}
-        values = None if self.values is None else self.values.slice(first, count)
-        return Records(self.keys.slice(first, count), columns, self.gone.slice(0, 0), values)
+        return self._part(lambda column: column.slice(first, count))
+
+    def _part(self, of: Callable[[pa.Array], pa.Array]) -> Records:
+        values = None if self.values is None else of(self.values)
+        columns, which = self.columns, None
+        if self.which is None:
+            columns = {name: of(column) for name, column in self.columns.items()}
+        else:
+            which = of(self.which)
+        return Records(of(self.keys), columns, self.gone.slice(0, 0), values, which)
 
     def encoded(self, file_name: str | None = None) -> pa.LargeBinaryArray:
         """Return the Avro bytes of each record. The key is empty, as readers take it from the file; ``file_name`` is that of a base file."""
         if file_name is None and self.values is not None:
             return self.values
-        count = len(self)
+        count = len(self) if self.which is None else len(next(iter(self.columns.values())))
         columns = {KEY: pa.repeat("", count), **self.columns}
         if file_name is not None:
             columns["_hoodie_file_name"] = pa.repeat(file_name, count)
-        return encode_records(SCHEMA, pa.table(columns)).values()
+        values = encode_records(SCHEMA, pa.table(columns)).values()
+        return values if self.which is None else values.take(self.which)
 
 
 def partition_list(partitions: Iterable[str], dropped: Iterable[str] = ()) -> Records:
@@ -142,7 +157,9 @@ def locations(keys: pa.Array, partitions: pa.Array, file_ids: pa.Array, instant_
         instant_ms: the requested time of the commit that brought the key, in milliseconds since 1970 in the time zone of the table's timeline;
             one for all, or one for each.
     """
-    count = len(keys)
+    times = pa.repeat(pa.scalar(instant_ms, pa.int64()), len(keys)) if isinstance(instant_ms, int) else instant_ms
+    which, (partitions, file_ids, times) = _distinct(partitions, file_ids, times)
+    count = len(file_ids)
     known = file_ids.dictionary_encode()
     bits = [_uuid_bits(text) for text in known.dictionary.to_pylist()]
     spread = known.indices
@@ -153,14 +170,30 @@ def locations(keys: pa.Array, partitions: pa.Array, file_ids: pa.Array, instant_
         "fileIdLowBits": pa.array([low for _, low, _ in bits], pa.int64()).take(spread),
         "fileIndex": pa.array([index for _, _, index in bits], pa.int32()).take(spread),
         "fileId": pc.if_else(raw, file_ids.cast(pa.string()), ""),
-        "instantTime": pa.repeat(pa.scalar(instant_ms, pa.int64()), count)
-        if isinstance(instant_ms, int)
-        else instant_ms,
+        "instantTime": times,
         "fileIdEncoding": raw.cast(pa.int32()),
         "position": pa.nulls(count, pa.int64()),
     }
     values = pa.StructArray.from_arrays(list(fields.values()), fields=list(type_of(LOCATION_FIELD)))
-    return Records.of(keys, RecordType.RECORD_INDEX, LOCATION_FIELD, values)
+    return Records.sharing(keys, which, RecordType.RECORD_INDEX, LOCATION_FIELD, values)
+
+
+def _fields(kind: RecordType, field: str, values: pa.Array) -> dict[str, pa.Array]:
+    return {"type": pa.repeat(pa.scalar(int(kind), pa.int32()), len(values)), field: values}
+
+
+def _distinct(*columns: pa.Array) -> tuple[pa.Array, list[pa.Array]]:
+    """For each row, the number of its combination of values; and the columns of the combinations. No value is null."""
+    encoded = [column.dictionary_encode() for column in columns]
+    numbers = np.zeros(len(columns[0]), np.int64)
+    for column in encoded:
+        numbers = numbers * len(column.dictionary) + column.indices.to_numpy()
+    which = pa.array(numbers).dictionary_encode()
+    rest, places = which.dictionary.to_numpy(), []
+    for column in reversed(encoded):
+        rest, place = np.divmod(rest, max(1, len(column.dictionary)))
+        places.append(column.dictionary.take(pa.array(place)))
+    return which.indices, places[::-1]
 
 
 def removals(keys: pa.Array) -> Records:

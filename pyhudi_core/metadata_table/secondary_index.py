@@ -8,7 +8,7 @@ values of one file group.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -96,9 +96,10 @@ class SecondaryIndex:
         keys, gone = entries.column(KEY), entries.column(_GONE)
         came = _sorted(keys.filter(pc.invert(gone)))
         left = _sorted(keys.filter(gone))
-        values = pa.StructArray.from_arrays([pa.repeat(False, len(came))], fields=list(type_of(SECONDARY_FIELD)))
-        found = Records.of(came, RecordType.SECONDARY_INDEX, SECONDARY_FIELD, values)
-        return Records(found.keys, found.columns, left.filter(pc.invert(pc.is_in(left, value_set=came))))
+        values = pa.StructArray.from_arrays([pa.array([False])], fields=list(type_of(SECONDARY_FIELD)))
+        which = pa.repeat(pa.scalar(0, pa.int32()), len(came))
+        found = Records.sharing(came, which, RecordType.SECONDARY_INDEX, SECONDARY_FIELD, values)
+        return replace(found, gone=left.filter(pc.invert(pc.is_in(left, value_set=came))))
 
     def rows(self, storage: Storage, piece: FileSlice | None) -> Entries:
         """The entries of the rows of a slice; none if there is no slice."""

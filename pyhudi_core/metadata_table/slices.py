@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -258,10 +259,14 @@ def with_keys(keys: Sequence[str]) -> Find:
 
 
 def with_key_column(keys: pa.StringArray) -> Find:
-    """The same for a column of keys, of which none becomes a Python object."""
-    wanted = pc.unique(keys.cast(pa.binary()))
-    wanted = wanted.take(pc.sort_indices(wanted))
-    return lambda reader: reader.lookup_column(wanted)
+    """The same for a column of keys, of which none becomes a Python object. They are sorted if there is a file to look into."""
+
+    @cache
+    def wanted() -> pa.Array:
+        unique = pc.unique(keys.cast(pa.binary()))
+        return unique.take(pc.sort_indices(unique))
+
+    return lambda reader: reader.lookup_column(wanted())
 
 
 def with_prefixes(prefixes: Sequence[str]) -> Find:

@@ -156,16 +156,18 @@ class _IndexTask:
         came = changes.filter(pc.invert(changes.column("deleted")))
         if not came.num_rows:
             return
-        known_groups = pc.is_in(_group_of(came), _groups(self.written))
-        if not pc.all(known_groups).as_py():
+        groups = came.group_by(["partition", "file_id"]).aggregate([])
+        if not pc.all(pc.is_in(_group_of(groups), _groups(self.written))).as_py():
             raise CommitAbortedError(
                 "Spark lost what the tasks of this write returned, and ran them again with other results",
                 instant=self.requested_time,
                 hint="Nothing was published; write again.",
             )
-        left = changes.filter(changes.column("deleted")).column("key")
         refuse_repeated(came.column("key"))
         known = index.record_locations(came.column("key"))
+        if not known.num_rows:
+            return
+        left = changes.filter(changes.column("deleted")).column("key")
         # A key that was deleted in the logs of its file group comes back to it.
         own = _group_of(came).take(pc.index_in(known.column("key"), value_set=came.column("key").combine_chunks()))
         stays = pc.not_equal(_group_of(known), own)

@@ -13,10 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_core.errors import DataError
-from pyhudi_core.formats.byte_columns import Bytes, Ints, big_endian, contents, put_rows, put_texts
+from pyhudi_core.formats.byte_columns import Bytes, Ints, big_endian, contents
 
 KEY_TAIL = struct.pack(">bqb", 0, 0x7FFFFFFFFFFFFFFF, 4)
 KEY_OVERHEAD = 2 + len(KEY_TAIL)
+_HEAD_BYTES = 10
+"""The lengths before a key: of the full key and of the value (4 bytes each), and of the row (2 bytes)."""
 LONGEST_KEY = (1 << 15) - 1
 
 
@@ -42,18 +44,13 @@ def refuse_disorder(previous: bytes | None, keys: pa.LargeBinaryArray) -> None:
 
 def encode_entries(keys: pa.LargeBinaryArray, values: pa.LargeBinaryArray) -> Entries:
     """Encode the entries of keys and values; neither has nulls."""
-    key_data, key_sizes = contents(keys)
-    value_data, value_sizes = contents(values)
+    key_sizes, value_sizes = (
+        pc.binary_length(column).to_numpy(zero_copy_only=False).astype(np.int64) for column in (keys, values)
+    )
     full = key_sizes + KEY_OVERHEAD
-    sizes = 8 + full + value_sizes + 1
-    ends = np.cumsum(sizes)
-    out = np.zeros(int(ends[-1]) if len(ends) else 0, np.uint8)
-    at = ends - sizes
-    put_rows(out, at, big_endian(full, ">i4"))
-    put_rows(out, at + 4, big_endian(value_sizes, ">i4"))
-    put_rows(out, at + 8, big_endian(key_sizes, ">i2"))
-    put_texts(out, at + 10, key_data, key_sizes)
-    tail = np.frombuffer(KEY_TAIL, np.uint8)
-    put_rows(out, at + 10 + key_sizes, np.broadcast_to(tail, (len(at), len(tail))))
-    put_texts(out, at + 8 + full, value_data, value_sizes)
-    return Entries(out, ends, int(full.sum()), len(value_data))
+    lengths = [big_endian(full, ">i4"), big_endian(value_sizes, ">i4"), big_endian(key_sizes, ">i2")]
+    data = [None, pa.py_buffer(np.concatenate(lengths, axis=1).tobytes())]
+    heads = pa.FixedSizeBinaryArray.from_buffers(pa.binary(_HEAD_BYTES), len(keys), data).cast(pa.large_binary())
+    tail, end, nothing = (pa.scalar(part, pa.large_binary()) for part in (KEY_TAIL, b"\0", b""))
+    payload, sizes = contents(pc.binary_join_element_wise(heads, keys, tail, values, end, nothing))
+    return Entries(payload, np.cumsum(sizes), int(full.sum()), int(value_sizes.sum()))

@@ -70,7 +70,11 @@ def vectorised(base: Sequence[Entry], entries: Sequence[Entry], law: MergeLaw, s
     if found is None:
         return sorted(rows, key=lambda row: row["k"])
     merge = SliceMerge(fold(found, law), law, lambda batch: batch.column("k"))
-    plain = (row for batch in [*merge.over_base(batches), *merge.inserts()] for row in batch.select(["k", "ts", "a", "b"]).to_pylist())
+    plain = (
+        row
+        for batch in [*merge.over_base(batches), *merge.inserts()]
+        for row in batch.select(["k", "ts", "a", "b"]).to_pylist()
+    )
     return sorted(plain, key=lambda row: row["k"])
 
 

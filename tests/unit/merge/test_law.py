@@ -63,7 +63,9 @@ def in_logs(told: Mapping[str, Story], kind: Kind, law: MergeLaw, *, stored: boo
     entries = found.finish()
     assert entries is not None
     merge = SliceMerge(fold(entries, law), law, lambda batch: batch.column("id"))
-    left = {row["id"]: row["version"] for batch in [*merge.over_base(base), *merge.inserts()] for row in batch.to_pylist()}
+    left = {
+        row["id"]: row["version"] for batch in [*merge.over_base(base), *merge.inserts()] for row in batch.to_pylist()
+    }
     return {key: left.get(key) for key in told}
 
 
