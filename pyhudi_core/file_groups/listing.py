@@ -1,7 +1,8 @@
 """Names of data files, listed from the storage. (The metadata table is another source, in a higher layer.)
 
 A folder is a partition if it holds ``.hoodie_partition_metadata`` (in any of its forms), at any depth, also below another partition. The root is
-the only partition of a table without partition fields, and needs no such file. Hudi's Spark finds partitions by the same rules.
+the only partition of a table without partition fields, and needs no such file. Hudi's Spark finds partitions by the same rules. A folder with
+``.hoodie`` is another table, and nothing below it belongs to this one.
 
 Folders are listed with as many calls at once as the storage is worth (`Capabilities.parallel_calls`), by the executor that is passed in.
 """
@@ -33,6 +34,9 @@ class FileListing(Protocol):
     def prepare(self, partitions: Iterable[str]) -> None:
         """Say that `files` will be asked for these: what is not known yet of them is listed now, together."""
         ...
+
+
+_HOODIE = ".hoodie"
 
 
 def _never(_name: str) -> bool:
@@ -73,10 +77,12 @@ class StorageListing:
 
     def _walk(self) -> list[str]:
         found: list[str] = []
-        level = [name for name in self.storage.list_folder("").folders if name != ".hoodie"]
+        level = [name for name in self.storage.list_folder("").folders if name != _HOODIE]
         while level:
             following: list[str] = []
             for path, folder in zip(level, list_folders(self.storage, self.executor, level), strict=True):
+                if any(name.rpartition("/")[2] == _HOODIE for name in folder.folders):
+                    continue
                 if any(info.path.rpartition("/")[2].startswith(PARTITION_METAFILE) for info in folder.objects):
                     self._files.setdefault(path, folder.objects)
                     found.append(path)

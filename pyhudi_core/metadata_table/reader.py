@@ -261,9 +261,13 @@ class ColumnRangeOfFile:
 
 @dataclass(slots=True)
 class MetadataListing:
-    """Lists a data table's files from the metadata table: the first requested partition alone, then all others together."""
+    """Lists a data table's files from the metadata table, for the partitions that are named together (`prepare`).
+
+    Without such a call: the first requested partition alone, then all others, as the caller goes through the table.
+    """
 
     table: MetadataTable
+    _asked: bool = False
     _files: dict[str, tuple[ObjectInfo, ...]] = field(default_factory=dict)
     _partitions: tuple[str, ...] | None = None
 
@@ -274,20 +278,25 @@ class MetadataListing:
         return self._partitions
 
     def prepare(self, partitions: Iterable[str]) -> None:
-        """Nothing: the second partition that is asked for brings all others."""
+        """Look up what is not known yet of these, and nothing else."""
+        unknown = tuple(path for path in dict.fromkeys(partitions) if path not in self._files)
+        if unknown:
+            self._look_up(unknown)
 
     def files(self, partition: str) -> tuple[ObjectInfo, ...]:
         """Return all files that the metadata table lists in a partition."""
         if partition not in self._files:
-            wanted = (partition,) if not self._files else tuple({*self.partitions(), partition} - self._files.keys())
-            for path, found in self.table.files(wanted).items():
-                prefix = f"{path}/" if path else ""
-                self._files[path] = tuple(
-                    ObjectInfo(prefix + name, size, 0, "") for name, size in sorted(found.items())
-                )
-            for path in wanted:
-                self._files.setdefault(path, ())
+            wanted = tuple({*self.partitions(), partition} - self._files.keys()) if self._asked else (partition,)
+            self._asked = True
+            self._look_up(wanted)
         return self._files[partition]
+
+    def _look_up(self, partitions: Sequence[str]) -> None:
+        for path, found in self.table.files(partitions).items():
+            prefix = f"{path}/" if path else ""
+            self._files[path] = tuple(ObjectInfo(prefix + name, size, 0, "") for name, size in sorted(found.items()))
+        for path in partitions:
+            self._files.setdefault(path, ())
 
 
 def _range(stats: merging.Record, partition: str) -> ColumnRangeOfFile:

@@ -1,7 +1,7 @@
 """Prune slices by a secondary index: a condition that names values of an indexed column reads the file groups of their record keys only.
 
 Specification, "Secondary Index". The index gives the record keys of the values, and the record index gives the file groups of these keys. The
-condition still decides on each row.
+condition still decides on each row. A read-optimized query reads rows that logs have changed as they were before, which the index does not know.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pyhudi_core.metadata_table.reader import MetadataTable
 from pyhudi_core.metadata_table.secondary_index import has_one_text
 from pyhudi_core.predicates import Condition
 from pyhudi_core.predicates.equality import named_values
+from pyhudi_core.read.read_optimized import ReadOptimizedView
 from pyhudi_core.snapshot.snapshot import Snapshot
 
 _MOST_VALUES = 1_000
@@ -27,6 +28,8 @@ _MOST_KEYS = 100_000
 def by_secondary_index(snapshot: Snapshot, predicate: Condition, slices: Sequence[FileSlice]) -> list[FileSlice] | None:
     """Return the slices that can hold a matching row; None if no secondary index helps."""
     metadata = snapshot.metadata
+    if isinstance(snapshot.view, ReadOptimizedView):
+        return None
     if metadata is None or snapshot.bound is not None or len(slices) < 2 or not metadata.has(names.RECORD_INDEX):
         return None
     for index, values in _helping(snapshot, metadata, predicate):

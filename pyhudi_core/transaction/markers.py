@@ -16,6 +16,7 @@ from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.transaction import layout, removal
 from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.own_objects import own_objects
 
 _SERVER_TYPE = "MARKERS.type"
 
@@ -162,12 +163,8 @@ def files_of(context: TableContext, requested_time: str) -> list[str]:
     named = [path for path in announced(context.storage, requested_time) if _is_of(path, requested_time)]
     if named and not context.place.prefix:
         return named
-    return sorted({*named, *_named_by_time(context.storage, requested_time)})
-
-
-def _named_by_time(storage: Storage, requested_time: str) -> list[str]:
-    listed = (info.path for info in storage.list("") if not info.path.startswith(".hoodie/"))
-    return [path for path in listed if _is_of(path, requested_time)]
+    listed = (info.path for info in own_objects(context.storage, context.runtime.executor))
+    return sorted({*named, *(path for path in listed if _is_of(path, requested_time))})
 
 
 def _is_of(path: str, requested_time: str) -> bool:

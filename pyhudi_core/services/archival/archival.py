@@ -43,6 +43,7 @@ from pyhudi_core.transaction.commit import Gate, ask_gate
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.decision import Terms, decide
 from pyhudi_core.transaction.layout import METADATA_TABLE
+from pyhudi_core.transaction.own_objects import own_objects
 from pyhudi_core.transaction.publication import create_once
 from pyhudi_core.transaction.rollback import sweep_late_bytes
 from pyhudi_core.write.retrying import Retries
@@ -349,8 +350,8 @@ def _sweep(context: TableContext, plan: ArchivalPlan) -> tuple[tuple[str, ...], 
     """
     # The listing first: whose file it shows has announced itself before, and is on the timeline after it, though the plan may not know it.
     # Files of a metadata table count by their instants alone, and commits of Hudi's do not name all of them.
-    infos = () if context.place.prefix else context.storage.list("")
-    listed = [(split(info.path)[1], info.path) for info in infos if info.path[:8] != ".hoodie/"]
+    infos = [] if context.place.prefix else own_objects(context.storage, context.runtime.executor)
+    listed = [(split(info.path)[1], info.path) for info in infos]
     timeline = _unarchived(context.folder)
     going = {instant.group for instant in plan.instants}
     last = max(instant.requested_time for instant in plan.instants if instant.action in DATA_ACTIONS)

@@ -75,13 +75,15 @@ def groups_of(slices: Sequence[FileSlice], options: ClusteringOptions, default_b
 
     found: list[ClusteringGroup] = []
     current: list[FileSlice] = []
+    size = 0
     for piece in sorted(slices, key=lambda piece: (-size_of(piece), piece.file_id)):
-        if current and sum(map(size_of, current)) + size_of(piece) > options.group_bytes:
+        if current and size + size_of(piece) > options.group_bytes:
             found.append(made(current))
-            current = []
+            current, size = [], 0
             if len(found) >= options.max_groups:
                 return found
         current.append(piece)
+        size += size_of(piece)
     if len(current) > 1 or (current and (options.single_groups or options.order)):
         found.append(made(current))
     return found

@@ -26,6 +26,7 @@ from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.timeline.savepoints import kept_files
 from pyhudi_core.transaction import layout, markers, waiting_rows
 from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.own_objects import own_objects
 from pyhudi_core.transaction.record import record_store
 from pyhudi_core.transaction.waiting_rows import WaitingRows
 
@@ -158,16 +159,9 @@ class _Listed:
 
     @classmethod
     def of(cls, context: TableContext) -> _Listed:
-        """List the partitions and the markers. Tables inside the folder are left out."""
-        storage = context.storage
-        top = storage.list_folder("")
-        folders = [path for path in top.folders if path != ".hoodie"]
-        executor = context.runtime.executor.at_least(storage.capabilities.parallel_calls)
-        below = executor.map(lambda path: storage.list(f"{path}/"), folders)
-        files = [*top.objects, *chain.from_iterable(below)]
-        inside = {path.partition("/.hoodie/")[0] + "/" for path in (info.path for info in files) if "/.hoodie/" in path}
-        own = [info for info in files if not info.path.startswith(tuple(inside))]
-        return cls(context, own, list(storage.list(f"{layout.MARKERS}/")))
+        """List the partitions and the markers."""
+        own = own_objects(context.storage, context.runtime.executor)
+        return cls(context, own, list(context.storage.list(f"{layout.MARKERS}/")))
 
     @property
     def folders(self) -> Iterable[str]:

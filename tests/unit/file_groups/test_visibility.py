@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from support.tables import make, orders
+from support.tables import make, orders, rows
 
+import pyhudi_core as hudi
 from pyhudi_core.file_groups.listing import FixedListing, StorageListing
 from pyhudi_core.file_groups.view import FileGroupView
 from pyhudi_core.file_groups.visibility import Visibility
@@ -22,6 +23,7 @@ from pyhudi_core.storage.base import Capabilities, Folder, ObjectInfo
 from pyhudi_core.storage.local import LocalStorage
 from pyhudi_core.storage.memory import MemoryBucket, MemoryStorage
 from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction.own_objects import own_objects
 
 
 def _view(
@@ -267,3 +269,14 @@ def test_partitions_of_a_network_storage_are_listed_so_many_at_once(executor: Ex
     storage.most, storage.together = 0, 1
     assert [len(prepared.files(path)) for path in [*paths, "day=zzz"]] == [2] * 12 + [0]
     assert storage.most == 0, "what was prepared is not listed again"
+
+
+def test_the_partitions_of_a_table_inside_the_folder_are_not_this_tables(location: str) -> None:
+    table, inner = make(location), make(f"{location}/inner")
+    inner.upsert(orders((1, "b", 1.0)))
+    table.upsert(orders((2, "a", 1.0)))
+    storage = table._home.storage
+    assert StorageListing(storage, True).partitions() == ("day=a",)
+    own = [info.path for info in own_objects(storage, SerialExecutor())]
+    assert {path.partition("/")[0] for path in own} == {"day=a"}
+    assert rows(hudi.open_table(location), "id") == [(2,)]

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from support.golden import unpack
+from support.tables import create_plain
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import InvalidOptionError, PendingDeletesError, PredicateError
@@ -158,3 +159,16 @@ def test_without_a_record_index_bloom_filters_say_which_files_can_hold_a_key(tmp
         assert kept(scan, "slices after bloom filters") == (1, 6)
         assert ids(scan) == [row["id"]]
     assert table.lookup(pa.table({"id": ["nowhere"]})).slices() == []
+
+
+def test_a_read_optimized_query_shows_rows_whose_indexed_value_is_newer_in_logs(location: str) -> None:
+    schema = pa.schema([("id", pa.int64()), ("day", pa.string()), ("city", pa.string()), ("ts", pa.int64())])
+    table = create_plain(location, schema, "id", "day", ordering="ts", table_type="mor")
+    first = {"id": [1, 2, 3], "day": ["a", "b", "b"], "city": ["Rome", "Bern", "Rome"], "ts": [1, 1, 1]}
+    table.upsert(pa.table(first, schema))
+    table.indexes.create("by_city", ["city"])
+    table.upsert(pa.table({"id": [1], "day": ["a"], "city": ["Paris"], "ts": [2]}, schema))
+    table.delete(pa.table({"id": [3], "day": ["b"]}))
+    scan = hudi.open_table(location).scan(where="city = 'Rome'", mode="read_optimized")
+    assert sorted(scan.to_arrow().column("id").to_pylist()) == [1, 3]
+    assert kept(hudi.open_table(location).scan(where="city = 'Bern'"), "slices after secondary index") == (1, 2)

@@ -217,3 +217,14 @@ def test_a_run_after_a_crash_before_the_deletes_archives_nothing_twice(location:
 def test_the_fewest_have_to_be_fewer_than_the_most(location: str) -> None:
     with pytest.raises(hudi.errors.InvalidOptionError, match=r"hoodie\.keep\.min\.commits"):
         make(location, options={"hoodie.keep.min.commits": 30})
+
+
+def test_a_table_inside_the_folder_keeps_its_files(location: str) -> None:
+    """Its files have times that this table does not know, between times that it archives."""
+    table, _ = filled(location, 2)
+    inner = make(f"{location}/archive/inner", options=MANUAL)
+    inner.upsert(orders((1, "a", 1.0)))
+    inner.insert(orders((2, "a", 1.0)))
+    commits(table, 6)
+    assert table.archival.run().instants
+    assert rows(hudi.open_table(inner.location), "id") == [(1,), (2,)]

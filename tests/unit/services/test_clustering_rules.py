@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -79,6 +80,20 @@ def test_groups_hold_as_many_bytes_as_the_options_say_the_largest_files_first() 
     assert len(groups_of(slices[:1], options(single_groups=False, sort_columns="x"), 0)) == 1
     assert is_small(piece("a", 9), options(small_limit=10))
     assert not is_small(piece("a", 10), options(small_limit=10))
+
+
+def test_a_plan_of_many_small_files_looks_at_each_file_a_few_times() -> None:
+    looks = [0]
+
+    class Counted:
+        @property
+        def size(self) -> int:
+            looks[0] += 1
+            return 1
+
+    slices = [SimpleNamespace(file_id=f"f{number}", base=Counted(), logs=()) for number in range(300)]
+    assert len(groups_of(slices, options(group_bytes=1000), 0)) == 1  # type: ignore[arg-type]
+    assert looks[0] <= 6 * len(slices)
 
 
 @pytest.mark.row("N5")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import pyhudi_core as hudi
+from pyhudi_core.metadata_table.reader import MetadataTable
 from pyhudi_core.storage.memory import MemoryStorage
 
 VERBS = (
@@ -79,3 +80,23 @@ def test_commits_cost_the_same_calls_and_bytes_however_many_came_before(
     assert min(one["calls"] for one in late) <= min(one["calls"] for one in each[:10]) + 10, (
         "a commit without services, and one of the first ten"
     )
+
+
+def test_a_write_to_some_partitions_looks_up_the_files_of_these_partitions_alone(
+    location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, ...]] = []
+    real = MetadataTable.files
+
+    def files(self: MetadataTable, partitions: Sequence[str]) -> dict[str, dict[str, int]]:
+        asked.append(tuple(partitions))
+        return real(self, partitions)
+
+    table = hudi.create_table(location, pa.schema([("id", pa.string()), ("part", pa.string())]), "id", "part")
+    table.upsert(pa.table({"id": ["k"] * 9, "part": list("abcdefghi")}))
+    monkeypatch.setattr(MetadataTable, "files", files)
+    hudi.open_table(location).upsert(pa.table({"id": ["k", "k", "k"], "part": ["b", "c", "d"]}))
+    assert {path for paths in asked for path in paths} <= {"part=b", "part=c", "part=d"}
+    asked.clear()
+    assert hudi.open_table(location).scan(where="part IN ('b', 'e')").to_arrow().num_rows == 2
+    assert {path for paths in asked for path in paths} == {"part=b", "part=e"}
