@@ -354,7 +354,7 @@ ROWS: dict[str, dict[str, Row]] = {
         "U8": Row("A read-optimized query that reports its age and what it omits, or refuses"),
         "U9": Row(
             "Verified erasure: delete, compact, clean, then search for the bytes; a report with digests",
-            "tables with change logs",
+            "tables with change logs; timestamps as keys, and keys of other generators",
         ),
         "U10": Row("A Dagster sensor by completion times, which reports every commit once"),
         "U11": Row(

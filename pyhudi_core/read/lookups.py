@@ -86,7 +86,7 @@ def probing(found: Scan) -> Scan:
         return found
     try:
         named = pa.array(values, found.snapshot.schema.field(column).type)
-        texts = _texts(pa.record_batch([named], [column]), config)
+        texts = key_texts(pa.record_batch([named], [column]), config)
     except (pa.ArrowException, HudiError):
         return found  # no row has such a value, or it has no text: the condition itself decides
     return located(replace(found, rows=replace(found.rows, probe=texts)))
@@ -151,7 +151,7 @@ def lookup(context: TableContext, keys: object, columns: Columns = None, index: 
     by_text = _has_known_texts(config, state.schema) or len(config.record_key_fields) > 1
     folders = _folders(typed, config) if has_partition_values and by_text else None
     where = _values_of(typed, config.partition_fields) if has_partition_values and folders is None else None
-    found = located(make_scan(context, state, columns, where, keys=_texts(typed, config) if by_text else None))
+    found = located(make_scan(context, state, columns, where, keys=key_texts(typed, config) if by_text else None))
     if _has_two_texts(config) or not by_text:
         # One key may have the same text as another form of a different key, so the value itself decides.
         found = joined(found, (typed.column(config.record_key_fields[0]), config.record_key_fields[0]))
@@ -164,7 +164,7 @@ def _folders(keys: pa.RecordBatch, config: TableConfig) -> dict[str, pa.Array] |
         paths = partition_paths(keys, config)
     except (InvalidPartitionValueError, UnsupportedTableError):
         return None
-    return {path: _texts(keys.filter(pc.equal(paths, path)), config) for path in pc.unique(paths).to_pylist()}
+    return {path: key_texts(keys.filter(pc.equal(paths, path)), config) for path in pc.unique(paths).to_pylist()}
 
 
 def _values_of(keys: pa.RecordBatch, columns: Sequence[str]) -> pc.Expression:
@@ -174,11 +174,16 @@ def _values_of(keys: pa.RecordBatch, columns: Sequence[str]) -> pc.Expression:
 
 
 def _has_known_texts(config: TableConfig, schema: pa.Schema) -> bool:
-    """Whether a key has exactly one text: a custom generator may write anything, and Hudi's operations write timestamps in different ways."""
+    return not why_unknown_texts(config, schema)
+
+
+def why_unknown_texts(config: TableConfig, schema: pa.Schema) -> str:
+    """What a table has whose keys may have other texts than those of `key_texts`; empty if it has nothing of the kind."""
     if config.keygenerator_type in (KeyGenerator.OTHER, KeyGenerator.GLOBAL_DELETE):
-        return False
+        return f"the key generator {config.keygenerator_type.value}, which may write any text"
     kinds = [schema.field(name).type for name in config.record_key_fields if name in schema.names]
-    return not any(map(pa.types.is_timestamp, kinds))
+    timestamps = any(map(pa.types.is_timestamp, kinds))
+    return "timestamps as keys, which operations of Hudi write in different ways" if timestamps else ""
 
 
 def _has_two_texts(config: TableConfig) -> bool:
@@ -186,8 +191,8 @@ def _has_two_texts(config: TableConfig) -> bool:
     return len(config.record_key_fields) == 1 and config.keygenerator_type is KeyGenerator.COMPLEX
 
 
-def _texts(keys: pa.RecordBatch, config: TableConfig) -> pa.Array:
-    """Return the record keys in every form that the table may have."""
+def key_texts(keys: pa.RecordBatch, config: TableConfig) -> pa.Array:
+    """Return the record keys in every form that the table may have, each once. See `why_unknown_texts`."""
     found = record_keys(keys, config)
     if _has_two_texts(config):
         found = pa.concat_arrays([found, record_keys(keys, config, complex_single_new_encoding=True)])

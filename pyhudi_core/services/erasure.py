@@ -26,7 +26,7 @@ from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.properties import TableType
 from pyhudi_core.model.record_key import record_keys
 from pyhudi_core.model.schema_cast import cast_batch
-from pyhudi_core.read import lookups
+from pyhudi_core.read.lookups import key_texts, lookup, why_unknown_texts
 from pyhudi_core.services.cleaning.cleaning import Cleaning
 from pyhudi_core.services.cleaning.rules import BY_VERSIONS
 from pyhudi_core.services.compaction.compaction import Compaction
@@ -84,7 +84,7 @@ class ErasureReport:
 
     Attributes:
         table: the location.
-        keys: how many keys, and ``keys_sha256`` the digest of their sorted texts, one on each line.
+        keys: how many keys, and ``keys_sha256`` the digest of their sorted texts, one on each line: of every text that a key may have in the table.
         rows: how many rows were deleted.
         instants: the requested times of the commits and services that did it.
         gone: files that held keys before and are gone.
@@ -114,6 +114,26 @@ class ErasureReport:
         return json.dumps({**found, "sha256": hashlib.sha256(text.encode()).hexdigest()}, indent=2)
 
 
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """The keys to erase.
+
+    Attributes:
+        given: as the caller gave them.
+        count: how many different keys.
+        texts: every text that they may have in the table; more than one for a key if releases of Hudi write it in different ways.
+    """
+
+    given: pa.Table
+    count: int
+    texts: pa.Array
+
+    @property
+    def digest(self) -> str:
+        """Of the sorted texts, one on each line."""
+        return hashlib.sha256("\n".join(sorted(self.texts.to_pylist())).encode()).hexdigest()
+
+
 class Erasure:
     """Erases rows of one table: ``plan(keys)``, ``run(keys)`` and ``verify(keys)``. ``keys`` hold the key columns, as for `HudiTable.lookup`."""
 
@@ -123,16 +143,17 @@ class Erasure:
     def plan(self, keys: object) -> ErasurePlan:
         """What would be erased now, and what refuses it. Reads the keys of every file, and changes nothing.
 
-        Raises `UnsupportedTableError` for tables with change logs or without meta columns, and `InvalidOptionError` for no keys.
+        Raises `UnsupportedTableError` for tables with change logs, without meta columns, or with keys whose text is not known, and
+        `InvalidOptionError` for no keys.
         """
-        texts = self._texts(keys)
-        rows = lookups.lookup(self.context, keys, self._columns).to_arrow().num_rows
-        holders = self._examine(texts)
-        return ErasurePlan(len(texts), rows, holders, self._refused_by(frozenset(holders)))
+        found = self._keys(keys)
+        rows, proof = self._rows(self.context, found).num_rows, self._examined(self.context, found)
+        holders = (*proof.found, *proof.unread)
+        return ErasurePlan(found.count, rows, holders, self._refused_by(frozenset(holders)))
 
     def verify(self, keys: object) -> ErasureProof:
         """Whether a file, an index or the history of the table holds one of the keys now. Raises as `plan`."""
-        return examine(self.context, self._texts(keys))
+        return self._examined(self.context, self._keys(keys))
 
     def run(
         self,
@@ -149,7 +170,7 @@ class Erasure:
         ``progress`` is called with each step, and with what the services of the steps do.
         Raises `ErasureRefusedError` before anything is written, and what the steps raise; then call it again.
         """
-        planned, texts = self.plan(keys), self._texts(keys)
+        planned, wanted = self.plan(keys), self._keys(keys)
         if planned.refused_by:
             raise ErasureRefusedError(
                 f"Older states are promised, so the keys cannot be erased: {', '.join(planned.refused_by)}",
@@ -160,27 +181,26 @@ class Erasure:
         # A process that died after its clean had deleted the last file with a key left the clean itself to be ended.
         begun = Cleaning(self.context).take_over().instants if not planned else ()
         instants = (
-            self._steps(keys, spark, gate, extra_metadata or {}, progress or silent)
+            self._steps(wanted, spark, gate, extra_metadata or {}, progress or silent)
             if planned
             else [i.requested_time for i in begun]
         )
         (progress or silent)("examine files", 0, 0)
         context = reopened(self.context)
-        proof = examine(context, texts)
-        digest = hashlib.sha256("\n".join(sorted(texts.to_pylist())).encode()).hexdigest()
+        proof = self._examined(context, wanted)
         left = {file.path for file in proof.files}
         gone = tuple(path for path in planned.holders if path not in left)
         return ErasureReport(
-            context.table, len(texts), digest, planned.rows, tuple(instants), gone, proof, context.now()
+            context.table, wanted.count, wanted.digest, planned.rows, tuple(instants), gone, proof, context.now()
         )
 
     def _steps(
-        self, keys: object, spark: Any, gate: Gate | None, extra: Mapping[str, str], progress: ServiceProgress
+        self, keys: _Keys, spark: Any, gate: Gate | None, extra: Mapping[str, str], progress: ServiceProgress
     ) -> list[str]:
         """Delete, compact, clean, sweep, and make the metadata table anew; the gate is asked before each."""
         # What an erasure before this one had begun when its process died; a living process's work has refused this one.
         FailedWrites(self.context).run(spark, gate, progress=progress)
-        rows = lookups.lookup(self.context, keys, self._columns).to_arrow()
+        rows = self._rows(self.context, keys)
         done = []
         progress("delete rows", 0, len(rows))
         if len(rows):
@@ -199,30 +219,32 @@ class Erasure:
             metadata.rebuild(spark)
         return [time for time in done if time]
 
-    @property
-    def _columns(self) -> list[str]:
-        config = self.context.config
-        return list(dict.fromkeys((*config.record_key_fields, *config.partition_fields)))
+    def _rows(self, context: TableContext, keys: _Keys) -> pa.Table:
+        """The key and partition columns of the rows that readers see now."""
+        config = context.config
+        columns = list(dict.fromkeys((*config.record_key_fields, *config.partition_fields)))
+        return lookup(context, keys.given, columns).to_arrow()
 
-    def _texts(self, keys: object) -> pa.Array:
-        """The record keys, each once."""
-        config = self.context.config
-        if config.cdc_enabled or not config.populate_meta_fields or not config.record_key_fields:
-            why = "writes change logs, which hold deleted rows" if config.cdc_enabled else "does not store record keys"
+    def _examined(self, context: TableContext, keys: _Keys) -> ErasureProof:
+        """The places that hold keys.
+
+        Raises `UnsupportedTableError` for rows that can be read and are in no file: then keys were looked for by texts that the table does not have.
+        """
+        proof = examine(context, keys.texts)
+        rows = self._rows(context, keys).num_rows if proof else 0
+        if rows and (proof := examine(context, keys.texts)):  # not a row that a writer has written just now
             raise UnsupportedTableError(
-                f"Keys cannot be erased from a table that {why}",
-                table=self.context.table,
-                hint="Rewrite the table without the rows, into a new one.",
+                f"{rows} rows of the keys can be read, and no file seems to hold their keys: the table stores them in a form that is not known here",
+                table=context.table,
+                hint="Nothing is proved. Compare _hoodie_record_key of these rows with the keys.",
             )
-        if config.bootstrap_base_path is not None:
-            raise UnsupportedTableError(
-                "Keys cannot be erased from a bootstrapped table: its source keeps the rows (hoodie.bootstrap.base.path)",
-                table=self.context.table,
-                path=config.bootstrap_base_path,
-                hint="Rewrite the table without the rows, into a new one, and delete the source.",
-            )
+        return proof
+
+    def _keys(self, keys: object) -> _Keys:
+        """The keys with their texts. Raises as `plan`."""
+        config, schema = self.context.config, load(self.context).schema
+        _refuse_unprovable(self.context, schema)
         given = as_table(keys)
-        schema = load(self.context).schema
         names = [name for name in config.record_key_fields if name in given.schema.names]
         if not given.num_rows or len(names) < len(config.record_key_fields):
             raise InvalidOptionError(
@@ -232,11 +254,8 @@ class Erasure:
             )
         wanted = pa.schema([schema.field(name) for name in names])
         [batch] = given.select(names).combine_chunks().to_batches()
-        return record_keys(cast_batch(batch, wanted), config).unique()
-
-    def _examine(self, texts: pa.Array) -> tuple[str, ...]:
-        proof = examine(self.context, texts)
-        return (*proof.found, *proof.unread)
+        typed = cast_batch(batch, wanted)
+        return _Keys(given, len(record_keys(typed, config).unique()), key_texts(typed, config))
 
     def _refused_by(self, holders: frozenset[str]) -> tuple[str, ...]:
         """What promises the files that hold keys, or needs them."""
@@ -256,6 +275,31 @@ class Erasure:
         unfit = [f"index {undefined}"] if undefined and not indexes else []
         held = [f"hold {hold.name}" for hold in read_holds(context) if holders & hold.paths]
         return (*saved, *held, *pending, *readers, *indexes, *unfit) if holders else ()
+
+
+def _refuse_unprovable(context: TableContext, schema: pa.Schema) -> None:
+    """Raise `UnsupportedTableError` for a table in which nobody can say that a key is gone."""
+    config = context.config
+    why = ""
+    if config.cdc_enabled:
+        why = "writes change logs, which hold deleted rows"
+    elif not config.populate_meta_fields or not config.record_key_fields:
+        why = "does not store record keys"
+    elif unknown := why_unknown_texts(config, schema):
+        why = f"has {unknown}"
+    if why:
+        raise UnsupportedTableError(
+            f"Keys cannot be erased from a table that {why}",
+            table=context.table,
+            hint="Rewrite the table without the rows, into a new one.",
+        )
+    if config.bootstrap_base_path is not None:
+        raise UnsupportedTableError(
+            "Keys cannot be erased from a bootstrapped table: its source keeps the rows (hoodie.bootstrap.base.path)",
+            table=context.table,
+            path=config.bootstrap_base_path,
+            hint="Rewrite the table without the rows, into a new one, and delete the source.",
+        )
 
 
 def _ended_by_steps(context: TableContext, timeline: Timeline) -> frozenset[Instant]:

@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pyarrow as pa
 import pytest
 from support.disk import contents
-from support.tables import make, orders, reopen, rows
+from support.prefixed_keys import complex_table
+from support.tables import orders, reopen, rows
 
-import pyhudi_core as hudi
 from pyhudi_core.errors import UnsupportedTableError
 from pyhudi_core.write import checks
 
 DELETED = pa.table({"id": [2], "day": ["a"]})
-
-
-def complex_table(location: str, monkeypatch: pytest.MonkeyPatch, *, prefixed: bool) -> hudi.HudiTable:
-    """A table of a release of Hudi: 1.1 and newer write the prefix."""
-    make(location)
-    path = Path(location, ".hoodie/hoodie.properties")
-    path.write_text(path.read_text().replace("keygenerator.type=SIMPLE", "keygenerator.type=COMPLEX"))
-    with monkeypatch.context() as patched:
-        patched.setattr(checks, "has_prefixed_keys", lambda context, snapshot: prefixed)
-        hudi.open_table(location).upsert(orders((1, "a", 1.0), (2, "a", 2.0)))
-    return hudi.open_table(location)
 
 
 @pytest.mark.row("J7")
