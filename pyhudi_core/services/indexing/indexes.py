@@ -202,7 +202,8 @@ class Indexes:
     def drop(self, name: str, *, if_exists: bool = False) -> Dropped:
         """Drop an index; a plan that would build it is cancelled. Statistics of partitions go with the column statistics.
 
-        ``name``: of its partition, or without the prefix of that. Raises `InvalidOptionError` if there is no such index, unless ``if_exists``.
+        ``name``: of its partition, or without the prefix of that. Raises `InvalidOptionError` if there is no such index, unless ``if_exists``, and if
+        the name without prefix means two: a secondary index and one on an expression.
         """
         found = self._named(name, [one.name for one in self], if_exists=if_exists)
         return drop_partitions(self.context, found) if found else Dropped(why_not=f"the table has no index {name!r}")
@@ -216,8 +217,16 @@ class Indexes:
         return tuple(one for one in states if one.name in dependent)
 
     def _named(self, name: str, there: Sequence[str], *, if_exists: bool = False) -> list[str]:
-        """The partitions that a name means. Raises `InvalidOptionError` if there is none, unless ``if_exists``."""
-        found = [one for one in (name, *(prefix + name for prefix in _PREFIXES)) if one in there or one == names.FILES]
+        """The partition that a name means; none only if ``if_exists``. Raises as `drop`."""
+        if name in there or name == names.FILES:
+            return [name]
+        found = [prefix + name for prefix in _PREFIXES if prefix + name in there]
+        if len(found) > 1:
+            raise InvalidOptionError(
+                f"The name {name!r} means {len(found)} indexes: {', '.join(found)}",
+                table=self.context.table,
+                hint="Give the full name of one of them. Nothing was changed.",
+            )
         if found or if_exists:
             return found
         raise InvalidOptionError(
