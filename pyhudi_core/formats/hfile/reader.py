@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 
 from pyhudi_core.formats.hfile import block as blocks
 from pyhudi_core.formats.hfile.block import Block
-from pyhudi_core.formats.hfile.data_block import Entries, parse_data
+from pyhudi_core.formats.hfile.data_block import Entries, parse_data, parse_together
 from pyhudi_core.formats.hfile.key_order import depend_on_order, depends_on_order, java_order, places_among
 from pyhudi_core.formats.hfile.protobuf import corrupt, read_hadoop_vlong, read_message, read_varint
 
@@ -35,6 +35,7 @@ BLOOM_META = b"bloomFilter"
 MAX_BLOCK_BYTES = 256 << 20
 _MAX_LEVELS = 8
 _MOST_ENTRIES = 1 << 26
+_BYTES_AT_ONCE = 2 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +110,26 @@ class HFileReader:
         if odd.any():
             yield from self.lookup(keys.filter(pa.array(odd)).to_pylist())
             keys = keys.filter(pa.array(~odd))
-        for leaf, inside in self._route_column(self._root, self._levels, keys):
-            found = self._entries(leaf)
+        for payloads, inside in self._together(self._route_column(self._root, self._levels, keys)):
+            found = parse_together(payloads)
             which = pc.index_in(inside, value_set=found.key_array()).drop_null()
             if len(which):
-                yield found.select(which.to_numpy().astype(np.int64))
+                yield found.copied(np.sort(which.to_numpy().astype(np.int64)))
+
+    def _together(
+        self, routed: Iterator[tuple[IndexEntry, pa.BinaryArray]]
+    ) -> Iterator[tuple[list[bytes], pa.ChunkedArray]]:
+        """Several data blocks and their keys at a time, because columns have a price for each call. Limits the memory of blocks."""
+        payloads: list[bytes] = []
+        keys: list[pa.BinaryArray] = []
+        for leaf, inside in routed:
+            payloads.append(self._payload(leaf))
+            keys.append(inside)
+            if sum(map(len, payloads)) >= _BYTES_AT_ONCE:
+                yield payloads, pa.chunked_array(keys)
+                payloads, keys = [], []
+        if payloads:
+            yield payloads, pa.chunked_array(keys)
 
     def lookup_prefixes(self, prefixes: Sequence[bytes]) -> Iterator[Entries]:
         """Return the entries whose key begins with one of these prefixes."""
@@ -195,10 +211,14 @@ class HFileReader:
         return count
 
     def _entries(self, entry: IndexEntry) -> Entries:
+        return parse_data(self._payload(entry))
+
+    def _payload(self, entry: IndexEntry) -> bytes:
+        """The bytes of a data block."""
         found = self._block(entry.offset, entry.size)
         if found.magic != blocks.DATA:
             raise corrupt("its index leads to something that is no data")
-        return parse_data(found.payload)
+        return found.payload
 
     def _block(self, offset: int, size: int) -> Block:
         self.blocks_read += 1

@@ -6,6 +6,7 @@ import gzip
 import itertools
 import struct
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -18,6 +19,8 @@ from pyhudi_core.formats.avro.columns import decode_records
 from pyhudi_core.formats.hfile import HFileReader, HFileWriter
 from pyhudi_core.formats.hfile import block as blocks
 from pyhudi_core.formats.hfile.block import Codec
+from pyhudi_core.formats.hfile.data_block import parse_data, parse_together
+from pyhudi_core.formats.hfile.entries import encode_entries
 from pyhudi_core.formats.hfile.protobuf import (
     number_field,
     read_hadoop_vlong,
@@ -368,3 +371,22 @@ def test_a_damaged_file_is_entries_or_a_typed_error(data: st.DataObject) -> None
     except HudiError:
         return
     assert all(isinstance(key, bytes) for key, _ in found)
+
+
+def test_entries_with_long_versions_are_found_like_those_with_short_ones() -> None:
+    """Hadoop's numbers above 127 take several bytes; no release writes them, and the quick way to find entries does not know them."""
+    keys = [b"a", b"bb", b"ccc"]
+    encoded = encode_entries(*(pa.array(column, pa.large_binary()) for column in (keys, [b"1", b"22", b""])))
+    usual = encoded.payload.tobytes()
+    first = int(encoded.ends[0])
+    long = usual[: first - 1] + write_hadoop_vlong(300) + usual[first:]
+    for payload in (usual, long):
+        found = parse_data(payload)
+        assert found.key_list() == keys
+        assert [payload[s:e] for s, e in zip(found.value_starts, found.value_ends, strict=True)] == [b"1", b"22", b""]
+    both = parse_together([long, usual])
+    assert both.key_list() == [*keys, *keys]
+    few = both.copied(np.array([1, 5]))
+    assert few.key_list() == [b"bb", b"ccc"]
+    assert [few.data[s:e] for s, e in zip(few.value_starts, few.value_ends, strict=True)] == [b"22", b""]
+    assert len(few.data) < 80
