@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from pyhudi_core.conflicts.concurrent import refuse_pending_restore
 from pyhudi_core.errors import InvalidOptionError, PartitionNotFoundError, SchemaMismatchError, UnsupportedTableError
-from pyhudi_core.formats.base_file import read_footer
 from pyhudi_core.index.choice import INDEX_KEY, IndexType, refuse_index_options
 from pyhudi_core.index.hash_ranges import has_consistent_hashing
 from pyhudi_core.merge.record_merger import find_merger, merger_name, unknown_merger, unwritten_merging, why_unfit
@@ -21,7 +20,7 @@ from pyhudi_core.metadata_table import names
 from pyhudi_core.model.commit import BUCKETS_KEY, MERGES_KEY, ROWS_REPLACED_KEY, SCHEMA_KEY
 from pyhudi_core.model.operation import INSERTING, REPLACING, OperationType
 from pyhudi_core.model.partition_path import full_partition
-from pyhudi_core.model.properties import KeyGenerator, MergeMode, TableConfig, TableType
+from pyhudi_core.model.properties import MergeMode, TableConfig, TableType
 from pyhudi_core.model.safe_path import is_safe
 from pyhudi_core.model.schema import changed_columns, reconcile
 from pyhudi_core.snapshot.evolution import LATEST_SCHEMA
@@ -253,30 +252,6 @@ def refuse_replaced_ranges(context: TableContext, operation: OperationType) -> N
             table=context.table,
             hint="Delete the rows by their keys, then upsert the new ones. Nothing was changed.",
         )
-
-
-def has_prefixed_keys(context: TableContext, snapshot: Snapshot) -> bool:
-    """Whether the keys of a COMPLEX generator over one column are ``column:value``, as Hudi 1.1 and newer write them, and not ``value``, as 1.0 does.
-
-    The first base file with a key range says it. Raises `UnsupportedTableError` if its least and its greatest key have two forms: another key in
-    the other form would be a second row.
-    """
-    config = snapshot.config
-    if config.keygenerator_type is not KeyGenerator.COMPLEX or len(config.record_key_fields) != 1:
-        return False
-    prefix = f"{config.record_key_fields[0]}:"
-    for partition in snapshot.view.partitions():
-        for piece in snapshot.view.slices(partition):
-            if piece.base is None:
-                continue
-            with context.storage.open_input(piece.base.path) as source:
-                footer = read_footer(source, piece.base.path)
-            forms = {key.startswith(prefix) for key in (footer.min_key, footer.max_key) if key is not None}
-            if len(forms) > 1:
-                _refuse(context, f"record keys of two forms, {prefix}value and value, of releases 1.1 and 1.0 of Hudi")
-            if forms:
-                return forms.pop()
-    return False
 
 
 def _refuse(context: TableContext, feature: str) -> None:

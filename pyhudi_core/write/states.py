@@ -42,7 +42,7 @@ from pyhudi_core.transaction.context import PreCommit, TableContext
 from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.locking import WholeWrite, hold
 from pyhudi_core.transaction.rollback import repair_by_policy, roll_back, sweep_late_files
-from pyhudi_core.write import checks, metadata_update
+from pyhudi_core.write import checks, key_form, metadata_update
 from pyhudi_core.write.asked_metadata_table import make_if_due
 from pyhudi_core.write.attempt import Attempt, Basis, CommitCheck, publish
 from pyhudi_core.write.batch import Batch
@@ -254,7 +254,7 @@ def take_rows(draft: Draft, data: object, snapshot: Snapshot) -> Draft:
     allow_lossy = context.options.rows.allow_lossy_widening
     deletes = request.operation is OperationType.DELETE
     with at_table(context.table):
-        prefixed = checks.has_prefixed_keys(context, snapshot)
+        prefixed = key_form.has_prefixed_keys(context, snapshot)
         how = partial(prepare_keys, prefixed=prefixed)
         if not deletes:
             how = partial(prepare, allow_lossy=allow_lossy, partial=request.partial, prefixed=prefixed)

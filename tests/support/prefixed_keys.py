@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import pyhudi_core as hudi
-from pyhudi_core.write import checks
+from pyhudi_core.write import key_form
 from support.tables import make, orders
 
 
@@ -23,6 +23,6 @@ def complex_table(location: str, monkeypatch: pytest.MonkeyPatch, *, prefixed: b
     make(location, **made)
     say_generator(location, "type=COMPLEX")
     with monkeypatch.context() as patched:
-        patched.setattr(checks, "has_prefixed_keys", lambda context, snapshot: prefixed)
-        hudi.open_table(location).upsert(orders((1, "a", 1.0), (2, "a", 2.0)))
-    return hudi.open_table(location)
+        patched.setattr(key_form, "has_prefixed_keys", lambda context, snapshot: prefixed)
+        hudi.open_table(location, options=made.get("options")).upsert(orders((1, "a", 1.0), (2, "a", 2.0)))
+    return hudi.open_table(location, options=made.get("options"))
