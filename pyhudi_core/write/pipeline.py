@@ -49,6 +49,7 @@ from pyhudi_core.write.handles.base import (
     runtime_opener,
 )
 from pyhudi_core.write.indexing import ChosenIndex, Tagging, asks_index, choose_index, index_of
+from pyhudi_core.write.late_rows import LateRows
 from pyhudi_core.write.non_blocking import begins_with_logs
 from pyhudi_core.write.numbers import evolution_after
 from pyhudi_core.write.plan import Plan, Planner, Profile, Sizing
@@ -79,6 +80,7 @@ class WriteJob:
         indexing = self._indexing()
         hashed = indexing is not None and indexing.choice.type is IndexType.BUCKET
         planner = self._planner(hashed=hashed)
+        planner.keeps_late_out = self._late_rows(indexing).are_kept_out
         tagging = self._tagging(open_runtime)
         tagged = self._tag(planner, indexing, tagging)
         with ExitStack() as kept:
@@ -199,6 +201,12 @@ class WriteJob:
         return Planner(
             sizing, partial(new_file_id, ids.uuid), self._slices, self._merges_on_read, fills, hashed, busy, logs_first
         )
+
+    def _late_rows(self, indexing: ChosenIndex | None) -> LateRows:
+        """Which file groups late rows are kept out of."""
+        index = None if indexing is None else indexing.choice.type
+        context, schema = self.transaction.context, self.prepared.schema
+        return LateRows.of(context, self.snapshot, schema, index, keeps_keys=self.key_changes)
 
     def _plan(self, planner: Planner, profile: Profile) -> Plan:
         self.snapshot.view.prepare(sorted({partition for partition, _ in profile.tagged}))

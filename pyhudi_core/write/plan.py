@@ -96,6 +96,7 @@ class Bucket:
         new_partition: its partition has no file group yet.
         appends: the rows go to a log file on top of the slice, and the base file is not rewritten (merge-on-read).
         hashed: a bucket index placed the rows by a hash of their keys. It did not look whether a key exists, and new keys may not go to other groups.
+        keeps_late_out: rows that are older than their delete in the logs of the slice are not appended (``late_rows``).
     """
 
     number: int
@@ -108,6 +109,7 @@ class Bucket:
     new_partition: bool = False
     appends: bool = False
     hashed: bool = False
+    keeps_late_out: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +155,7 @@ class Planner:
         left: file groups that rows leave which move inside of their partition; they take no new keys.
         hashed: the index names file groups by a hash of keys, also those that are not there yet.
         logs_first: the first file of such a group is a log (non-blocking concurrency control).
+        keeps_late_out: for a slice, whether rows that are older than their delete in its logs are not appended.
     """
 
     sizing: Sizing
@@ -164,6 +167,7 @@ class Planner:
     busy: frozenset[Group] = frozenset()
     logs_first: bool = False
     left: frozenset[Group] = frozenset()
+    keeps_late_out: Callable[[FileSlice], bool] = lambda _piece: False
     _buckets: list[Bucket] = field(default_factory=list)
     _groups: dict[Group, int] = field(default_factory=dict)
     _inserts: dict[str, tuple[tuple[int, float], ...]] = field(default_factory=dict)
@@ -276,7 +280,10 @@ class Planner:
         number = len(self._buckets)
         size = 0 if self.merge_on_read else piece.size
         room, appends = self._room(piece), self.merge_on_read
-        found = Bucket(number, piece.partition, piece.file_id, piece, room, size + rows, appends=appends)
+        late = appends and self.keeps_late_out(piece)
+        found = Bucket(
+            number, piece.partition, piece.file_id, piece, room, size + rows, appends=appends, keeps_late_out=late
+        )
         return self._add(replace(found, room=sys.maxsize, hashed=True) if self.hashed else found)
 
     def _named(self, partition: str, file_id: str, volume: Volume, has_others: bool) -> int:

@@ -12,14 +12,26 @@ from functools import cache, partial
 
 import pytest
 from reliability.crash_states import crashed_before
-from reliability.real_table import Row, TableSetup, TableWorld, is_shared, orders, rows_of, world_with_rows
+from reliability.real_table import (
+    SCHEMA,
+    Row,
+    TableSetup,
+    TableWorld,
+    is_shared,
+    orders,
+    rows_of,
+    table_world,
+    world_with_rows,
+)
 from reliability.service_runs import BREATHLESS, Act, crash, crash_scenario, in_many_orders
 from reliability.test_conflicts_interleaved import FULL, budget
 
 from pyhudi_core.errors import CommitAbortedError, CommitConflictError
 from pyhudi_core.model.instant import Action
+from pyhudi_core.opening import create_at
 from pyhudi_core.testing import Bounds, History, Profile, SimOptions
 from pyhudi_core.testing.crash_cases import CrashPlan, CrashScenario
+from pyhudi_core.write.result import Commit
 
 BASE: tuple[Row, ...] = ((1, "a", 10.0), (2, "a", 20.0), (3, "b", 30.0))
 OPTIONS = {**FULL, "hoodie.table.type": "MERGE_ON_READ"}
@@ -143,6 +155,74 @@ def test_two_executors_that_take_each_other_for_dead() -> None:
 @pytest.mark.parametrize("options", [{}, BREATHLESS], ids=["living", "breathless"])
 def test_two_executors_in_far_more_orders(options: dict[str, object]) -> None:
     two_executors(Bounds(preemptions=2, schedules=2_000), 1_000, **options)
+
+
+# --- a late row on a deleted key
+
+SIMPLE = {"hoodie.index.type": "SIMPLE"}
+LATE: dict[str, tuple[bool, bool]] = {
+    "planned, with a record index": (True, True),
+    "planned and executed beside it, with a record index": (False, True),
+    "planned": (True, False),
+}
+"""Whether the compaction is planned before the write begins, and whether the table has a record index. Without one, a write knows only the plans that
+were there when it began (decision 0061)."""
+
+
+@cache
+def with_deleted_key(planned: bool, indexed: bool) -> TableSetup:
+    """The table with the price as event time, in which a log deleted the key 2."""
+    empty = TableSetup(SimOptions(lease_s=60, shared=is_shared), OPTIONS | SIMPLE)
+    made = table_world(empty)
+    create_at(made.home(), SCHEMA, "id", "day", "price", name="orders").upsert(orders(*BASE))
+    if indexed:
+        made.table().metadata_table.create(["record_index"])
+    made.table().delete(orders((2, "a", 0.0)).select(["id", "day"]))
+    if planned:
+        made.table().compaction.schedule()
+    image, now = made.storage.image(), made.scheduler.time_ms
+    return replace(empty, sim=replace(empty.sim, image=image, start_ms=now + 1_000))
+
+
+def late_row_stays_what_it_was(world: TableWorld, history: History) -> None:
+    """The row is in the table only as a new row, after the compaction; then everybody finds it, and no later compaction changes that."""
+    assert not list(history.of("failed")), history
+    [write] = [event.value for event in history.of("ok") if isinstance(event.value, Commit)]
+    late = [(2, "a", 19.0)] if write.stats.rows_inserted else []
+    for _ in range(2):
+        table = world.table()
+        assert rows_of(table) == tuple(sorted([BASE[0], *late, BASE[2]]))
+        assert table.scan(SCHEMA.names, where="id = 2").to_arrow().num_rows == len(late)
+        found = table.check()
+        assert not [f for f in found.findings if f.severity.value == "error"], found.findings
+        world.wait()
+        table.compaction.take_over()
+        world.table().compaction.execute()
+        world.table().compaction.run()
+    options = {name: value for name, value in world.setup.options.items() if name not in SIMPLE}
+    TableWorld(world.sim, replace(world.setup, options=options)).table().upsert(orders((2, "a", 50.0)))
+    assert rows_of(world.table()) == (BASE[0], (2, "a", 50.0), BASE[2])
+
+
+def late_row(name: str, bounds: Bounds, by_chance: int) -> None:
+    planned, indexed = LATE[name]
+    actors = (execute if planned else run, upsert((2, "a", 19.0)))
+    setup = with_deleted_key(planned, indexed)
+    in_many_orders(f"a late row, {name}", setup, actors, late_row_stays_what_it_was, bounds, by_chance)
+
+
+@pytest.mark.one_in(3)
+@pytest.mark.row("K6", "L4")
+@pytest.mark.parametrize("name", LATE)
+def test_a_late_row_on_a_deleted_key_beside_a_compaction_does_not_come_back(name: str) -> None:
+    late_row(name, Bounds(preemptions=1, schedules=budget(8)), budget(4))
+
+
+@pytest.mark.slow
+@pytest.mark.row("K6", "L4")
+@pytest.mark.parametrize("name", LATE)
+def test_a_late_row_on_a_deleted_key_in_far_more_orders(name: str) -> None:
+    late_row(name, Bounds(preemptions=2, schedules=400), 100)
 
 
 # --- crashes

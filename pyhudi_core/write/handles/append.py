@@ -1,7 +1,8 @@
 """The append handle: new versions of rows, and deletes, to a log file on top of a slice (Hudi's ``HoodieAppendHandle``).
 
 Each write makes a new log file, so storages need no append, and a rollback deletes files (decision 0039). An upsert reads nothing of the slice: which
-version of a row wins is decided when the slice is read, or compacted.
+version of a row wins is decided when the slice is read, or compacted. The exception is a row that is older than the delete of its key in the logs,
+where the plan says that it matters (``write/late_rows.py``): it is left out, because it would come back when a compaction removes the delete.
 
 A delete has the ordering value of the row that it deletes. The logs of a slice are merged with each other before they meet the base file. So a late
 row would beat a delete without ordering value, and then lose against the base file's row, which would be back. Therefore a delete in a table with
@@ -25,6 +26,7 @@ from pyhudi_core.file_groups.slice import FileSlice, LogFile
 from pyhudi_core.formats.log.deletes import Deletes
 from pyhudi_core.formats.log.writer import LogSchema, LogWriter
 from pyhudi_core.index.base import TAG_POSITION, leaving
+from pyhudi_core.merge.late_rows import older_than_deletes
 from pyhudi_core.merge.law import MergeLaw, Versions, says_deleted
 from pyhudi_core.merge.merged_slice import LivingRows
 from pyhudi_core.model.commit import WriteStat
@@ -55,7 +57,6 @@ class AppendHandle:
         self._logs: LogSettings = context.settings.logs
         self._bucket = bucket
         self._piece = piece
-        self._log: LogFile | None = None
         self._output: OutputFile | None = None
         self._written: list[WrittenFile] = []
 
@@ -81,22 +82,22 @@ class AppendHandle:
         """New versions of rows. A row that takes its key to another partition is a delete here."""
         leaves = leaving(rows)
         flagged = says_deleted(rows) & ~leaves
-        kept = rows.filter(pa.array(~(leaves | flagged)))
+        kept = self._without_late(rows.filter(pa.array(~(leaves | flagged))))
         if self._context.changes is not None:
             left = rows.column(RECORD_KEY).filter(pa.array(leaves))
             for keys in (left, self._deleted_by(rows.filter(pa.array(flagged)))):
                 self._context.note_deleted(self._bucket.partition, self._bucket.file_id, keys)
         deletes = self._flagged_deletes(rows.filter(pa.array(leaves | flagged)))
         self._append(kept if self._context.settings.partial is None else self._known_or_completed(kept), deletes)
-        self._note_visible(kept.column(RECORD_KEY))
+        self._note_new(kept.column(RECORD_KEY))
 
     def _insert(self, rows: pa.Table) -> None:
         """Rows whose keys were deleted here. Raises `DuplicateKeyError` for the others, unless they are left out."""
         rows = self._without_known(rows)
         flagged = says_deleted(rows)
-        new = rows.filter(pa.array(~flagged))
+        new = self._without_late(rows.filter(pa.array(~flagged)))
         self._append(new, self._flagged_deletes(rows.filter(pa.array(flagged))))
-        self._note_visible(new.column(RECORD_KEY))
+        self._note_new(new.column(RECORD_KEY))
 
     def _append(self, rows: pa.Table, deletes: Deletes) -> None:
         """Write the file: rows first, then deletes."""
@@ -118,19 +119,19 @@ class AppendHandle:
             writer.write(whole, self._positions(rows))
         if len(deletes):
             writer.write_deletes(deletes)
-        self._log = LogFile(bucket.partition, name, self._output.close().size)
+        log = LogFile(bucket.partition, name, self._output.close().size)
         self._output = None
         new = len(rows) if bucket.base is None else 0
         stat = WriteStat(
             file_id=bucket.file_id,
-            path=self._log.path,
+            path=log.path,
             partition=bucket.partition,
             prev_commit=settings.requested_time,  # as Hudi has it
             rows=len(rows),
             inserts=new,
             updates=len(rows) - new,
             deletes=len(deletes),
-            size=self._log.size,
+            size=log.size,
         )
         stat = stat if settings.changes is None else self._with_slice(stat)
         self._written.append(WrittenFile(stat, writer.ranges))
@@ -211,24 +212,26 @@ class AppendHandle:
         wins = MergeLaw(ordering).newer_wins(Versions.of_rows(newer, ordering), Versions.of_stored(older, ordering))
         return newer.filter(pa.array(wins)).column(RECORD_KEY)
 
-    def _note_visible(self, keys: pa.ChunkedArray) -> None:
-        """Note which of the appended keys came into the slice: those that a log had deleted, and those that are new to a bucket.
+    def _without_late(self, rows: pa.Table) -> pa.Table:
+        """The rows that are not older than their delete in the logs, where that matters. Of a partial update all keys are known to have rows."""
+        if not self._bucket.keeps_late_out or self._context.settings.partial is not None or not len(rows):
+            return rows
+        storage, schema = self._context.runtime.storage, self._context.settings.schema
+        late = older_than_deletes(storage, self._piece, self._logs.merging, rows, schema)
+        return rows.filter(pa.array(~late)) if late.any() else rows
 
-        With event-time ordering a late row loses against the delete of its key. Therefore the logs are read with the new one: a key came if they
-        show a row of it. (If they show none, but the base file does, then the key did not come: it was there before.)
+    def _note_new(self, keys: pa.ChunkedArray) -> None:
+        """Note the appended keys that came into the slice, or may have: a log may have deleted them, or they are new to a bucket.
+
+        Readers see a row of each of them, because late rows on deleted keys are not among them.
         """
-        piece = self._piece
         if self._context.changes is None or self._logs.indexed or not len(keys):
             return
-        if not piece.logs and not self._bucket.hashed:
-            return
-        if piece.logs and self._log is not None and self._logs.merging.ordering:
-            above = FileSlice(None, logs=(*piece.logs, self._log))
-            keys = self._living(keys, piece=above).column(RECORD_KEY)
-        self._context.note_inserted(self._bucket.partition, self._bucket.file_id, keys)
+        if self._piece.logs or self._bucket.hashed:
+            self._context.note_inserted(self._bucket.partition, self._bucket.file_id, keys)
 
-    def _living(self, keys: pa.ChunkedArray, columns: Sequence[str] = (), piece: FileSlice | None = None) -> pa.Table:
-        """Key and ordering values (and ``columns``) of the rows that have one of the keys and that readers see, in the slice or in another one."""
+    def _living(self, keys: pa.ChunkedArray, columns: Sequence[str] = ()) -> pa.Table:
+        """Key and ordering values (and ``columns``) of the rows that have one of the keys and that readers see."""
         living = LivingRows(self._logs.merging, self._context.settings.schema)
         names = (*self._logs.merging.ordering, *columns)
-        return living.with_keys(self._context.runtime.storage, piece or self._piece, keys, names)
+        return living.with_keys(self._context.runtime.storage, self._piece, keys, names)

@@ -1,0 +1,63 @@
+"""Which new rows are older than the delete of their key in the logs of a file slice.
+
+A slice's logs keep a delete until they are compacted. Until then it wins over an older row, also over one that is written after it. The compaction
+removes the delete with the row. So an older row in a log of the slice after the compaction would be a row that nobody had seen before.
+
+Memory is bounded by the slice's logs in the columns that are compared, or a limit if they are larger (``merge/key_parts.py``).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi_core.file_groups.slice import FileSlice
+from pyhudi_core.merge.fold import Folded, fold
+from pyhudi_core.merge.key_parts import KeyPart, LogsTooLargeError
+from pyhudi_core.merge.law import Mask, Versions, mask
+from pyhudi_core.merge.log_scan import LogColumns, LogScan
+from pyhudi_core.merge.merged_slice import Merging
+from pyhudi_core.model.meta_fields import RECORD_KEY
+from pyhudi_core.storage.base import Storage
+
+
+def older_than_deletes(storage: Storage, piece: FileSlice, merging: Merging, rows: pa.Table, schema: pa.Schema) -> Mask:
+    """Which of the rows lose against a delete to which the logs come for their key. Reads no base file.
+
+    Ordering values alone decide. Behind a partial block readers let any row replace a delete, so a late one would bring the old base row back.
+
+    Args:
+        rows: with record key and ordering columns; none of them is a delete.
+        schema: of the table's files; meta columns come first.
+
+    Raises `CorruptionError` and its kinds, and `LimitExceededError`.
+    """
+    columns = merging.columns(pa.schema([schema.field(RECORD_KEY)]), schema)
+    scan = LogScan(storage, piece.logs, piece.requested_times.__contains__)
+    found = LogColumns(columns, merging.ordering, merging.keys_of, merging.names_at)
+    late = np.zeros(len(rows), bool)
+
+    def look(part: KeyPart) -> None:
+        parts, entries = 0, None
+        try:
+            entries = scan.entries(found, part, merging.most_log_bytes)
+        except LogsTooLargeError as error:
+            parts = error.parts
+        for smaller in part.cut(parts):  # not in the handler, where the error still holds what was read
+            look(smaller)
+        if entries is not None:
+            late[_lost(rows, fold(entries, merging.law()), merging)] = True
+
+    look(KeyPart())
+    return late
+
+
+def _lost(rows: pa.Table, folded: Folded, merging: Merging) -> np.ndarray:
+    """The places of the rows that lose against a deleted state."""
+    deleted = np.flatnonzero(folded.deleted)
+    found = pc.index_in(rows.column(RECORD_KEY), value_set=folded.keys.take(pa.array(deleted)))
+    met = np.flatnonzero(mask(found.is_valid()))
+    newer = Versions.of_rows(rows, merging.ordering).take(met)
+    older = folded.versions(deleted[found.drop_null().to_numpy()])
+    return met[~merging.law().newer_wins(newer, older, in_logs=True)]
