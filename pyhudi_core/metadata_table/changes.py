@@ -7,7 +7,7 @@ that it does not know.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -96,7 +96,7 @@ def _locations(changes: CommitChanges) -> Records:
     keys = changes.keys
     assert keys is not None, "the record index needs the keys that a commit changed"
     placed = locations(keys.keys, keys.partitions, keys.file_ids, changes.instant_ms)
-    return Records.together([placed, removals(keys.gone)])
+    return replace(placed, gone=keys.gone.cast(pa.string()))
 
 
 def _unknown(partition: str) -> Records:
