@@ -24,6 +24,7 @@ from pyhudi_core.runtime.executors import SerialExecutor
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.table import HudiTable
 from pyhudi_core.testing import Profile, Scheduler, SimIds, SimLock, SimStorage
+from pyhudi_core.testing.sim_storage import Image
 from pyhudi_core.transaction.home import TableHome
 from pyhudi_core.transaction.protections import Protections
 
@@ -43,12 +44,15 @@ class Story:
     Args:
         profile: the kind of storage.
         lease_s: after how many seconds somebody else may take the lock of a paused writer.
+        image, now_ms: the objects and the time with which it goes on from another story; its writers need other names.
     """
 
-    def __init__(self, profile: Profile = Profile.S3, lease_s: float = 60) -> None:
+    def __init__(
+        self, profile: Profile = Profile.S3, lease_s: float = 60, image: Image | None = None, now_ms: int = START_MS
+    ) -> None:
         self.scheduler = Scheduler()
-        self.scheduler.time_ms = START_MS
-        self.storage = SimStorage(self.scheduler, profile)
+        self.scheduler.time_ms = now_ms
+        self.storage = SimStorage(self.scheduler, profile, image=image)
         self.lock = SimLock(self.scheduler, lease_s)
         self.dead: set[str] = set()
         self.paused: set[str] = set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 
 import pytest
 from reliability.stories import SCHEMA, Story, batch, rows_of, with_lock_file
@@ -13,6 +14,7 @@ from reliability.test_zombies import LONG_S
 from pyhudi_core.opening import create_whole
 from pyhudi_core.table import HudiTable
 from pyhudi_core.testing import Profile
+from pyhudi_core.testing.sim_storage import Image
 
 KINDS: dict[str, tuple[str, dict[str, object], Callable[[HudiTable], object]]] = {
     "compaction": ("MERGE_ON_READ", {}, lambda table: table.compaction.run()),
@@ -34,17 +36,27 @@ STEPS = dict.fromkeys(KINDS, 7) | {"indexing": 19, "metadata compaction": 3}
 """How many calls are between two that the quick suite interrupts: the services have 75 to 441 calls."""
 
 
+@cache
+def _filled(kind: str) -> tuple[Image, int]:
+    """A table with three commits, and the time after them."""
+    table_type, options, _ = KINDS[kind]
+    story = Story(Profile.LOCAL_POSIX)
+    home = with_lock_file(story.writer("maker"), {"hoodie.metadata.enable": True})
+    create_whole(home, SCHEMA, "id", "part", None, table_type, "story")
+    table = HudiTable(with_lock_file(story.writer("filler"), options))
+    for value in (1, 2, 3):
+        table.upsert(batch((1, "a", value), (2, "b", value), (10 + value, "b", value)))
+    return story.storage.image(), story.now_ms
+
+
 def _interrupted_at(number: int, kind: str) -> bool:
     """Press Ctrl-C before the n-th call of the storage, and see that every commit has its files, and the next process goes on; whether there were so
     many calls.
     """
-    table_type, options, run = KINDS[kind]
-    story = Story(Profile.LOCAL_POSIX)
-    home = with_lock_file(story.writer("maker"), {"hoodie.metadata.enable": True})
-    create_whole(home, SCHEMA, "id", "part", None, table_type, "story")
+    image, now_ms = _filled(kind)
+    _, options, run = KINDS[kind]
+    story = Story(Profile.LOCAL_POSIX, image=image, now_ms=now_ms)
     notebook, other = story.writer("notebook"), HudiTable(with_lock_file(story.writer("other"), options))
-    for value in (1, 2, 3):
-        other.upsert(batch((1, "a", value), (2, "b", value), (10 + value, "b", value)))
     reader = HudiTable(with_lock_file(story.writer("reader"), options))
     left = [number]
 
