@@ -72,29 +72,41 @@ class GatheredDataset:
         return GatheredDataset(self.spark, self.executor, local, scattered)
 
     def _in_executors(self, fn: TaskFunction, schema: pa.Schema, payloads: Sequence[Any]) -> list[Part]:
-        rows = [_to_bytes(part, self.schema) for part in self.local.parts()]
-        parts = list(zip(rows, payloads or [None] * len(rows), strict=True))
-        context = self.spark.sparkContext
-        with driver_errors():
-            results = context.parallelize(parts, len(parts)).mapPartitionsWithIndex(_runner(fn, schema)).collect()
-        return [_from_bytes(result) for result in results]
+        """The parts that have rows go to executors. A part without rows is not worth a task, and runs here."""
+        parts = self.local.parts()
+        tasks = [TaskInfo(number, payload) for number, payload in enumerate(payloads or [None] * len(parts))]
+        sent = [
+            (task, _to_bytes(part, self.schema)) for task, part in zip(tasks, parts, strict=True) if _has_rows(part)
+        ]
+        made: dict[int, Part] = {}
+        if sent:
+            context = self.spark.sparkContext
+            with driver_errors():
+                results = context.parallelize(sent, len(sent)).mapPartitions(_runner(fn, schema)).collect()
+            made = {task.number: _from_bytes(result) for (task, _), result in zip(sent, results, strict=True)}
+        return [made[task.number] if task.number in made else _run(fn, schema, task, ()) for task in tasks]
 
 
-Sent = tuple[bytes, Any]
-"""What travels to a task: its rows, and its payload."""
+Sent = tuple[TaskInfo, bytes]
+"""What travels to a task: its number and payload, and its rows."""
 
 
-def _runner(fn: TaskFunction, schema: pa.Schema) -> Callable[[int, Iterable[Sent]], Iterator[bytes]]:
-    def run(number: int, parts: Iterable[Sent]) -> Iterator[bytes]:
-        for rows, payload in parts:
+def _runner(fn: TaskFunction, schema: pa.Schema) -> Callable[[Iterable[Sent]], Iterator[bytes]]:
+    def run(parts: Iterable[Sent]) -> Iterator[bytes]:
+        for task, rows in parts:
             with raised_in_task():
-                made = [
-                    batch.cast(schema) if batch.schema != schema else batch
-                    for batch in fn(TaskInfo(number, payload), iter(_from_bytes(rows)))
-                ]
+                made = _run(fn, schema, task, _from_bytes(rows))
             yield _to_bytes(made, schema)
 
     return run
+
+
+def _run(fn: TaskFunction, schema: pa.Schema, task: TaskInfo, rows: Iterable[pa.RecordBatch]) -> Part:
+    return [batch.cast(schema) if batch.schema != schema else batch for batch in fn(task, iter(rows))]
+
+
+def _has_rows(part: Part) -> bool:
+    return any(batch.num_rows for batch in part)
 
 
 def _to_bytes(part: Part, schema: pa.Schema) -> bytes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +14,7 @@ from support.spark_frames import frame, spark_rows
 from support.tables import ORDERS, make, orders, rows
 
 from pyhudi_core.engine import spark as engine
+from pyhudi_core.engine.base import TASK, TaskInfo
 from pyhudi_core.errors import (
     ConfigError,
     DuplicateKeyError,
@@ -19,6 +22,7 @@ from pyhudi_core.errors import (
     InvalidRecordKeyError,
     SchemaMismatchError,
 )
+from pyhudi_core.runtime.executors import SerialExecutor
 
 BOTH_WAYS = pytest.mark.parametrize("way", ["gathered", "distributed"], indirect=True)
 
@@ -302,3 +306,17 @@ def test_a_session_takes_no_arrow_stream(spark: Any, location: str) -> None:
     given = pa.RecordBatchReader.from_batches(ORDERS, orders((1, "a", 1.0)).to_batches())
     with pytest.raises(ConfigError, match="cannot be written on Spark"):
         table.upsert(given, spark=spark)
+
+
+def test_a_part_of_a_small_batch_without_rows_takes_no_task_of_spark(spark: Any) -> None:
+    def where(task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The task's number, the process that it runs in, and how many rows it got."""
+        got = sum(batch.num_rows for batch in batches)
+        yield pa.RecordBatch.from_pydict({"task": [task.number], "process": [os.getpid()], "rows": [got]})
+
+    schema = pa.schema([("task", pa.int64()), ("process", pa.int64()), ("rows", pa.int64())])
+    given = pa.table({TASK: pa.array([2, 0, 2], pa.int32())})
+    dataset = engine.SparkEngine(spark, SerialExecutor())._gathered(given)
+    found = sorted(tuple(row.values()) for row in dataset.shuffle(TASK, 3).map(where, schema).collect().to_pylist())
+    assert [(task, got) for task, _, got in found] == [(0, 1), (1, 0), (2, 2)]
+    assert [process == os.getpid() for _, process, _ in found] == [False, True, False]
