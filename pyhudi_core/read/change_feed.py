@@ -82,7 +82,8 @@ def _changes_of(
     if replaced:  # nothing of such a commit names the files that it replaced
         with naming_clean(context.folder):
             refuse_cleaned(replace(last, bound=time_before(completed), view=before), context.table, only=replaced)
-    for partition, file_id in sorted(logs.keys() | replaced):
+    # What is replaced first: its rows are deletes, and may come again as inserts in other file groups.
+    for partition, file_id in sorted(logs.keys() | replaced, key=lambda group: (group not in replaced, group)):
         change_logs = logs.get((partition, file_id), ()) if both_images else ()
         old, new = _group(before, partition, file_id), _group(after, partition, file_id)
         is_whole = True

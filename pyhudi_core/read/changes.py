@@ -4,8 +4,9 @@ Specification, "CDC Query". A change is the difference between two states of a f
 so it is correct for each of the three supplemental logging modes, for copy-on-write and merge-on-read tables, and never contains a value that lost
 the merge. If a commit has change logs with both images (``DATA_BEFORE_AFTER``), they are read instead of the two states.
 
-Changes are returned in the order of the completion of their commits. Within a commit they have no order: a key that moved to another partition has an
-insert and a delete, so who applies a commit's changes applies its deletes first. Table services change no rows, so they have no changes.
+Changes are returned in the order of the completion of their commits. An overwrite has the deletes of what it replaced first, and then an insert for
+every row that it wrote, also for one that is as before. Else there is no order within a commit: a key that moved to another partition has an insert
+and a delete, so who applies a commit's changes applies its deletes first. Table services change no rows, so they have no changes.
 """
 
 from __future__ import annotations
