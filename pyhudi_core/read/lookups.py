@@ -131,6 +131,12 @@ def lookup(context: TableContext, keys: object, columns: Columns = None, index: 
             table=context.table,
             hint='Read them with a condition: table.scan(where="...").',
         )
+    if nested := nested_keys(config, state.schema):
+        raise UnsupportedTableError(
+            f"Keys in the nested {columns_named(nested)} are not looked up",
+            table=context.table,
+            hint='Read the rows with a condition: table.scan(where="...").',
+        )
     names = [
         name
         for name in dict.fromkeys((*config.record_key_fields, *config.partition_fields))
@@ -171,6 +177,11 @@ def _values_of(keys: pa.RecordBatch, columns: Sequence[str]) -> pc.Expression:
     """Return rows whose columns have the values of the keys."""
     parts = [pc.field(name).isin(pc.unique(keys.column(name))) for name in columns]
     return reduce(and_, parts)
+
+
+def nested_keys(config: TableConfig, schema: pa.Schema) -> list[str]:
+    """The key columns that are inside of others, as Hudi allows: ``address.street``."""
+    return [name for name in config.record_key_fields if name not in schema.names]
 
 
 def _has_known_texts(config: TableConfig, schema: pa.Schema) -> bool:

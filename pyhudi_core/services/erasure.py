@@ -19,14 +19,14 @@ from typing import Any
 import pyarrow as pa
 
 from pyhudi_core.engine.local import as_table
-from pyhudi_core.errors import ErasureRefusedError, InvalidOptionError, UnsupportedTableError
+from pyhudi_core.errors import ErasureRefusedError, InvalidOptionError, UnsupportedTableError, columns_named
 from pyhudi_core.metadata_table.defined_indexes import is_kept
 from pyhudi_core.model.instant import Action, Instant
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.properties import TableType
 from pyhudi_core.model.record_key import record_keys
 from pyhudi_core.model.schema_cast import cast_batch
-from pyhudi_core.read.lookups import key_texts, lookup, why_unknown_texts
+from pyhudi_core.read.lookups import key_texts, lookup, nested_keys, why_unknown_texts
 from pyhudi_core.services.cleaning.cleaning import Cleaning
 from pyhudi_core.services.cleaning.rules import BY_VERSIONS
 from pyhudi_core.services.compaction.compaction import Compaction
@@ -285,6 +285,8 @@ def _refuse_unprovable(context: TableContext, schema: pa.Schema) -> None:
         why = "writes change logs, which hold deleted rows"
     elif not config.populate_meta_fields or not config.record_key_fields:
         why = "does not store record keys"
+    elif nested := nested_keys(config, schema):
+        why = f"has keys in the nested {columns_named(nested)}"
     elif unknown := why_unknown_texts(config, schema):
         why = f"has {unknown}"
     if why:

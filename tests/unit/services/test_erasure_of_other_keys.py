@@ -138,3 +138,17 @@ def test_a_file_that_cannot_be_read_is_named_though_no_index_says_where_keys_are
     file.write_bytes(b"not a Parquet file")
     [unread] = table.erasure.verify(FIRST).unread
     assert file.name in unread
+
+
+def test_keys_in_nested_columns_are_neither_looked_up_nor_erased(location: str) -> None:
+    """Hudi has them: ``address.street``."""
+    schema = pa.schema([("id", pa.string()), ("a", pa.struct([("b", pa.string())]))])
+    made = make(location, schema)
+    made.upsert(pa.Table.from_pylist([{"id": "x", "a": {"b": "x"}}], schema))
+    properties = Path(location, ".hoodie/hoodie.properties")
+    properties.write_text(properties.read_text().replace("recordkey.fields=id", "recordkey.fields=a.b"))
+    table = hudi.open_table(location)
+    for act in (table.lookup, table.erasure.plan, table.erasure.run):
+        with pytest.raises(UnsupportedTableError, match=r"nested column 'a\.b'"):
+            act(pa.table({"a.b": ["x"]}))
+    assert rows(table, "id") == [("x",)]
