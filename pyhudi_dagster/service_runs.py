@@ -123,7 +123,8 @@ def _looked_after(step: runner.Step, lake: HudiLakeResource, info: HudiAssetInfo
     state = state_of(name, service)
     if asked.dry_run:
         return Outcome(name, _planned(state), "it is a dry run", figures=state.figures)
-    runs = asked.when == "always" or (asked.when == "due" and state.due)
+    attended = bool(service.waiting()) and not state.waiting  # a planned restore is for who planned it to execute
+    runs = not attended and (asked.when == "always" or (asked.when == "due" and state.due))
     if not runs and not state.waiting:
         return Outcome(name, _planned(state), state.reason)
     step.log.info("%s: %s: %s", info.table, name, _planned(state))

@@ -125,7 +125,7 @@ def pending_plans(
 
 
 def pending_restores(timeline: Timeline) -> tuple[Instant, ...]:
-    """Restores that have begun and not ended. Until they end, the content of the table is not known."""
+    """Restores that are planned, or have begun and not ended. Until they end, the content of the table is not known."""
     return tuple(instant for instant in timeline.pending if instant.action is Action.RESTORE)
 
 
@@ -275,6 +275,9 @@ def conflict_error(
     if conflict.instant.action is Action.RESTORE and conflict.instant.is_pending:
         message = f"The restore {conflict.instant.requested_time} is pending, so the content of the table is not known"
         do = "begin a new write when it has ended. If no process executes it, `table.restores.run()` or `pyhudi restore LOCATION --execute` does"
+        if conflict.instant.state is State.REQUESTED:
+            time = conflict.instant.requested_time
+            do += f"; nothing is undone yet, and `table.restores.cancel('{time}')` or `pyhudi restore LOCATION --cancel {time}` takes it back"
     return CommitConflictError(
         message,
         conflict=conflict,

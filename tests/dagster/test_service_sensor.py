@@ -271,6 +271,10 @@ def test_a_restore_that_somebody_planned_is_executed_by_nobody_else(lake, instan
     table.restores.schedule(table.timeline.commits.instants[0])
     assert table.services["restores"].waiting()
     assert asked(tick(definitions(lake, asset, clock=clock), instance, lake)) == {}
+    config = {"ops": {"restores": {"config": {"when": "always"}}}}
+    done = do(definitions(lake, asset, clock=clock), instance, "hudi__orders__services", run_config=config)
+    assert "is pending" in done["restores"]["skipped_because"]
+    assert table.services["restores"].waiting()
 
 
 def test_a_table_of_version_9_is_skipped_with_its_reason_by_jobs_sensor_and_schedules(lake, kept):

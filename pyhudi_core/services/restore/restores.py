@@ -5,6 +5,9 @@ completed restore are Hudi's records. While a restore is pending nothing is writ
 dies, `take_over` of any other one finishes it.
 
 Undoing the newest commit is a restore to the commit before it (``before=``).
+
+A restore that was begun is in effect, so every restore finishes it first. One that is only planned can be cancelled, so only who asks for it executes
+it: by `execute`, by `run` without arguments, or by a restore to the same state. Every other restore is refused beside it.
 """
 
 from __future__ import annotations
@@ -12,8 +15,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
+from pyhudi_core.conflicts.concurrent import pending_restores, refuse_pending_restore
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.engine.choice import engine_for
 from pyhudi_core.errors import (
@@ -32,7 +37,7 @@ from pyhudi_core.services.restore.execution import RestoreRun
 from pyhudi_core.services.restore.plan import PlannedRestore, RestorePlan, decode
 from pyhudi_core.services.restore.planning import Target, plan_restore, refuse_outdated
 from pyhudi_core.services.savepoints import CommitPoint
-from pyhudi_core.services.service import Execution
+from pyhudi_core.services.service import Execution, TableService
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.timeline.restored import is_undone
 from pyhudi_core.timeline.savepoints import Savepoint
@@ -86,10 +91,14 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
         before: CommitPoint | None = None,
         triggered: bool = False,
     ) -> RestorePlan:
-        """What a restore to this commit (or savepoint), or to the state before another commit, would undo; or why it is refused. Changes nothing."""
+        """What `run` to this commit (or savepoint), or to the state before another commit, would undo; or why it is refused. Changes nothing."""
         service = self._with(to, before)
         try:
-            return service._planned(self.context.folder.load(), triggered=triggered)
+            timeline = self.context.folder.load()
+            asked_for = service._asked_for(timeline) if service.target else None
+            if asked_for is not None:
+                timeline = Timeline(tuple(i for i in timeline if i is not asked_for), timeline.has_history)
+            return service._planned(timeline, triggered=triggered)
         except HudiError as refusal:
             hint = f" {refusal.hint}" if refusal.hint else ""
             return RestorePlan(why_not=f"{refusal.message}.{hint}")
@@ -126,9 +135,11 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
         gate: Gate | None = None,
         progress: ServiceProgress | None = None,
     ) -> RestoreResult:
-        """Go back to this commit (or savepoint), or to the state before another commit. A pending restore that no process executes is finished first.
+        """Go back to this commit (or savepoint), or to the state before another commit. A restore that a dead process began is finished first.
 
-        ``gate`` is asked before anything is undone; ``progress`` as in `Execution`. Raises as `schedule`.
+        One that is only planned is executed if it goes to the same state; beside another one this is refused, and nothing is changed. Without
+        arguments execute the restore that is pending, also one that is only planned. ``gate`` is asked before anything is undone; ``progress`` as
+        in `Execution`. Raises as `schedule`.
         """
         service = self._with(to, before)
         return super(Restores, service).run(spark, gate, progress=progress)
@@ -203,16 +214,57 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
         return RestoreResult((done.finished.instant,), why_not, work.to, len(done.work.undone), files)
 
     def _run(self, how: Execution, retries: Retries) -> RestoreResult:
-        if self.target and not self._pending() and self._planned(self.context.folder.load(), triggered=False):
-            # It also publishes the plan that a dead process had decided, and that plan is executed first.
-            repair_by_policy(self.context)
-        if self.target.before is None or not self._pending():
+        if not self.target:
             return PlannedService._run(self, how, retries)
-        done = Restores(self.context)._run(how, retries)
+        if not self._pending() and self._planned(self.context.folder.load(), triggered=False):
+            repair_by_policy(self.context)  # it also publishes the plan that a dead process had decided
+        done, reached = self._before_own_plan(how, retries)
+        return done if reached else done.and_then(TableService._run(self, how, retries))
+
+    def _before_own_plan(self, how: Execution, retries: Retries) -> tuple[RestoreResult, bool]:
+        """Finish the restore that was begun, or execute the planned one that is the one asked for; and whether nothing else is left to do.
+
+        Raises `CommitConflictError` if another restore is planned, and `InvalidOptionError` if the target is no commit: nothing was changed then.
+        """
+        timeline = self.context.folder.load()
+        pending = pending_restores(timeline)
+        if not pending:
+            return self._nothing(""), False
+        asked_for = None
+        if not self.has_begun():
+            asked_for = self._asked_for(timeline)
+            planned = timeline.filter(Action.RESTORE, State.REQUESTED)
+            refuse_pending_restore(self.context, Timeline(tuple(i for i in planned if i != asked_for)))
+        done = self._nothing(f"the restore {pending[0].requested_time} is pending")
+        for restore in self._free(list(pending)):
+            if restore.state is State.INFLIGHT or restore == asked_for:
+                done = done.and_then(retries.until_done(partial(self._execute, restore.requested_time, how)))
         self.context.folder.load()
-        if self.target.before_time in self.context.folder.undone:
-            return done  # somebody had planned the same before
-        return done.and_then(PlannedService._run(self, how, retries))
+        undone = self.target.before is not None and self.target.before_time in self.context.folder.undone
+        return done, undone or (asked_for is not None and bool(done))
+
+    def has_begun(self) -> bool:
+        """Whether a pending restore undoes the commit whose earlier state is wanted already."""
+        if self.target.before is None:
+            return False
+        begun = self.context.folder.undone_by_restores()
+        return any(self.target.before_time in begun.get(restore.requested_time, ()) for restore in self._pending())
+
+    def _asked_for(self, timeline: Timeline) -> Instant | None:
+        """The planned restore that nobody has begun, if it goes to the target and undoes what a restore to it would undo.
+
+        Raises `InvalidOptionError` if the target is no commit of the timeline.
+        """
+        point = self.target.point(self.context, timeline)
+        planned = timeline.filter(Action.RESTORE, State.REQUESTED)
+        work = self._read(planned[0]) if len(planned) == 1 else None
+        if work is None or work.to != point.requested_time:
+            return None
+        later = {
+            i.requested_time for i in timeline.commits if (i.completion_time or "") > (point.completion_time or "")
+        }
+        undone = {time for time, _ in work.undone} & {i.requested_time for i in timeline.commits}
+        return planned[0] if undone == later and not (self.target.alone and len(later) > 1) else None
 
     def _execute(self, requested_time: str | None, how: Execution) -> RestoreResult:
         try:

@@ -90,13 +90,13 @@ class Rollbacks:
         """Roll a pending write back; with ``completed`` also the newest commit. The result is false, with a reason, if there was nothing to do.
 
         The caller knows that the writer of a pending write has ended. Raises `InvalidOptionError` for a wrong time, and for a commit with later
-        ones; and as `Restores.schedule` for a completed commit.
+        ones; and as `Restores.schedule` for a completed commit, so beside a planned restore that undoes anything else.
         """
         with at_table(self.context.table):
             time = time_of(instant)
             timeline = self.context.folder.load()
-            if completed and time in self.context.folder.undone:
-                begun = Restores(self.context).run()  # by a process that died
+            if completed and Restores(self.context, Target(before=time)).has_begun():
+                begun = Restores(self.context).take_over()  # from a process that died
                 if begun:
                     return Rollback(time, begun.instants[-1], begun.why_not)
             found = timeline.find(time) if completed else None
