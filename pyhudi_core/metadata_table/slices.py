@@ -150,6 +150,13 @@ class MetadataSlices:
         )
         return MetadataSlices(self.storage, replace(self.own, instants=known), self.data)
 
+    def as_planned(self) -> MetadataSlices:
+        """The same without commits that completed after the metadata table's timeline was read: a compaction planned now must leave their logs to
+        the slices after it, where readers look for them.
+        """
+        known = tuple(i for i in self.data if i.is_pending or self.own.find(i.requested_time) is not None)
+        return MetadataSlices(self.storage, self.own, replace(self.data, instants=known))
+
     @property
     def is_ahead(self) -> bool:
         """Whether it has a commit that began and completed after the data table's timeline was read.

@@ -14,8 +14,10 @@ from reliability.test_conflicts_interleaved import budget
 from support.metadata_tables import assert_metadata_is_true, left_in_metadata_table
 
 from pyhudi_core.errors import CommitAbortedError
+from pyhudi_core.model.instant import Action
 from pyhudi_core.testing import Bounds, History, Profile, SimOptions
 from pyhudi_core.testing.crash_cases import CrashPlan, CrashScenario
+from pyhudi_core.testing.exploring import replay
 
 
 @cache
@@ -76,6 +78,21 @@ def beside(name: str, bounds: Bounds, by_chance: int) -> None:
 @pytest.mark.row("L6")
 def test_a_compaction_of_the_metadata_table_beside_a_writer() -> None:
     beside("a writer", Bounds(preemptions=1, schedules=budget(2)), budget(1))
+
+
+@pytest.mark.row("L6")
+def test_a_commit_between_the_two_timelines_that_a_plan_is_made_from_is_not_merged_twice() -> None:
+    """The plan knew the commit from the data table's timeline alone: its logs were compacted, and read once more after that, so rows counted twice."""
+    between: list[bool] = []
+
+    def check(world: TableWorld, history: History) -> None:
+        it_is_true(1, 2, 3, 7)(world, history)
+        completed = world.table().timeline.commits[-1].completion_time or ""
+        [made] = [i for i in world.table().metadata_compaction.context.folder.load() if i.action is Action.COMMIT]
+        between.append(made.requested_time < completed <= (made.completion_time or ""))
+
+    replay(lambda: table_world(_setup(True)), (run, upsert), check, "a*15 b*14 a*3 b").assert_clean()
+    assert between == [True]
 
 
 @pytest.mark.slow

@@ -82,7 +82,7 @@ class MetadataCompaction(AtMetadataTable[CompactionPlan, tuple[FileSlice, ...], 
         why_not = f"another process builds {building}" if building else _why_not(timeline, data)
         if why_not:
             return CompactionPlan(why_not=why_not)
-        slices = MetadataSlices(self.context.root, timeline, data)
+        slices = MetadataSlices(self.context.root, timeline, data).as_planned()
         found = [
             CompactionOperation(_file_slice(partition, piece), _DEFAULT_BYTES)
             for partition in sorted(config.metadata_partitions)
