@@ -12,7 +12,7 @@ from typing import Any
 
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.engine.choice import engine_for
-from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError
+from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError, HudiError
 from pyhudi_core.metadata_table.defined_indexes import is_kept, kind_of, needs_of
 from pyhudi_core.metadata_table.index_definitions import IndexDefinition
 from pyhudi_core.model.instant import Action
@@ -133,11 +133,21 @@ class MetadataTableOf:
     def rebuild(self, spark: Any = None) -> Built:
         """Remove it, then make it again with the partitions that it had and that this release keeps.
 
-        Between the two readers list folders; if this process dies there, the table has no metadata table.
+        Between the two readers list folders; if this process dies there, the table has no metadata table. Raises `UnsupportedTableError` if another
+        program is writing.
         """
-        listed = reopened(self.context).config.metadata_partitions
+        context = reopened(self.context)
+        if foreign := metadata_build.foreign_writes(context, context.folder.load()):
+            raise metadata_build.refusal(context, f"another program is writing ({', '.join(foreign)})")
         self.drop()
-        return self.make_again(listed, engine_for(None, self.context.runtime.executor, spark))
+        try:
+            return self.make_again(
+                context.config.metadata_partitions, engine_for(None, context.runtime.executor, spark)
+            )
+        except HudiError as error:
+            kept = [name for name in context.config.metadata_partitions if is_kept(name)]
+            error.hint = f"The old one is removed already, and readers list folders: make it later with table.metadata_table.create({kept})."
+            raise
 
     def make_again(self, listed: Sequence[str], engine: Engine) -> Built:
         """Make the partitions of a metadata table that was removed, as far as this release keeps them: the end of `rebuild`, and of a restore.

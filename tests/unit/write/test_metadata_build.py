@@ -183,6 +183,18 @@ def test_nothing_is_made_beside_a_write_of_another_program(location: str) -> Non
     assert not table.config.metadata_partitions, "the write goes on without it"
 
 
+def test_a_rebuild_that_is_refused_beside_another_program_removes_nothing(location: str) -> None:
+    table = made(location, ON)
+    table.insert(rows(0, 9))
+    listed = table.metadata_table.partitions
+    folder = Path(location, ".hoodie/timeline")
+    for name in ("20260101000000000.commit.requested", "20260101000000000.inflight"):
+        folder.joinpath(name).write_bytes(b"")
+    with pytest.raises(UnsupportedTableError, match="Nothing was changed"):
+        table.metadata_table.rebuild()
+    assert hudi.open_table(location).metadata_table.partitions == listed
+
+
 def test_what_hudi_left_of_a_build_does_no_harm(location: str) -> None:
     """Nobody lists it, so nobody trusts it; files of a first build have the same names in every build."""
     table = made(location)
