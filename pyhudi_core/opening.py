@@ -39,12 +39,13 @@ if TYPE_CHECKING:
     from pyhudi_core.model.partition_path import partition_paths
     from pyhudi_core.model.schema import normalise, to_avro
     from pyhudi_core.validators import Validator, Validators
-    from pyhudi_core.write import asked_metadata_table, prepare
+    from pyhudi_core.write import asked_metadata_table, checks, prepare
 else:
     difflib = late("difflib")
     doctor, validators = late("pyhudi_core.doctor"), late("pyhudi_core.validators")
     record_merger = late("pyhudi_core.merge.record_merger")
     asked_metadata_table, prepare = late("pyhudi_core.write.asked_metadata_table"), late("pyhudi_core.write.prepare")
+    checks = late("pyhudi_core.write.checks")
     parse_data_file = late_call("pyhudi_core.model.file_names", "parse_data_file")
     split = late_call("pyhudi_core.model.file_names", "split")
     text_problem = late_call("pyhudi_core.model.key_text", "text_problem")
@@ -183,9 +184,16 @@ def checked_config(
         },
     )
     _refuse_unfit_merger(config, logical)
-    WriteOptions.parse(home.options, config=config)
+    _refuse_unfit_index(config, WriteOptions.parse(home.options, config=config), storage.location)
     partition_paths(pa.RecordBatch.from_pylist([], logical), config)  # refuses a key generator that no write could use
     return config
+
+
+def _refuse_unfit_index(config: TableConfig, options: WriteOptions, location: str) -> None:
+    """Raise `InvalidOptionError` for an index that the first write would refuse."""
+    if options.index.type is not None:
+        comes = asked_metadata_table.gets_record_index(config, options.metadata)
+        checks.refuse_index_of_new_table(config, options.index, location, record_index=comes)
 
 
 def _merge_mode(given: TableOptions) -> MergeMode | None:

@@ -129,8 +129,8 @@ def _refuse_index(options: IndexOptions, table: str, *, record_index: bool, buck
         raise InvalidOptionError(
             "hoodie.index.type=RECORD_INDEX, but the table has no record index that this release keeps",
             table=table,
-            hint="Omit the option, and an index is chosen; or make one: `pyhudi metadata LOCATION create --index record_index`, or Hudi with"
-            " hoodie.metadata.record.index.enable=true.",
+            hint="Omit the option, and an index is chosen; or make one: create_table with hoodie.metadata.record.index.enable=true (and not with"
+            " hoodie.metadata.enable=false) makes it with the table, `pyhudi metadata LOCATION create --index record_index` for a table that exists.",
         )
     if bucketed and named not in (None, IndexType.BUCKET):
         raise InvalidOptionError(

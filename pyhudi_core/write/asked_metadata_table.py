@@ -8,6 +8,8 @@ from pyhudi_core.engine.base import Engine
 from pyhudi_core.engine.choice import engine_for
 from pyhudi_core.errors import HudiError
 from pyhudi_core.metadata_table import names
+from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.options.write_options import MetadataOptions
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write.metadata_build import build_partitions, foreign_writes, wanted_partitions, why_unfit
 
@@ -44,6 +46,12 @@ def make_if_due(context: TableContext, engine: Engine) -> bool:
         _log.warning("%s gets no metadata table yet: another program is writing (%s)", context.table, ", ".join(others))
         return False
     return bool(build_partitions(context, wanted_partitions(context.config, options), engine))
+
+
+def gets_record_index(config: TableConfig, options: MetadataOptions) -> bool:
+    """Whether a new table gets a record index by its options."""
+    groups = wanted_partitions(config, options)
+    return options.of_new_tables and names.RECORD_INDEX in groups and not why_unfit(config, groups)
 
 
 def make_first(context: TableContext) -> bool:

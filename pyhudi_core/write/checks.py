@@ -23,11 +23,12 @@ from pyhudi_core.model.partition_path import full_partition
 from pyhudi_core.model.properties import MergeMode, TableConfig, TableType
 from pyhudi_core.model.safe_path import is_safe
 from pyhudi_core.model.schema import changed_columns, reconcile
+from pyhudi_core.options import IndexOptions
 from pyhudi_core.snapshot.evolution import LATEST_SCHEMA
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.transaction.begin import TOKEN_KEY
 from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.write.indexing import asks_index, is_bucketed, refuse_other_buckets
+from pyhudi_core.write.indexing import asks_index, hash_fields_of, is_bucketed, refuse_other_buckets
 from pyhudi_core.write.metadata_update import needs_keys
 from pyhudi_core.write.numbers import ColumnsThen
 from pyhudi_core.write.prepare import Prepared
@@ -228,20 +229,31 @@ def refuse_index(context: TableContext, operation: OperationType, snapshot: Snap
         named = options.type == IndexType.BUCKET
         consistent = there or (named and options.makes_consistent)
         if consistent:
-            _refuse_beside_consistent(context, operation)
+            _refuse_consistent(context.config, context.table)
+            refuse_replaced_ranges(context, operation)
         if bucketed or consistent or named:
             refuse_other_buckets(context, operation, snapshot, consistent=consistent)
 
 
-def _refuse_beside_consistent(context: TableContext, operation: OperationType) -> None:
-    """Raise for tables that cannot have consistent hashing, and for operations that would take its file groups away."""
-    if context.config.table_type is not TableType.MERGE_ON_READ:
+def refuse_index_of_new_table(config: TableConfig, options: IndexOptions, table: str, *, record_index: bool) -> None:
+    """Raise `InvalidOptionError` for an index that the writes of a new table would refuse. ``record_index``: whether the table gets one."""
+    if config.generates_keys:
+        return  # no index is asked for a generated key
+    refuse_index_options(options, table, record_index=record_index, bucketed=None)
+    if options.type == IndexType.BUCKET:
+        hash_fields_of(config, options, table)
+        if options.makes_consistent:
+            _refuse_consistent(config, table)
+
+
+def _refuse_consistent(config: TableConfig, table: str) -> None:
+    """Raise `InvalidOptionError` for tables that cannot have consistent hashing."""
+    if config.table_type is not TableType.MERGE_ON_READ:
         raise InvalidOptionError(
             "hoodie.index.bucket.engine=CONSISTENT_HASHING, but the table is copy-on-write",
-            table=context.table,
+            table=table,
             hint="Use the engine SIMPLE; Hudi has consistent hashing for merge-on-read tables only.",
         )
-    refuse_replaced_ranges(context, operation)
 
 
 def refuse_replaced_ranges(context: TableContext, operation: OperationType) -> None:

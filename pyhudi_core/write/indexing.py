@@ -26,6 +26,7 @@ from pyhudi_core.metadata_table.slices import MetadataSlices
 from pyhudi_core.model.commit import BUCKETS_KEY, CONSISTENT, MERGES_KEY
 from pyhudi_core.model.file_names import BUCKET_FILE_ID
 from pyhudi_core.model.operation import OVERWRITING, OperationType
+from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.options import IndexOptions
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.storage.base import Storage
@@ -67,18 +68,23 @@ class Tagging:
 
 
 def hashing_of(context: TableContext) -> Hashing:
-    """How keys come to buckets. Raises `InvalidOptionError` for hash fields that are no key columns."""
-    keys, options = context.config.record_key_fields, context.options.index
-    given = options.hash_fields
+    """How keys come to buckets. Raises as `hash_fields_of`."""
+    config, options = context.config, context.options.index
+    return Hashing(options.buckets or 1, config.record_key_fields, hash_fields_of(config, options, context.table))
+
+
+def hash_fields_of(config: TableConfig, options: IndexOptions, table: str) -> tuple[str, ...]:
+    """The columns that a bucket index hashes. Raises `InvalidOptionError` for some that are no key columns."""
+    keys, given = config.record_key_fields, options.hash_fields
     fields = keys if given is None else tuple(name.strip() for name in given.split(","))
     strange = [name for name in fields if name not in keys]
     if strange:
         raise InvalidOptionError(
             f"hoodie.bucket.index.hash.field names {strange[0]!r}, which is no column of the record key",
-            table=context.table,
+            table=table,
             hint=f"Give some of {', '.join(keys)}, or omit the option.",
         )
-    return Hashing(options.buckets or 1, keys, fields)
+    return fields
 
 
 def known_hashing(context: TableContext, snapshot: Snapshot) -> Hashing:
