@@ -32,7 +32,7 @@ _Shown = tuple[str, Any, int]
 @click.option(
     "--using",
     default="",
-    help="With create and schedule: column_stats or bloom_filters, for an index on an expression.",
+    help="With create and schedule: column_stats, for an index on an expression; without it, a secondary index.",
 )
 @click.option("--plan", "only_plan", is_flag=True, help="Say what would be done, and change nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")

@@ -51,6 +51,12 @@ class IndexDefinition:
         """Whether the index keeps statistics of a function of a column."""
         return self.name.startswith(EXPRESSION_INDEX_PREFIX)
 
+    def __str__(self) -> str:
+        """The partition, and what it is on."""
+        columns = ", ".join((self.column, *self.more))
+        on = columns if self.function.lower() in ("", "identity") else f"{self.function}({columns})"
+        return f"{self.name} (on {on})" if columns else self.name
+
     def says_the_same(self, other: IndexDefinition) -> bool:
         """Whether both keep the same values. The names of programs differ in details: in the case of a type, and in options without effect."""
         mine, its = (

@@ -25,7 +25,7 @@ from pyhudi_core.services.indexing import statements as index_statements
 from pyhudi_core.services.indexing.drop import drop_partitions, refuse_files, with_dependents
 from pyhudi_core.services.indexing.indexing import Indexing, IndexingResult
 from pyhudi_core.services.indexing.plan import IndexingPlan
-from pyhudi_core.services.indexing.planning import pending_partitions
+from pyhudi_core.services.indexing.planning import pending_partitions, told
 from pyhudi_core.services.indexing.statements import CreateIndex, DropIndex
 from pyhudi_core.services.metadata.tables import Dropped, MetadataTableOf
 from pyhudi_core.services.progress import ServiceProgress
@@ -129,10 +129,11 @@ class Indexes:
         definition = self._definition(wanted)
         partition = self._partition(wanted) if definition is None else definition.name
         if partition in reopened(self.context).config.metadata_partitions:
+            there = told(self.context, [partition])
             if if_not_exists:
-                return IndexingResult(why_not=f"the table has the index {partition} already")
+                return IndexingResult(why_not=f"the table has the index {there} already")
             raise InvalidOptionError(
-                f"The table has the index {partition} already",
+                f"The table has the index {there} already",
                 table=self.context.table,
                 hint="With IF NOT EXISTS (if_not_exists=True) this is no error. Drop the index first to build it again.",
             )

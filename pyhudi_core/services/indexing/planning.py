@@ -8,7 +8,7 @@ from dataclasses import replace
 from pyhudi_core.errors import CommitConflictError, CorruptTimelineError, ObjectNotFoundError
 from pyhudi_core.metadata_table import names
 from pyhudi_core.metadata_table.defined_indexes import needs_of
-from pyhudi_core.metadata_table.index_definitions import IndexDefinition
+from pyhudi_core.metadata_table.index_definitions import IndexDefinition, read_definitions
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.services.indexing.plan import IndexingPlan, decode
 from pyhudi_core.timeline.active import Timeline
@@ -39,7 +39,7 @@ def plan_indexing(
     listed = config.metadata_partitions
     missing = {name: count for name, count in wanted.items() if name not in listed}
     if not missing:
-        return IndexingPlan(why_not=f"the table lists {', '.join(listed)} already")
+        return IndexingPlan(why_not=f"the table lists {told(context, listed)} already")
     planned = pending_partitions(context, timeline)
     left = {name: count for name, count in missing.items() if name not in planned}
     if not left:
@@ -54,6 +54,15 @@ def plan_indexing(
     if why:
         return IndexingPlan(why_not=why)
     return IndexingPlan(left, newest(timeline), definitions=tuple(item for item in definitions if item.name in left))
+
+
+def told(context: TableContext, partitions: Sequence[str]) -> str:
+    """The names of partitions that are there; those of indexes on a column or an expression with what they are on."""
+    path = reopened(context).config.index_defs_path
+    of_columns = (names.SECONDARY_INDEX_PREFIX, names.EXPRESSION_INDEX_PREFIX)
+    found = read_definitions(context.storage, path)
+    defined = {item.name: str(item) for item in found if item.name.startswith(of_columns)}
+    return ", ".join(defined.get(name, name) for name in partitions)
 
 
 def of_table(context: TableContext, plan: IndexingPlan) -> IndexingPlan:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -295,6 +297,29 @@ def test_a_plan_of_a_drop_shows_what_the_drop_removes(location: str) -> None:
         assert said in plan(name).output
     planned = table.indexes.plan_drop("record_index")
     assert table.indexes.drop("record_index").partitions == tuple(one.name for one in planned)
+
+
+@pytest.mark.parametrize(
+    ("given", "on"),
+    [((), "secondary_index_i (on day)"), (("column_stats", {"expr": "lower"}), "expr_index_i (on lower(day))")],
+)
+def test_an_index_that_is_there_is_told_with_its_column(location: str, given: tuple[Any, ...], on: str) -> None:
+    table = made(location)
+    table.indexes.create("i", "day", *given)
+    asked = ("price", *given) if given else ("ts",)
+    table.indexes.create("column_stats")
+    listed = (
+        table.indexes.plan("i", *asked).why_not.removeprefix("the table lists ").removesuffix(" already").split(", ")
+    )
+    assert {"column_stats", "files"} < {*listed}
+    assert any(on in one for one in listed)
+    with pytest.raises(InvalidOptionError, match=re.escape(on)):
+        table.indexes.create("i", *asked)
+    assert on in table.indexes.create("i", *asked, if_not_exists=True).why_not
+
+
+def test_the_help_names_only_what_an_index_can_be_made_of() -> None:
+    assert "bloom_filters" not in command("index", "--help").output
 
 
 def test_a_plan_of_a_schedule_shows_what_is_scheduled(location: str) -> None:
