@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import click
 
 from pyhudi_core.cli.terminal import FOUND, at_location, console, reporting_errors, safe
+from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.recovering import plan_recovery, recover_as_planned
 from pyhudi_core.services.recovery.recovery import RecoveryPlan
+
+_ACCEPTING = "name what is not part of the table by --leave-out, and run the command with --accept-unknown"
+
+_ARGUMENT = re.compile(r"\((record_key|ordering; empty for none|table_type|partition_by|leave_out|by_name)\b")
 
 
 @click.command()
@@ -57,14 +63,35 @@ def recover(
     with reporting_errors(context):
         plan = plan_recovery(location, storage_options=storage_options, **given)
         if plan and not only_plan:
+            _refuse_unknown(location, plan, accept=accept)
             recover_as_planned(location, plan, storage_options, accept)
     if as_json:
         click.echo(json.dumps(_shown(plan), indent=2))
     else:
-        console().print(safe_lines(str(plan)))
+        console().print(safe_lines("\n".join(map(_of_command, str(plan).splitlines()))))
         if plan and not only_plan:
             console().print("The table is recovered; run `pyhudi check` on it.")
+        elif plan:
+            console().print(safe(f"To rebuild it: {_ACCEPTING}, and without --plan."))
     context.exit(0 if plan else FOUND)
+
+
+def _refuse_unknown(location: str, plan: RecoveryPlan, *, accept: bool) -> None:
+    """Raise `InvalidOptionError` unless what nobody can tell is accepted."""
+    if not accept:
+        raise InvalidOptionError(
+            f"Names and footers do not say {'; '.join(plan.unknown)}",
+            table=location,
+            hint=f"Look at --plan; then {_ACCEPTING}. Nothing was changed.",
+        )
+
+
+def _of_command(line: str) -> str:
+    """A line of a plan: a question names the argument that answers it, and here the option of the command."""
+    if not line.startswith("Question: "):
+        return line
+    named = _ARGUMENT.sub(lambda found: f"(--{found[1].replace('_', '-')}", line)
+    return named.replace("(--ordering; empty for none", "(--ordering, or --no-ordering")
 
 
 def safe_lines(text: str) -> str:

@@ -109,6 +109,19 @@ def test_an_update_makes_a_skeleton_a_complete_file(source: Path, location: str)
     assert table.check().ok
 
 
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_a_table_with_skeletons_that_lost_its_timeline_is_refused_with_the_reason(
+    source: Path, location: str, kind: str
+) -> None:
+    table = made(source, location, table_type=kind)
+    table.upsert(changed((1, "a", 10.0)))
+    shutil.rmtree(Path(location, ".hoodie"))
+    for answers in ({}, {"record_key": "id", "ordering": [], "table_type": kind}):
+        with pytest.raises(UnsupportedTableError, match="(?s)rows are in another folder.*cannot be recovered"):
+            hudi.plan_recovery(location, **answers)
+    assert not Path(location, ".hoodie").exists()
+
+
 def test_logs_over_a_skeleton_are_merged_and_compacted(source: Path, location: str) -> None:
     table = made(source, location, table_type="mor")
     table.upsert(changed((1, "a", 10.0)))

@@ -98,6 +98,7 @@ class Questions:
     def run(self) -> tuple[list[str], TableConfig | None]:
         """The open questions, and the properties if there is enough for them. Raises `UnsupportedTableError` if no answer could be compared."""
         answers = self.answers
+        self._refuse_skeletons()
         self._refuse_rows_without_keys()
         questions = [*self._twice(), *self._shared_keys()]
         has_logs = any(isinstance(file.name, LogFileName) for file in self.found)
@@ -194,6 +195,18 @@ class Questions:
                     f"{len(several)} keys are {where}: which of {', '.join(ids)} were replaced? (leave_out)"
                 )
         return questions
+
+    def _refuse_skeletons(self) -> None:
+        """Raise `UnsupportedTableError` for newest base files with meta columns alone: their rows are in files that no name and no footer tells."""
+        by_schema = {file.schema: file.path for file in newest_bases(self.found).values() if file.schema}
+        for schema, path in by_schema.items():
+            if not without_meta(from_avro(schema)).names:
+                raise UnsupportedTableError(
+                    "The rows are in another folder (a METADATA_ONLY bootstrap), and no name or footer says which, so the table cannot be recovered",
+                    table=self.storage.location,
+                    path=path,
+                    hint="Bootstrap a new table from that folder; rows that were written since are in other files here. Nothing was changed.",
+                )
 
     def _refuse_rows_without_keys(self) -> None:
         """Raise `UnsupportedTableError` if rows have no meta columns, or keys that are generated and no key column was answered."""

@@ -290,9 +290,16 @@ def test_the_command_asks_plans_and_recovers(location: str) -> None:
     asked = run("--plan", "--json")
     assert asked.exit_code == 1
     assert len(json.loads(asked.output)["questions"]) == 3
+    said = " ".join(run("--plan").output.split())
+    assert all(f"({option}" in said for option in ("--record-key", "--ordering, or --no-ordering", "--table-type"))
     answers = ("--record-key", "id", "--no-ordering", "--table-type", "cow")
-    assert run("--plan", *answers).exit_code == 0
-    assert run(*answers).exit_code == 2
+    planned, refused = run("--plan", *answers), run(*answers)
+    assert planned.exit_code == 0
+    assert "--accept-unknown" in " ".join(planned.output.split())
+    assert refused.exit_code == 2
+    assert "--leave-out" in " ".join(refused.output.split())
+    assert "--accept-unknown" in " ".join(refused.output.split())
+    assert "accept_unknown" not in refused.output
     assert contents(location) == files
     assert run(*answers, "--accept-unknown").exit_code == 0
     assert rows(reopen(table)) == before
