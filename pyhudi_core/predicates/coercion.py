@@ -43,11 +43,23 @@ def fit_literal(literal: Literal, kind: pa.DataType) -> Literal:
         return Literal(None, pa.null())
     fitted = _fit(value, kind)
     if fitted is None:
-        raise PredicateError(
-            f"{value!r} cannot be compared with a value of type {kind}",
-            hint="Write the literal in the column's type, or cast one of the two",
-        )
+        raise _incomparable(value, kind)
     return fitted
+
+
+def _incomparable(value: Value, kind: pa.DataType) -> PredicateError:
+    """The error for a literal that does not fit; it shows a timestamp as it is written in a condition."""
+    literal = _fit_timestamp(value, TIMESTAMP) if pa.types.is_timestamp(kind) and kind.tz is None else None
+    if literal is not None and isinstance(literal.value, dt.datetime):
+        plain = literal.value.replace(tzinfo=None).isoformat(sep=" ")
+        return PredicateError(
+            f"TIMESTAMP '{plain}Z' is a moment, and cannot be compared with a value of type {kind}, which has no time zone",
+            hint=f"Write TIMESTAMP_NTZ '{plain}' if the column has times of UTC, else the local time",
+        )
+    return PredicateError(
+        f"{value!r} cannot be compared with a value of type {kind}",
+        hint="Write the literal in the column's type, or cast one of the two",
+    )
 
 
 def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType:

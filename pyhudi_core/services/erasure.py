@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -45,6 +45,15 @@ from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.home import reopened
 from pyhudi_core.write import metadata_update, operations
 from pyhudi_core.write.states import load
+
+_WAYS_OUT = {
+    "savepoint": "delete the savepoint (`pyhudi savepoint LOCATION delete INSTANT`)",
+    "hold": "delete the hold, or wait for its end (`pyhudi hold LOCATION delete NAME`)",
+    "pending": "let the pending instants end, or end them (`pyhudi timeline LOCATION` shows them)",
+    "readers": "set pyhudi.clean.keep.seconds=0",
+    "index": "drop the index (`pyhudi index LOCATION drop NAME`)",
+}
+"""What to do, by the first word of each name in `ErasurePlan.refused_by`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +184,7 @@ class Erasure:
             raise ErasureRefusedError(
                 f"Older states are promised, so the keys cannot be erased: {', '.join(planned.refused_by)}",
                 table=self.context.table,
-                hint="Delete the savepoints, end the pending instants, or set pyhudi.clean.keep.seconds=0; then erase again. Nothing was written.",
+                hint=f"{_ways_out(planned.refused_by)}; then erase again. Nothing was written.",
             )
         ask_gate(gate, self.context, "to erase rows")
         # A process that died after its clean had deleted the last file with a key left the clean itself to be ended.
@@ -275,6 +284,13 @@ class Erasure:
         unfit = [f"index {undefined}"] if undefined and not indexes else []
         held = [f"hold {hold.name}" for hold in read_holds(context) if holders & hold.paths]
         return (*saved, *held, *pending, *readers, *indexes, *unfit) if holders else ()
+
+
+def _ways_out(refused_by: Iterable[str]) -> str:
+    """What to do about each kind of what refuses an erasure."""
+    kinds = dict.fromkeys(name.partition(" ")[0] for name in refused_by)
+    text = ", and ".join(_WAYS_OUT[kind] for kind in kinds)
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def _refuse_unprovable(context: TableContext, schema: pa.Schema) -> None:

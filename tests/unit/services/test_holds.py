@@ -164,8 +164,10 @@ def test_an_erasure_names_the_hold_that_keeps_files_with_the_key(location: str) 
     table = make(location)
     table.upsert(orders((1, "a", 1.0)))
     hold = table.holds.create(seconds=HOUR)
-    with pytest.raises(ErasureRefusedError, match=f"hold {hold.name}"):
+    with pytest.raises(ErasureRefusedError, match=f"hold {hold.name}") as refused:
         table.erasure.run(orders((1,)).select(["id", "day"]))
+    assert "elete the hold" in str(refused.value)
+    assert "savepoint" not in str(refused.value)
     table.holds.delete(hold)
     assert table.erasure.run(orders((1,)).select(["id", "day"]))
 
