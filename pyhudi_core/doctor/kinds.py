@@ -200,7 +200,10 @@ USUAL: dict[Kind, Usual] = {
     ),
     Kind.METADATA_UNREADABLE: Usual(Area.TIMELINE, _ERROR, _RESTORE),
     Kind.PLAN_UNREADABLE: Usual(
-        Area.TIMELINE, _WARNING, "Roll the instant back; until then no service can execute the plan."
+        Area.TIMELINE,
+        _WARNING,
+        "No service can execute the plan. Remove a clustering with table.rollback(instant), a restore with table.restores.cancel(instant). Of any "
+        "other plan remove the files from the timeline while nothing runs.",
     ),
     Kind.PLAN_NAMES_OTHER_PLACE: Usual(
         Area.TIMELINE,
@@ -217,7 +220,8 @@ USUAL: dict[Kind, Usual] = {
     Kind.PENDING_FOREIGN: Usual(
         Area.TIMELINE,
         _WARNING,
-        "It has no heartbeat, so its writer may be alive or dead. Roll it back with table.rollback(instant) if the writer has ended.",
+        "Its writer may be alive or dead. If it has ended, roll a write back with table.rollback(instant); of a plan the finding says how to execute "
+        "or to remove it.",
     ),
     Kind.PENDING_PLAN: Usual(Area.TIMELINE, _INFO, "A table service may execute the plan at any time."),
     Kind.UNDONE_COMMIT_IS_BACK: Usual(

@@ -1,7 +1,7 @@
 """Examine pending instants and heartbeats, and report which writers are running.
 
 A writer is dead if its heartbeat has expired or its process on this machine has ended. It is foreign if it has no heartbeat. Only the instants of
-dead writers are rolled back automatically.
+dead writers are rolled back automatically. A service that fails or is interrupted gives its heartbeat back, and its plan stays.
 """
 
 from __future__ import annotations
@@ -13,19 +13,27 @@ from pyhudi_core.doctor.kinds import AT_WORK, Area, Kind, Severity
 from pyhudi_core.errors import HudiError
 from pyhudi_core.model.instant import Action, Instant, State, is_time
 from pyhudi_core.storage.base import ObjectInfo
-from pyhudi_core.transaction import heartbeat, layout
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction import execution, heartbeat, layout
 from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.requested_rollbacks import what_ends
 from pyhudi_core.transaction.rollback_plans import names_rolled_back
 
 _REPAIRED = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT, Action.ROLLBACK})
-_ADVICE = {
-    Action.RESTORE: "No write is possible until it has ended: finish it with table.restores.take_over() or `pyhudi restore LOCATION --execute`.",
-    Action.SAVEPOINT: "Its process died, and cleaning waits for it. Run table.failed_writes, or table.savepoints.delete(instant).",
-}
-_SERVICES = {
-    Action.COMPACTION: "compaction", Action.LOGCOMPACTION: "log_compaction", Action.CLUSTERING: "clustering",
-    Action.CLEAN: "cleaning", Action.INDEXING: "indexing",
-}  # fmt: skip
+_SAVEPOINT = (
+    "Its process died, and cleaning waits for it. Run table.failed_writes, or table.savepoints.delete(instant)."
+)
+_RESTORE = "No write is possible until it has ended: finish it with table.restores.take_over() or `pyhudi restore LOCATION --execute`."
+_PLANNED_RESTORE = (
+    "No write is possible until it has ended: finish it with `pyhudi restore LOCATION --execute` or table.restores.execute('{time}'), or take it back"
+    " with `pyhudi restore LOCATION --cancel {time}` or table.restores.cancel('{time}')."
+)
+_RESTORE_OF_HUDI = (
+    "No write is possible until it has ended: finish it with the program that began it. If that has ended, wait some"
+    " minutes, then {ends}."
+)
+_WRITE = "It has no heartbeat, so its writer may be alive or dead. Roll it back with table.rollback('{time}') if the writer has ended."
+_SERVICES = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING, Action.CLEAN, Action.INDEXING})
 
 
 def examine(exam: Examination) -> None:
@@ -100,20 +108,54 @@ def _examine_instant(exam: Examination, context: TableContext, instant: Instant,
         exam.add(Kind.PENDING_PLAN, f"The {action} is planned, and its execution has not begun", path, time)
     else:
         exam.living.add(time)
-        advice = _ADVICE.get(action)
-        what = f"The {action} is {instant.state} and has no heartbeat"
+        what, advice = _without_heartbeat(exam, context, instant)
         exam.add(Kind.PENDING_FOREIGN, what, path, time, what_to_do=advice)
+
+
+def _without_heartbeat(exam: Examination, context: TableContext, instant: Instant) -> tuple[str, str]:
+    """What is said about a pending instant without a heartbeat, and what to do."""
+    time, action = instant.requested_time, instant.action
+    what = f"The {action} is {instant.state} and has no heartbeat"
+    if action in _SERVICES and _gave_up(exam, context, time):
+        return f"The {action} is {instant.state}, and its process has given it up", _of_service(instant)
+    if action in _SERVICES:
+        return what, f"If the program that began it has ended, wait some minutes, then {what_ends(instant)}."
+    if action is Action.RESTORE and instant.state is State.INFLIGHT and not _gave_up(exam, context, time):
+        return what, _RESTORE_OF_HUDI.format(ends=what_ends(instant))
+    if action is Action.ROLLBACK:
+        return what, _sentence(instant)
+    if _rolled_back_by_others(exam, context, instant):
+        return what, f"A rollback of it is pending: {what_ends(Instant(time, Action.ROLLBACK, State.REQUESTED))}."
+    return what, _of_restore_or_savepoint(instant) or _WRITE.format(time=time)
+
+
+def _gave_up(exam: Examination, context: TableContext, time: str) -> bool:
+    """Whether a process of this package executed the plan, and has given its heartbeat back."""
+    with exam.recording_failures(Area.HEARTBEATS, layout.executions(time)):
+        return execution.newest_executor(context, time) is not None
+    return False
+
+
+def _sentence(instant: Instant) -> str:
+    text = what_ends(instant)
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _of_service(instant: Instant) -> str:
+    return f"{_sentence(instant)} The next run of the service executes it, too."
+
+
+def _of_restore_or_savepoint(instant: Instant) -> str:
+    if instant.action is Action.RESTORE:
+        return _PLANNED_RESTORE.format(time=instant.requested_time) if instant.state is State.REQUESTED else _RESTORE
+    return _SAVEPOINT if instant.action is Action.SAVEPOINT else ""
 
 
 def _dead(exam: Examination, context: TableContext, instant: Instant, path: str) -> None:
     what = f"The {instant.action} is {instant.state}, and its writer is dead"
     if instant.action not in _REPAIRED:
-        service = _SERVICES.get(instant.action)
-        finish = (
-            f"table.{service}.take_over(), or the next table.{service}.run(), finishes it if this package began it."
-        )
-        other = f"Run the {instant.action} again with the program that began it, or roll it back there."
-        advice = _ADVICE.get(instant.action) or (f"{finish} {other}" if service else other)
+        advice = _of_service(instant) if instant.action in _SERVICES else _of_restore_or_savepoint(instant)
+        advice = advice or f"Run the {instant.action} again with the program that began it, or roll it back there."
         exam.add(Kind.PENDING_DEAD, what, path, instant.requested_time, severity=Severity.WARNING, what_to_do=advice)
     elif context.options.heartbeat.failed_writes_policy == "NEVER":
         advice = "No write rolls it back, because hoodie.cleaner.policy.failed.writes is NEVER: call table.rollback(instant)."
@@ -123,10 +165,17 @@ def _dead(exam: Examination, context: TableContext, instant: Instant, path: str)
 
 
 def _is_rolled_back(exam: Examination, context: TableContext, instant: Instant) -> bool:
+    return _named_by(exam, context, exam.timeline.completed, instant)
+
+
+def _rolled_back_by_others(exam: Examination, context: TableContext, instant: Instant) -> bool:
+    return _named_by(exam, context, exam.timeline.pending, instant)
+
+
+def _named_by(exam: Examination, context: TableContext, timeline: Timeline, instant: Instant) -> bool:
+    """Whether a rollback of this timeline names the instant."""
     try:
-        return instant.requested_time in names_rolled_back(
-            context.place, exam.timeline.completed, instant.requested_time
-        )
+        return instant.requested_time in names_rolled_back(context.place, timeline, instant.requested_time)
     except HudiError as error:
         exam.not_examined(
             Area.TIMELINE,

@@ -10,12 +10,44 @@ import json
 from dataclasses import dataclass
 from html import escape
 
-from pyhudi_core.model.instant import Action, Instant
+from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import begin, heartbeat
 from pyhudi_core.transaction.commit import Gate, ask_gate
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.rollback import put_plan, resume, roll_back
-from pyhudi_core.transaction.rollback_plans import rolled_back_by
+from pyhudi_core.transaction.rollback_plans import names_rolled_back, rolled_back_by
+
+_PLANS = {
+    Action.COMPACTION: ("compaction", "compact LOCATION --execute --instant {time}"),
+    Action.LOGCOMPACTION: ("log_compaction", "log-compact LOCATION --execute --instant {time}"),
+    Action.CLUSTERING: ("clustering", "cluster LOCATION --execute --instant {time}"),
+    Action.CLEAN: ("cleaning", "clean LOCATION --execute --instant {time}"),
+    Action.INDEXING: ("indexing", "index LOCATION execute {time}"),
+    Action.RESTORE: ("restores", "restore LOCATION --execute --instant {time}"),
+}
+_REMOVALS = {
+    Action.CLUSTERING: "cluster LOCATION --cancel {time}",
+    Action.INDEXING: "index LOCATION cancel {time}",
+    Action.RESTORE: "restore LOCATION --cancel {time}",
+}
+_OF_OTHERS = "the program that began the rollback finishes it, Hudi with its next write"
+
+
+def what_ends(instant: Instant) -> str:
+    """What ends a pending instant that is no write, as a part of a sentence; empty for writes, which are rolled back."""
+    time, action = instant.requested_time, instant.action
+    if action is Action.ROLLBACK:
+        return _OF_OTHERS
+    if action is Action.SAVEPOINT:
+        return f"remove it with table.savepoints.delete('{time}')"
+    if action not in _PLANS:
+        return ""
+    service, command = _PLANS[action]
+    execute = f"execute it with table.{service}.execute('{time}') or `pyhudi {command.format(time=time)}`"
+    if action not in _REMOVALS or (action is Action.RESTORE and instant.state is not State.REQUESTED):
+        return execute
+    return f"{execute}, or remove it with table.{service}.cancel('{time}') or `pyhudi {_REMOVALS[action].format(time=time)}`"
 
 
 def schedule(context: TableContext, requested_time: str) -> Instant | None:
@@ -106,4 +138,14 @@ def roll_back_on_request(context: TableContext, requested_time: str) -> Rollback
             requested_time,
             reason=f"the {found.action} has completed, and only pending writes are rolled back without completed=True",
         )
-    return Rollback(requested_time, reason=f"a pending {found.action} is not rolled back")
+    return Rollback(requested_time, reason=_not_rolled_back(context, timeline, found))
+
+
+def _not_rolled_back(context: TableContext, timeline: Timeline, found: Instant) -> str:
+    """Why a pending instant is not rolled back, and what to do instead."""
+    ends = what_ends(found)
+    if ends:
+        return f"a pending {found.action} is not rolled back: {ends}"
+    if found.requested_time in names_rolled_back(context.place, timeline.pending, found.requested_time):
+        return f"another program rolls the {found.action} back, and has not ended: {_OF_OTHERS}"
+    return f"a pending {found.action} is not rolled back"

@@ -19,7 +19,7 @@ from pyhudi_core.services.service import Figures
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import heartbeat, markers
 from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.requested_rollbacks import Rollback, roll_back_on_request
+from pyhudi_core.transaction.requested_rollbacks import Rollback, roll_back_on_request, what_ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,8 @@ class Rollbacks:
             return RollbackPlan(time, found, files, beats and not heartbeat.is_dead(self.context, found))
         if found is None or not found.is_completed or found.action not in DATA_ACTIONS:
             what = "it is not on the timeline" if found is None else f"it is a {found.state} {found.action}"
-            return RollbackPlan(time, why_not=what)
+            ends = what_ends(found) if found is not None and found.is_pending else ""
+            return RollbackPlan(time, why_not=f"{what}; {ends}" if ends else what)
         later = _later(timeline, found)
         if later:
             return RollbackPlan(time, why_not=not_alone(self.context, time, later).message)
