@@ -20,7 +20,7 @@ from pyhudi_core.opening import open_table
 from pyhudi_core.runtime.base import Clock
 from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.services.estimates import BYTES_PER_SECOND
-from pyhudi_core.services.service import TableService
+from pyhudi_core.services.service import Refused, TableService
 from pyhudi_core.services.upkeep import Need, UpkeepRules, need_of, part_of
 from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.table import HudiTable
@@ -51,7 +51,7 @@ class UpkeepLine:
     Attributes:
         service: its name; empty for a line about the table: it could not be opened, or it was skipped.
         outcome: due (with ``plan=True``), ran, left for another run because of a limit, failed, or not due; skipped is a table that this
-                release only reads.
+                release only reads, and a service that this release does not have for such a table.
         reason: why it is due or not, why it was left or skipped, or the error.
         bytes, seconds: the estimate.
         took: seconds that it ran; None if it did not run.
@@ -193,6 +193,13 @@ class _TableState:
         line = UpkeepLine(self.location, need.service, outcome, need.reason, need.bytes, need.seconds)
         self.lines.append(replace(line, **more))
 
+    def refuse(self, need: Need, refused: Refused) -> None:
+        """A service that would be refused has failed if that can be mended, and is skipped if it does not know such tables."""
+        if refused.mendable:
+            self.fail(need.service, refused.error)
+        else:
+            self.add(Outcome.SKIPPED, need, bytes=0, seconds=0.0)
+
     def fail(self, service: str, error: Exception) -> None:
         self.lines.append(UpkeepLine(self.location, service, Outcome.FAILED, f"{type(error).__name__}: {error}"))
 
@@ -250,6 +257,9 @@ class _Run:
         # The same values of the table serve all its services; a service that ran has changed what the next one finds.
         service = state.table.services[known.service]
         need = need_of(service, self.rules) if look_again else known
+        if need.refused is not None:
+            state.refuse(need, need.refused)
+            return False
         if not need.due:
             state.add(Outcome.NOT_DUE, need)
             return False

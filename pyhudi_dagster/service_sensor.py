@@ -28,7 +28,7 @@ from pyhudi_dagster.service_jobs import (
 from pyhudi_dagster.service_policy import TICK_SECONDS, ServicePolicy, ServiceRunner, SharedSession
 from pyhudi_dagster.service_runs import When, triggered
 from pyhudi_dagster.service_settings import OnCron
-from pyhudi_dagster.services import state_of
+from pyhudi_dagster.services import state_of, would_fail
 
 Clock = Callable[[], datetime]
 ACTIVE = [
@@ -268,7 +268,7 @@ def _schedule(
         if why := opened.config.why_not_written:
             return dg.SkipReason(f"{info.table}: {why}.")
         plan, waiting = opened.services[service].plan(), opened.services[service].waiting()
-        if not plan and not waiting:
+        if not plan and not waiting and not would_fail(plan):
             return dg.SkipReason(f"{plan}")
         return dg.RunRequest(run_config=table.run_config({service: "always"}))
 

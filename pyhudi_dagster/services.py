@@ -19,7 +19,8 @@ class ServiceState:
     Attributes:
         name: its name; ``table.services[name].run()`` runs it.
         summary: what the service does, in one line.
-        due: whether it has something to do and its trigger says that it is time.
+        due: whether it has something to do and its trigger says that it is time. What would be refused because of an option or of damage is due,
+            too: its run fails, and shows what to do.
         plan: what it would do now, as a sentence.
         why_not: why it has nothing to do, or why it does not do more.
         figures: numbers of the plan: counts, bytes, seconds.
@@ -50,9 +51,8 @@ def state_of(name: str, service: hudi.TableService[Any]) -> ServiceState:
     reason = str(getattr(plan, "trigger", "")) if plan else plan.why_not
     if under_way:
         reason = f"another process executes {', '.join(under_way)}; {reason}"
-    due = bool(plan) and bool(
-        getattr(plan, "due", True)
-    )  # without a trigger it is due as soon as there is something to do
+    # Without a trigger it is due as soon as there is something to do.
+    due = (bool(plan) or would_fail(plan)) and bool(getattr(plan, "due", True))
     return ServiceState(
         name,
         service.summary,
@@ -64,3 +64,9 @@ def state_of(name: str, service: hudi.TableService[Any]) -> ServiceState:
         under_way,
         reason if not due else plan.why_not,
     )
+
+
+def would_fail(plan: hudi.ServicePlan) -> bool:
+    """Whether a run of the service would be refused, and an option or a repair helps. Such a run is started: it fails, and says what to do."""
+    refused = getattr(plan, "refused", None)
+    return refused is not None and bool(refused.mendable)

@@ -15,7 +15,8 @@ from pyhudi_core.services.cleaning.plan import CleaningPlan
 def clean(context: click.Context, location: str, storage_options: dict[str, str], **wanted: Any) -> None:
     """Delete older file slices of the table at LOCATION: plan, schedule and execute.
 
-    Exit code 0: done, or nothing to do; 1: the plan of --instant is not pending; 2: it failed.
+    Exit code 0: done, or nothing to do; 1: the plan of --instant is not pending, or --plan: it would be refused; 2: it was
+    refused, or failed.
     """
     carry_out(context, location, storage_options, "cleaning", Wanted(**wanted), _files)
 

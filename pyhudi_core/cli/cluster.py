@@ -21,7 +21,8 @@ def cluster(
 ) -> None:
     """Cluster the table at LOCATION: plan, schedule and execute.
 
-    Exit code 0: done, or nothing to do; 1: the plan that --instant or --cancel names is not pending; 2: it failed.
+    Exit code 0: done, or nothing to do; 1: the plan that --instant or --cancel names is not pending, or --plan: it would be
+    refused; 2: it was refused, or failed.
     """
     if cancel is not None:
         with reporting_errors(context):

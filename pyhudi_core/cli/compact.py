@@ -15,7 +15,8 @@ from pyhudi_core.services.compaction.plan import CompactionPlan
 def compact(context: click.Context, location: str, storage_options: dict[str, str], **wanted: Any) -> None:
     """Compact the merge-on-read table at LOCATION: plan, schedule and execute.
 
-    Exit code 0: done, or nothing to do; 1: the plan of --instant is not pending; 2: it failed.
+    Exit code 0: done, or nothing to do; 1: the plan of --instant is not pending, or --plan: it would be refused; 2: it was
+    refused, or failed.
     """
     carry_out(context, location, storage_options, "compaction", Wanted(**wanted), groups_of)
 

@@ -63,7 +63,7 @@ def index(
 
     Indexes are built while writers write.
 
-    Exit code 0: done, or nothing to do; 1: a plan that is named is not pending, or create --plan: it would be refused; 2: it was refused, or failed.
+    Exit code 0: done, or nothing to do; 1: a plan that is named is not pending, or --plan: it would be refused; 2: it was refused, or failed.
     """
     if action in ("create", "drop", "schedule", "cancel") and not names:
         raise click.UsageError(f"{action} needs at least one name")
@@ -96,14 +96,14 @@ def sql(
 ) -> None:
     """Carry out a STATEMENT of Hudi's SQL about indexes of the table at LOCATION: CREATE INDEX, DROP INDEX or SHOW INDEXES.
 
-    Exit code 0: done, or nothing to do; 2: it was refused, or it failed.
+    Exit code 0: done, or nothing to do; 1: --plan: it would be refused; 2: it was refused, or it failed.
     """
     with reporting_errors(context):
         table = open_table(location, storage_options)
         planned = table.indexes.plan_sql(statement) if only_plan else None
         if isinstance(planned, IndexingPlan):
             _print(str(planned), _of_plan(planned), as_json=as_json)
-            return
+            context.exit(FOUND if planned.refused else 0)
         if isinstance(planned, tuple):
             _print(_dropping(planned), [asdict(one) for one in planned], as_json=as_json)
             return
@@ -169,7 +169,7 @@ def _planned(table: HudiTable, given: _Given) -> _Shown:
     else:
         plans = [table.indexes.plan(name, *given.of_index) for name in given.names]
     # `schedule` plans nothing for an index that is there; `create` refuses it.
-    refused = given.action == "create" and not all(plans)
+    refused = any(plan.refused for plan in plans) or (given.action == "create" and not all(plans))
     return "\n".join(map(with_estimate, plans)), [_of_plan(plan) for plan in plans], FOUND if refused else 0
 
 
@@ -181,6 +181,7 @@ def _of_plan(plan: IndexingPlan) -> dict[str, Any]:
         "figures": figures,
         "up_to": plan.up_to or None,
         "why_not": plan.why_not,
+        "refused": plan.refused is not None,
     }
 
 

@@ -6,7 +6,7 @@ import json
 
 import click
 
-from pyhudi_core.cli.terminal import at_location, console, reporting_errors, safe
+from pyhudi_core.cli.terminal import FOUND, at_location, console, reporting_errors, safe
 from pyhudi_core.doctor.kinds import Area, Severity
 from pyhudi_core.opening import open_table
 from pyhudi_core.services.metadata.tables import MetadataTableOf
@@ -38,16 +38,20 @@ def metadata(
 ) -> None:
     """Show, create, drop or rebuild a table's metadata table; repair rebuilds it if `pyhudi check` finds that it is stale or broken.
 
-    Exit code 0: done, or nothing to do; 2: it was refused, or it failed.
+    Exit code 0: done, or nothing to do; 1: create --plan: it would be refused; 2: it was refused, or it failed.
     """
     with reporting_errors(context):
-        table = open_table(location, storage_options)
+        table, refused = open_table(location, storage_options), False
         if action == "repair":
             said = _repaired(table, only_plan=only_plan)
+        elif action == "create" and only_plan:
+            plan = table.metadata_table.plan(list(indexes) or None)
+            said, refused = str(plan), plan.refused
         else:
             said = _said(table.metadata_table, action, list(indexes) or None, only_plan=only_plan)
         shown = {"partitions": list(table.metadata_table.partitions), "result": said}
         click.echo(json.dumps(shown, indent=2)) if as_json else console().print(safe(said))
+        context.exit(FOUND if refused else 0)
 
 
 def _repaired(table: HudiTable, *, only_plan: bool) -> str:
@@ -67,7 +71,7 @@ def _said(found: MetadataTableOf, action: str, indexes: list[str] | None, *, onl
     if action == "show":
         return f"The table lists: {listed}"
     if action == "create":
-        return str(found.plan(indexes) if only_plan else found.create(indexes))
+        return str(found.create(indexes))
     if only_plan:
         return f"Remove: {listed}" + (", and make them again" if action == "rebuild" else "")
     return str(found.drop() if action == "drop" else found.rebuild())

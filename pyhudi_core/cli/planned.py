@@ -13,6 +13,7 @@ from pyhudi_core.cli.progress import progress_bar, with_estimate
 from pyhudi_core.cli.terminal import FOUND, at_location, console, reporting_errors, safe, table_option
 from pyhudi_core.opening import open_table
 from pyhudi_core.services.planned import PlannedService
+from pyhudi_core.services.service import refused_by
 
 Groups = Callable[[Any], dict[str, Any]]
 """What JSON shows of the file groups of a plan, besides its figures."""
@@ -62,7 +63,8 @@ def carry_out(
 ) -> None:
     """Do what was asked for with the service of this name.
 
-    Exit code 0: done, or nothing to do; 1: the plan that --instant names is not pending, or another process executes it; 2: it failed.
+    Exit code 0: done, or nothing to do; 1: the plan that --instant names is not pending, or another process executes it, or --plan: it would be
+    refused; 2: it was refused, or failed.
     """
     if sum((wanted.only_plan, wanted.only_schedule, wanted.only_execute)) > 1:
         raise click.UsageError("give one of --plan, --schedule and --execute")
@@ -71,21 +73,24 @@ def carry_out(
         table = open_table(location, storage_options, options=wanted.options)
         service: PlannedService[Any, Any, Any] = getattr(table, name)
         planned = service.plan(triggered=wanted.due)
+        refused = refused_by(planned) is not None
         shown = {
             "due": bool(planned),
             "figures": dict(planned.figures),
             "why_not": planned.why_not,
+            "refused": refused,
             "trigger": planned.trigger,
             "trigger_says_due": planned.due,
             **groups(planned),
         }
         if wanted.only_plan:
             _show(shown, with_estimate(planned), wanted)
+            context.exit(FOUND if refused else 0)
         elif wanted.only_schedule:
             found = service.schedule(triggered=wanted.due)
             text = f"Planned {found.requested_time}: {planned}" if found is not None else str(planned)
             _show(shown | {"instant": found.requested_time if found else None}, text, wanted)
-        elif wanted.due and not planned and not wanted.only_execute:
+        elif wanted.due and not planned and not refused and not wanted.only_execute:
             _show({"instants": [], "figures": {}, "why_not": planned.why_not}, str(planned), wanted)
         else:
             with progress_bar(service.noun) as progress:

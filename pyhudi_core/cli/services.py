@@ -10,6 +10,7 @@ from rich.table import Table
 from pyhudi_core.cli.progress import with_estimate
 from pyhudi_core.cli.terminal import at_location, console, reporting_errors, safe
 from pyhudi_core.opening import open_table
+from pyhudi_core.services.service import refused_by
 
 
 @click.command()
@@ -23,7 +24,13 @@ def services(context: click.Context, location: str, storage_options: dict[str, s
         planned = [(name, service.summary, service.plan()) for name, service in found.items()]
     if as_json:
         rows = [
-            {"service": name, "due": bool(plan), "figures": dict(plan.figures), "why_not": plan.why_not}
+            {
+                "service": name,
+                "due": bool(plan),
+                "figures": dict(plan.figures),
+                "why_not": plan.why_not,
+                "refused": refused_by(plan) is not None,
+            }
             for name, _, plan in planned
         ]
         click.echo(json.dumps(rows, indent=2))

@@ -27,7 +27,7 @@ from pyhudi_core.errors import (
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Action, Instant
 from pyhudi_core.model.internal_schema import names_at
-from pyhudi_core.services.rewriting import unfit_because
+from pyhudi_core.services.rewriting import refusal_of
 from pyhudi_core.services.service import Execution
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
@@ -189,14 +189,17 @@ class RewriteRun(PlanRun[W, Rewritten]):
     def _fit(self, context: TableContext) -> Snapshot:
         """The table's state now. Raises `UnsupportedTableError` if this release cannot rewrite its files."""
         snapshot = load(context)
-        unfit = unfit_because(context, snapshot) or self._altered_since(snapshot)
-        if unfit is None:
+        refused, altered = refusal_of(context, snapshot), self._altered_since(snapshot)
+        if refused is None and altered is None:
             return snapshot
+        why, hint = altered, "Execute it with the program that planned it."
+        if refused is not None:
+            why, hint = refused.error.message, (refused.error.hint or hint) if refused.mendable else hint
         raise UnsupportedTableError(
-            f"The {self._noun} cannot be executed: {unfit}",
+            f"The {self._noun} cannot be executed: {why}",
             table=context.table,
             instant=self.transaction.requested_time,
-            hint="Execute it with the program that planned it.",
+            hint=hint,
         )
 
     def _altered_since(self, snapshot: Snapshot) -> str | None:

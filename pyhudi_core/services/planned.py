@@ -17,7 +17,7 @@ from pyhudi_core.engine.base import Engine
 from pyhudi_core.engine.choice import engine_for
 from pyhudi_core.errors import ObjectNotFoundError
 from pyhudi_core.model.instant import Action, Instant, State
-from pyhudi_core.services.service import Execution, Figures, ServicePlan, ServiceResult, TableService
+from pyhudi_core.services.service import Execution, Figures, ServicePlan, ServiceResult, TableService, refused_by
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import execution
 from pyhudi_core.transaction.begin import Transaction, reserve
@@ -77,7 +77,10 @@ class PlannedService(TableService[R], Generic[P, W, R]):
         return self._planned(self.context.folder.load(), triggered=triggered)
 
     def schedule(self, *, triggered: bool = False) -> Instant | None:
-        """Put a plan on the timeline; None if there is nothing to do. Raises `CommitConflictError` if a writer came first: plan again."""
+        """Put a plan on the timeline; None if there is nothing to do.
+
+        Raises `CommitConflictError` if a writer came first: plan again. Raises the error of a plan that is refused.
+        """
         return self._scheduled(triggered=triggered)[0]
 
     def _scheduled(self, *, triggered: bool = False) -> tuple[Instant | None, str]:
@@ -85,7 +88,7 @@ class PlannedService(TableService[R], Generic[P, W, R]):
         timeline = context.folder.load()
         plan = self._planned(timeline, triggered=triggered)
         if not plan:
-            return None, plan.why_not
+            return _nothing_planned(plan)
         transaction = reserve(context, self.action, timeline)
         try:
             if not self._is_current(timeline, transaction.start):
@@ -95,7 +98,7 @@ class PlannedService(TableService[R], Generic[P, W, R]):
             raise
         if not plan:
             give_back(transaction)
-            return None, plan.why_not
+            return _nothing_planned(plan)
         try:
             body, before = plan.encode(transaction.sync_marker), self._published_before(transaction, plan)
         except BaseException:
@@ -206,3 +209,11 @@ class PlannedService(TableService[R], Generic[P, W, R]):
             return self._decode(self.context.storage.get(path), path)
         except ObjectNotFoundError:
             return None
+
+
+def _nothing_planned(plan: ServicePlan) -> tuple[None, str]:
+    """Why nothing is planned. Raises the error of a plan that is refused."""
+    refused = refused_by(plan)
+    if refused is not None:
+        raise refused.error
+    return None, plan.why_not

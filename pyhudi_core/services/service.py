@@ -3,7 +3,8 @@
 A service looks after one table: a data table, or a metadata table, which is a table like any other. It is made from a `TableContext`, and perhaps
 what is asked for (the partitions of an indexing, the target of a restore). It keeps nothing of what it did, so any process may do any step.
 
-- `plan` is pure: it reads a state of the table, and computes from it what would be done and why. It writes nothing.
+- `plan` is pure: it reads a state of the table, and computes from it what would be done and why. It writes nothing. A plan that is empty because the
+  service would be refused (`Refused`) is not one with nothing to do: `schedule` and `run` raise its error.
 - `schedule` puts a plan on the timeline as a requested instant, decided under the table's lock (``transaction/decision.py``). From then on the plan
   belongs to the table, not to the process.
 - `execute` carries a scheduled plan out, without the lock but for its end. It is idempotent: what a dead process has done is found or done again, and
@@ -26,7 +27,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.engine.choice import engine_for
-from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.errors import HudiError, InvalidOptionError
 from pyhudi_core.model.instant import Action, Instant, is_time
 from pyhudi_core.services.progress import ServiceProgress, silent
 from pyhudi_core.transaction.commit import Gate
@@ -53,6 +54,26 @@ class ServicePlan(Protocol):
     def __bool__(self) -> bool: ...
 
     def __str__(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """That a service cannot work in a table as it is opened. This is not the same as nothing to do: its plans have it as ``refused``.
+
+    Attributes:
+        error: what `TableService.schedule` and `TableService.run` raise; its hint says what to do.
+        mendable: whether an option or a repair helps. False for a kind of table that this release does not rewrite.
+    """
+
+    error: HudiError
+    mendable: bool = True
+
+
+def refused_by(plan: object) -> Refused | None:
+    """That a plan is empty because the service would be refused; None for plans with work, and if there is nothing to do."""
+    found = getattr(plan, "refused", None)
+    assert found is None or isinstance(found, Refused)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +151,7 @@ class TableService(ABC, Generic[R]):
 
     @abstractmethod
     def schedule(self) -> Instant | None:
-        """Put a plan on the timeline; returns its instant, or None if there is nothing to do."""
+        """Put a plan on the timeline; returns its instant, or None if there is nothing to do. Raises the error of a plan that is refused."""
 
     def execute(
         self,
@@ -158,7 +179,7 @@ class TableService(ABC, Generic[R]):
         """Schedule a plan and execute it; if another commit comes first, try again, as often as the table's options say.
 
         A plan that is on the timeline stays there, and is what the next attempt executes. ``gate``, ``extra_metadata`` and ``progress`` as in
-        `Execution`.
+        `Execution`. Raises the error of a plan that is refused: a table that nobody looks after must not look like one with nothing to do.
         """
         how = self._how(spark, gate, extra_metadata, progress)
         with Retries(self.context) as retries:

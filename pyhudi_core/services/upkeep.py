@@ -13,15 +13,18 @@ changes a table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pyhudi_core.conflicts.concurrent import pending_plans
 from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.model.instant import Instant
 from pyhudi_core.services.archival.archival import Archival, rules_of
-from pyhudi_core.services.estimates import SECONDS, SECONDS_PER_RUN
+from pyhudi_core.services.estimates import BYTES_PER_SECOND, SECONDS, SECONDS_PER_RUN
 from pyhudi_core.services.registry import SERVICES
-from pyhudi_core.services.service import Figures, TableService
+from pyhudi_core.services.service import Figures, Refused, TableService, refused_by
+from pyhudi_core.write.states import load
 
 _ONLY_DELETES = frozenset({"cleaning", "metadata_cleaning", "sweep", "expiry"})
 """Services whose bytes are deleted, and cost no time."""
@@ -72,6 +75,7 @@ class Need:
         seconds: how long it would take, estimated.
         urgency: how far the deciding figure is beyond its limit; 1 is at the limit.
         figures: of the plan.
+        refused: that it cannot work in the table as it is opened.
     """
 
     service: str
@@ -81,6 +85,7 @@ class Need:
     seconds: float = 0.0
     urgency: float = 0.0
     figures: Figures = field(default_factory=dict)
+    refused: Refused | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +109,21 @@ def need_of(service: TableService[Any], rules: UpkeepRules) -> Need:
     elif not plan:
         verdict = _Verdict(False, plan.why_not or verdict.reason)
     figures = plan.figures
-    size = 0 if service.name in _ONLY_DELETES else int(figures.get("bytes", 0))
+    first = _planned_bytes(service, waiting)
+    size = 0 if service.name in _ONLY_DELETES else int(figures.get("bytes", 0)) + first
     urgency = verdict.urgency if verdict.due else 0.0
-    seconds = max(SECONDS_PER_RUN, figures.get(SECONDS, 0.0))
-    return Need(service.name, verdict.due, verdict.reason, size, seconds, urgency, figures)
+    seconds = max(SECONDS_PER_RUN, figures.get(SECONDS, 0.0) + first / BYTES_PER_SECOND)
+    return Need(service.name, verdict.due, verdict.reason, size, seconds, urgency, figures, refused_by(plan))
+
+
+def _planned_bytes(service: TableService[Any], waiting: Sequence[Instant]) -> int:
+    """The bytes that plans on the timeline rewrite: those of their file groups now, because the plans do not have all sizes."""
+    if not waiting or service.name not in _IN_PARTS:
+        return 0
+    snapshot, times = load(service.context), {instant.requested_time for instant in waiting}
+    plans = pending_plans(service.context, snapshot.timeline)
+    taken = frozenset().union(*(groups for instant, groups in plans if instant.requested_time in times))
+    return sum(piece.size for piece in snapshot.view.all_slices() if piece.group in taken)
 
 
 def part_of(service: TableService[Any], most_bytes: float) -> TableService[Any] | None:

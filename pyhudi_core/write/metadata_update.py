@@ -93,7 +93,7 @@ def refuse_unkept(context: TableContext, *, may_remove: bool = True) -> None:
     if not why and context.config.metadata_partitions and _place_of(context) is None:
         why = "its files are missing, or cannot be read"
     if why and not (may_remove and context.options.metadata.remove_unkept):
-        raise _refusal(context, why)
+        raise refusal(context, why)
 
 
 def slices_to_keep(context: TableContext, snapshot: Snapshot, schema: pa.Schema) -> MetadataSlices | None:
@@ -108,7 +108,7 @@ def slices_to_keep(context: TableContext, snapshot: Snapshot, schema: pa.Schema)
     slices = MetadataSlices.load(context.root, snapshot.timeline) if read is None else read.slices
     why = _why_outdated(slices, snapshot, schema) or why_undefined(context, schema)
     if why and not context.options.metadata.remove_unkept:
-        raise _refusal(context, why)
+        raise refusal(context, why)
     return None if why else slices
 
 
@@ -150,7 +150,7 @@ def refuse_undefined(context: TableContext, schema: pa.Schema) -> None:
     # A drop that another process had only decided may have been published since the table was opened.
     why = why_undefined(context, schema) and why_undefined(reopened(context), schema)
     if why and not context.options.metadata.remove_unkept:
-        raise _refusal(context, why)
+        raise refusal(context, why)
 
 
 def indexed_table(context: TableContext, snapshot: Snapshot, schema: pa.Schema) -> IndexedTable:
@@ -208,7 +208,8 @@ def _why_outdated(slices: MetadataSlices, snapshot: Snapshot, schema: pa.Schema)
     return ""
 
 
-def _refusal(context: TableContext, why: str) -> UnsupportedTableError:
+def refusal(context: TableContext, why: str) -> UnsupportedTableError:
+    """The error of a write that could not keep the metadata table true."""
     return UnsupportedTableError(
         f"This write cannot keep the table's metadata table true: {why}",
         table=context.table,

@@ -9,7 +9,7 @@ from pathlib import Path
 import dagster as dg
 import psutil
 import pytest
-from support.dagster_services import SERVICES, definitions, do, filled, orders_asset, tick
+from support.dagster_services import SERVICES, definitions, do, filled, only, orders_asset, tick
 from support.golden import unpack
 
 from pyhudi_dagster import (
@@ -291,3 +291,19 @@ def test_a_table_of_version_9_is_skipped_with_its_reason_by_jobs_sensor_and_sche
         found = do(defs, kept, job)
         assert found
     assert {each["skipped_because"] for each in do(defs, kept, "hudi__nine__services").values()} == {why}
+
+
+def test_a_service_that_is_refused_is_started_and_its_run_fails_with_what_to_do(lake, kept):
+    location = Path(lake.location("indexed"))
+    location.parent.mkdir(parents=True)
+    unpack("hudi-1.0.2/mor_indexed", location)
+    services = Services(compaction=Every(commits=1), clustering=OnCron("0 3 * * *"))
+    asset = hudi_external_asset("indexed", table_type="merge_on_read", services=services)
+    defs = definitions(lake, asset)
+    assert asked(tick(defs, kept, lake))["hudi__indexed__services"]["compaction"] == "due"
+    assert scheduled(defs, kept, lake, "hudi__indexed__clustering").run_requests
+    job = defs.resolve_job_def("hudi__indexed__services")
+    result = job.execute_in_process(instance=kept, raise_on_error=False, run_config=only("compaction"))
+    (failure,) = [event for event in result.all_events if event.is_step_failure]
+    assert failure.step_key == "compaction"
+    assert "set pyhudi.expression.index.timezone=UTC" in str(failure.event_specific_data.error)

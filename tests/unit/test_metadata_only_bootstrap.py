@@ -165,7 +165,8 @@ def test_the_indexes_of_keys_are_kept_and_those_of_values_are_refused(source: Pa
     assert rows(table, "id", "price")[1:3] == [(2, 20.0), (3, 30.0)]
     assert table.lookup(pa.table({"id": [5]})).to_arrow().num_rows == 1
     before = contents(location)
-    assert "bootstrapped table" in table.indexes.create("column_stats").why_not
+    with pytest.raises(UnsupportedTableError, match="bootstrapped table"):
+        table.indexes.create("column_stats")
     with pytest.raises(UnsupportedTableError, match="bootstrapped table"):
         table.indexes.create("by_price", ["price"])
     with pytest.raises(UnsupportedTableError, match="source keeps the rows"):

@@ -193,7 +193,7 @@ def _move(context: TableContext, rules: ArchivalRules, before: str, cleaned: Set
     writer = HistoryWriter(folder.history, create_once, lambda: context.runtime.ids.uuid().replace("-", ""))
     listed = folder.history.state()
     if listed.problem is not None:
-        return ArchivalResult(why_not=f"the history is damaged: {listed.problem}")
+        raise folder.history.lost(listed)
     if listed.number and listed.version != listed.number:
         writer.point()  # a process died before it did; nothing may be deleted before Hudi's readers know of the history
     plan = _plan(context, rules, cleaned.__contains__)

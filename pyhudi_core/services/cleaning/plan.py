@@ -16,7 +16,7 @@ from pyhudi_core.model.file_names import join, parse_data_file
 from pyhudi_core.model.instant import Instant, State, is_time
 from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.services.estimates import with_seconds
-from pyhudi_core.services.service import Figures
+from pyhudi_core.services.service import Figures, Refused
 
 PLAN = "HoodieCleanerPlan"
 DONE = "HoodieCleanMetadata"
@@ -43,6 +43,7 @@ class CleaningPlan:
         incremental: only partitions that were changed since the last clean were looked at.
         table: the location, which Hudi's plans have in every path.
         notes: with no files: why the clean is completed all the same. It notes from which commit on later plans have to look.
+        refused: that it is nothing because the service would be refused.
     """
 
     files: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -58,6 +59,7 @@ class CleaningPlan:
     incremental: bool = False
     table: str = ""
     notes: str = ""
+    refused: Refused | None = field(default=None, compare=False)
 
     @property
     def figures(self) -> Figures:
@@ -76,6 +78,8 @@ class CleaningPlan:
 
     def __str__(self) -> str:
         trigger = f" ({self.trigger})" if self.trigger else ""
+        if self.refused is not None:
+            return f"It would be refused: {self.why_not}{trigger}"
         if not self:
             return f"Nothing to clean: {self.why_not}{trigger}"
         if not self.files:

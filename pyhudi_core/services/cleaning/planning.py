@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyhudi_core.conflicts.concurrent import conflict_error, pending_restores
@@ -28,6 +28,7 @@ from pyhudi_core.services.cleaning.plan import DONE, SAVEPOINTS_KEY, CleaningPla
 from pyhudi_core.services.cleaning.rules import BY_VERSIONS, Readers, Retained
 from pyhudi_core.services.cleaning.slices import Judge
 from pyhudi_core.services.holds import read_holds
+from pyhudi_core.services.service import Refused
 from pyhudi_core.snapshot.snapshot import metadata_file_groups
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.timeline.savepoints import kept_files
@@ -79,9 +80,9 @@ def _plan(context: TableContext, timeline: Timeline, options: CleaningOptions, *
     retained = _retained(context, timeline, options)
     if retained.nothing:
         return nothing(retained.why_not)
-    unfit = unfit_because(context)
-    if unfit is not None:
-        return nothing(unfit)
+    refused = refusal_of(context)
+    if refused is not None:
+        return replace(nothing(refused.error.message), refused=refused)
     found = _Search(context, timeline, options, view_of(context, timeline), retained, last).run()
     earliest = None if found.is_part or policy == BY_VERSIONS else retained.earliest
     notes = "" if found.files else _why_empty(context, options, last, earliest)
@@ -114,16 +115,16 @@ def _why_empty(context: TableContext, options: CleaningOptions, last: LastClean,
     return f"the last clean is {hours:.1f} hours old" if hours >= options.empty_hours else ""
 
 
-def unfit_because(context: TableContext) -> str | None:
+def refusal_of(context: TableContext) -> Refused | None:
     """Why this release cannot clean the table; None if it can."""
     try:
         metadata_update.refuse_unkept(context, may_remove=False)
     except HudiError as error:
-        return error.message
+        return Refused(error)
     if not metadata_update.definitions_of(context, context.config.written_metadata_partitions):
         return None
     why = metadata_update.why_undefined(context, load(context).schema)
-    return f"it cannot keep the table's metadata table true: {why}" if why else None
+    return Refused(metadata_update.refusal(context, why)) if why else None
 
 
 @dataclass(frozen=True, slots=True)

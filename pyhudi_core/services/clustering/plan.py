@@ -8,7 +8,7 @@ names the sort columns and not the kind of order. Ours names both, and an execut
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyhudi_core.errors import CorruptTimelineError, ObjectNotFoundError, UnsafePathError
@@ -20,7 +20,7 @@ from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.options.clustering import EXECUTIONS, EXECUTIONS_PACKAGE, SIZE_BASED
 from pyhudi_core.services.estimates import with_seconds
-from pyhudi_core.services.service import Figures
+from pyhudi_core.services.service import Figures, Refused
 from pyhudi_core.storage.base import Storage
 
 RECORD = "HoodieRequestedReplaceMetadata"
@@ -132,6 +132,7 @@ class ClusteringPlan:
         location: of the table, for the absolute paths of the record.
         kind: the plan strategy, as `ClusteringOptions.plan_strategy`.
         checkpoint: of a commit-based plan: the requested time of the last commit that it has looked at.
+        refused: that it is nothing because the service would be refused.
     """
 
     groups: tuple[ClusteringGroup, ...] = ()
@@ -142,6 +143,7 @@ class ClusteringPlan:
     location: str = ""
     kind: str = SIZE_BASED
     checkpoint: str = ""
+    refused: Refused | None = field(default=None, compare=False)
 
     @property
     def file_groups(self) -> frozenset[tuple[str, str]]:
@@ -167,6 +169,8 @@ class ClusteringPlan:
 
     def __str__(self) -> str:
         trigger = f" ({self.trigger})" if self.trigger else ""
+        if self.refused is not None:
+            return f"It would be refused: {self.why_not}{trigger}"
         if not self:
             return f"Nothing to cluster: {self.why_not}{trigger}"
         figures = self.figures

@@ -31,7 +31,7 @@ from pyhudi_core.options.clustering import COMMIT_BASED, CONSISTENT_BUCKET, SING
 from pyhudi_core.services.clustering.buckets import BucketLimits, bucket_groups
 from pyhudi_core.services.clustering.plan import ClusteringGroup, ClusteringPlan, RowOrder, decode
 from pyhudi_core.services.clustering.rules import Trigger, chosen_partitions, gains, groups_of, is_small, trigger_of
-from pyhudi_core.services.rewriting import refuse_taken, unfit_because, within
+from pyhudi_core.services.rewriting import refusal_of, refuse_taken, within
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import Transaction
@@ -55,9 +55,13 @@ def plan_clustering(context: TableContext, timeline: Timeline, *, triggered: boo
     snapshot = load(context, timeline)
     consistent = has_consistent_hashing(context)
     kind = options.plan_strategy or (CONSISTENT_BUCKET if consistent else SIZE_BASED)
-    why_not = _of_other_kind(context, snapshot, kind, consistent=consistent) or unfit_because(context, snapshot)
+    why_not = _of_other_kind(context, snapshot, kind, consistent=consistent)
     if why_not is not None:
         return ClusteringPlan(why_not=why_not, kind=kind)
+    refused = refusal_of(context, snapshot)
+    if refused is not None:
+        why_not = refused.error.message
+        return ClusteringPlan(why_not=why_not, trigger=trigger.text, due=trigger.due, kind=kind, refused=refused)
     order = RowOrder(options.order, options.layout)
     refuse_unsortable(snapshot.schema, order)
     found = candidates(context, snapshot, timeline, order, kind)

@@ -16,7 +16,7 @@ from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.properties import MergeMode, TableType
 from pyhudi_core.services.compaction.plan import CompactionPlan
 from pyhudi_core.services.compaction.planning import operation_of
-from pyhudi_core.services.rewriting import unfit_because
+from pyhudi_core.services.rewriting import refusal_of
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write.states import load
@@ -40,9 +40,9 @@ def plan_log_compaction(context: TableContext, timeline: Timeline) -> Compaction
         why_not = "a restore is pending, so the content of the table is not known"
         return CompactionPlan(why_not=why_not, log_only=True)
     snapshot = load(context, timeline)
-    unfit = unfit_because(context, snapshot)
-    if unfit is not None:
-        return CompactionPlan(why_not=unfit, log_only=True)
+    refused = refusal_of(context, snapshot)
+    if refused is not None:
+        return CompactionPlan((), refused.error.message, due=True, log_only=True, refused=refused)
     threshold = context.options.compaction.log_threshold
     compacted = _log_compactions(context, timeline)
     many = [piece for piece in snapshot.view.all_slices() if _count(piece, compacted) >= threshold]

@@ -7,7 +7,7 @@ five metrics that Hudi's strategies compare (whole mebibytes, as Hudi divides).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyhudi_core.errors import CorruptTimelineError, UnsafePathError
@@ -16,7 +16,7 @@ from pyhudi_core.formats.avro.container import decode_record, encode_record
 from pyhudi_core.model.file_names import BaseFileName, LogFileName, parse_data_file
 from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.services.estimates import with_seconds
-from pyhudi_core.services.service import Figures
+from pyhudi_core.services.service import Figures, Refused
 
 RECORD = "HoodieCompactionPlan"
 VERSION = 2
@@ -92,6 +92,7 @@ class CompactionPlan:
         trigger: what the trigger of the options says, such as ``3 of 5 delta commits``.
         due: whether that trigger says that it is time.
         log_only: the logs become one log, not a base file (log compaction).
+        refused: that it is nothing because the service would be refused.
     """
 
     operations: tuple[CompactionOperation, ...] = ()
@@ -99,6 +100,7 @@ class CompactionPlan:
     trigger: str = ""
     due: bool = False
     log_only: bool = False
+    refused: Refused | None = field(default=None, compare=False)
 
     @property
     def groups(self) -> frozenset[tuple[str, str]]:
@@ -127,6 +129,8 @@ class CompactionPlan:
 
     def __str__(self) -> str:
         trigger = f" ({self.trigger})" if self.trigger else ""
+        if self.refused is not None:
+            return f"It would be refused: {self.why_not}{trigger}"
         if not self:
             return f"Nothing to compact: {self.why_not}{trigger}"
         figures = self.figures

@@ -20,7 +20,7 @@ from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.properties import TableType
 from pyhudi_core.services.compaction.plan import CompactionOperation, CompactionPlan
 from pyhudi_core.services.compaction.rules import chosen, trigger_of
-from pyhudi_core.services.rewriting import refuse_taken, unfit_because, within
+from pyhudi_core.services.rewriting import refusal_of, refuse_taken, within
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import Transaction
@@ -43,9 +43,9 @@ def plan_compaction(context: TableContext, timeline: Timeline, *, triggered: boo
     if pending_restores(timeline):
         return CompactionPlan(why_not="a restore is pending, so the content of the table is not known")
     snapshot = load(context, timeline)
-    unfit = unfit_because(context, snapshot)
-    if unfit is not None:
-        return CompactionPlan(why_not=unfit)
+    refused = refusal_of(context, snapshot)
+    if refused is not None:
+        return CompactionPlan((), refused.error.message, trigger.text, trigger.due, refused=refused)
     found = _candidates(context, snapshot, timeline)
     wanted = chosen(found.free, options, now)
     taken = tuple(within(wanted, options.most_bytes, lambda operation: operation.base_bytes + operation.log_bytes))

@@ -100,7 +100,8 @@ def plan_expiry(context: TableContext, timeline: Timeline) -> ExpiryPlan:
     if not context.config.partition_fields:
         return ExpiryPlan(why_not="the table has no partitions")
     if options.ttl_days < 1:
-        return ExpiryPlan(why_not="hoodie.partition.ttl.strategy.days.retain does not say how many days to keep")
+        why_not = f"hoodie.partition.ttl.strategy.days.retain is {options.ttl_days}, and so none ever does; from 1 on it is a number of days"
+        return ExpiryPlan(why_not=why_not)
     if pending_restores(timeline):
         return ExpiryPlan(why_not="a restore is pending, so the content of the table is not known")
     pieces: dict[str, list[FileSlice]] = {}

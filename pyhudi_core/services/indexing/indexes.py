@@ -29,6 +29,7 @@ from pyhudi_core.services.indexing.planning import pending_partitions, told
 from pyhudi_core.services.indexing.statements import CreateIndex, DropIndex
 from pyhudi_core.services.metadata.tables import Dropped, MetadataTableOf
 from pyhudi_core.services.progress import ServiceProgress
+from pyhudi_core.services.service import Refused
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.home import reopened
 from pyhudi_core.write import metadata_build, metadata_update, non_blocking
@@ -95,7 +96,7 @@ class Indexes:
             made = MetadataTableOf(self.context).plan_index(definition)
             return IndexingPlan(made.make if made else {}, why_not=made.why_not)
         plan, why = indexing.plan(), self._why_unfit(definition)
-        return IndexingPlan(why_not=why) if plan and why else plan
+        return IndexingPlan(why_not=why, refused=Refused(self._refusal(why))) if plan and why else plan
 
     def create(
         self,
@@ -164,10 +165,12 @@ class Indexes:
         self._refuse_another(definition)
         why = self._why_unfit(definition)
         if why:
-            raise metadata_build.refusal(
-                self.context, why, "docs/writing.md says which indexes there are, and on which columns."
-            )
+            raise self._refusal(why)
         return self._indexing(definition)
+
+    def _refusal(self, why: str) -> UnsupportedTableError:
+        hint = "docs/writing.md says which indexes there are, and on which columns."
+        return metadata_build.refusal(self.context, why, hint)
 
     def _refuse_another(self, wanted: IndexDefinition) -> None:
         """Raise `InvalidOptionError` if the table has, builds or plans an index of this name that is on something else."""

@@ -13,7 +13,7 @@ from pyhudi_core.formats.avro.container import decode_record, encode_record
 from pyhudi_core.metadata_table.index_definitions import IndexDefinition
 from pyhudi_core.model.safe_path import is_safe
 from pyhudi_core.services.estimates import with_seconds
-from pyhudi_core.services.service import Figures
+from pyhudi_core.services.service import Figures, Refused
 
 RECORD = "HoodieIndexPlan"
 DONE = "HoodieIndexCommitMetadata"
@@ -32,6 +32,7 @@ class IndexingPlan:
         files: of the table, from which they would be built.
         definitions: of indexes on columns among the partitions, which are published with the plan.
         size: bytes of these files if rows are read; 0 for statistics and bloom filters, which are made from footers.
+        refused: that it is nothing because the service would be refused.
     """
 
     partitions: Mapping[str, int] = field(default_factory=dict)
@@ -40,6 +41,7 @@ class IndexingPlan:
     files: int = 0
     size: int = 0
     definitions: tuple[IndexDefinition, ...] = ()
+    refused: Refused | None = field(default=None, compare=False)
 
     @property
     def figures(self) -> Figures:
@@ -52,6 +54,8 @@ class IndexingPlan:
         return bool(self.partitions)
 
     def __str__(self) -> str:
+        if self.refused is not None:
+            return f"It would be refused: {self.why_not}"
         if not self:
             return f"Nothing to index: {self.why_not}"
         up_to = f" up to {self.up_to} and what completes meanwhile" if self.up_to else ""

@@ -11,6 +11,7 @@ from pyhudi_core.metadata_table.defined_indexes import needs_of
 from pyhudi_core.metadata_table.index_definitions import IndexDefinition, read_definitions
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.services.indexing.plan import IndexingPlan, decode
+from pyhudi_core.services.service import Refused
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.context import TableContext
@@ -52,7 +53,7 @@ def plan_indexing(
         return IndexingPlan(why_not="the table has no commit yet; its first one can make the metadata table")
     why = metadata_build.why_unfit(config, wanted) or non_blocking.why_no_index(context.options, left)
     if why:
-        return IndexingPlan(why_not=why)
+        return IndexingPlan(why_not=why, refused=Refused(metadata_build.refusal(context, why)))
     return IndexingPlan(left, newest(timeline), definitions=tuple(item for item in definitions if item.name in left))
 
 

@@ -44,6 +44,11 @@ class MetadataPlan:
     why_not: str = ""
 
     @property
+    def refused(self) -> bool:
+        """Whether there is something to make, and it cannot be made."""
+        return bool(self.make and self.why_not)
+
+    @property
     def figures(self) -> Figures:
         """Numbers of partitions and of file groups."""
         return {"partitions": len(self.make), "file_groups": sum(self.make.values())}
@@ -52,6 +57,8 @@ class MetadataPlan:
         return bool(self.make) and not self.why_not
 
     def __str__(self) -> str:
+        if self.refused:
+            return f"It would be refused: {self.why_not}"
         if not self:
             return f"Nothing to make: {self.why_not}"
         return "Make " + ", ".join(f"{name} ({count} file groups)" for name, count in self.make.items())

@@ -185,8 +185,8 @@ def test_a_damaged_history_is_read_where_it_can_be_and_never_written_on(location
     before = contents(location)
     fresh = hudi.open_table(location, options=MANUAL)
     assert rows(fresh) == snapshot
-    assert "damaged" in fresh.archival.run().why_not
     for ask in (
+        fresh.archival.run,
         lambda: fresh.commit_status(done[0].token),
         lambda: fresh.scan(as_of=done[1].instant),
         lambda: fresh.upsert(orders((1, "a", 1.0))),

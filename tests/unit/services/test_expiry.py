@@ -19,6 +19,7 @@ from pyhudi_core.table import HudiTable
 from pyhudi_core.testing import Bounds, History, SimOptions
 
 DAY_S = 86_400
+NEVER = {"hoodie__partition__ttl__strategy__days__retain": 0}
 RETAIN = {"hoodie.partition.ttl.strategy.days.retain": 10}
 CREATION = {"hoodie.partition.ttl.management.strategy.type": "KEEP_BY_CREATION_TIME"}
 
@@ -115,7 +116,8 @@ def test_tables_in_which_nothing_can_expire_say_why() -> None:
     world.create(partitioned=False)
     assert opened(world).expiry.plan().why_not == "the table has no partitions"
     other = world_of()
-    assert "days.retain does not say" in other.table().expiry.plan().why_not
+    assert "days.retain is -1, and so none ever does" in other.table().expiry.plan().why_not
+    assert "days.retain is 0, and so none ever does" in opened(other, **NEVER).expiry.plan().why_not
 
 
 def test_a_gate_that_says_no_keeps_the_partitions() -> None:
