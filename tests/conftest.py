@@ -67,12 +67,17 @@ def _place_in_order(item: pytest.Item) -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """What stays in one process: a file's tests, for they share fixtures; all that need Spark, for there is one session at a time."""
+    """What stays in one process: a file's tests, for they share fixtures; those that need Spark, for a process has one session at a time.
+
+    The tests of ``tests/spark`` are one such group, and all others the second: one group alone would take longer than all the rest.
+    """
     from xdist.scheduler import LoadScopeScheduling
 
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "spark" if _needs_spark(nodeid) else nodeid.partition("::")[0]
+            if _needs_spark(nodeid):
+                return "spark" if nodeid.startswith("tests/spark/") else "spark elsewhere"
+            return nodeid.partition("::")[0]
 
     return ByFile(config, log)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ from support.disk import contents
 from support.tables import make, orders, rows
 
 import pyhudi_core as hudi
-from pyhudi_core.errors import CorruptionError, HudiError, LimitExceededError
+from pyhudi_core.errors import CorruptionError, CorruptTimelineError, HudiError, LimitExceededError
 from pyhudi_core.formats import history_file
 from pyhudi_core.formats.history_file import HistoryRow, encode_rows
 
@@ -77,8 +78,8 @@ class Archived:
 
     def and_archival_leaves_it(self) -> None:
         before = contents(self.folder)
-        result = self.table.archival.run()
-        assert not result
+        with suppress(CorruptTimelineError):  # or it has nothing to do
+            assert not self.table.archival.run()
         assert contents(self.folder) == before
 
 

@@ -356,8 +356,8 @@ def test_an_index_that_would_make_all_writes_refused_is_not_planned() -> None:
     table = made()
     table.upsert(orders((1, "a", 1.0, 1)))
     assert "makes every write refused" in table.indexing.plan(["record_index"]).why_not
-    assert table.indexing.schedule(["record_index"]) is None
     for attempt in (
+        lambda: table.indexing.schedule(["record_index"]),
         lambda: table.indexes.create("by_day", ["day"]),
         lambda: table.metadata_table.create(["record_index"]),
     ):
