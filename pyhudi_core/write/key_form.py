@@ -28,9 +28,10 @@ def has_prefixed_keys(context: TableContext, snapshot: Snapshot) -> bool:
     if config.keygenerator_type is not KeyGenerator.COMPLEX or len(config.record_key_fields) != 1:
         return False
     prefix = f"{config.record_key_fields[0]}:"
-    pieces = [piece for partition in snapshot.view.partitions() for piece in snapshot.view.slices(partition)]
-    with_base = (piece for piece in pieces if piece.base is not None)
-    alone = (piece for piece in pieces if piece.base is None)
+    partitions, slices = snapshot.view.partitions(), snapshot.view.slices
+    # One partition after the other, because the first file usually answers.
+    with_base = (piece for partition in partitions for piece in slices(partition) if piece.base is not None)
+    alone = (piece for partition in partitions for piece in slices(partition) if piece.base is None)
     for keys in chain(map(partial(_key_range, context), with_base), map(partial(_some_keys, context, snapshot), alone)):
         forms = {key.startswith(prefix) for key in keys}
         if len(forms) > 1:
