@@ -123,7 +123,8 @@ def _planned_bytes(service: TableService[Any], waiting: Sequence[Instant]) -> in
     snapshot, times = load(service.context), {instant.requested_time for instant in waiting}
     plans = pending_plans(service.context, snapshot.timeline)
     taken = frozenset().union(*(groups for instant, groups in plans if instant.requested_time in times))
-    return sum(piece.size for piece in snapshot.view.all_slices() if piece.group in taken)
+    pieces = snapshot.view.all_slices(sorted({partition for partition, _ in taken}))
+    return sum(piece.size for piece in pieces if piece.group in taken)
 
 
 def part_of(service: TableService[Any], most_bytes: float) -> TableService[Any] | None:
