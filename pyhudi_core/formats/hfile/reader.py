@@ -122,12 +122,14 @@ class HFileReader:
         """Several data blocks and their keys at a time, because columns have a price for each call. Limits the memory of blocks."""
         payloads: list[bytes] = []
         keys: list[pa.BinaryArray] = []
+        size = 0
         for leaf, inside in routed:
             payloads.append(self._payload(leaf))
             keys.append(inside)
-            if sum(map(len, payloads)) >= _BYTES_AT_ONCE:
+            size += len(payloads[-1])
+            if size >= _BYTES_AT_ONCE:
                 yield payloads, pa.chunked_array(keys)
-                payloads, keys = [], []
+                payloads, keys, size = [], [], 0
         if payloads:
             yield payloads, pa.chunked_array(keys)
 
