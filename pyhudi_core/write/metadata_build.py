@@ -139,7 +139,7 @@ def why_not(context: TableContext, timeline: Timeline, groups: Groups) -> str:
     """Why the partitions cannot be made now, in one decision; empty if they can."""
     building, foreign = context.config.metadata_partitions_inflight, foreign_writes(context, timeline)
     others = f"{', '.join(building)} is being built{_LEFT}" if building else ""
-    others = others or (f"another program is writing ({', '.join(foreign)})" if foreign else "")
+    others = others or (_beside(foreign) if foreign else "")
     return why_unfit(context.config, groups) or others
 
 
@@ -236,6 +236,17 @@ def foreign_writes(context: TableContext, timeline: Timeline) -> list[str]:
     ]
 
 
+def refuse_foreign_writes(context: TableContext, timeline: Timeline) -> None:
+    """Raise `UnsupportedTableError` if another program is writing."""
+    foreign = foreign_writes(context, timeline)
+    if foreign:
+        raise refusal(context, _beside(foreign))
+
+
+def _beside(foreign: Sequence[str]) -> str:
+    return f"another program is writing ({', '.join(foreign)})"
+
+
 def refusal(context: TableContext, why: str, hint: str = _ASK_OTHERS) -> UnsupportedTableError:
     """The error for partitions that cannot be made. ``hint``: what to do, after "Nothing was changed."."""
     return UnsupportedTableError(
@@ -310,9 +321,7 @@ class _BuildDecision:
                 "Another writer completed an instant, or changed the list of the metadata table's partitions"
             )
         refuse_pending_restore(context, timeline)
-        foreign = foreign_writes(context, timeline)
-        if foreign:
-            raise refusal(context, f"another program is writing ({', '.join(foreign)})")
+        refuse_foreign_writes(context, timeline)
         if not config.metadata_partitions:
             # No program uses a folder that the table does not list; it may be of a build that Hudi gave up.
             metadata_removal.remove_folder(context.root)

@@ -144,8 +144,7 @@ class MetadataTableOf:
         program is writing.
         """
         context = reopened(self.context)
-        if foreign := metadata_build.foreign_writes(context, context.folder.load()):
-            raise metadata_build.refusal(context, f"another program is writing ({', '.join(foreign)})")
+        metadata_build.refuse_foreign_writes(context, context.folder.load())
         self.drop()
         try:
             return self.make_again(
