@@ -3,10 +3,10 @@
 Names are imported on first use. So a program that only declares tables (such as Dagster when it loads definitions) does not import the writer.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyhudi_core import errors
+from pyhudi_core.late import late_names
 
 if TYPE_CHECKING:
     from pyhudi_core.bootstrapping import Bootstrap as Bootstrap
@@ -206,14 +206,7 @@ __all__ = [
     "upkeep",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = late_names(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

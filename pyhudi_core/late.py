@@ -7,7 +7,8 @@ Opening a table needs an eighth of the package, and few libraries. The others co
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from typing import Any
 
 
@@ -45,3 +46,22 @@ def late_call(module: str, name: str) -> Callable[..., Any]:
         return getattr(importlib.import_module(module), name)(*given, **named)
 
     return call
+
+
+def late_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """The ``__getattr__`` of a package that imports its public names when they are first used.
+
+    Arguments:
+        package: its ``__name__``.
+        homes: by public name: the module that has it, as a name inside of the package.
+    """
+
+    def of(name: str) -> Any:
+        home = homes.get(name)
+        if home is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(f"{package}.{home}"), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return of

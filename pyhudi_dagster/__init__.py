@@ -3,8 +3,7 @@
 Names are imported on first use, so that ``dg`` can inspect the package without importing pyarrow.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 try:
     from dagster_shared.libraries import DagsterLibraryRegistry
@@ -12,6 +11,8 @@ except ModuleNotFoundError as missing:
     raise ModuleNotFoundError(
         f"pyhudi_dagster needs the package {missing.name}: pip install 'pyhudi[dagster]'", name=missing.name
     ) from missing
+
+from pyhudi_core.late import late_names
 
 if TYPE_CHECKING:
     from pyhudi_dagster.assets import hudi_asset as hudi_asset
@@ -114,11 +115,7 @@ __all__ = [*sorted(_HOMES), "__version__"]  # noqa: PLE0604
 
 DagsterLibraryRegistry.register("pyhudi-dagster", __version__, is_dagster_package=False)
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = late_names(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -1,6 +1,20 @@
-"""Tables as a data source of Spark 4 (``spark.read.format("pyhudi")``, ``spark.readStream.format("pyhudi")``), and as a sink of ``foreachBatch``."""
+"""Tables as a data source of Spark 4 (``spark.read.format("pyhudi")``, ``spark.readStream.format("pyhudi")``), and as a sink of ``foreachBatch``.
 
-from pyhudi_core.spark.registration import error_of, own_errors, register
-from pyhudi_core.spark.sink import StreamSink, last_batch
+Names are imported on first use: Spark starts processes that import one module of this package, and they wait for no other.
+"""
+
+from typing import TYPE_CHECKING
+
+from pyhudi_core.late import late_names
+
+if TYPE_CHECKING:
+    from pyhudi_core.spark.registration import error_of as error_of
+    from pyhudi_core.spark.registration import own_errors as own_errors
+    from pyhudi_core.spark.registration import register as register
+    from pyhudi_core.spark.sink import StreamSink as StreamSink
+    from pyhudi_core.spark.sink import last_batch as last_batch
+else:
+    _HOMES = dict.fromkeys(("error_of", "own_errors", "register"), "registration")
+    __getattr__ = late_names(__name__, {**_HOMES, "StreamSink": "sink", "last_batch": "sink"})
 
 __all__ = ["StreamSink", "error_of", "last_batch", "own_errors", "register"]

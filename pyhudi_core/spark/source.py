@@ -8,6 +8,7 @@ passed as Arrow batches.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
@@ -15,6 +16,7 @@ from pyspark.sql.types import StructType
 
 from pyhudi_core.engine.spark_types import to_arrow, to_spark
 from pyhudi_core.engine.task_errors import raised_in_task
+from pyhudi_core.late import late_call
 from pyhudi_core.predicates import Predicate
 from pyhudi_core.read.scan import Scan
 from pyhudi_core.spark.filters import condition, joined
@@ -22,7 +24,12 @@ from pyhudi_core.spark.partitions import partitions_of, rows_of
 from pyhudi_core.spark.plans import Pinned, Read, refuse_other_types, tasks_of, with_predicate
 from pyhudi_core.spark.settings import CHANGES, Settings
 from pyhudi_core.spark.stream import StreamReader
-from pyhudi_core.spark.writer import BatchWriter, StreamWriter
+
+if TYPE_CHECKING:
+    from pyhudi_core.spark.writer import BatchWriter, StreamWriter
+else:
+    BatchWriter = late_call("pyhudi_core.spark.writer", "BatchWriter")
+    StreamWriter = late_call("pyhudi_core.spark.writer", "StreamWriter")
 
 
 class PyhudiSource(DataSource):  # type: ignore[misc]  # PySpark has no types here

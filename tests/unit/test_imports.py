@@ -78,3 +78,10 @@ def test_opening_a_table_imports_an_eighth_of_the_package(tmp_path: Path) -> Non
 def test_the_help_of_the_command_imports_neither_pyarrow_nor_rich() -> None:
     found = _modules_after("from pyhudi_core.cli import main; main(['--help'], standalone_mode=False)")
     assert found.isdisjoint({"pyarrow", "numpy", "rich", "pyhudi_core.table"})
+
+
+def test_a_reader_in_a_process_of_spark_does_not_wait_for_the_code_that_writes() -> None:
+    """Spark starts a process for each stream, and it imports the data source."""
+    pytest.importorskip("pyspark.sql.streaming.datasource", reason="PySpark 3.5 has no data sources in Python")
+    found = _modules_after("import pyhudi_core.spark.source")
+    assert not [name for name in found if name.startswith(("pyhudi_core.write", "pyhudi_core.transaction.commit"))]
