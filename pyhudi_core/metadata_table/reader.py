@@ -40,7 +40,7 @@ from pyhudi_core.metadata_table.slices import (
     with_prefixes,
 )
 from pyhudi_core.model.properties import TableConfig
-from pyhudi_core.storage.base import ObjectInfo, Storage
+from pyhudi_core.storage.base import Storage
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
 
@@ -72,7 +72,8 @@ class MetadataTable:
         """Return what ``use`` returns; None if an index that it uses is not listed any more.
 
         A drop takes an index off the list before it deletes files, so an index that is listed after its files were found had all of them.
-        This costs a read of the properties when an index is used for the first time.
+        This costs a read of the properties when an index is used for the first time. The list of files is used by every read, so it is trusted while
+        its folder has the file that a drop deletes first (`metadata_removal.remove_files`).
         """
         try:
             found = use()
@@ -80,10 +81,11 @@ class MetadataTable:
             if self._are_listed(self.slices.used):
                 raise
             return None
-        new = self.slices.used - self._whole
+        new = self.slices.used - (self._whole - self.slices.unmarked)
         if new and not self._are_listed(new):
             return None
         self._whole |= new
+        self.slices.unmarked -= new
         return found
 
     def _are_listed(self, partitions: Set[str]) -> bool:
@@ -257,46 +259,6 @@ class ColumnRangeOfFile:
     max: object
     nulls: int | None
     rows: int
-
-
-@dataclass(slots=True)
-class MetadataListing:
-    """Lists a data table's files from the metadata table, for the partitions that are named together (`prepare`).
-
-    Without such a call: the first requested partition alone, then all others, as the caller goes through the table.
-    """
-
-    table: MetadataTable
-    _asked: bool = False
-    _files: dict[str, tuple[ObjectInfo, ...]] = field(default_factory=dict)
-    _partitions: tuple[str, ...] | None = None
-
-    def partitions(self) -> tuple[str, ...]:
-        """All partition paths, sorted."""
-        if self._partitions is None:
-            self._partitions = self.table.data_partitions()
-        return self._partitions
-
-    def prepare(self, partitions: Iterable[str]) -> None:
-        """Look up what is not known yet of these, and nothing else."""
-        unknown = tuple(path for path in dict.fromkeys(partitions) if path not in self._files)
-        if unknown:
-            self._look_up(unknown)
-
-    def files(self, partition: str) -> tuple[ObjectInfo, ...]:
-        """Return all files that the metadata table lists in a partition."""
-        if partition not in self._files:
-            wanted = tuple({*self.partitions(), partition} - self._files.keys()) if self._asked else (partition,)
-            self._asked = True
-            self._look_up(wanted)
-        return self._files[partition]
-
-    def _look_up(self, partitions: Sequence[str]) -> None:
-        for path, found in self.table.files(partitions).items():
-            prefix = f"{path}/" if path else ""
-            self._files[path] = tuple(ObjectInfo(prefix + name, size, 0, "") for name, size in sorted(found.items()))
-        for path in partitions:
-            self._files.setdefault(path, ())
 
 
 def _range(stats: merging.Record, partition: str) -> ColumnRangeOfFile:

@@ -24,7 +24,7 @@ from pyhudi_core.formats.log.blocks import BlockType, Header, LogBlock
 from pyhudi_core.formats.log.delete_columns import read_delete_columns
 from pyhudi_core.formats.log.reader import LogReader
 from pyhudi_core.metadata_table.names import FOLDER, INITIAL_INSTANTS, REBUILD
-from pyhudi_core.model.file_names import BaseFileName, LogFileName, parse_data_file
+from pyhudi_core.model.file_names import PARTITION_METAFILE, BaseFileName, LogFileName, parse_data_file
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.timeline.active import Timeline, TimelineFolder
@@ -63,7 +63,8 @@ def together(arrivals: Iterable[Arrival]) -> Iterator[Arrival]:
 
 @dataclass(slots=True)
 class MetadataSlices:
-    """The newest slices of the metadata table, as a reader of the data table's timeline sees them. ``blocks_read`` counts HFile blocks.
+    """The newest slices of the metadata table, as a reader of the data table's timeline sees them. ``blocks_read`` counts HFile blocks;
+    ``unmarked`` has the partitions whose folders have no ``.hoodie_partition_metadata``.
 
     Timelines do not change, so what follows from them is kept: all partitions have log files of the same instants.
     """
@@ -72,6 +73,7 @@ class MetadataSlices:
     own: Timeline
     data: Timeline
     blocks_read: int = 0
+    unmarked: set[str] = field(default_factory=set)
     _slices: dict[str, tuple[Piece, ...]] = field(default_factory=dict)
     _history: History | None = None
     _counting: dict[str, bool] = field(default_factory=dict)
@@ -197,8 +199,11 @@ class MetadataSlices:
         folder = f"{FOLDER}/{partition}"
         bases: dict[str, list[BaseFile]] = {}
         logs: dict[str, list[LogFile]] = {}
-        for info in self.storage.list_folder(folder).objects:
-            name = parse_data_file(info.path.rpartition("/")[2])
+        found = {info.path.rpartition("/")[2]: info for info in self.storage.list_folder(folder).objects}
+        if not any(name.startswith(PARTITION_METAFILE) for name in found):
+            self.unmarked.add(partition)
+        for file_name, info in found.items():
+            name = parse_data_file(file_name)
             if isinstance(name, BaseFileName):
                 bases.setdefault(name.file_id, []).append(BaseFile(folder, name, info.size))
             elif isinstance(name, LogFileName) and not name.is_cdc:

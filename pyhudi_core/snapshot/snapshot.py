@@ -16,8 +16,9 @@ from pyhudi_core.file_groups.listing import FileListing, StorageListing
 from pyhudi_core.file_groups.named_files import NamedFiles
 from pyhudi_core.file_groups.view import FileGroupView
 from pyhudi_core.file_groups.visibility import Visibility
+from pyhudi_core.metadata_table.listing import MetadataListing
 from pyhudi_core.metadata_table.names import FILES, FOLDER, readable_partitions
-from pyhudi_core.metadata_table.reader import MetadataListing, MetadataTable
+from pyhudi_core.metadata_table.reader import MetadataTable
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.internal_schema import Evolution
 from pyhudi_core.model.operation import SERVICE_OPERATIONS
@@ -83,7 +84,7 @@ def build(
         storage, bool(config.partition_fields), executor, folder.settled_files, visibility.is_settled
     )
     if metadata is not None:
-        stored = MetadataListing(metadata)
+        stored = MetadataListing(metadata, stored)
     listing = NamedFiles(stored, visibility, storage.head, partial(lost_file, folder))
     view = FileGroupView(listing, visibility, storage.location)
     visible = Timeline(tuple(sorted(visibility.commits)))

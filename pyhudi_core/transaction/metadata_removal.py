@@ -12,6 +12,7 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from pyhudi_core.errors import StorageError
+from pyhudi_core.model.file_names import PARTITION_METAFILE
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.timeline import properties_file
@@ -54,7 +55,7 @@ def unlists(changes: Changes) -> bool:
 
 def remove_folder(storage: Storage) -> None:
     """Remove the files of a metadata table that is not listed any more. The caller holds the lock: Hudi may make a new one at any time later."""
-    storage.delete_many(info.path for info in storage.list(f"{METADATA_TABLE}/"))
+    remove_files(storage, [info.path for info in storage.list(f"{METADATA_TABLE}/")])
     storage.remove_empty_folders(METADATA_TABLE)
 
 
@@ -64,8 +65,13 @@ def files_of(storage: Storage, partitions: Sequence[str]) -> list[str]:
 
 
 def remove_files(storage: Storage, files: Sequence[str]) -> None:
-    """Remove files of partitions that are not listed. They were listed by `files_of` before that was decided, so none is of a later build."""
-    storage.delete_many(files)
+    """Remove files of partitions that are not listed. They were listed by `files_of` before that was decided, so none is of a later build.
+
+    The markers of the folders go first: they tell a reader that opened the partition before, and lists its folder now, that files may be missing.
+    """
+    marked = [path for path in files if path.rpartition("/")[2].startswith(PARTITION_METAFILE)]
+    storage.delete_many(marked)
+    storage.delete_many(path for path in files if path not in {*marked})
 
 
 def remove_dropped(storage: Storage, files: Sequence[str]) -> None:

@@ -88,9 +88,13 @@ def needs_keys(config: TableConfig) -> bool:
 
 
 def refuse_unkept(context: TableContext, *, may_remove: bool = True) -> None:
-    """Raise `UnsupportedTableError` if the listed metadata table could not be kept true, unless the options say that it may be removed."""
+    """Raise `UnsupportedTableError` if the listed metadata table could not be kept true, unless the options say that it may be removed.
+
+    Raises `CommitConflictError` if another process has dropped it since the table was opened.
+    """
     why = why_unkept(context.config)
     if not why and context.config.metadata_partitions and _place_of(context) is None:
+        refuse_changed(context)
         why = "its files are missing, or cannot be read"
     if why and not (may_remove and context.options.metadata.remove_unkept):
         raise refusal(context, why)
@@ -99,7 +103,8 @@ def refuse_unkept(context: TableContext, *, may_remove: bool = True) -> None:
 def slices_to_keep(context: TableContext, snapshot: Snapshot, schema: pa.Schema) -> MetadataSlices | None:
     """The file groups of the metadata table, for a write that starts from this snapshot and leaves the table with this schema.
 
-    None if there is none to keep. Raises `UnsupportedTableError` as `refuse_unkept`: if it is out of date or of another form.
+    None if there is none to keep. Raises `UnsupportedTableError` as `refuse_unkept`: if it is out of date or of another form; and
+    `CommitConflictError` if another process has dropped a part of it meanwhile.
     """
     if _place_of(context) is None or not keeps(context.config):
         return None
@@ -107,6 +112,8 @@ def slices_to_keep(context: TableContext, snapshot: Snapshot, schema: pa.Schema)
     read = snapshot.metadata
     slices = MetadataSlices.load(context.root, snapshot.timeline) if read is None else read.slices
     why = _why_outdated(slices, snapshot, schema) or why_undefined(context, schema)
+    if why:
+        refuse_changed(context)
     if why and not context.options.metadata.remove_unkept:
         raise refusal(context, why)
     return None if why else slices
@@ -182,7 +189,7 @@ def _listed_definitions(context: TableContext, partitions: Sequence[str]) -> lis
 
 
 def refuse_changed(context: TableContext) -> None:
-    """Raise `CommitConflictError` if the table lists other partitions now: the decision of a process that died was published meanwhile."""
+    """Raise `CommitConflictError` if the table lists other partitions now: another process built or dropped some, or a decision was published."""
     if reopened(context).config.written_metadata_partitions != context.config.written_metadata_partitions:
         raise CommitConflictError(
             "The metadata table was made or removed while this write began",

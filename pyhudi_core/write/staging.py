@@ -9,7 +9,13 @@ from functools import partial
 
 import pyarrow as pa
 
-from pyhudi_core.errors import CorruptionError, ObjectNotFoundError, UnsupportedTableError, at_table
+from pyhudi_core.errors import (
+    CommitConflictError,
+    CorruptionError,
+    ObjectNotFoundError,
+    UnsupportedTableError,
+    at_table,
+)
 from pyhudi_core.index.choice import IndexType
 from pyhudi_core.metadata_table.slices import MetadataSlices
 from pyhudi_core.model.commit import CommitMetadata
@@ -91,9 +97,8 @@ def _kept(begun: Begun, batch: Batch, snapshot: Snapshot) -> MetadataSlices | No
         if batch.altered is not None and batch.altered.new_statistics:
             return None
         return metadata_update.slices_to_keep(begun.context, snapshot, _schema_after(begun, batch, snapshot))
-    except UnsupportedTableError:
+    except (UnsupportedTableError, CommitConflictError):
         withdraw(begun.transaction)
-        metadata_update.refuse_changed(begun.context)
         raise
 
 

@@ -18,8 +18,9 @@ from pyhudi_core.metadata_table.defined_indexes import IndexedTable, file_index
 from pyhudi_core.metadata_table.file_entries import GroupChange
 from pyhudi_core.metadata_table.first_records import ExistingTable
 from pyhudi_core.metadata_table.index_definitions import read_definitions
+from pyhudi_core.metadata_table.listing import MetadataListing
 from pyhudi_core.metadata_table.merging import wrapped_value
-from pyhudi_core.metadata_table.reader import MetadataListing, MetadataTable
+from pyhudi_core.metadata_table.reader import MetadataTable
 from pyhudi_core.metadata_table.records import RecordType
 from pyhudi_core.metadata_table.statistics import trusted_stats
 from pyhudi_core.model.file_names import BaseFileName, parse_data_file
@@ -83,6 +84,11 @@ def left_in_metadata_table(table: hudi.HudiTable) -> list[str]:
     return left
 
 
+def listing_of(metadata: MetadataTable) -> MetadataListing:
+    """The files that the metadata table lists."""
+    return MetadataListing(metadata, StorageListing(metadata.slices.storage, True))
+
+
 def assert_metadata_is_true(
     table: hudi.HudiTable, *, cleaned_by_hudi: bool = False, built_by_hudi: bool = False
 ) -> None:
@@ -110,7 +116,7 @@ def _assert_files(table: hudi.HudiTable, metadata: MetadataTable) -> None:
     """Check that it lists exactly the files that completed commits name; files of pending writes do not count."""
     stored = StorageListing(table._home.storage, bool(table.config.partition_fields))
     admits = table.snapshot().visibility.admits
-    listed = MetadataListing(metadata)
+    listed = listing_of(metadata)
     for partition in {*stored.partitions(), *listed.partitions()}:
         there = {
             info.path: info.size

@@ -11,7 +11,7 @@ import pytest
 from support.all_types import SCHEMA as ALL_TYPES
 from support.all_types import rows as rows_of_all_types
 from support.golden import unpack
-from support.metadata_tables import build, metadata_of
+from support.metadata_tables import build, listing_of, metadata_of
 from support.tables import create_plain, make, orders, reopen
 
 import pyhudi_core as hudi
@@ -20,7 +20,6 @@ from pyhudi_core.formats.log.blocks import BlockType, Header
 from pyhudi_core.formats.log.changes import DELETE, INSERT, UPDATE, ChangeForm, ChangeWriter
 from pyhudi_core.formats.log.contents import read_records
 from pyhudi_core.formats.log.reader import LogReader
-from pyhudi_core.metadata_table.reader import MetadataListing
 from pyhudi_core.model.commit import WriteStat
 from pyhudi_core.model.properties import CdcMode
 from pyhudi_core.model.schema import from_avro, to_avro
@@ -224,7 +223,7 @@ def test_the_metadata_table_lists_change_logs(location: str) -> None:
     table = reopen(table)
     table.upsert(orders((1, "a", 11.0, 11)))
     [stat] = last_stats(table)
-    listed = {info.path: info.size for info in MetadataListing(metadata_of(table)).files("day=a")}
+    listed = {info.path: info.size for info in listing_of(metadata_of(table)).files("day=a")}
     assert listed[stat.change_logs[0]] == stat.change_log_sizes[0]
     assert listed[stat.path] == stat.size
 

@@ -14,7 +14,8 @@ What a dead executor left is no use: its successor takes the partitions off the 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from pyhudi_core.conflicts.concurrent import refuse_pending_restore
@@ -133,9 +134,10 @@ class IndexingRun(PlanRun[IndexingWork, Indexed]):
         """Both phases."""
         base = Timeline(())
         if missing:
-            groups = self._sized(missing)
-            base = self._begin(groups)
-            self._fill(base, groups)
+            with self._of_sources():
+                groups = self._sized(missing)
+                base = self._begin(groups)
+                self._fill(base, groups)
         ask_gate(self.how.gate, self.transaction.context, "to list the index")
         base = base if missing else self.transaction.context.folder.load()
         logged = LoggedCommits(self.transaction, base, tuple(missing))
@@ -163,27 +165,32 @@ class IndexingRun(PlanRun[IndexingWork, Indexed]):
         return self.decisions.begin(builds, definitions)
 
     def _fill(self, base: Timeline, groups: dict[str, int]) -> None:
-        """Make and publish the base files, and look for keys that are in two places. Raises `CommitConflictError` if a source of them is gone."""
+        """Make and publish the base files, and look for keys that are in two places."""
         snapshot = load(self._renew(), base)
         defined = metadata_update.definitions_of(self.transaction.context, groups)
         files = FirstFiles(self.transaction, snapshot, self.how.engine, self.staging, defined)
-        try:
-            builds = self._builds(base, groups)
-            steps = Steps(self.how.progress, "build indexes", len(builds))
-            staged = [files.staged_base(first) for first in steps.over(builds)]
-        except (ObjectNotFoundError, CorruptionError) as error:
-            building = reopened(self.transaction.context).config.metadata_partitions_inflight
-            if isinstance(error, CorruptionError) and {*groups} <= {*building}:
-                raise
-            raise CommitConflictError(
-                f"What the index is built from was dropped or cleaned while it was built: {error.message}",
-                table=self.transaction.context.table,
-                path=error.path,
-                hint="Nothing of the index is listed; run the indexing again.",
-            ) from error
+        builds = self._builds(base, groups)
+        steps = Steps(self.how.progress, "build indexes", len(builds))
+        staged = [files.staged_base(first) for first in steps.over(builds)]
         filled = self.decisions.fill(staged)
         if names.RECORD_INDEX in groups and {*filled.completed} - {*base.completed}:
             refuse_keys_elsewhere(self.transaction.context, self._state(filled))
+
+    @contextmanager
+    def _of_sources(self) -> Iterator[None]:
+        """Raises `CommitConflictError` if another process dropped or cleaned what is read here: files that are gone are no damage then."""
+        try:
+            yield
+        except (ObjectNotFoundError, CorruptionError) as error:
+            before, now = self.transaction.context, reopened(self.transaction.context)
+            if isinstance(error, CorruptionError) and _listed(before) <= _listed(now):
+                raise
+            raise CommitConflictError(
+                f"What the index is built from was dropped or cleaned while it was built: {error.message}",
+                table=before.table,
+                path=error.path,
+                hint="Nothing of the index is listed; run the indexing again.",
+            ) from error
 
     def _state(self, timeline: Timeline) -> Snapshot:
         return load(self.transaction.context, timeline)
@@ -216,3 +223,8 @@ class IndexingRun(PlanRun[IndexingWork, Indexed]):
             self.transaction.heartbeat.stop(context)
         except HudiError as error:
             _log.warning("could not sweep up after the indexing %s of %s: %s", time, context.table, error)
+
+
+def _listed(context: TableContext) -> set[str]:
+    """The partitions of the metadata table that the table's properties name."""
+    return {*context.config.metadata_partitions, *context.config.metadata_partitions_inflight}

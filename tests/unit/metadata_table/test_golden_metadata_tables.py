@@ -13,11 +13,12 @@ import pyarrow.compute as pc
 import pytest
 from support.doctor import append_metadata, metadata_entries, rewrite_metadata
 from support.golden import FIXTURES, queries, unpack
+from support.metadata_tables import listing_of
 
 import pyhudi_core as hudi
 from pyhudi_core.file_groups.listing import StorageListing
 from pyhudi_core.metadata_table.names import FOLDER
-from pyhudi_core.metadata_table.reader import MetadataListing, MetadataTable
+from pyhudi_core.metadata_table.reader import MetadataTable
 from pyhudi_core.snapshot.snapshot import metadata_file_groups
 from pyhudi_core.transaction.place import TablePlace
 
@@ -54,7 +55,7 @@ def test_the_list_of_files_is_that_of_the_storage(opened: dict[str, Opened], eve
     """The quick suite compares each fourth table."""
     assert len(opened) > 30
     for name, golden in itertools.islice(opened.items(), 0, None, every):
-        listed = MetadataListing(golden.metadata)
+        listed = listing_of(golden.metadata)
         stored = StorageListing(golden.table._home.storage, bool(golden.table.config.partition_fields))
         assert listed.partitions() == stored.partitions(), name
         for partition in stored.partitions():

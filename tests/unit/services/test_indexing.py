@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -16,6 +17,7 @@ import pyhudi_core as hudi
 from pyhudi_core.errors import (
     CommitAbortedError,
     CommitConflictError,
+    CorruptHFileError,
     CorruptTimelineError,
     DuplicateKeyError,
     InvalidOptionError,
@@ -23,8 +25,10 @@ from pyhudi_core.errors import (
 from pyhudi_core.formats.avro.container import decode_record, encode_record
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.services.indexing import execution
 from pyhudi_core.services.indexing.plan import decode
 from pyhudi_core.transaction import companion, metadata_removal
+from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write import attempt
 
 INDEXES = ["record_index", "column_stats", "bloom_filters", "partition_stats"]
@@ -223,6 +227,33 @@ def test_an_index_that_is_dropped_while_it_is_built_is_not_listed(monkeypatch: p
     table.upsert(rows(1, 3))
     assert table.indexing.run(partitions=["record_index"])
     assert_metadata_is_true(table)
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["dropped", "damaged"])
+def test_a_metadata_table_that_goes_while_the_build_begins_is_a_conflict_and_no_damage(
+    kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process rebuilds it after the executor has seen that it is there."""
+    table = made(**{"pyhudi.commit.retries": 0})
+    load = execution.load
+
+    def dropped_after(context: TableContext, *given: Any) -> Any:
+        monkeypatch.setattr(execution, "load", load)
+        found = load(context, *given)
+        if kept:
+            for info in context.storage.list(".hoodie/metadata/files/"):
+                context.storage.delete(info.path)
+        else:
+            table.metadata_table.drop()
+        return found
+
+    monkeypatch.setattr(execution, "load", dropped_after)
+    with pytest.raises(CorruptHFileError if kept else CommitConflictError, match="listed" if kept else "dropped"):
+        table.indexing.run(partitions=["record_index"])
+    assert not table.config.metadata_partitions_inflight
+    if not kept:
+        assert table.indexing.run(partitions=["record_index"])
+        assert_metadata_is_true(table)
 
 
 def test_what_this_release_does_not_build_is_refused_before_anything_is_written() -> None:
