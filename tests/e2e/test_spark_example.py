@@ -1,4 +1,4 @@
-"""The example of a stream runs as a program of its own."""
+"""The example of a stream runs as a program of its own. The quick suite runs it in the session of tests/spark/test_spark_examples.py."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ pytest.importorskip("pyspark.sql.streaming.datasource", reason="PySpark 3.5 has 
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_the_stream_of_the_example_gives_each_row_once(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore", "TMPDIR": str(tmp_path)}

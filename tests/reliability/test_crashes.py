@@ -52,7 +52,7 @@ SETUPS: dict[str, tuple[TableSetup, tuple[str, ...]]] = {
     "disk_with_its_lock": (with_real_lock(Profile.LOCAL_POSIX), LOCKED),
 }
 """Kinds of tables: setup and operations."""
-STATES, FAULTS = 0.33, 0.01
+STATES, FAULTS = 0.29, 0.01
 """Shares in the quick suite, beside the cases that have to be run for every line: of the states that crashes leave, and of all other cases."""
 TWICE = 0.1
 """Share of the cases whose next writer is crashed, too."""
