@@ -32,7 +32,7 @@ KINDS: dict[str, tuple[str, dict[str, object], Callable[[HudiTable], object]]] =
         lambda table: table.upsert(batch((1, "a", 3))),
     ),
 }
-STEPS = dict.fromkeys(KINDS, 7) | {"indexing": 19, "metadata compaction": 3}
+STEPS = dict.fromkeys(KINDS, 11) | {"indexing": 29, "metadata compaction": 5}
 """How many calls are between two that the quick suite interrupts: the services have 75 to 441 calls."""
 
 
@@ -84,7 +84,7 @@ def _interrupted_at(number: int, kind: str) -> bool:
 @pytest.mark.row("L6")
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_interruption_of_a_service_at_any_call_leaves_every_commit_its_files(kind: str) -> None:
-    """At some calls, 20 or more; at every one if PYHUDI_EXPLORE asks for more, as the night does."""
+    """At some calls, 14 or more; at every one if PYHUDI_EXPLORE asks for more, as the night does."""
     number, step = 0, STEPS[kind] if budget(1) == 1 else 1
     while _interrupted_at(number, kind):
         number += step
