@@ -1,0 +1,54 @@
+"""Data blocks of HFiles whose lengths look like other entries, and blocks that are cut: never other entries than were written."""
+
+from __future__ import annotations
+
+import struct
+
+import pyarrow as pa
+import pytest
+
+from pyhudi_core.errors import CorruptHFileError
+from pyhudi_core.formats.hfile.data_block import Entries, parse_data
+from pyhudi_core.formats.hfile.entries import encode_entries
+
+
+def encoded(entries: dict[bytes, bytes]) -> bytes:
+    columns = (pa.array(column, pa.large_binary()) for column in (entries.keys(), entries.values()))
+    return encode_entries(*columns).payload.tobytes()
+
+
+def pairs(found: Entries) -> dict[bytes, bytes]:
+    values = zip(found.value_starts.tolist(), found.value_ends.tolist(), strict=True)
+    return dict(zip(found.key_list(), (found.data[start:end] for start, end in values), strict=True))
+
+
+def test_a_block_that_is_cut_anywhere_inside_of_an_entry_is_corrupt() -> None:
+    first, both = encoded({b"a": b"12345"}), encoded({b"a": b"12345", b"b": b"67890"})
+    for cut in range(1, len(both)):
+        if cut == len(first):
+            assert pairs(parse_data(both[:cut])) == {b"a": b"12345"}
+            continue
+        with pytest.raises(CorruptHFileError):
+            parse_data(both[:cut])
+    assert pairs(parse_data(both)) == {b"a": b"12345", b"b": b"67890"}
+
+
+def test_entries_that_would_fit_a_byte_later_are_read_where_they_are() -> None:
+    """From one byte behind the second entry its lengths read as those of an entry up to the end of the block."""
+    entries = {b"a": b"", b"b": b"", b"c": b"v" * 3295}
+    payload = encoded(entries)
+    second = len(encoded({b"a": b""}))
+    key, value = struct.unpack_from(">II", payload, second + 1)
+    assert second + 1 + 10 + key + value == len(payload)
+    assert pairs(parse_data(payload)) == entries
+
+
+def test_a_long_version_of_the_first_entry_does_not_make_other_entries() -> None:
+    """Read with a version of one byte, the rest of this block would be two entries as well, and would end where the block ends."""
+    hidden = struct.pack(">II", 502, 0)
+    row = hidden + b"r" * (256 - len(hidden))
+    tail = b"t" * (512 - 2 - len(row) - 1) + b"\0"
+    second = struct.pack(">IIH", 512, 0, len(row)) + row + tail + b"\0"
+    first = encoded({b"a": b"1"})[:-1] + b"\x8f\0"
+    found = parse_data(first + second)
+    assert pairs(found) == {b"a": b"1", row: b""}
