@@ -211,3 +211,20 @@ def test_chosen_deletes_keep_their_values() -> None:
         assert rows_of([whole.filter(chosen)]) == [
             record for record, inside in zip(records, chosen, strict=True) if inside
         ]
+
+
+def test_many_deletes_behind_one_that_columns_do_not_know_are_all_read() -> None:
+    records = [DeleteRecord(f"key {n}", "p", n, "LongWrapper") for n in range(300)]
+    for place in (0, 200, 299):
+        given = [*records[:place], DeleteRecord(None, "p", 1, "LongWrapper"), *records[place:]]
+        assert rows_of(read_delete_columns(pa.py_buffer(write_deletes(given)), "f")) == given
+
+
+def test_the_size_that_a_part_of_the_list_says_does_not_count() -> None:
+    """Avro's readers may use it to pass over a part; it is not needed to read one."""
+    expected = [DeleteRecord("k", "p", 1, "LongWrapper")]
+    item = write_deletes(expected)[9:-1]
+    for size in (2 * len(item), 1, 127):  # the size, -1, -64
+        listed = b"\x01" + bytes([size]) + item + b"\0"
+        content = pa.py_buffer(struct.pack(">ii", 3, len(listed)) + listed)
+        assert read_deletes(content, "f") == rows_of(read_delete_columns(content, "f")) == expected

@@ -311,3 +311,21 @@ def test_a_damaged_file_is_rows_or_a_typed_error(data: st.DataObject) -> None:
     except HudiError:
         return
     assert sum(b.size for b in found) + sum(d.size for d in opened.damaged) == len(damaged)
+
+
+def test_a_block_is_as_large_as_javas_largest_number_and_no_larger() -> None:
+    class Large(bytes):
+        """A content that says it has more bytes than fit into a test."""
+
+        def __len__(self) -> int:
+            return self.size
+
+        size = 0
+
+    content = Large()
+    empty = struct.unpack_from(">q", encode_block(BlockType.AVRO_DATA, {}, b""), 6)[0]
+    content.size = 2**31 - 1 - empty
+    assert struct.unpack_from(">q", encode_block(BlockType.AVRO_DATA, {}, content), 6)[0] == 2**31 - 1
+    content.size += 1
+    with pytest.raises(ValueError, match="readers take 2147483647"):
+        encode_block(BlockType.AVRO_DATA, {}, content)

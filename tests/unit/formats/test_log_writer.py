@@ -212,3 +212,10 @@ def test_any_rows_and_positions_come_back(data: st.DataObject) -> None:
     if places is not None and form is not BlockFormat.HFILE:
         expected = [row for _, row in sorted(zip(places, expected, strict=True), key=lambda pair: pair[0])]
     assert found == expected
+
+
+@pytest.mark.parametrize(("count", "width"), [(1, 1), (2, 2), (3, 3), (10, 4), (1000, 8)])
+def test_the_keys_of_an_hfile_block_are_numbers_as_wide_as_hudi_pads_them(count: int, width: int) -> None:
+    [(_, content)] = blocks_of(written(pa.table({"id": list(range(count))}), BlockFormat.HFILE))
+    keys = [key for part in HFileReader(pa.BufferReader(content), "file.log").scan() for key in part.key_list()]
+    assert keys == [str(number).rjust(width).encode() for number in range(count)]
