@@ -251,3 +251,50 @@ def test_an_unknown_codec_is_refused_by_name() -> None:
     data = container(schema, {"a": 1}, codec="deflate").replace(b"\x0edeflate", b"\x0edeflata")
     with pytest.raises(CorruptAvroError, match="deflata"):
         decode_record(data)
+
+
+def test_what_inflates_to_the_limit_is_read() -> None:
+    schema = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "bytes"}]}
+    data = container(schema, {"a": bytes((1 << 20) - 3)}, codec="deflate")  # the length has three bytes
+    assert decode_record(data, max_bytes=1 << 20) == {"a": bytes((1 << 20) - 3)}
+    with pytest.raises(LimitExceededError):
+        decode_record(data, max_bytes=(1 << 20) - 1)
+
+
+def test_a_schema_of_a_megabyte_is_read_and_a_larger_one_is_not() -> None:
+    short = json.dumps({"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}]}).encode()
+    for size, good in ((1 << 20, True), ((1 << 20) + 1, False)):
+        text = short + b" " * (size - len(short))
+        data = b"Obj\x01\x02\x16avro.schema" + _long(size) + text + b"\x00" + SYNC + b"\x02\x02\x0e" + SYNC
+        if good:
+            assert decode_record(data) == {"a": 7}
+            continue
+        with pytest.raises(CorruptAvroError, match="the schema has"):
+            decode_record(data)
+
+
+@pytest.mark.parametrize("size", [1, 16, 2**31 - 1])
+def test_a_fixed_has_a_size(size: int) -> None:
+    good = {"type": "fixed", "name": "f", "size": size}
+    assert safe_schema(json.dumps(good)) == {"type": "fixed", "size": size}
+
+
+@pytest.mark.parametrize("size", [0, -1, 2**31, True, None, "16", 1.5])
+def test_a_fixed_without_a_positive_size_is_refused(size: Any) -> None:
+    with pytest.raises(SchemaRefusedError, match="no positive size"):
+        safe_schema(json.dumps({"type": "fixed", "name": "f", "size": size}))
+
+
+def test_types_of_one_name_in_two_namespaces_are_two_types() -> None:
+    def fixed(size: int, **names: str) -> dict[str, Any]:
+        return {"type": "fixed", "size": size, **names}
+
+    kinds: list[Any] = [
+        fixed(1, name="f", namespace="a"),
+        fixed(2, name="f", namespace="b"),
+        fixed(3, name="c.f", namespace="b"),
+        fixed(4, name="f"),  # of the namespace of the record
+    ]
+    fields = [{"name": f"n{number}", "type": kind} for number, kind in enumerate([*kinds, "a.f", "b.f", "c.f", "f"])]
+    read = safe_schema(json.dumps({"type": "record", "name": "r.R", "fields": fields}))
+    assert [kind["size"] for kind in read["fields"].values()] == [1, 2, 3, 4] * 2

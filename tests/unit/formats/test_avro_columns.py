@@ -160,6 +160,12 @@ def test_schemas_that_cannot_be_are_typed_errors(text: str) -> None:
 DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 3}
 
 
+def test_a_decimal_without_a_scale_is_a_whole_number() -> None:
+    found = decode_records(record(("a", DECIMAL)), b"\x04\x03\xe7", np.array([0]), np.array([3]))
+    assert found.column("a").type == pa.decimal128(3, 0)
+    assert found.to_pylist() == [{"a": decimal.Decimal(999)}]
+
+
 @pytest.mark.parametrize(
     ("kind", "data"),
     [

@@ -115,10 +115,17 @@ def test_other_layouts_of_texts_are_taken(arrow: pa.DataType) -> None:
     assert encode_records(text, pa.table({"v": values})).buffer.to_pybytes() == expected
 
 
+LONG_OR_STRING = pa.array(
+    [{"long": 1, "string": None}, {"long": None, "string": None}],
+    pa.struct([("long", pa.int64()), ("string", pa.string())]),
+)
+
+
 @pytest.mark.parametrize(
     ("kind", "values", "says"),
     [
         ("long", pa.array([1, None]), "null"),
+        (["long", "string"], LONG_OR_STRING, "null"),
         ({"type": "array", "items": "long"}, pa.array([[None]], pa.list_(pa.int64())), "v.element has null"),
         ({"type": "enum", "name": "e", "symbols": ["A"]}, pa.array(["B"]), "symbols"),
         ({"type": "long", "logicalType": "timestamp-millis"}, pa.array([1], pa.timestamp("us", "UTC")), "without loss"),

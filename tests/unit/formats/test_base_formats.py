@@ -170,6 +170,12 @@ def test_a_damaged_tail_is_a_typed_error() -> None:
             read_stripes(pa.BufferReader(damage or b"\xff"), "f")
 
 
+@pytest.mark.parametrize("data", [b"\xff", b"ORC" + b"\xc8"])
+def test_a_tail_that_begins_before_its_file_is_damage_and_no_error_of_the_storage(data: bytes) -> None:
+    with pytest.raises(ValueError, match="points beyond the file"):
+        read_stripes(pa.BufferReader(data), "f")
+
+
 def test_a_tail_that_inflates_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(orc_tail, "_MOST_BYTES", 1 << 20)
     packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)

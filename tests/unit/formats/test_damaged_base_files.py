@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -83,3 +84,9 @@ def test_lists_of_thrift_have_short_and_long_heads(items: int) -> None:
     )
     data = b"\x19" + head + b"".join(map(zigzag, range(items))) + b"\x00"
     assert thrift_struct(data) == ({1: list(range(items))}, len(data))
+
+
+def test_a_double_of_thrift_has_eight_bytes_and_what_follows_it_is_read() -> None:
+    number = struct.pack("<d", 1.5)
+    data = b"\x17" + number + b"\x16" + zigzag(7) + b"\0"
+    assert thrift_struct(data) == ({1: number, 2: 7}, len(data))

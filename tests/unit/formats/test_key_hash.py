@@ -40,3 +40,9 @@ def test_keys_ascend_only_if_none_is_equal_and_none_is_null() -> None:
 def test_a_null_key_is_refused() -> None:
     with pytest.raises(InvalidRecordKeyError):
         repetitions(pa.chunked_array([["a", None]]))
+
+
+def test_a_chunk_may_begin_with_the_last_key_of_the_one_before_it() -> None:
+    assert repetitions(pa.chunked_array([["a", "c"], ["c", "d"]])) == 1
+    assert repetitions(pa.chunked_array([["a", "c"], ["b", "c", "d"]])) == 1
+    assert repetitions(pa.chunked_array([["a"], ["b"], ["b"]])) == 1
