@@ -298,3 +298,11 @@ def test_types_of_one_name_in_two_namespaces_are_two_types() -> None:
     fields = [{"name": f"n{number}", "type": kind} for number, kind in enumerate([*kinds, "a.f", "b.f", "c.f", "f"])]
     read = safe_schema(json.dumps({"type": "record", "name": "r.R", "fields": fields}))
     assert [kind["size"] for kind in read["fields"].values()] == [1, 2, 3, 4] * 2
+
+
+def test_a_schema_may_have_as_many_types_as_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyhudi_core.formats.avro.schema.MAX_TYPES", 5)
+    fields = [{"name": f"f{number}", "type": "int"} for number in range(5)]
+    assert safe_schema(json.dumps({"type": "record", "name": "R", "fields": fields[:4]}))  # the record is one, too
+    with pytest.raises(SchemaRefusedError, match="too many types"):
+        safe_schema(json.dumps({"type": "record", "name": "R", "fields": fields}))

@@ -251,3 +251,11 @@ def test_the_smallest_number_is_one_and_a_time_that_is_too_far_away_is_none() ->
     for value in (2**63 // 1000 + 1, -(2**63) // 1000 - 1):
         with pytest.raises(CorruptAvroError, match="too far away"):
             decode_records(millis, *encoded(record(("m", "long")), [{"m": value}]))
+
+
+def test_columns_may_have_as_many_types_as_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyhudi_core.formats.avro.columns._MAX_TYPES", 5)
+    names = [f"of {number} types" for number in range(5)]
+    assert compile_schema(record(*((name, "int") for name in names[:4])))  # the record is one, too
+    with pytest.raises(CorruptAvroError, match="too many types"):
+        compile_schema(record(*((name, "int") for name in names)))

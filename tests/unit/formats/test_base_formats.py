@@ -16,8 +16,12 @@ from support.log_files import golden_hfiles
 import pyhudi_core as hudi
 from pyhudi_core.errors import CorruptBaseFileError, LimitExceededError, UnsupportedTableError
 from pyhudi_core.formats.base_file import BaseFileReader, is_parquet, orc_tail, read_footer
-from pyhudi_core.formats.base_file.orc import _at_instants
+from pyhudi_core.formats.base_file.hfile import HFileBaseFile
+from pyhudi_core.formats.base_file.joined import JoinedBaseFile
+from pyhudi_core.formats.base_file.orc import OrcBaseFile, _at_instants
 from pyhudi_core.formats.base_file.orc_tail import read_stripes
+from pyhudi_core.formats.base_file.parquet import ParquetBaseFile
+from pyhudi_core.formats.base_file.reader import BaseFileFormat
 
 NUMBERS = np.random.default_rng(1).integers(0, 2**62, 50_000)
 ROWS = pa.table({"id": pa.array(range(50_000), pa.int64()), "n": NUMBERS, "a": [f"row {n}" for n in NUMBERS.tolist()]})
@@ -154,6 +158,15 @@ def test_hfiles_that_hudi_wrote_are_base_files() -> None:
 )
 def test_the_name_says_the_format(name: str, parquet: bool) -> None:
     assert is_parquet(name) is parquet
+
+
+@pytest.mark.parametrize("kind", [ParquetBaseFile, OrcBaseFile, HFileBaseFile, JoinedBaseFile])
+def test_each_format_has_the_properties_and_methods_that_are_declared_for_all(kind: type) -> None:
+    declared = {name: type(member) for name, member in vars(BaseFileFormat).items() if not name.startswith("_")}
+    found = {name: type(vars(kind)[name]) for name in declared if name in vars(kind)}
+    assert found == {name: declared[name] for name in found}
+    assert len(declared) == 6
+    assert set(declared) - set(found) <= {"schema"}, "an attribute of two formats"
 
 
 @pytest.mark.parametrize("name", ["f.orc", "f.hfile"])
