@@ -12,6 +12,8 @@ _GROUPS = "a bound of memory: rows may be put into row groups a little earlier o
 _BOUND = (
     "a bound of memory: what is a little larger is refused as well, by the same check; the number itself is no promise"
 )
+_CACHE = "the size of a cache: what it does not hold is made again, with the same result"
+_DECODED = "where items may end is only guessed here: their values are decoded up to there, and what does not fit is left to fastavro"
 _DRAWING = "a measure of a drawing: a pixel more or less shows the same"
 
 EQUIVALENT: dict[tuple[str, str], str] = {
@@ -87,4 +89,56 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "return Decimal(number).scaleb(-min(kind.scale, 1)) if kind.scale >= 0 else Decimal(0)",
         "return Decimal(number).scaleb(-min(kind.scale, 1)) if kind.scale >= 0 else Decimal( 1)",
     ): _MADE_UP,
+    (
+        "if isinstance(dictionary, int) and 0 < dictionary < start:",
+        "if isinstance(dictionary, int) and 0 < dictionary <= start:",
+    ): "a dictionary that begins where the data begin is at the same place",
+    (
+        "_CHUNK = 1 << 20",
+        "_CHUNK = 2 << 20",
+    ): "how many bytes are searched at once; the same places are found",
+    (
+        "@lru_cache(maxsize=1)",
+        "@lru_cache(maxsize= 0)",
+    ): _CACHE,
+    (
+        "@lru_cache(maxsize=64)",
+        "@lru_cache(maxsize= 63)",
+    ): _CACHE,
+    (
+        "fits = (value & 1 == 0) & (length >= 0) & (length <= size - behind)",
+        "fits = (value & 0 == 0) & (length >= 0) & (length <= size - behind)",
+    ): _DECODED,
+    (
+        "listed = np.flatnonzero((present == _PRESENT) & (written & 1 == 0) & (written <= 2 * _MOST_ORDERINGS))",
+        "listed = np.flatnonzero((present == _PRESENT) & (written & 0 == 0) & (written <= 2 * _MOST_ORDERINGS))",
+    ): _DECODED,
+    (
+        "_BLOCK_BYTES = 32 << 20",
+        "_BLOCK_BYTES = 33 << 20",
+    ): _GROUPS,
+    (
+        "row_group_rows: int = 200_000,",
+        "row_group_rows: int = 200001,",
+    ): _GROUPS,
+    (
+        "size += len(payloads[-1])",
+        "size += len(payloads[- 0])",
+    ): _PARTS,
+    (
+        "if offset < 0 or length < 0 or offset + length > size:",
+        "if offset <= 0 or length < 0 or offset + length > size:",
+    ): "an ORC file begins with three bytes of its name, so no part of its tail is at its beginning",
+    (
+        "_MAX_ROUNDS = 10_000",
+        "_MAX_ROUNDS = 9999",
+    ): "a longer array is left to fastavro, which gives the same values; only the time differs",
+    (
+        "_MOST_HEADERS = 1024",
+        "_MOST_HEADERS = 1025",
+    ): _BOUND,
+    (
+        "pc.binary_length(column).to_numpy(zero_copy_only=False).astype(np.int64) for column in (keys, values)",
+        "pc.binary_length(column).to_numpy(zero_copy_only=True).astype(np.int64) for column in (keys, values)",
+    ): "numbers without nulls are taken without a copy in both cases",
 }
