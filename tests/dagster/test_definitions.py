@@ -198,6 +198,15 @@ def test_a_partitioned_asset_without_partition_columns_is_refused(lake, instance
     assert not (tmp_path / "lake").exists()
 
 
+def test_an_asset_that_an_io_manager_cannot_store_is_refused_when_definitions_are_loaded(lake, orders):
+    @dg.asset(io_manager_key="tables")
+    def plain() -> pa.Table:
+        return orders(1)
+
+    with pytest.raises(ValueError, match="plain has no record key in its metadata"):
+        checked_definitions(dg.Definitions(assets=[plain], resources={"tables": HudiIOManager(lake=lake)}))
+
+
 def test_definitions_that_can_work_come_through_the_check(lake, asset_of, orders):
     @dg.asset(metadata=hudi_metadata(record_key="id", partition_by="day"), partitions_def=DAILY)
     def daily() -> pa.Table:

@@ -122,6 +122,7 @@ def test_a_table_that_cannot_be_read_fails_its_checks_with_the_error_and_the_hin
     Path(lake.location("orders"), ".hoodie/hoodie.properties").write_text("hoodie.table.version=three")
     for each in checked(lake, instance, asset, ALL).values():
         assert not each.passed and each.metadata["hudi/error"].value
+        assert each.metadata["hudi/hint"].value == "Restore the file from a copy; nothing was changed."
     missing = hudi_external_asset("web/events")
     (found,) = checked(lake, instance, missing, ["timeline_readable"]).values()
     assert not found.passed and found.metadata["hudi/error"].value == "TableNotFoundError"
@@ -165,3 +166,45 @@ def test_an_event_without_its_commit_turns_a_check_red(run, lake, instance):
     assert "materialize the asset again" in red.description
     next_week = datetime.now(UTC) + timedelta(days=7)
     assert checked(lake, instance, asset, [name], next_week)[name].passed, "only the events of some hours count"
+
+
+def test_only_the_newest_20_commits_count_for_the_retries(lake, instance):
+    asset = orders_asset(None)
+    filled(lake, asset, 1)
+
+    def reported(number, retries):
+        instance.report_runless_asset_event(
+            dg.AssetMaterialization(
+                "orders", metadata={"hudi/conflict_retries": retries}, tags={"hudi/instant": f"202601010000000{number}"}
+            )
+        )
+
+    reported(10, retries=6)
+    for number in range(11, 30):
+        reported(number, retries=0)
+    assert not checked(lake, instance, asset, ["commit_retries"])["commit_retries"].passed
+    reported(30, retries=0)
+    assert checked(lake, instance, asset, ["commit_retries"])["commit_retries"].passed
+
+
+def test_of_many_events_without_commits_five_are_named_and_those_of_a_day_count(lake, instance):
+    asset, name = orders_asset(None), "events_have_commits"
+    filled(lake, asset, 1)
+    gone = [f"2025010100000000{number}" for number in range(6)]
+    for count, time in enumerate(gone, 1):
+        instance.report_runless_asset_event(dg.AssetMaterialization("orders", tags={"hudi/completion": time}))
+        if count == 5:
+            five = checked(lake, instance, asset, [name])[name].description
+    six = checked(lake, instance, asset, [name])[name].description
+    assert f"completed at {', '.join(gone[:5])}. " in five
+    assert f"completed at {', '.join(gone[:5])} .... " in six
+    tomorrow = datetime.now(UTC) + timedelta(hours=24, minutes=30)
+    assert checked(lake, instance, asset, [name], tomorrow)[name].passed
+
+
+def test_a_table_without_log_files_has_no_ratio_of_them(lake, instance):
+    asset = orders_asset(None, table_type="copy_on_write")
+    filled(lake, asset, 1)
+    found = checked(lake, instance, asset, ["compaction_lag"])["compaction_lag"].metadata
+    assert found["hudi/log_bytes"].value == 0
+    assert "hudi/log_to_base_ratio" not in found

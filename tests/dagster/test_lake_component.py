@@ -24,7 +24,7 @@ import pyhudi_core as hudi
 import pyhudi_dagster
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_dagster import HudiLakeComponent, HudiLakeResource
-from pyhudi_dagster.lake_component import LakeScaffolder
+from pyhudi_dagster.lake_component import LakeScaffolder, function_of
 
 CODE = """
 import pyarrow as pa
@@ -328,3 +328,13 @@ def test_a_lake_is_scaffolded_from_the_properties_of_a_table_and_its_asset_write
         with sandbox.load_component_and_build_defs(defs_path=path) as (_, defs):
             assert defs.resolve_implicit_global_asset_job_def().execute_in_process().success
     assert table.scan().count() == 1
+
+
+def test_a_file_of_functions_is_executed_once_for_all_its_tables_and_again_if_it_has_changed(tmp_path: Path) -> None:
+    file = tmp_path / "tables.py"
+    file.write_text(CODE)
+    orders, totals = function_of("tables.py:orders", tmp_path), function_of("tables.py:totals", tmp_path)
+    assert orders.__globals__ is totals.__globals__
+    later = file.stat().st_mtime_ns + 1_000_000
+    os.utime(file, ns=(later, later))
+    assert function_of("tables.py:orders", tmp_path) is not orders

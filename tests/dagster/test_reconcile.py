@@ -22,6 +22,7 @@ from pyhudi_dagster import (
     hudi_read_optimized_asset,
     reconcile,
 )
+from pyhudi_dagster.timeline_view import moment_of, time_of
 
 DAYS = HudiPartitions.daily("day", "2026-01-01", end_date="2026-01-11")
 WEB = hudi_external_asset("web/events", partitions=DAYS)
@@ -191,3 +192,16 @@ def test_a_code_location_with_all_builders_loads(lake):
         build_hudi_reconcile(lake, [asset]),
     )
     dg.Definitions.validate_loadable(location)
+
+
+def test_an_event_without_its_commit_is_named_although_it_is_older_than_the_timeline(lake, instance):
+    """As after a restore: the event was stored a moment after the start of what is compared."""
+    table = web_table(lake, ["2026-01-01"])
+    begun = moment_of(table, table.timeline.commits[0].requested_time)
+    gone = time_of(table, begun - timedelta(seconds=5))
+    tags = {"hudi/instant": gone, "hudi/completion": gone}
+    instance.report_runless_asset_event(
+        dg.AssetMaterialization(dg.AssetKey.from_user_string("web/events"), partition="2026-01-02", tags=tags)
+    )
+    (found,) = reconcile(instance, lake, [WEB], since=begun - timedelta(minutes=1), dry_run=True)
+    assert found.without_commit == (gone,)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import dagster as dg
 import pytest
 from support.dagster_services import definitions, do, filled, only, orders_asset, told
@@ -11,7 +13,7 @@ import pyhudi_core as hudi
 from pyhudi_core.services import registry
 from pyhudi_core.services.compaction.execution import CompactionRun
 from pyhudi_core.services.failed_writes import FailedWrites
-from pyhudi_dagster import Every, HudiLakeResource, Keep, OnCron, ServicePolicy, Services
+from pyhudi_dagster import Every, HudiLakeResource, Keep, OnCron, ServicePolicy, Services, service_jobs, service_runs
 
 JOB = "hudi__orders__services"
 pytestmark = pytest.mark.row("U11")
@@ -166,8 +168,6 @@ def test_a_terminated_run_publishes_nothing_and_the_next_run_finishes_its_plan(d
 
 @pytest.mark.slow
 def test_after_its_minutes_a_run_begins_no_further_service(lake, asset, instance, table, monkeypatch):
-    from pyhudi_dagster import service_jobs
-
     late = definitions(lake, asset, policy=ServicePolicy(max_minutes=1))
     monkeypatch.setattr(service_jobs, "timedelta", lambda minutes: -service_jobs.datetime.resolution * minutes)
     steps = do(late, instance, JOB)
@@ -242,3 +242,23 @@ def test_a_lake_is_a_resource_of_the_definitions_of_its_services(tmp_path):
 
     lake = HudiLakeResource(warehouse=str(tmp_path))
     assert build_hudi_services(lake, [orders_asset()]).resources == {"lake": lake}
+
+
+@pytest.mark.parametrize(("minutes", "begun", "end"), [(2, 1000.0, 1120.0), (None, 1000.0, None), (2, None, None)])
+def test_the_minutes_of_a_run_count_from_its_start(minutes, begun, end):
+    instance = SimpleNamespace(get_run_record_by_id=lambda run_id: SimpleNamespace(start_time=begun))
+    step = SimpleNamespace(instance=instance, run=SimpleNamespace(run_id="run"))
+    found = service_jobs._end_of(step, ServicePolicy(max_minutes=minutes))
+    assert (found and found.timestamp()) == end
+    called = SimpleNamespace(instance=None, run=None)
+    assert service_jobs._end_of(called, ServicePolicy(max_minutes=minutes)) is None
+
+
+def test_progress_is_told_when_something_else_begins_and_then_at_most_every_ten_seconds(monkeypatch):
+    lines, now = [], iter([100.0, 109.9, 109.95, 110.0, 119.94, 120.0])
+    monkeypatch.setattr(service_runs, "time", SimpleNamespace(monotonic=lambda: next(now)))
+    log = SimpleNamespace(info=lambda text, *words: lines.append(text % words))
+    tell = service_runs._ProgressLines(SimpleNamespace(log=log), "cleaning")
+    for what, done in (("list", 0), ("list", 1), ("delete", 2), ("delete", 3), ("delete", 4), ("delete", 5)):
+        tell(what, done, 9)
+    assert lines == ["cleaning: list: 0 of 9", "cleaning: delete: 2 of 9", "cleaning: delete: 5 of 9"]

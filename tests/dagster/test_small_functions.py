@@ -192,3 +192,14 @@ def test_a_step_has_the_name_that_is_given_or_that_of_its_key(asset_of: Callable
     assert asset_of(None).op.name == "orders"
     assert asset_of(None, key_prefix="shop").op.name == "shop__orders"
     assert asset_of(None, name="load").op.name == "load"
+
+
+def test_rows_of_a_dropped_partition_that_are_not_known_count_as_none(location: str) -> None:
+    """Only a merge would count the rows of a partition with logs, and these are gone."""
+    table = make(location, table_type="merge_on_read")
+    table.upsert(orders((1, "a", 1.0), (2, "a", 1.0), (3, "b", 1.0)))
+    table.upsert(orders((3, "b", 2.0)))
+    table.delete_partitions(["day=a", "day=b"])
+    commit = table.timeline.commits[-1]
+    past = PastCommit(commit, table.commit_metadata(commit))
+    assert past_commits.dropped_rows(table, past) == {"day=a": 2, "day=b": 0}

@@ -306,3 +306,10 @@ def test_times_of_a_timeline_in_local_time_are_the_moments_they_mean(lake, insta
     finally:
         monkeypatch.undo()
         time.tzset()
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_the_sensor_runs_from_the_start_only_if_it_is_asked_to(lake, running):
+    made = build_hudi_timeline_sensor(lake, [orders_asset(None)], running=running)
+    (sensor,) = made.sensors
+    assert (sensor.default_status is dg.DefaultSensorStatus.RUNNING) is running
