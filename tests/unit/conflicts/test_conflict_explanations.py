@@ -102,7 +102,9 @@ def test_inserts_that_are_not_committed_yet_conflict_in_partitions_of_both_only(
         two.write(orders((9, "a", 5.0), (10, "c", 5.0)))
         far.write(orders((11, "d", 5.0)))
         found = table.explain_conflict(one, str(two.instant))
+        assert (found.verdict, found.kind) == (Verdict.REPLAN, ConflictKind.RECORD_KEY)
         assert found.shared_partitions == ("day=a",)
+        assert table.explain_conflict(one, str(far.instant)).verdict is Verdict.COMMUTES
         assert not table.explain_conflict(one, str(far.instant)).shared_partitions
 
 

@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 from support.tables import make, orders, reopen, rows
 
-from pyhudi_core.conflicts.conflict import Concurrent, ConflictKind, Touched, find_conflict
+from pyhudi_core.conflicts.conflict import (
+    Concurrent,
+    ConflictKind,
+    Touched,
+    find_conflict,
+    mixed_indexes,
+    older_than_log_compaction,
+)
 from pyhudi_core.conflicts.matrix import Verdict, line_of
 from pyhudi_core.doctor import Kind
 from pyhudi_core.errors import CommitConflictError
@@ -148,3 +155,28 @@ def test_no_write_is_made_while_a_restore_is_pending(location: str, state: str) 
     assert "until it has ended: finish it with" in finding.what_to_do
     restore.unlink()
     table.upsert(orders((3, "a", 1.0)))
+
+
+@pytest.mark.parametrize(
+    ("operation", "own", "found"),
+    [("LOG_COMPACT", "1", True), ("LOG_COMPACT", "2", False), ("UPSERT", "1", False)],
+)
+def test_only_a_later_log_compaction_makes_a_log_older_than_it_is(operation: str, own: str, found: bool) -> None:
+    appended = CommitMetadata(operation, (WriteStat("f", "p/.f_20.log.1_0-0-0", "p", updates=1),))
+    beside = Concurrent(((Instant("2", Action.DELTACOMMIT, State.COMPLETED, "3"), appended),))
+    mine = Touched.by(CommitMetadata("UPSERT", (WriteStat("f", "p/.f_10.log.1_0-0-0", "p", updates=1),)))
+    conflict = older_than_log_compaction(mine, beside, own)
+    assert (conflict is not None) == found
+    if conflict is not None:
+        assert (conflict.kind, conflict.file_groups) == (ConflictKind.FILE_GROUP, (("p", "f"),))
+    assert older_than_log_compaction(_write("f"), beside, own) is None, "what is in a base file is not in a log"
+
+
+@pytest.mark.parametrize(("bucket", "found"), [(0, False), (3, False), (4, True), (11, True)])
+def test_a_bucket_number_beyond_ours_shows_that_hudi_wrote_with_more_buckets(bucket: int, found: bool) -> None:
+    file_id = f"{bucket:08d}-0000-4000-8000-000000000000-0"
+    commit = CommitMetadata("UPSERT", (WriteStat(file_id, f"q/{file_id}_0-0-0_2.parquet", "q", inserts=1),))
+    theirs = Concurrent(((Instant("2", Action.COMMIT, State.COMPLETED, "3"), commit),))
+    mine = Touched(frozenset(), frozenset({"p"}), hashed=True, buckets="4:id")
+    conflict = mixed_indexes(mine, theirs)
+    assert (conflict is not None and conflict.kind is ConflictKind.INDEX) == found

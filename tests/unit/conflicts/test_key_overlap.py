@@ -302,3 +302,13 @@ def test_row_groups_of_other_commits_are_not_read() -> None:
     commit = _commit_of(storage, "5", ["x", "y"], old=[f"old{n}" for n in range(70)])
     batches = [batch.to_pylist() for batch in written_keys(storage, commit.stats[0].path, "5")]
     assert [key for batch in batches for key in batch] == ["x", "y"]
+
+
+def test_of_many_keys_in_common_ten_are_named_over_all_partitions(location: str) -> None:
+    table = reopen(make(location), **FULL)
+    many = orders(*((number, "ab"[number % 2], 1.0) for number in range(14)))
+    with table.begin("insert") as write:
+        write.write(many)
+        reopen(table, **FULL).insert(many)
+        keys = write.would_commit().explanation.shared_keys
+    assert [partition for partition, _ in keys] == ["day=a"] * 7 + ["day=b"] * 3
