@@ -280,3 +280,22 @@ def test_the_partitions_of_a_table_inside_the_folder_are_not_this_tables(locatio
     own = [info.path for info in own_objects(storage, SerialExecutor())]
     assert {path.partition("/")[0] for path in own} == {"day=a"}
     assert rows(hudi.open_table(location), "id") == [(2,)]
+
+
+@pytest.mark.parametrize(
+    ("name", "settled"),
+    [
+        ("f_0-0-0_20.parquet", True),
+        ("f_0-0-0_05.orc", True),
+        ("f_0-0-0_30.parquet", False),
+        ("f_0-0-0_20.txt", False),
+        (".f_0-0-0_20.parquet", False),
+        (".f_20.log.1_0-0-0", False),
+        (".f_0-0-0_20.parquet.crc", False),
+    ],
+)
+def test_base_files_of_commits_are_settled_and_those_of_pending_ones_and_logs_are_not(name: str, settled: bool) -> None:
+    names = ["10_11.commit", "20_21.commit", "30.commit.requested", "30.inflight"]
+    timeline = Timeline.of(instant for instant in map(parse_file_name, names) if instant is not None)
+    visibility = Visibility.of(timeline, None, lambda _: CommitMetadata(None), lambda: False)
+    assert visibility.is_settled(name) is settled

@@ -36,6 +36,8 @@ def test_a_part_is_cut_by_what_its_logs_are_expected_to_take() -> None:
     assert parts_for(100, 10, 10, 100) == 2
     assert parts_for(100, 10, 100, 100) == 16
     assert parts_for(100, 1, 10_000, 100) == 64
+    assert parts_for(10, 1, 10, 10) == 16
+    assert parts_for(100, 100, 10, 10) == 16, "no less than what was held already"
 
 
 @pytest.mark.parametrize("name", GOLDEN)

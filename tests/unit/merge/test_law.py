@@ -28,7 +28,7 @@ from support.merge_cases import (
 from pyhudi_core.formats.log.contents import write_deletes
 from pyhudi_core.formats.log.delete_columns import read_delete_columns
 from pyhudi_core.merge.fold import SliceMerge, fold
-from pyhudi_core.merge.law import MergeLaw, Versions, compare
+from pyhudi_core.merge.law import MergeLaw, Versions, compare, says_deleted
 from pyhudi_core.merge.log_entries import EntryCollector
 from pyhudi_core.merge.payloads import EventTimePayload
 
@@ -189,3 +189,9 @@ def test_bytes_compare_with_signs_also_in_slices(offset: int) -> None:
 def test_rows_without_a_second_version_are_passed_on_as_they_are() -> None:
     rows = pa.table({"id": ["a", "b"], "position": [0, 1]})
     assert MergeLaw().reduce(rows, "id", "position") is rows
+
+
+def test_a_table_without_the_column_has_no_row_that_says_it_is_deleted() -> None:
+    assert says_deleted(pa.table({"id": ["a", "b"], "paid": [True, False]})).tolist() == [False, False]
+    assert says_deleted(pa.table({"_hoodie_is_deleted": [True, None, False]})).tolist() == [True, False, False]
+    assert says_deleted(pa.table({"_hoodie_is_deleted": ["true"]})).tolist() == [False]
