@@ -47,6 +47,8 @@ def test_a_write_that_may_removes_the_metadata_table_and_says_so(name: str, loca
     one = before.slice(0, 1)
     commit = table.upsert(one)
     after = _properties(location)
+    comment = Path(location, ".hoodie/hoodie.properties").read_text().splitlines()[0]
+    assert comment.startswith("#metadata table removed ")
     assert not after.get("hoodie.table.metadata.partitions")
     assert not after.get("hoodie.table.metadata.partitions.inflight")
     assert not [path for path in Path(location, ".hoodie/metadata").rglob("*") if path.is_file()]

@@ -17,7 +17,7 @@ from pyhudi_core.timeline.active import TimelineFolder
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.decision import publish_intent
 from pyhudi_core.transaction.publication import create_once
-from pyhudi_core.transaction.record import Intent, Publication, Record, swap_settled
+from pyhudi_core.transaction.record import Intent, Publication, PublicationKind, Record, swap_settled
 
 
 def decided(table: hudi.HudiTable) -> tuple[TableContext, Intent]:
@@ -116,3 +116,11 @@ def test_a_swap_that_the_storage_refuses_is_told_at_once_and_is_in_no_doubt() ->
         swap_settled(Full(), None, Record(Intent("1", "2", "commit", "f", "1-n", ()), "lock"))
     assert not isinstance(caught.value, StorageStateUnknownError)
     assert len(sent) == 1
+
+
+@pytest.mark.parametrize(("kind", "alone"), [("create", True), ("replace", False), ("properties", False)])
+def test_only_creations_may_be_published_without_the_lock(kind: str, alone: bool) -> None:
+    created = Publication("a", "staged/a")
+    other = Publication("b", "staged/b", PublicationKind(kind))
+    assert Intent("1", "2", "commit", "f", "1-n", (created, other)).only_creates is alone
+    assert Intent("1", "2", "commit", "f", "1-n", (other, created)).only_creates is alone
