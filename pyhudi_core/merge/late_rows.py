@@ -39,12 +39,12 @@ def older_than_deletes(storage: Storage, piece: FileSlice, merging: Merging, row
     late = np.zeros(len(rows), bool)
 
     def look(part: KeyPart) -> None:
-        parts, entries = 0, None
+        into, entries = 0, None
         try:
             entries = scan.entries(found, part, merging.most_log_bytes)
         except LogsTooLargeError as error:
-            parts = error.parts
-        for smaller in part.cut(parts):  # not in the handler, where the error still holds what was read
+            into = error.parts
+        for smaller in part.cut(into):  # not in the handler, where the error still holds what was read
             look(smaller)
         if entries is not None:
             late[_lost(rows, fold(entries, merging.law()), merging)] = True

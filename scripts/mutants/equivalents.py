@@ -170,4 +170,32 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "float(looked) if isinstance(looked, int | float) else 0.0,",
         "float(looked) if isinstance(looked, int | float) else 1.0,",
     ): "for a cursor that no sensor writes: a table that was last read in 1970, at either second, is read first",
+    (
+        'digits = file_id[:36].replace("-", "")',
+        'digits = file_id[: 37].replace("-", "")',
+    ): "the 37th character is a hyphen, which is taken out, or the number behind the UUID is refused",
+    (
+        "rest, place = np.divmod(rest, max(1, len(column.dictionary)))",
+        "rest, place = np.divmod(rest, max( 0, len(column.dictionary)))",
+    ): "only a column without values has an empty dictionary, and then there is nothing to divide",
+    (
+        "into, entries = 0, None",
+        "into, entries = -1, None",
+    ): "a part that is cut into no parts, or into -1, has none",
+    (
+        "at = np.full(len(compared), -1, np.int64)",
+        "at = np.full(len(compared), - 2, np.int64)",
+    ): "all places below 0 are masked",
+    (
+        'return [0.0, 1.0, 2.5, -1.0, float("nan")][number]',
+        'return [ -1.0, 1.0, 2.5, -1.0, float("nan")][number]',
+    ): _MADE_UP,
+    (
+        "return dt.datetime(2024, 2, 28, 23, 59, 57 - number, tzinfo=zone)",
+        "return dt.datetime(2024, 2, 29, 23, 59, 57 - number, tzinfo=zone)",
+    ): _MADE_UP,
+    (
+        "return Decimal(number).scaleb(-min(kind.scale, 1)) if kind.scale >= 0 else Decimal(0)",
+        "return Decimal(number).scaleb(-min(kind.scale, 2)) if kind.scale >= 0 else Decimal(0)",
+    ): _MADE_UP,
 }
