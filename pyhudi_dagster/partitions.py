@@ -251,10 +251,12 @@ def _windows_from(
     """Dagster's definition. Raises `InvalidOptionError` for a start, an end or a time zone that it cannot read, and if no window is between them."""
     try:
         definition = kind(start_date=start, **dagster)
-    except (ValueError, KeyError, TypeError, dg.DagsterError) as error:
+    except (ValueError, KeyError, TypeError, OSError, dg.DagsterError) as error:
         given = ", ".join(f"{name}={value!r}" for name, value in {"start": start, **dagster}.items())
+        # 'Europe' is a folder of time zones, which Python tries to read as one.
+        why = "there is no such time zone" if isinstance(error, OSError) else error.args[0] if error.args else error
         raise definition_error(
-            f"HudiPartitions cannot have {given}: {error.args[0] if error.args else error}",
+            f"HudiPartitions cannot have {given}: {why}",
             f"Write the start as {_STARTS.get(kind, '2026-01-01')!r}, and a time zone as 'Europe/Berlin'.",
         ) from error
     if definition.end is not None and definition.end <= definition.start:

@@ -59,7 +59,7 @@ class ServicePolicy:
     def __post_init__(self) -> None:
         try:
             ZoneInfo(self.timezone)
-        except (ZoneInfoNotFoundError, ValueError) as error:
+        except (ZoneInfoNotFoundError, ValueError, OSError) as error:  # OSError: a folder of zones, such as 'Europe'
             raise definition_error(
                 f"ServicePolicy has timezone={self.timezone!r}, which does not exist",
                 "Pass a name such as 'Europe/Berlin'.",

@@ -159,8 +159,8 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         'found = error.args[ -1] if error.args else ""',
     ): "a driver's error with a mapping has it alone; others are told by their text, whatever their arguments are",
     (
-        'f"HudiPartitions cannot have {given}: {error.args[0] if error.args else error}",',
-        'f"HudiPartitions cannot have {given}: {error.args[ -1] if error.args else error}",',
+        'why = "there is no such time zone" if isinstance(error, OSError) else error.args[0] if error.args else error',
+        'why = "there is no such time zone" if isinstance(error, OSError) else error.args[ -1] if error.args else error',
     ): "the errors of Dagster, strptime and zoneinfo have one argument, the message",
     (
         'outputs[0].step.log.info("nothing has changed in %s since the last commits", ", ".join(changes.given))',
