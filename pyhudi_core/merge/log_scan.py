@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from pyhudi_core.errors import CorruptLogBlockError, UnsupportedTableError
 from pyhudi_core.file_groups.slice import LogFile
-from pyhudi_core.formats.avro.columns import decode_records
+from pyhudi_core.formats.avro.records import read_all
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.formats.hfile import HFileReader
 from pyhudi_core.formats.log.blocks import DATA_BLOCKS, OLD_VERSION, ROLLBACK_COMMAND, BlockType, Header, LogBlock
@@ -214,7 +214,7 @@ def _records(
         yield _wanted(read_records(content, schema, path), wanted), None
         return
     for part in HFileReader(pa.BufferReader(content), path).scan():
-        batch = decode_records(schema, part.data, part.value_starts, part.value_ends)
+        batch = read_all(schema, part.data, part.value_starts, part.value_ends, path)
         if RECORD_KEY in batch.schema.names and not batch.column(RECORD_KEY).null_count:
             # Java numbers the entries instead of naming them by key, unless the records have a field of the metadata table's.
             yield _wanted(batch, wanted), None

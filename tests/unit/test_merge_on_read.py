@@ -134,6 +134,16 @@ def test_each_block_format_is_written_on_request(table: hudi.HudiTable, block: s
     assert rows(table, "id", "price") == [(1, 1.5), (2, 2.0), (3, 3.5)]
 
 
+@pytest.mark.parametrize("block", ["parquet", "avro", "hfile"])
+def test_an_array_of_very_many_items_is_read_from_each_kind_of_block(location: str, block: str) -> None:
+    schema = pa.schema([("id", pa.int64()), ("items", pa.list_(pa.int64()))])
+    options = {"hoodie.logfile.data.block.format": block}
+    table = hudi.create_table(location, schema, record_key="id", table_type="MERGE_ON_READ", options=options)
+    table.upsert(pa.table({"id": [1, 2], "items": [[1], [2]]}))
+    table.upsert(pa.table({"id": [1], "items": [list(range(10_001))]}))
+    assert rows(table, "id", "items") == [(1, list(range(10_001))), (2, [2])]
+
+
 def test_positions_can_be_left_out(table: hudi.HudiTable) -> None:
     reopen(table, hoodie__write__record__positions="false").upsert(orders((1, "a", 1.5, 11)))
     [stat] = last_stats(table)

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from pyhudi_core.formats.avro.columns import compile_schema, decode_records
+from pyhudi_core.formats.avro.columns import compile_schema
+from pyhudi_core.formats.avro.records import read_all
 from pyhudi_core.formats.base_file.footer import (
     AVRO_SCHEMA,
     BLOOM_FILTER,
@@ -76,7 +77,7 @@ class HFileBaseFile:
         return [{}]
 
     def _rows(self, part: Entries) -> pa.RecordBatch:
-        batch = decode_records(self._file.schema, part.data, part.value_starts, part.value_ends)
+        batch = read_all(self._file.schema, part.data, part.value_starts, part.value_ends, self._path)
         if not self._wanted.names:
             return batch.select([])
         return conform(batch, self._wanted)

@@ -7,7 +7,6 @@ deletes of one block are one Avro record. Older contents of delete blocks (versi
 from __future__ import annotations
 
 import io
-import json
 import struct
 import zlib
 from collections.abc import Iterable, Sequence
@@ -20,10 +19,10 @@ import numpy as np
 import pyarrow as pa
 
 from pyhudi_core.errors import CorruptAvroError, CorruptLogBlockError, UnsupportedTableError
-from pyhudi_core.formats.avro.columns import compile_schema, decode_records
 from pyhudi_core.formats.avro.container import DECODE_ERRORS
-from pyhudi_core.formats.avro.cursor import ColumnsRefusedError, Ints
+from pyhudi_core.formats.avro.cursor import Ints
 from pyhudi_core.formats.avro.encoding import encode_records
+from pyhudi_core.formats.avro.records import parsed_schema, read_all
 from pyhudi_core.formats.log.blocks import CONTENT_VERSION
 from pyhudi_core.model.delete_records import DELETE_LIST_SCHEMA
 
@@ -53,10 +52,7 @@ def read_records(content: pa.Buffer, schema: str, path: str) -> pa.RecordBatch:
     """
     count = _count(content, path)
     starts, ends = _extents(content, count, path)
-    try:
-        return decode_records(schema, content, starts, ends)
-    except ColumnsRefusedError:
-        return _one_by_one(content, starts, ends, schema, path)
+    return read_all(schema, content, starts, ends, path)
 
 
 def read_old_records(content: pa.Buffer, path: str) -> pa.RecordBatch:
@@ -76,10 +72,7 @@ def read_old_records(content: pa.Buffer, path: str) -> pa.RecordBatch:
         raise _corrupt("its schema does not end, or is larger than any that is written", path)
     (count,) = _LENGTH.unpack_from(view, 4 + length)
     starts, ends = _extents(content, count, path, 8 + length)
-    try:
-        return decode_records(schema, content, starts, ends)
-    except ColumnsRefusedError:
-        return _one_by_one(content, starts, ends, schema, path)
+    return read_all(schema, content, starts, ends, path)
 
 
 def write_rows(schema: str, rows: pa.RecordBatch | pa.Table) -> bytes:
@@ -90,7 +83,7 @@ def write_rows(schema: str, rows: pa.RecordBatch | pa.Table) -> bytes:
 
 def write_records(schema: str, records: Sequence[Any]) -> bytes:
     """Return the content of an Avro block; ``records`` are mappings in the types of fastavro."""
-    parsed = _parsed(schema)
+    parsed = parsed_schema(schema)
     parts = [_HEAD.pack(CONTENT_VERSION, len(records))]
     for record in records:
         body = io.BytesIO()
@@ -202,27 +195,6 @@ def _extents(content: pa.Buffer, count: int, path: str, first: int = _HEAD.size)
         at += length
         ends[number] = at
     return starts, ends
-
-
-def _one_by_one(content: pa.Buffer, starts: Ints, ends: Ints, schema: str, path: str) -> pa.RecordBatch:
-    """Decode records with very long arrays, which are few, with fastavro."""
-    view = memoryview(content)
-    try:
-        parsed = _parsed(schema)
-        rows = [
-            fastavro.schemaless_reader(io.BytesIO(view[start:end]), parsed, None)
-            for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
-        ]
-        return pa.RecordBatch.from_pylist(rows, pa.schema(list(compile_schema(schema).type)))
-    except DECODE_ERRORS as error:
-        raise CorruptAvroError(
-            f"Records of a log block are damaged: {error!s:.200}", path=path, hint="Restore the file from a copy."
-        ) from error
-
-
-@lru_cache(maxsize=64)
-def _parsed(schema: str) -> Any:
-    return fastavro.parse_schema(json.loads(schema))
 
 
 @lru_cache(maxsize=1)

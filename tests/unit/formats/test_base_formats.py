@@ -15,6 +15,7 @@ from support.log_files import golden_hfiles
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import CorruptBaseFileError, LimitExceededError, UnsupportedTableError
+from pyhudi_core.formats.avro.encoding import encode_records
 from pyhudi_core.formats.base_file import BaseFileReader, is_parquet, orc_tail, read_footer
 from pyhudi_core.formats.base_file.hfile import HFileBaseFile
 from pyhudi_core.formats.base_file.joined import JoinedBaseFile
@@ -22,6 +23,8 @@ from pyhudi_core.formats.base_file.orc import OrcBaseFile, _at_instants
 from pyhudi_core.formats.base_file.orc_tail import read_stripes
 from pyhudi_core.formats.base_file.parquet import ParquetBaseFile
 from pyhudi_core.formats.base_file.reader import BaseFileFormat
+from pyhudi_core.formats.hfile import HFileWriter
+from pyhudi_core.model.schema import to_avro
 
 NUMBERS = np.random.default_rng(1).integers(0, 2**62, 50_000)
 ROWS = pa.table({"id": pa.array(range(50_000), pa.int64()), "n": NUMBERS, "a": [f"row {n}" for n in NUMBERS.tolist()]})
@@ -151,6 +154,15 @@ def test_hfiles_that_hudi_wrote_are_base_files() -> None:
     assert opened.footer().key_value["parquet.avro.schema"].startswith("{")
     assert sum(len(batch) for batch in reader(data, "f.hfile", []).iter_batches()) == opened.rows
     assert list(reader(data, "f.hfile").iter_batches([])) == []
+
+
+def test_an_hfile_with_an_array_or_a_map_of_very_many_items_is_read() -> None:
+    names = pa.array([[(f"k{n}", n) for n in range(10_001)], []], pa.map_(pa.string(), pa.int64()))
+    rows = pa.table({"id": ["a", "b"], "items": [list(range(10_001)), [1]], "names": names})
+    avro = to_avro(rows.schema, "t")
+    writer = HFileWriter(avro)
+    writer.add_batch(rows.column("id").combine_chunks(), encode_records(avro, rows).values())
+    assert rows_of(reader(writer.finish(), "f.hfile")).to_pylist() == rows.to_pylist()
 
 
 @pytest.mark.parametrize(
