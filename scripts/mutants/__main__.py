@@ -40,14 +40,16 @@ def main() -> int:
     chosen = sample(everything, options.size, options.seed)
     if options.show:
         return _show([each for each in everything if each.key in options.show], collect(ROOT, HOME, chosen, -1))
-    if not options.report:
-        for stage in STAGES:
-            covering = collect(ROOT, HOME, chosen, end, stage)
-            if covering is None:
-                print("no time was left: the next run goes on here")
-                break
+    stages = len(STAGES) if options.report else 0
+    for stage in STAGES[stages:]:
+        covering = collect(ROOT, HOME, chosen, end, stage)
+        if covering is not None:
             _run([each for each in chosen if options.only in each.module], covering, end, options)
-    figures = _figures(len(everything), chosen, options.seed)
+        if covering is None or time.monotonic() > end:
+            print("no time was left: the next run goes on here")
+            break
+        stages = stage + 1
+    figures = {**_figures(len(everything), chosen, options.seed), "all_tests": stages == len(STAGES)}
     if not figures["run"]:
         sys.exit("nothing has been run on this code")
     KEPT.write_text(json.dumps(figures, indent=1, sort_keys=True) + "\n", encoding="utf-8")

@@ -26,6 +26,11 @@ def render(result: Mapping[str, Any], taken: str, table: Callable[[list[str], li
         how_many + (f", **{missing:,} not run yet**" if missing else ""),
         f"- {caught:,} caught, {result['stuck']:,} of them because the tests never ended; {equivalent:,} equivalent",
         f"- {run - caught - equivalent:,} not caught, {result['unreached']:,} of them in places that no quick test reaches",
+        *(
+            []
+            if result.get("all_tests", True)
+            else ["- **the time ended before all tests were run on those that the nearest tests do not catch**"]
+        ),
         *([f"- run at {_commits(result['commits'])}"] if len(result["commits"]) > 1 else []),
         f"- score: {score:.1%} of the mutants that are not equivalent; the goal is {GOAL:.0%}",
         *_caught_since(since, (caught + len(since)) / max(run - equivalent, 1)),
