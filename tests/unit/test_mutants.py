@@ -235,6 +235,9 @@ def test_the_page_says_how_many_were_run_and_lists_every_one_that_was_not_caught
     assert "no quick test reaches it" in page
     assert "commit abc: 60, commit def: 40" in page
     assert "equivalent: the same" in page
+    assert "before all tests were run" not in page
+    partly = render({**result, "all_tests": False}, "_today_", lambda head, rows: [])
+    assert "the time ended before all tests were run" in partly
 
 
 SMALL = """STEP = 1
