@@ -12,6 +12,7 @@ from reliability.test_two_writers import budget
 
 from pyhudi_core.errors import CommitError, HudiError
 from pyhudi_core.file_groups import named_files
+from pyhudi_core.model.file_names import PARTITION_METAFILE
 from pyhudi_core.opening import create_whole
 from pyhudi_core.table import HudiTable
 from pyhudi_core.testing import Profile
@@ -32,11 +33,11 @@ READS = {"a scan": 6, "a scan with a condition": 6, "a lookup": 1}
 
 @cache
 def _filled() -> tuple[Image, int]:
-    """A merge-on-read table with five commits, and the time after them."""
+    """A merge-on-read table with five commits, whose files are listed in the logs of its metadata table; and the time after them."""
     story = Story(Profile.LOCAL_POSIX)
-    home = with_lock_file(story.writer("maker"), {"hoodie.metadata.enable": True})
-    create_whole(home, SCHEMA, "id", "part", None, "MERGE_ON_READ", "story")
-    table = HudiTable(with_lock_file(story.writer("filler"), {}))
+    options = {"hoodie.metadata.enable": True, "hoodie.metadata.compact.max.delta.commits": 100}
+    create_whole(with_lock_file(story.writer("maker"), options), SCHEMA, "id", "part", None, "MERGE_ON_READ", "story")
+    table = HudiTable(with_lock_file(story.writer("filler"), options))
     table.insert(batch(*(row for row in BEFORE if row[1] == "a")))
     table.indexing.run(partitions=["record_index"])
     table.insert(batch(*(row for row in BEFORE if row[1] == "b")))
@@ -46,7 +47,7 @@ def _filled() -> tuple[Image, int]:
 
 
 class Stopped(BaseException):
-    """The process that drops is slow, and has deleted so many files."""
+    """The process that drops is slow, and has deleted so many files of the list of files."""
 
 
 def _beside(kind: str, number: int, deletes: int) -> bool:
@@ -58,7 +59,7 @@ def _beside(kind: str, number: int, deletes: int) -> bool:
     left = {"calls": number, "deletes": deletes}
 
     def slow(verb: str, path: str) -> None:
-        if "delete" in verb and path.startswith(".hoodie/metadata/"):
+        if verb == "delete" and path.startswith(".hoodie/metadata/files/") and not path.endswith(PARTITION_METAFILE):
             left["deletes"] -= 1
             if left["deletes"] == -1:
                 raise Stopped
@@ -91,7 +92,7 @@ def test_a_metadata_table_that_is_dropped_at_any_call_of_another_process_loses_n
     """
     monkeypatch.setattr(named_files, "NEWEST", 1)
     step = 1 if budget(1) > 1 else 3 if kind in READS else 13
-    for deletes in (1000, 1, 2, 3) if budget(1) > 1 else (1000, 2):
+    for deletes in (1000, 1, 2, 3, 4, 5, 6) if budget(1) > 1 else (1000, 3):
         number = 1
         while _beside(kind, number, deletes):
             number += step
