@@ -14,8 +14,8 @@ from pyhudi_core.storage.base import ObjectInfo
 class MetadataListing:
     """Lists a data table's files from the metadata table, for the partitions that are named together (`prepare`).
 
-    Without such a call: the first requested partition alone, then all others, as the caller goes through the table. ``instead`` lists the storage;
-    it is asked from the moment on at which the metadata table is found dropped.
+    Without such a call: the first requested partition alone, then all others, as the caller goes through the table. ``instead`` lists the storage:
+    it is asked as soon as another process is found to have dropped the metadata table.
     """
 
     table: MetadataTable

@@ -72,8 +72,8 @@ class MetadataTable:
         """Return what ``use`` returns; None if an index that it uses is not listed any more.
 
         A drop takes an index off the list before it deletes files, so an index that is listed after its files were found had all of them.
-        This costs a read of the properties when an index is used for the first time. The list of files is used by every read, so it is trusted while
-        its folder has the file that a drop deletes first (`metadata_removal.remove_files`).
+        This costs a read of the properties when an index is used for the first time. The list of files is used by every read, so it is trusted
+        without this if its folder still had the marker, which a drop deletes before other files (`metadata_removal.remove_files`).
         """
         try:
             found = use()

@@ -18,3 +18,7 @@ else:
     __getattr__ = late_names(__name__, {**_HOMES, "StreamSink": "sink", "last_batch": "sink"})
 
 __all__ = ["StreamSink", "error_of", "last_batch", "own_errors", "register"]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

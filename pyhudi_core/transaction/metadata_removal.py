@@ -69,9 +69,9 @@ def remove_files(storage: Storage, files: Sequence[str]) -> None:
 
     The markers of the folders go first: they tell a reader that opened the partition before, and lists its folder now, that files may be missing.
     """
-    marked = [path for path in files if path.rpartition("/")[2].startswith(PARTITION_METAFILE)]
-    storage.delete_many(marked)
-    storage.delete_many(path for path in files if path not in {*marked})
+    markers = {path for path in files if path.rpartition("/")[2].startswith(PARTITION_METAFILE)}
+    storage.delete_many(path for path in files if path in markers)
+    storage.delete_many(path for path in files if path not in markers)
 
 
 def remove_dropped(storage: Storage, files: Sequence[str]) -> None:

@@ -195,7 +195,7 @@ def refuse_changed(context: TableContext) -> None:
             "The metadata table was made or removed while this write began",
             table=context.table,
             path=names.FOLDER,
-            hint="Nothing was published; write again.",
+            hint="Nothing was published. Run the write or the service again.",
         )
 
 

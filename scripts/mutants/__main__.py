@@ -40,16 +40,8 @@ def main() -> int:
     chosen = sample(everything, options.size, options.seed)
     if options.show:
         return _show([each for each in everything if each.key in options.show], collect(ROOT, HOME, chosen, -1))
-    stages = len(STAGES) if options.report else 0
-    for stage in STAGES[stages:]:
-        covering = collect(ROOT, HOME, chosen, end, stage)
-        if covering is not None:
-            _run([each for each in chosen if options.only in each.module], covering, end, options)
-        if covering is None or time.monotonic() > end:
-            print("no time was left: the next run goes on here")
-            break
-        stages = stage + 1
-    figures = {**_figures(len(everything), chosen, options.seed), "all_tests": stages == len(STAGES)}
+    all_tests = _known_to_be_complete() if options.report else _in_stages(chosen, end, options)
+    figures = {**_figures(len(everything), chosen, options.seed), "all_tests": all_tests}
     if not figures["run"]:
         sys.exit("nothing has been run on this code")
     KEPT.write_text(json.dumps(figures, indent=1, sort_keys=True) + "\n", encoding="utf-8")
@@ -88,6 +80,23 @@ def _show(found: list[Candidate], covering: Covering | None) -> int:
         for name in covering.of(candidate) if covering else ():
             print(f"{covering.seconds[name]:8.2f} s {name}")
     return 0
+
+
+def _known_to_be_complete() -> bool:
+    """Whether the last run had time for all tests, as the kept figures say."""
+    return KEPT.exists() and bool(json.loads(KEPT.read_text(encoding="utf-8")).get("all_tests", True))
+
+
+def _in_stages(chosen: list[Candidate], end: float, options: argparse.Namespace) -> bool:
+    """Run the nearest tests on all mutants, then farther ones on those that were not caught; whether the time was enough for all."""
+    for stage in STAGES:
+        covering = collect(ROOT, HOME, chosen, end, stage)
+        if covering is not None:
+            _run([each for each in chosen if options.only in each.module], covering, end, options)
+        if covering is None or time.monotonic() > end:
+            print("no time was left: the next run goes on here")
+            return False
+    return True
 
 
 def _run(chosen: list[Candidate], covering: Covering, end: float, options: argparse.Namespace) -> None:
