@@ -20,7 +20,7 @@ from pyhudi_core.timeline import properties_file
 from pyhudi_core.transaction import heartbeat, layout
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.execution import PLANNED
-from pyhudi_core.transaction.record import Intent, PublicationKind, Record, record_store
+from pyhudi_core.transaction.record import Intent, Publication, PublicationKind, Record, record_store
 from pyhudi_core.transaction.rollback_plans import names_rolled_back
 
 _AREA = Area.COMMIT_RECORD
@@ -80,12 +80,12 @@ def _examine_intent(exam: Examination, context: TableContext, intent: Intent) ->
         )
         return
     with exam.recording_failures(_AREA):
-        missing = [item for item in intent.publications if exam.storage.head(item.path) is None]
-        if not missing or exam.storage.head(intent.inflight) is None or _is_void(exam, context, intent):
+        missing = _unpublished(exam, intent)
+        if not missing or _is_void(exam, context, intent):
             return
         gone = [item.staged for item in missing if exam.storage.head(item.staged) is None]
         at_work = _is_at_work(exam, context, intent)
-        missing = [item for item in missing if exam.storage.head(item.path) is None]
+        missing = _unpublished(exam, intent)
         if not missing:
             return  # published between the two checks
         exam.decided.add(intent.requested_time)
@@ -105,6 +105,16 @@ def _examine_intent(exam: Examination, context: TableContext, intent: Intent) ->
             exam.add(Kind.DECIDED_NOT_PUBLISHED, what, missing[0].path, intent.requested_time)
 
 
+def _unpublished(exam: Examination, intent: Intent) -> list[Publication]:
+    """The files of a decision that are to be created; none if the last one is there.
+
+    It is created after all others. What is missing before it was removed later: with its metadata table, for example, which Hudi's writers remove
+    if they are told to write none.
+    """
+    missing = [item for item in intent.publications if exam.storage.head(item.path) is None]
+    return missing if intent.publications[-1] in missing else []
+
+
 def _is_at_work(exam: Examination, context: TableContext, intent: Intent) -> bool:
     """Whether the writer that decided the commit is running, and publishing it at this moment."""
     writer = Instant(intent.requested_time, Action.COMMIT, State.INFLIGHT)
@@ -113,6 +123,9 @@ def _is_at_work(exam: Examination, context: TableContext, intent: Intent) -> boo
 
 
 def _is_void(exam: Examination, context: TableContext, intent: Intent) -> bool:
+    """Whether nobody publishes the decision any more, because its instant, or that of a companion, was rolled back or removed."""
+    if any(exam.storage.head(path) is None for path in (intent.inflight, *intent.companions)):
+        return True
     try:
         return intent.requested_time in names_rolled_back(context.place, exam.timeline, intent.requested_time)
     except HudiError as error:

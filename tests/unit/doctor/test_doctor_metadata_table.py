@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from support.doctor import Entry, UnwritableStorage, assert_sound, examine, kinds, rewrite_metadata
 from support.golden import FIXTURES, unpack
@@ -263,7 +264,8 @@ def test_a_write_here_leaves_nothing_to_disagree(tmp_path: Path) -> None:
     table = hudi.open_table(location, {"fsync": "false"})
     found = table.scan().to_arrow().slice(0, 1)
     table.upsert(found.drop_columns([name for name in found.column_names if name.startswith("_hoodie_")]))
-    assert kinds(examine(location)) == []
+    report = hudi.open_table(location).check()
+    assert report.ok, report.findings
 
 
 # --- writers at work
@@ -354,3 +356,18 @@ def test_while_writers_are_at_work_nothing_is_claimed(indexed: Path) -> None:
     assert _about_metadata(report) == []
     assert report.area(AREA).state == "not all seen"
     assert any("at work" in found.what for found in report.of(Kind.NOT_EXAMINED))
+
+
+def test_the_newest_commit_stays_published_when_hudi_removes_its_metadata_table(tmp_path: Path) -> None:
+    """A writer of Hudi with ``hoodie.metadata.enable=false`` removes folder and list; then our commit's part in it exists no more."""
+    location = str(tmp_path / "table")
+    data = pa.table({"id": [1, 2], "day": ["a", "b"]})
+    hudi.create_table(location, data.schema, "id", "day").insert(data)
+    shutil.rmtree(tmp_path / "table" / ".hoodie" / "metadata")
+    properties = tmp_path / "table" / ".hoodie" / "hoodie.properties"
+    listed = "hoodie.table.metadata.partitions="
+    lines = properties.read_text().splitlines()
+    assert any(line.startswith(listed + "column_stats") for line in lines)
+    properties.write_text("\n".join(listed if line.startswith(listed) else line for line in lines) + "\n")
+    report = hudi.open_table(location).check()
+    assert report.ok, report.findings
