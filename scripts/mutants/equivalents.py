@@ -155,6 +155,10 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "patience.wait( 2.0)",
     ): "a release waits twice at most, for less than 51 and 101 ms, so neither bound is reached",
     (
+        'self._files[path] = tuple(ObjectInfo(prefix + name, size, 0, "") for name, size in sorted(files.items()))',
+        'self._files[path] = tuple(ObjectInfo(prefix + name, size, 1, "") for name, size in sorted(files.items()))',
+    ): "the metadata table knows no times of files; nobody reads this one",
+    (
         'found = error.args[0] if error.args else ""',
         'found = error.args[ -1] if error.args else ""',
     ): "a driver's error with a mapping has it alone; others are told by their text, whatever their arguments are",

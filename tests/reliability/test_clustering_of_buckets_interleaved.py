@@ -159,6 +159,15 @@ def test_a_clustering_of_buckets_that_dies_at_any_call_is_finished() -> None:
     crash(SCENARIOS["execute"](Profile.S3), CrashPlan(share=0.02, every_site=False))
 
 
+@pytest.mark.row("I12", "K11", "L6")
+@pytest.mark.parametrize("profile", [Profile.S3, Profile.LOCAL_POSIX])
+def test_new_ranges_are_published_by_others_if_their_process_dies_after_the_decision(profile: Profile) -> None:
+    world = table_world(setup_of(planned=True, everything=True), profile=profile)
+    crashed_before(world, execute, "put_if_absent", "*.hashing_meta")
+    next_writer(world)
+    assert_whole(world, (*ROWS, (90, "a", 90.0)))
+
+
 @pytest.mark.slow
 @pytest.mark.row("I12", "K11", "L6")
 @pytest.mark.parametrize("profile", [Profile.S3, Profile.LOCAL_POSIX])

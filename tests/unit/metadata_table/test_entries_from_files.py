@@ -16,10 +16,12 @@ from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.metadata_table import bloom_filters, file_groups, merging, names
 from pyhudi_core.metadata_table.bloom_filters import BloomFilterIndex
 from pyhudi_core.metadata_table.defined_indexes import IndexedTable, file_index
+from pyhudi_core.metadata_table.expression_index import ExpressionIndex
 from pyhudi_core.metadata_table.file_entries import FileIndex, GroupChange
 from pyhudi_core.metadata_table.index_definitions import read_definitions
 from pyhudi_core.metadata_table.reader import MetadataTable
 from pyhudi_core.metadata_table.records import Records, RecordType
+from pyhudi_core.metadata_table.secondary_index import SecondaryIndex
 from pyhudi_core.metadata_table.slices import Arrival
 
 INDEXED = ["hudi-1.0.2/cow_indexed", "hudi-1.0.2/mor_indexed", "hudi-1.2.0/cow_indexed", "hudi-1.2.0/mor_indexed"]
@@ -118,3 +120,11 @@ def test_the_filter_of_a_deleted_file_is_taken_away() -> None:
     [record] = decoded(bloom_filters.tombstones({"p": ["f-0_1-0-1_20260101000000000.parquet", log]})).values()
     bloom = record["BloomFilterMetadata"]
     assert (bloom["type"], bloom["bloomFilter"], bloom["isDeleted"]) == ("", b"", True)
+
+
+@pytest.mark.parametrize("kind", [BloomFilterIndex, ExpressionIndex, SecondaryIndex])
+def test_each_index_made_from_files_has_the_properties_and_methods_that_are_declared_for_all(kind: type) -> None:
+    declared = {name: callable(member) for name, member in vars(FileIndex).items() if not name.startswith("_")}
+    found = {name: callable(vars(kind)[name]) for name in declared}
+    assert found == declared
+    assert sorted(declared.values()) == [False] * 3 + [True] * 2
