@@ -54,7 +54,7 @@ format: $(INSTALLED) ## Format the code and fix what the linter can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test: $(INSTALLED) java ## The complete quick suite, 10 to 12 minutes on two cores (TESTS=tests/unit: only these)
+test: $(INSTALLED) java ## The complete quick suite, about 10 minutes on two cores (TESTS=tests/unit: only these)
 	$(BIN)/python scripts/quick_suite.py $(TESTS) --ignore=tests/interop
 
 demo: $(INSTALLED) java ## A week of real flights through Dagster, then the UI (UI=0: without; DAYS=7, PORT=3000)
