@@ -6,6 +6,7 @@ changes only what is missing or wrong.
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,11 +18,15 @@ PRIVATE_UV = ROOT / ".cache" / "uv-venv"
 SUPPORTED = ("3.11", "3.12", "3.13")
 CLEARLY = 0.93
 ROUNDS = 5
-WHOLE = """
-import bz2, ctypes, ensurepip, lzma, os, sqlite3, ssl, sys, venv
+KIND = "import sys, sysconfig; print(sys.version_info[:2], sys.implementation.cache_tag, sysconfig.get_platform())"
+WHOLE = (
+    KIND
+    + """
+import bz2, ctypes, ensurepip, lzma, os, sqlite3, ssl, venv
 if sys.prefix == sys.base_prefix:
     print(os.path.realpath(sys.executable))
 """
+)
 WORK = """
 import time
 class Thing:
@@ -81,22 +86,39 @@ def find_uv():
     return []
 
 
+def asked(python, code):
+    """What a Python prints; nothing if it is broken, or does not answer in time."""
+    try:
+        said = subprocess.run(
+            [python, "-I", "-c", code],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=20,
+            check=True,
+        )
+        return said.stdout.decode().strip()
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return ""
+
+
 def others(version):
-    """Further Pythons of the machine that have this version and all of the standard library that is needed; no environments."""
-    own, found = os.path.realpath(sys.executable), {}
+    """Further Pythons of the machine of this version and kind, with all of the standard library that is needed; no environments."""
+    known = asked(sys.executable, KIND).splitlines()
+    found = {}
     for place in [*os.environ.get("PATH", "").split(os.pathsep), "/usr/local/bin", "/usr/bin"]:
         name = os.path.join(place, "python" + version)
         if place and os.access(name, os.X_OK):
-            said = subprocess.run(
-                [name, "-I", "-c", WHOLE], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False
-            )
-            found.setdefault(said.stdout.decode().strip(), name)
-    return [name for python, name in found.items() if python not in ("", own)]
+            kind, _, python = asked(name, WHOLE).rpartition("\n")
+            if kind and kind.splitlines() == known:
+                found[python] = name
+    return [name for python, name in found.items() if python != os.path.realpath(sys.executable)]
 
 
 def seconds(python):
-    """The processor time that this Python takes for a small piece of work."""
-    return float(subprocess.check_output([python, "-I", "-c", WORK], universal_newlines=True))
+    """The processor time that this Python takes for a small piece of work; infinite if it does not work."""
+    said = asked(python, WORK)
+    return float(said) if re.match(r"[0-9.e-]+$", said) else float("inf")
 
 
 def quickest(pythons, measure):
@@ -108,7 +130,7 @@ def quickest(pythons, measure):
     for python in pythons * ROUNDS:  # one after the other, so that a busy moment does not hit one alone
         best[python] = min(measure(python), best.get(python, float("inf")))
     found = min(best, key=best.get)
-    return found if best[found] < CLEARLY * best[first] else first
+    return found if best[first] < float("inf") and best[found] < CLEARLY * best[first] else first
 
 
 def find_python():

@@ -106,13 +106,14 @@ def _examine_intent(exam: Examination, context: TableContext, intent: Intent) ->
 
 
 def _unpublished(exam: Examination, intent: Intent) -> list[Publication]:
-    """The files of a decision that are to be created; none if the last one is there.
+    """The publications whose files are absent; none if the last one is a new file, which is created after all others, and is there.
 
-    It is created after all others. What is missing before it was removed later: with its metadata table, for example, which Hudi's writers remove
-    if they are told to write none.
+    What is missing before it was removed later: with its metadata table, for example, which Hudi's writers remove if they are told to write none.
+    A replacement at the end shows nothing, because its file is always there.
     """
+    last = intent.publications[-1]
     missing = [item for item in intent.publications if exam.storage.head(item.path) is None]
-    return missing if intent.publications[-1] in missing else []
+    return [] if last.kind is PublicationKind.CREATE and last not in missing else missing
 
 
 def _is_at_work(exam: Examination, context: TableContext, intent: Intent) -> bool:

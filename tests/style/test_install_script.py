@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import venv
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -32,7 +35,28 @@ def test_the_python_that_runs_can_be_measured() -> None:
     assert 0 < install.seconds(sys.executable) < 60
 
 
-def test_an_environment_is_no_python_to_make_one_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", sys.prefix + "/bin")
+def test_a_python_that_is_broken_or_of_another_kind_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     version = "{}.{}".format(*sys.version_info[:2])
-    assert sys.prefix not in "".join(install.others(version))
+    for name, text in {
+        "broken": "#!/nonexistent\n",
+        "other": "#!/bin/sh\necho pypy\necho /x\n",
+        "none": "#!/bin/sh\nexit 1\n",
+    }.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"python{version}").write_text(text)
+        (tmp_path / name / f"python{version}").chmod(0o755)
+    (tmp_path / "folder" / f"python{version}").mkdir(parents=True)
+    places = [str(tmp_path / name) for name in ("broken", "other", "none", "folder")]
+    monkeypatch.setenv("PATH", os.pathsep.join(places))
+    assert not [name for name in install.others(version) if name.startswith(str(tmp_path))]
+    assert install.seconds(str(tmp_path / "broken" / f"python{version}")) == float("inf")
+
+
+def test_an_environment_is_no_python_to_make_one_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    version = "{}.{}".format(*sys.version_info[:2])
+    venv.create(tmp_path / "environment", with_pip=False, symlinks=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "environment" / "bin"))
+    assert (tmp_path / "environment" / "bin" / f"python{version}").exists()
+    assert not [name for name in install.others(version) if name.startswith(str(tmp_path))]

@@ -7,13 +7,14 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
 from support.doctor import Entry, UnwritableStorage, assert_sound, examine, kinds, rewrite_metadata
 from support.golden import FIXTURES, unpack
 from support.samples import one_in
-from support.tables import rows
+from support.tables import create_plain, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.doctor import Area, CheckOptions, CheckReport, Kind, Limits, check
@@ -21,6 +22,7 @@ from pyhudi_core.errors import CorruptionError
 from pyhudi_core.model.file_names import BaseFileName, parse_data_file
 from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.storage.base import Folder, ObjectInfo, Storage
+from pyhudi_core.transaction.decision import _Deciding
 from pyhudi_core.transaction.home import TableHome
 
 
@@ -371,3 +373,23 @@ def test_the_newest_commit_stays_published_when_hudi_removes_its_metadata_table(
     properties.write_text("\n".join(listed if line.startswith(listed) else line for line in lines) + "\n")
     report = hudi.open_table(location).check()
     assert report.ok, report.findings
+
+
+def test_a_decided_build_of_which_nothing_is_published_is_a_finding(tmp_path: Path) -> None:
+    """Its last publication changes hoodie.properties, a file that is always there."""
+    location, copied = tmp_path / "table", tmp_path / "as the process would leave it"
+    data = pa.table({"id": [1, 2], "day": ["a", "b"]})
+    table = create_plain(str(location), data.schema, "id", "day")
+    table.insert(data)
+    publish = _Deciding._publish
+
+    def copy_first(deciding: _Deciding, *decided: Any) -> bool:
+        shutil.copytree(location, copied, dirs_exist_ok=True)
+        return publish(deciding, *decided)
+
+    with patch.object(_Deciding, "_publish", copy_first):
+        table.metadata_table.create()
+    assert hudi.open_table(str(location)).check().ok
+    assert "decided_not_published" in kinds(examine(copied), info=True), (
+        "only information while the process may be at work"
+    )
