@@ -33,7 +33,7 @@ install: $(INSTALLED) ## Make .venv from requirements.lock (and uv, if the machi
 
 $(INSTALLED): requirements.lock pyproject.toml scripts/install.py
 	@test -n "$(PYTHON3)" || { echo "make needs a Python 3 on the PATH to start from"; exit 1; }
-	$(PYTHON3) scripts/install.py
+	$(PYTHON3) scripts/install.py $(if $(filter file,$(origin PYTHON3)),,--this-python)
 	@touch $@
 
 java: ## Find or install Java 17 or newer; print what to do if that fails

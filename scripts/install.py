@@ -6,7 +6,6 @@ changes only what is missing or wrong.
 """
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -16,17 +15,13 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PRIVATE_UV = ROOT / ".cache" / "uv-venv"
 SUPPORTED = ("3.11", "3.12", "3.13")
-CLEARLY = 0.93
-ROUNDS = 5
+CLEARLY, ROUNDS = 0.93, 5  # another Python must take less than this part of the time, in the best of so many rounds
 KIND = "import sys, sysconfig; print(sys.version_info[:2], sys.implementation.cache_tag, sysconfig.get_platform())"
-WHOLE = (
-    KIND
-    + """
+WHOLE = """
 import bz2, ctypes, ensurepip, lzma, os, sqlite3, ssl, venv
-if sys.prefix == sys.base_prefix:
+if sys.prefix == sys.base_prefix and not os.path.exists(os.path.join(sys.prefix, "conda-meta")):
     print(os.path.realpath(sys.executable))
 """
-)
 WORK = """
 import time
 class Thing:
@@ -104,21 +99,23 @@ def asked(python, code):
 
 def others(version):
     """Further Pythons of the machine of this version and kind, with all of the standard library that is needed; no environments."""
-    known = asked(sys.executable, KIND).splitlines()
-    found = {}
+    found, kind = {}, asked(sys.executable, KIND)
     for place in [*os.environ.get("PATH", "").split(os.pathsep), "/usr/local/bin", "/usr/bin"]:
-        name = os.path.join(place, "python" + version)
+        name = os.path.join(os.path.abspath(place), "python" + version)
         if place and os.access(name, os.X_OK):
-            kind, _, python = asked(name, WHOLE).rpartition("\n")
-            if kind and kind.splitlines() == known:
-                found[python] = name
-    return [name for python, name in found.items() if python != os.path.realpath(sys.executable)]
+            its_kind, _, python = asked(name, KIND + WHOLE).partition("\n")
+            if its_kind == kind and python:
+                found.setdefault(python, name)
+    found.pop(os.path.realpath(sys.executable), None)
+    return list(found.values())
 
 
 def seconds(python):
     """The processor time that this Python takes for a small piece of work; infinite if it does not work."""
-    said = asked(python, WORK)
-    return float(said) if re.match(r"[0-9.e-]+$", said) else float("inf")
+    try:
+        return float(asked(python, WORK))
+    except ValueError:
+        return float("inf")
 
 
 def quickest(pythons, measure):
@@ -134,10 +131,13 @@ def quickest(pythons, measure):
 
 
 def find_python():
-    """A supported Python: the quickest that has the version of the one that runs this program, else the first on the PATH."""
+    """A supported Python: the quickest that has the version of the one that runs this program, else the first on the PATH.
+
+    With --this-python, which make passes if the user chose PYTHON3: the one that runs, if it is supported.
+    """
     version = "{}.{}".format(*sys.version_info[:2])
     if version in SUPPORTED:
-        return quickest([sys.executable, *others(version)], seconds)
+        return quickest([sys.executable, *([] if "--this-python" in sys.argv else others(version))], seconds)
     for version in SUPPORTED:
         name = shutil.which("python" + version)
         if name and works(

@@ -20,7 +20,7 @@ from pyhudi_core.timeline import properties_file
 from pyhudi_core.transaction import heartbeat, layout
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.execution import PLANNED
-from pyhudi_core.transaction.record import Intent, Publication, PublicationKind, Record, record_store
+from pyhudi_core.transaction.record import Intent, PublicationKind, Record, record_store
 from pyhudi_core.transaction.rollback_plans import names_rolled_back
 
 _AREA = Area.COMMIT_RECORD
@@ -80,12 +80,12 @@ def _examine_intent(exam: Examination, context: TableContext, intent: Intent) ->
         )
         return
     with exam.recording_failures(_AREA):
-        missing = _unpublished(exam, intent)
+        missing = [item for item in intent.publications if exam.storage.head(item.path) is None]
         if not missing or _is_void(exam, context, intent):
             return
         gone = [item.staged for item in missing if exam.storage.head(item.staged) is None]
         at_work = _is_at_work(exam, context, intent)
-        missing = _unpublished(exam, intent)
+        missing = [item for item in missing if exam.storage.head(item.path) is None]
         if not missing:
             return  # published between the two checks
         exam.decided.add(intent.requested_time)
@@ -105,17 +105,6 @@ def _examine_intent(exam: Examination, context: TableContext, intent: Intent) ->
             exam.add(Kind.DECIDED_NOT_PUBLISHED, what, missing[0].path, intent.requested_time)
 
 
-def _unpublished(exam: Examination, intent: Intent) -> list[Publication]:
-    """The publications whose files are absent; none if the last one is a new file, which is created after all others, and is there.
-
-    What is missing before it was removed later: with its metadata table, for example, which Hudi's writers remove if they are told to write none.
-    A replacement at the end shows nothing, because its file is always there.
-    """
-    last = intent.publications[-1]
-    missing = [item for item in intent.publications if exam.storage.head(item.path) is None]
-    return [] if last.kind is PublicationKind.CREATE and last not in missing else missing
-
-
 def _is_at_work(exam: Examination, context: TableContext, intent: Intent) -> bool:
     """Whether the writer that decided the commit is running, and publishing it at this moment."""
     writer = Instant(intent.requested_time, Action.COMMIT, State.INFLIGHT)
@@ -124,7 +113,10 @@ def _is_at_work(exam: Examination, context: TableContext, intent: Intent) -> boo
 
 
 def _is_void(exam: Examination, context: TableContext, intent: Intent) -> bool:
-    """Whether nobody publishes the decision any more, because its instant, or that of a companion, was rolled back or removed."""
+    """Whether nobody publishes the decision any more: its instant, or that of a companion, was rolled back or removed.
+
+    Hudi's writers remove the metadata table, with its part of our newest commit, if they are told to write none.
+    """
     if any(exam.storage.head(path) is None for path in (intent.inflight, *intent.companions)):
         return True
     try:

@@ -22,6 +22,7 @@ from pyhudi_core.model.instant import Action
 from pyhudi_core.opening import create_at
 from pyhudi_core.testing import Bounds, History, Profile, SimOptions
 from pyhudi_core.testing.crash_cases import CrashPlan, CrashScenario
+from pyhudi_core.transaction.record import record_store
 
 TABLE = {
     **OPTIONS,
@@ -164,8 +165,11 @@ def test_a_clustering_of_buckets_that_dies_at_any_call_is_finished() -> None:
 def test_new_ranges_are_published_by_others_if_their_process_dies_after_the_decision(profile: Profile) -> None:
     world = table_world(setup_of(planned=True, everything=True), profile=profile)
     crashed_before(world, execute, "put_if_absent", "*.hashing_meta")
+    decided = record_store(world.storage).read()
+    assert decided is not None
     next_writer(world)
     assert_whole(world, (*ROWS, (90, "a", 90.0)))
+    assert all(world.storage.head(item.path) for item in decided.intent.publications), "executed again, not published"
 
 
 @pytest.mark.slow
