@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pyhudi_core.errors import SchemaMismatchError, UnsupportedTableError
-from pyhudi_core.formats.base_file.footer import reading
+from pyhudi_core.formats.base_file.footer import reading, schema_of
 from pyhudi_core.model.partition_path import parse_partition_path
 from pyhudi_core.model.schema import normalise
 from pyhudi_core.runtime.base import Executor
@@ -91,7 +91,7 @@ def find_source(storage: Storage, executor: Executor) -> ParquetSource:
         SourceFile(info.path, info.size, metadata.num_rows, _folder_values(info.path))
         for info, metadata in zip(found, footers, strict=True)
     )
-    return ParquetSource(files, _schema([metadata.schema.to_arrow_schema() for metadata in footers], files, storage))
+    return ParquetSource(files, _schema([schema_of(metadata) for metadata in footers], files, storage))
 
 
 def _footer(storage: Storage, path: str) -> pq.FileMetaData:
@@ -111,7 +111,7 @@ def _folder_values(path: str) -> dict[str, str | None]:
 
 def _schema(schemas: Sequence[pa.Schema], files: Sequence[SourceFile], storage: Storage) -> pa.Schema:
     try:
-        own = pa.unify_schemas([schema.remove_metadata() for schema in schemas], promote_options="permissive")
+        own = pa.unify_schemas(list(schemas), promote_options="permissive")
     except pa.ArrowException as error:
         raise SchemaMismatchError(
             f"The files have columns that do not fit together: {error}",

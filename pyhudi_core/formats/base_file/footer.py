@@ -1,6 +1,9 @@
 """The footer of a base file: Parquet metadata, and Hudi's own values (specification, "Base Files").
 
 Reading rows needs none of Hudi's values. Keys are compared as UTF-8 bytes.
+
+No code asks pyarrow's metadata for its ``schema``: both then refer to each other, so that a footer with a bloom filter of a megabyte stays in memory
+until the garbage collector runs, long after its file is closed.
 """
 
 from __future__ import annotations
@@ -65,7 +68,8 @@ def _sure(bound: str | None) -> str | None:
 def read_footer(source: pa.NativeFile, path: str) -> BaseFileFooter:
     """Read the footer of the file. Raises `CorruptBaseFileError`."""
     with reading(path):
-        return footer_of(parsed(raw_footer(source)), path)
+        metadata = parsed(raw_footer(source))
+        return footer_of(metadata, schema_of(metadata), path)
 
 
 def raw_footer(source: pa.NativeFile) -> bytes:
@@ -94,8 +98,13 @@ def parsed(raw: bytes) -> pq.FileMetaData:
     return pq.read_metadata(pa.BufferReader(b"".join((_MAGIC, raw, length, _MAGIC))))
 
 
-def footer_of(metadata: pq.FileMetaData, path: str) -> BaseFileFooter:
-    """Return the values of a parsed footer."""
+def schema_of(metadata: pq.FileMetaData) -> pa.Schema:
+    """The columns of a file as pyarrow reads them. Raises pyarrow's errors."""
+    return pq.ParquetFile(pa.BufferReader(b""), metadata=metadata).schema_arrow.remove_metadata()
+
+
+def footer_of(metadata: pq.FileMetaData, schema: pa.Schema, path: str) -> BaseFileFooter:
+    """Return the values of a parsed footer. Raises ValueError."""
     raw = metadata.metadata or {}
     # Only values known to be text are decoded: other writers add any bytes.
     wanted = {name.encode() for name in (BLOOM_FILTER, BLOOM_TYPE, MIN_KEY, MAX_KEY, AVRO_SCHEMA)}
@@ -103,7 +112,7 @@ def footer_of(metadata: pq.FileMetaData, path: str) -> BaseFileFooter:
     return BaseFileFooter(
         path=path,
         rows=metadata.num_rows,
-        schema=metadata.schema.to_arrow_schema().remove_metadata(),
+        schema=schema,
         min_key=key_value.get(MIN_KEY),
         max_key=key_value.get(MAX_KEY),
         key_value=key_value,

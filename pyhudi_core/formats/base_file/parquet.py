@@ -33,13 +33,12 @@ class ParquetBaseFile:
         with reading(path):
             self._footer = raw_footer(source)
             metadata = parsed(self._footer)
-            present = {metadata.schema.column(number).path for number in range(metadata.num_columns)}
             self._file = pq.ParquetFile(
                 source,
                 metadata=metadata,
                 coerce_int96_timestamp_unit="us",
                 pre_buffer=True,
-                read_dictionary=[name for name in _FEW_VALUES if name in present],
+                read_dictionary=_with_few_values(metadata),
             )
             self._schema = _spread_schema(self._file.schema_arrow.remove_metadata())
         self._columns = None if columns is None else [name for name in columns if name in self._schema.names]
@@ -69,7 +68,7 @@ class ParquetBaseFile:
     def footer(self) -> BaseFileFooter:
         """Return the footer, which has been read already. Raises `CorruptBaseFileError`."""
         with reading(self._path):
-            return footer_of(self._file.metadata, self._path)
+            return footer_of(self._file.metadata, self._schema, self._path)
 
     def iter_batches(
         self, row_groups: Sequence[int] | None, use_threads: bool, batch_rows: int
@@ -94,6 +93,15 @@ class ParquetBaseFile:
         """
         with reading(self._path):
             return column_ranges(self._footer, self._schema, columns)
+
+
+def _with_few_values(metadata: pq.FileMetaData) -> list[str]:
+    """The columns of the file that are read as dictionaries; none if it has no rows."""
+    if not metadata.num_row_groups:
+        return []
+    group = metadata.row_group(0)
+    present = {group.column(number).path_in_schema for number in range(metadata.num_columns)}
+    return [name for name in _FEW_VALUES if name in present]
 
 
 def _spread_schema(schema: pa.Schema) -> pa.Schema:

@@ -268,9 +268,11 @@ def written_ranges(metadata: pq.FileMetaData, schema: pa.Schema) -> dict[str, Co
     """
     plain = {field.name for field in schema if not pa.types.is_nested(field.type)}
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    if not groups:
+        return dict.fromkeys(plain, _widest([]))
     found: dict[str, ColumnRange] = {}
     for number in range(metadata.num_columns):
-        name = metadata.schema.column(number).path
+        name = groups[0].column(number).path_in_schema
         if name in plain:
             found[name] = _widest([_written_range(group.column(number)) for group in groups])
     return found

@@ -39,6 +39,26 @@ def test_the_footer_of_hudis_file_tells_its_keys() -> None:
     assert from_avro(footer.key_value["parquet.avro.schema"]).names == footer.schema.names[len(META_FIELDS) :]
 
 
+def test_a_footer_leaves_memory_with_its_file() -> None:
+    """A footer holds a bloom filter of up to megabytes, and the garbage collector may come late."""
+
+    def held() -> int:
+        return sum(isinstance(item, pq.FileMetaData) for item in gc.get_objects())
+
+    data = GOLDEN.read_bytes()
+    gc.collect()
+    before = held()
+    gc.disable()
+    try:
+        golden().footer()
+        assert sum(batch.num_rows for batch in golden().iter_batches())
+        read_footer(opened(data), GOLDEN.name)
+        pq.read_metadata(opened(written(rows(3))))
+        assert held() == before
+    finally:
+        gc.enable()
+
+
 @pytest.mark.row("E9")
 def test_hudis_rows_of_all_types_are_conformed_to_the_tables_schema() -> None:
     reader = golden()
