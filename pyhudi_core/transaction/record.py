@@ -121,6 +121,8 @@ class Intent:
         if not all(isinstance(value, str) for value in (*texts.values(), *companions)) or found.keys() - _FIELDS:
             raise TypeError("a field of the intent is not a text, or is unknown")
         publications = tuple(map(Publication.from_json, found["publications"]))
+        if not publications:
+            raise ValueError("a decision that publishes nothing")
         return cls(**texts, publications=publications, companions=tuple(companions))
 
 

@@ -183,10 +183,11 @@ def _record(location: str) -> Path:
 
 HOSTILE_RECORDS = [
     b"", b"\0", b"null", b"[]", b"5", b"{}", b"\xff\xfe", b"[" * 200_000, b'{"a":' * 100_000, b'{"intent": 1e999}', b'{"intent": null, "lock": "x"}',
-    b'{"lock": "x", "intent": {"publications": [], "requested_time": 5, "completion_time": "1", "action": "commit", "inflight": "x", "token": "t"}}',
-    b'{"lock": "x", "intent": {"publications": [{}], "requested_time": "5"}}',
-    b'{"lock": "x", "intent": {"publications": [], "requested_time": "5", "completion_time": "6", "action": {}, "inflight": "x", "token": "t"}}',
-    b'{"lock": "x", "intent": {"publications": [], "surprise": "1"}}',
+    b'{"lock": "x", "intent": {"publications": [{"path": "p", "staged": "s"}], "requested_time": 5, "completion_time": "1", "action": "commit", "inflight": "x", "token": "t"}}',
+    b'{"lock": "x", "intent": {"publications": [{}], "requested_time": "5", "completion_time": "6", "action": "commit", "inflight": "x", "token": "t"}}',
+    b'{"lock": "x", "intent": {"publications": [{"path": "p", "staged": "s"}], "requested_time": "5", "completion_time": "6", "action": {}, "inflight": "x", "token": "t"}}',
+    b'{"lock": "x", "intent": {"publications": [{"path": "p", "staged": "s"}], "requested_time": "5", "completion_time": "6", "action": "commit", "inflight": "x", "token": "t", "surprise": "1"}}',
+    b'{"lock": "x", "intent": {"publications": [], "requested_time": "5", "completion_time": "6", "action": "commit", "inflight": "x", "token": "t"}}',
 ]  # fmt: skip
 
 

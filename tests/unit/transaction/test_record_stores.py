@@ -13,6 +13,7 @@ from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.transaction.record import (
     Intent,
     NumberedRecordStore,
+    Publication,
     Record,
     RecordStore,
     TaggedRecordStore,
@@ -21,7 +22,7 @@ from pyhudi_core.transaction.record import (
 
 
 def record(time: str) -> Record:
-    return Record(Intent(time, time, "commit", f"{time}.inflight", time, ()), "a lock")
+    return Record(Intent(time, time, "commit", f"{time}.inflight", time, (Publication("a file", "its bytes"),)), "a lock")
 
 
 @pytest.fixture(params=["disk", "memory"])
