@@ -30,6 +30,7 @@ OWN_PARTS = (
 SERVICES = ("archival", "cleaning", "compaction", "log_compaction", "sweep")
 REORGANISED = ("clustering", "clustering_of_buckets", "restore")
 INDEXES = ("indexing", "metadata_table", "metadata_upkeep", "metadata_compaction", "global_index")
+PAIRS = ("services", "column_indexes")
 MERGE_ON_READ = ("merge_on_read_crashes",)
 LOGS = (
     "non_blocking_interleaved",
@@ -147,11 +148,14 @@ PARTS: dict[str, Part] = {
     "services": _in_two("compaction, cleaning, archival and sweep beside others: many orders, and crashes at every call", _paths(SERVICES)),
     "services-2": _in_two("clustering and restore beside others: many orders, and crashes at every call", _paths(REORGANISED)),
     "indexes": _in_two("indexing, the metadata table and global indexes beside others: many orders, and crashes at every call", _paths(INDEXES)),
+    "pairs-of-services": _in_two(
+        "two table services side by side, and an index on a column beside others: many orders, and crashes at every call", _paths(PAIRS)
+    ),
     "merge-on-read": _in_two("writes to merge-on-read tables: crashes at every call", _paths(MERGE_ON_READ, "")),
     "logs": _in_two("writers of logs, change logs, savepoints and erasure: many orders, and crashes at every call", _paths(LOGS, "")),
     "reliability-rest": _in_two(
         "the other slow tests of reliability", ("tests/reliability/",),
-        (*_paths((*SERVICES, *REORGANISED, *INDEXES)), *_paths((*MERGE_ON_READ, *LOGS), ""), *(f"tests/reliability/{name}" for name in OWN_PARTS)),
+        (*_paths((*SERVICES, *REORGANISED, *INDEXES, *PAIRS)), *_paths((*MERGE_ON_READ, *LOGS), ""), *(f"tests/reliability/{name}" for name in OWN_PARTS)),
     ),
     "slow-units": _in_two(
         "the slow tests of functions, golden tables and damaged files", ("tests/unit/", "tests/golden/", "tests/hostile/", "tests/style/")

@@ -22,7 +22,9 @@ from pyhudi_core.transaction.record import (
 
 
 def record(time: str) -> Record:
-    return Record(Intent(time, time, "commit", f"{time}.inflight", time, (Publication("a file", "its bytes"),)), "a lock")
+    return Record(
+        Intent(time, time, "commit", f"{time}.inflight", time, (Publication("a file", "its bytes"),)), "a lock"
+    )
 
 
 @pytest.fixture(params=["disk", "memory"])
