@@ -155,7 +155,8 @@ PARTS: dict[str, Part] = {
     "logs": _in_two("writers of logs, change logs, savepoints and erasure: many orders, and crashes at every call", _paths(LOGS, "")),
     "reliability-rest": _in_two(
         "the other slow tests of reliability", ("tests/reliability/",),
-        (*_paths((*SERVICES, *REORGANISED, *INDEXES, *PAIRS)), *_paths((*MERGE_ON_READ, *LOGS), ""), *(f"tests/reliability/{name}" for name in OWN_PARTS)),
+        (*_paths((*SERVICES, *REORGANISED, *INDEXES, *PAIRS)), *_paths((*MERGE_ON_READ, *LOGS), ""),
+         *(f"tests/reliability/{name}" for name in OWN_PARTS)),
     ),
     "slow-units": _in_two(
         "the slow tests of functions, golden tables and damaged files", ("tests/unit/", "tests/golden/", "tests/hostile/", "tests/style/")
