@@ -17,6 +17,7 @@ PACKAGES = (
     "fastavro",
     "hypothesis",
     "pandas",
+    "psutil",
     "pyarrow",
     "pyroaring",
     "pytest",

@@ -31,6 +31,7 @@ from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.transaction import layout
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.home import reopened
+from pyhudi_core.transaction.publication import create_once
 from pyhudi_core.write.retrying import Retries, retry
 
 _VERSION = 1
@@ -186,7 +187,9 @@ def _create(context: TableContext, point: TimePoint | None, length_ms: int, comm
     token = token_for(state)
     hold = Hold(f"{token.completion_time}-{context.runtime.ids.uuid()}", token, ends_ms, comment, _files_of(state))
     path = f"{layout.HOLDS}/{hold.name}"
-    context.root.put(path, hold.to_json())
+    create_once(
+        context.root, path, hold.to_json()
+    )  # complete or not there: a hold that cannot be read stops every clean
     try:
         _refuse_unkept(context, hold)
     except BaseException:

@@ -145,6 +145,12 @@ def test_a_process_that_dies_while_it_makes_or_deletes_a_hold_stops_nobody(name:
     crash(name, Profile.S3, CrashPlan(share=0.2, twice=0.0))
 
 
+@pytest.mark.row("K11", "N9")
+def test_a_process_that_dies_while_it_writes_a_hold_on_a_disk_leaves_no_half_of_it() -> None:
+    """Half of a hold would stop every clean, and every writer that cleans."""
+    crash("make", Profile.LOCAL_POSIX, CrashPlan(twice=0.0))
+
+
 @pytest.mark.slow
 @pytest.mark.row("K11", "N9")
 @pytest.mark.parametrize("kind", [Profile.S3, Profile.LOCAL_POSIX])
