@@ -42,7 +42,7 @@ java: ## Find or install Java 17 or newer; print what to do if that fails
 check: $(INSTALLED) ## Formatting, lint, types, import layers, generated pages
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy --strict pyhudi pyhudi_core pyhudi_dagster definitions.py
+	$(BIN)/mypy --strict pyhudi pyhudi_core pyhudi_dagster definitions.py benchmarks
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/generate_docs.py --check
 	$(BIN)/python scripts/coverage_table.py --check

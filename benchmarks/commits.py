@@ -22,14 +22,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any
+from unittest.mock import patch
 
 import pyhudi_core as hudi
 from benchmarks.commit_writers import OPTIONS, Work, make, rows, run, spread
 from benchmarks.machine import ROOT, occasion, sync_ms
 from pyhudi_core.formats.history_file import HistoryRow
 from pyhudi_core.timeline.history_writing import HistoryWriter
-from pyhudi_core.transaction import commit
+from pyhudi_core.transaction import decision
 from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.locking import holding_lock
 from pyhudi_core.transaction.publication import create_once
 
 KEPT = ROOT / "docs" / "reliability"
@@ -196,20 +198,16 @@ def _held(
 def _processor_time() -> Iterator[list[float]]:
     """Collect the processor time under the lock for each commit; other work on the machine does not change it."""
     used: list[float] = []
-    real = commit.holding_lock
 
     @contextmanager
     def measured(context: TableContext, purpose: str) -> Iterator[Callable[[], float]]:
-        with real(context, purpose) as left:
+        with holding_lock(context, purpose) as left:
             began = time.process_time()
             yield left
             used.append(time.process_time() - began)
 
-    commit.holding_lock = measured
-    try:
+    with patch.object(decision, "holding_lock", measured):
         yield used
-    finally:
-        commit.holding_lock = real
 
 
 def conflicts(quick: bool) -> Result:

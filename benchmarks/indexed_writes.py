@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,15 +41,13 @@ def indexed_writes(scale: Scale, say: Say) -> dict[str, Any]:
     upserts: dict[str, list[float]] = {}
     for number in range(scale.rounds + 1):
         for name in _turns(number):
-            _count(loads, name, number, _timed(lambda name=name: _loaded(name, scale.size)), say)  # type: ignore[misc]
+            _count(loads, name, number, _timed(partial(_loaded, name, scale.size)), say)
     for number in range(scale.rounds + 1):
         rows = pq.read_table(scale.upsert(number + 1))
-        _count(
-            upserts, PARQUET, number, _timed(lambda rows=rows: pq.write_table(rows, _place("incoming.parquet"))), say
-        )  # type: ignore[misc]
+        _count(upserts, PARQUET, number, _timed(partial(pq.write_table, rows, _place("incoming.parquet"))), say)
         for name in _turns(number):
             table = hudi.open_table(_place(name), options=dict(KINDS[name][1]))
-            _count(upserts, name, number, _timed(lambda table=table, rows=rows: table.upsert(rows)), say)  # type: ignore[misc]
+            _count(upserts, name, number, _timed(partial(table.upsert, rows)), say)
     small = _small_upserts(scale, say)
     return {"size": scale.size, "rows": scale.updates + scale.inserts, "load": loads, "upsert": upserts, "small": small}
 
@@ -62,7 +61,7 @@ def _small_upserts(scale: Scale, say: Say) -> dict[str, list[float]]:
         for size in sizes if number % 2 else sizes[::-1]:
             rows = pq.read_table(workload.upsert_file(size, number + 1, FEW, 0))
             table = hudi.open_table(_place(f"small-{size}"))
-            _count(found, str(size), number, _timed(lambda table=table, rows=rows: table.upsert(rows)), say)  # type: ignore[misc]
+            _count(found, str(size), number, _timed(partial(table.upsert, rows)), say)
     return found
 
 

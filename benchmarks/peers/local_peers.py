@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ def small_commits(insert: Callable[[pa.Table], object], command: dict[str, Any])
     count, each = command["commits"], command["rows"]
     numbers = np.arange(count * each).reshape(count, each) * workload.PARTITIONS
     batches = [workload.rows(chosen, 0) for chosen in numbers]
-    seconds = [measured(lambda rows=rows: insert(rows))["seconds"] for rows in batches]
+    seconds = [measured(partial(insert, rows))["seconds"] for rows in batches]
     tenth, start = max(1, count // 10), min(9, count // 5)
     return {"seconds": sum(seconds), "first": seconds[start : start + tenth], "last": seconds[-tenth:]}
 

@@ -14,7 +14,7 @@ from copy import copy
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pyhudi_core.formats.base_file.footer import BaseFileFooter, footer_of, parsed, raw_footer, reading
+from pyhudi_core.formats.base_file.footer import BaseFileFooter, footer_of, parsed, raw_footer, reading, schema_of
 from pyhudi_core.formats.base_file.parquet_statistics import ColumnRange, column_ranges
 from pyhudi_core.model.meta_fields import COMMIT_TIME, FILE_NAME, PARTITION_PATH
 
@@ -96,12 +96,9 @@ class ParquetBaseFile:
 
 
 def _with_few_values(metadata: pq.FileMetaData) -> list[str]:
-    """The columns of the file that are read as dictionaries; none if it has no rows."""
-    if not metadata.num_row_groups:
-        return []
-    group = metadata.row_group(0)
-    present = {group.column(number).path_in_schema for number in range(metadata.num_columns)}
-    return [name for name in _FEW_VALUES if name in present]
+    """The columns of the file that are read as dictionaries."""
+    columns = {item.name for item in schema_of(metadata) if not pa.types.is_nested(item.type)}
+    return [name for name in _FEW_VALUES if name in columns]
 
 
 def _spread_schema(schema: pa.Schema) -> pa.Schema:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.samples import examples
@@ -53,6 +54,20 @@ def damaged(draw: st.DrawFn) -> bytes:
 @settings(max_examples=examples(500), deadline=None)
 @given(damaged())
 def test_a_damaged_file_is_rows_or_a_typed_error(data: bytes) -> None:
+    check(data)
+
+
+@pytest.mark.parametrize("every", [11, pytest.param(1, marks=pytest.mark.slow)])
+def test_no_damaged_bit_of_a_footer_ends_the_process(every: int) -> None:
+    """pyarrow aborts the process if it is asked for the column chunks of some damaged footers."""
+    for number in range(0, 8 * (len(FILE) - FOOTER), every):
+        data = bytearray(FILE)
+        data[FOOTER + number // 8] ^= 1 << number % 8
+        check(bytes(data))
+
+
+def check(data: bytes) -> None:
+    """Read the file. Raises what is no typed error."""
     refused = None
     try:
         footer = read_footer(pa.BufferReader(data), "file")
