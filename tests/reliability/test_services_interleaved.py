@@ -122,3 +122,15 @@ def test_a_writer_whose_files_a_rollback_deletes_hears_of_the_rollback() -> None
     assert rows_of_story(table) == [(1, "a", 1)]
     assert not table.timeline.pending.instants
     assert table.check().ok
+
+
+@pytest.mark.row("C10", "N15")
+def test_an_archival_plans_again_if_a_restore_undoes_a_commit_that_it_was_about_to_read() -> None:
+    story = Story()
+    table = story.table((1, "a", 1))
+    first, newest = table.timeline.commits[-1], table.upsert(batch((1, "a", 2))).instant
+    slow, other = story.writer("slow"), story.writer("other")
+    slow.pause_before("get", f"{newest}_", lambda: other.open().restore(first.requested_time))
+    slow.open().archival.run()
+    assert rows_of_story(table) == [(1, "a", 1)]
+    assert table.check().ok

@@ -176,7 +176,8 @@ def _write_alone(location: str, writer: int, skew_ms: int, commits: int, results
         def sleep(self, seconds: float) -> None:
             time.sleep(seconds)
 
-    table = HudiTable(home_at(location, runtime_with(clock=SkewedClock()), {"pyhudi.commit.retries": 100}))
+    options = {"pyhudi.commit.retries": 100, "hoodie.archive.automatic": False}  # all commits stay on the timeline
+    table = HudiTable(home_at(location, runtime_with(clock=SkewedClock()), options))
     found = []
     for number in range(commits):
         asked = time.monotonic_ns()

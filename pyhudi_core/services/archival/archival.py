@@ -17,7 +17,7 @@ from functools import partial
 from typing import ClassVar
 
 from pyhudi_core.engine.base import Engine
-from pyhudi_core.errors import CorruptionError, LimitExceededError, ObjectNotFoundError
+from pyhudi_core.errors import CorruptionError, LimitExceededError, ObjectNotFoundError, SnapshotExpiredError
 from pyhudi_core.file_groups.unnamed_files import named_paths, recovered_until
 from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.model.file_names import parse_data_file, split
@@ -233,6 +233,16 @@ def plan_now(context: TableContext, rules: ArchivalRules) -> ArchivalPlan:
 
 
 def _plan(context: TableContext, rules: ArchivalRules, is_cleaned: Callable[[Instant], bool]) -> ArchivalPlan:
+    """Plan again if a rollback or a restore undid a commit after the timeline was read."""
+    while True:
+        try:
+            return _planned(context, rules, is_cleaned)
+        except SnapshotExpiredError as gone:
+            if gone.instant is None or context.folder.load().find(gone.instant) is not None:
+                raise
+
+
+def _planned(context: TableContext, rules: ArchivalRules, is_cleaned: Callable[[Instant], bool]) -> ArchivalPlan:
     # Reservations first: a writer that gives its own back in between has completed, and shows on the timeline.
     reserved = _reserved(context)
     data_first = _data_first(context)
