@@ -1,25 +1,19 @@
 """The parts of `make nightly`: each fits an hour on two cores, and together they run every test that `make test` leaves out.
 
-`unreached` finds tests that no target runs; `make check` fails for them (``python scripts/nightly_parts.py``).
+`make check` fails for tests that no target runs (`nightly_reach`).
 """
 
 from __future__ import annotations
 
-import ast
-import re
-import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
 PYTHON = str(Path(".venv") / "bin" / "python")
 KINDS_OF_CRASHES = ("disk", "disk_with_its_lock", "object_store", "object_store_with_its_lock")
 """The kinds of tables in tests/reliability/test_crashes.py; each is a separate part."""
 IN_MANY_STATES = ("tests/interop/test_tables_left_behind.py", "tests/interop/test_hudi_continues_our_tables.py")
 MATRIX = ("tests/interop/test_matrix.py",)
-_SOME_SLOW = re.compile(r"pytest\.mark\.slow|\bone_in\(")
-"""Decorators that make some cases of a test slow."""
 OWN_PARTS = (
     "test_crashes.py",
     "test_eleven_rows.py",
@@ -75,11 +69,6 @@ class Part:
         words += ["-n", str(self.processes), "--dist", "loadscope"] if self.processes > 1 else []
         return [*words, *(["-m", "slow"] if self.slow else []), *(["-k", self.keyword] if self.keyword else [])]
 
-    def runs(self, test: Test) -> bool:
-        """Whether the test belongs to the part; ignores the keyword."""
-        inside = test.path.startswith(self.paths) and not test.path.startswith(self.left_out) if self.paths else False
-        return inside and (test.slow or not self.slow) and not (test.slow and self.quick)
-
 
 def _slow(name: str, what: str, keyword: str = "") -> Part:
     return Part(what, paths=(f"tests/reliability/{name}",), slow=True, keyword=keyword)
@@ -104,8 +93,17 @@ def _make(what: str, *words: str, paths: tuple[str, ...] = (), **environment: st
 
 PARTS: dict[str, Part] = {
     "interop": _make("Apache Hudi 1.0.2, 1.1.1, 1.2.0 and hudi-rs read and continue our tables", "interop", paths=("tests/interop/",)),
-    "side-by-side": Part("Apache Hudi 1.0.2 and this project write one table at the same time, for long; every kind of merge-on-read table",
-                         environment={"HUDI_VERSIONS": "1.0.2"}, paths=("tests/interop/",), left_out=(*IN_MANY_STATES, *MATRIX), slow=True),
+    **{
+        f"side-by-side{ending}": Part(
+            f"{program} and this project write one table at the same time, for long; every kind of merge-on-read table",
+            environment={"HUDI_VERSIONS": release}, paths=("tests/interop/",), left_out=(*IN_MANY_STATES, *MATRIX), slow=True,
+        )
+        for ending, release, program in (
+            ("", "1.0.2", "Apache Hudi 1.0.2"), ("-1.1", "1.1.1", "Apache Hudi 1.1.1"), ("-1.2", "1.2.0", "Apache Hudi 1.2.0"),
+        )
+    },
+    "side-by-side-rs": Part("hudi-rs reads what the long tests of interop write",
+                            environment={"HUDI_VERSIONS": "hudi-rs"}, paths=("tests/interop/",), left_out=(*IN_MANY_STATES, *MATRIX), slow=True),
     **{
         f"interop-matrix{ending}": Part(
             f"table kinds, index sets and merge modes go from hand to hand with Apache Hudi {release}",
@@ -183,77 +181,3 @@ PARTS: dict[str, Part] = {
     "bench-locks": Part("benchmarks: locks on real servers, commits in S3 with latency injected (benchmarks.md)",
                         (PYTHON, "scripts/lock_figures.py")),
 }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Test:
-    """A test function, or one half of it if some of its cases are slow."""
-
-    path: str
-    name: str
-    slow: bool
-
-
-def all_tests(root: Path = ROOT) -> Iterator[Test]:
-    """Every test below ``tests``, found by reading the sources."""
-    for path in sorted((root / "tests").rglob("test_*.py")):
-        yield from tests_in(path.read_text(encoding="utf-8"), path.relative_to(root).as_posix())
-
-
-def tests_in(source: str, path: str) -> Iterator[Test]:
-    """The tests of one file."""
-    body = ast.parse(source).body
-    yield from _tests(body, path, "", _is_slow(_assigned_marks(body)))
-
-
-def _tests(body: list[ast.stmt], path: str, prefix: str, slow: bool) -> Iterator[Test]:
-    for node in body:
-        if isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
-            marks = [*node.decorator_list, *_assigned_marks(node.body)]
-            yield Test(path, prefix + node.name, slow or _is_slow(marks))
-            yield from _tests(node.body, path, f"{prefix}{node.name}::", slow or _is_slow(marks))
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
-            always = slow or _is_slow(node.decorator_list)
-            yield Test(path, prefix + node.name, always)
-            if not always and _SOME_SLOW.search(ast.unparse(ast.Module([*map(ast.Expr, node.decorator_list)], []))):
-                yield Test(path, prefix + node.name, True)
-
-
-def _assigned_marks(body: list[ast.stmt]) -> list[ast.expr]:
-    found = [
-        node.value for node in body if isinstance(node, ast.Assign) and "pytestmark" in ast.unparse(node.targets[0])
-    ]
-    return [mark for value in found for mark in (value.elts if isinstance(value, ast.List | ast.Tuple) else [value])]
-
-
-def _is_slow(marks: Iterable[ast.expr]) -> bool:
-    return any(ast.unparse(mark) == "pytest.mark.slow" for mark in marks)
-
-
-def quick_leaves_out(makefile: str) -> tuple[str, ...]:
-    """The paths that `make test` omits."""
-    recipe = re.search(r"^test:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
-    if recipe is None:
-        raise ValueError("the Makefile has no target `test`")
-    return tuple(re.findall(r"--ignore=(\S+)", recipe.group(1)))
-
-
-def unreached(tests: Iterable[Test], left_out: tuple[str, ...], parts: Mapping[str, Part] = PARTS) -> list[Test]:
-    """Tests that neither `make test` nor a part of `make nightly` runs."""
-    return [
-        test
-        for test in tests
-        if (test.slow or test.path.startswith(left_out)) and not any(part.runs(test) for part in parts.values())
-    ]
-
-
-def main() -> int:
-    """List the tests that no target runs."""
-    found = unreached(all_tests(), quick_leaves_out((ROOT / "Makefile").read_text(encoding="utf-8")))
-    for test in found:
-        print(f"no target runs {test.path}::{test.name}; give it a part in scripts/nightly_parts.py")
-    return int(bool(found))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -24,6 +24,7 @@ from reliability.test_indexing_interleaved import (
     execute,
     holds,
     next_writer,
+    rebuilt,
     upsert,
 )
 from reliability.test_indexing_interleaved import OPTIONS as FREE
@@ -114,7 +115,7 @@ BESIDE: dict[str, tuple[Callable[[Kind], Act], Callable[[Kind], Check]]] = {
         lambda _: attempt(lambda table: table.indexes.drop("record_index", if_exists=True)),
         lambda kind: kind.holds(BASE),
     ),
-    "a rebuild": (lambda _: attempt(lambda table: table.metadata_table.rebuild()), lambda kind: kind.holds(BASE)),
+    "a rebuild": (lambda _: attempt(rebuilt), lambda kind: kind.holds(BASE)),
 }
 
 

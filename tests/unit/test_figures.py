@@ -260,31 +260,6 @@ def test_the_page_of_benchmarks_says_of_each_promise_whether_it_is_shown_and_by_
 # --- the night
 
 
-def test_every_test_is_run_by_make_test_or_by_a_part_of_the_night() -> None:
-    left_out = nightly_parts.quick_leaves_out((ROOT / "Makefile").read_text())
-    assert nightly_parts.unreached(nightly_parts.all_tests(), left_out) == []
-
-
-def test_a_test_that_no_part_runs_is_found() -> None:
-    source = "import pytest\n\n@pytest.mark.slow\ndef test_slow(): ...\n\ndef test_quick(): ...\n"
-    cases = "import pytest\n\n@pytest.mark.parametrize('x', [1, pytest.param(2, marks=pytest.mark.slow)])\ndef test_both(x): ...\n"
-    thinned = (
-        "import pytest\n\n@pytest.mark.one_in(2)\n@pytest.mark.parametrize('x', [1, 2])\ndef test_thinned(x): ...\n"
-    )
-    tests = [
-        *nightly_parts.tests_in(source, "tests/unit/test_x.py"),
-        *nightly_parts.tests_in(cases, "tests/unit/test_y.py"),
-        *nightly_parts.tests_in(thinned, "tests/unit/test_z.py"),
-    ]
-    parts = {"one": nightly_parts.Part("", paths=("tests/reliability/",), slow=True)}
-    found = nightly_parts.unreached(tests, ("tests/interop",), parts)
-    assert [test.name for test in found] == ["test_slow", "test_both", "test_thinned"]
-    everything = {"all": nightly_parts.Part("", paths=("tests/",), slow=True, left_out=("tests/unit/test_y.py",))}
-    assert [test.name for test in nightly_parts.unreached(tests, (), everything)] == ["test_both"]
-    inside = nightly_parts.Test("tests/interop/test_z.py", "test_z", False)
-    assert nightly_parts.unreached([inside], ("tests/interop",), everything) == [inside]
-
-
 def test_every_section_of_the_benchmarks_has_a_part_of_the_night() -> None:
     words = [word for part in nightly_parts.PARTS.values() for word in part.command]
     assert set(SECTIONS) - set(words) == set()
