@@ -69,8 +69,8 @@ ROWS: dict[str, dict[str, Row]] = {
         "D7": Row("Read-optimized query; it reports what it omits"),
         "D8": Row("Structured Streaming source and sink, and a sink for foreachBatch"),
         "D9": Row(
-            "Updates and deletes as Python calls: by key, by condition, by partition",
-            "MERGE with clauses, SQL",
+            "Updates by key, and deletes by key, by condition and by partition, as Python calls",
+            "updates by condition, MERGE with clauses, SQL",
         ),
         "D10": Row(
             "Schema evolution: columns are added, dropped, renamed, retyped and reordered; Hudi reads them by their numbers"

@@ -15,12 +15,13 @@ from support.tables import make, orders, reopen, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.conflicts.conflict import ConflictKind
-from pyhudi_core.conflicts.early import EarlyCheck
+from pyhudi_core.conflicts.early import EarlyCheck, early_check
 from pyhudi_core.engine import task_errors
 from pyhudi_core.errors import CommitConflictError, EarlyConflictError
+from pyhudi_core.model.instant import Action
 from pyhudi_core.storage.base import ObjectInfo
 from pyhudi_core.storage.local import LocalOutputFile, LocalStorage
-from pyhudi_core.transaction import layout
+from pyhudi_core.transaction import begin, layout
 
 pytestmark = pytest.mark.row("K10")
 
@@ -201,6 +202,22 @@ def test_a_rival_that_dies_after_the_plan_stops_nobody(
         else:
             younger.write(orders((1, "a", 9.0)))
             assert younger.commit().retries == 0
+
+
+def test_who_has_only_reserved_a_time_or_is_on_the_timeline_alone_counts_and_other_files_do_not(location: str) -> None:
+    """Hudi's writers have no heartbeat unless failed writes are cleaned lazily; a writer of ours reserves its time before its instant is there."""
+    table = reopen(make(location), **EARLY)
+    table.upsert(orders((1, "a", 1.0)))
+    context = table._home.context()
+    reserved = begin.reserve(context, Action.COMMIT)
+    for name in ("20260101000000000.commit.requested", "20260101000000000.inflight"):
+        context.root.put(f".hoodie/timeline/{name}", b"")
+    context.root.put(f"{layout.HEARTBEATS}/0 no time", b"")
+    context.root.put(f"{layout.HEARTBEATS}/20990101000000000", b"")
+    check = early_check(context, table.timeline, "20980101000000000")
+    assert check is not None
+    assert check.rivals == ("20260101000000000", reserved.requested_time)
+    assert early_check(context, table.timeline, "20250101000000000") is None
 
 
 def test_it_is_off_unless_it_is_asked_for(location: str, monkeypatch: pytest.MonkeyPatch) -> None:
