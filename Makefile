@@ -79,7 +79,7 @@ wheel: $(INSTALLED) ## Build the wheel, and use it in an empty environment
 	$(BIN)/python scripts/try_wheel.py
 
 fuzz: $(INSTALLED) ## Damaged input for every parser, 50,000 cases each (FUZZ=1: 500, as in the quick suite)
-	PYHUDI_FUZZ=$(FUZZ) $(BIN)/pytest tests/hostile/test_fuzz_formats.py tests/hostile/test_fuzz_timeline.py -q --durations=5
+	PYHUDI_FUZZ=$(FUZZ) $(BIN)/pytest tests/hostile/test_fuzz_formats.py tests/hostile/test_fuzz_timeline.py tests/hostile/test_fuzz_plans.py -q --durations=5
 
 explore: $(INSTALLED) ## Two writers in every order, with crashes (PYHUDI_EXPLORE=n: larger bounds)
 	$(BIN)/pytest tests/reliability -q -s -m 'not slow'
