@@ -114,7 +114,7 @@ PARTS: dict[str, Part] = {
     "left-behind": Part("each release continues tables in every state that a dead writer of ours leaves, and tables of every kind",
                         paths=IN_MANY_STATES, slow=True),
     "smoke35": _make("the Spark tests on PySpark 3.5", "smoke35", SLOW="1"),
-    "fuzz": _make("damaged input for every parser: 50,000 cases each (ORC files: 1,000, each in a process of its own), within bounds of time and memory",
+    "fuzz": _make("damaged input for every parser: 50,000 cases each (ORC files: 1,000), within bounds of time and memory",
                   "fuzz"),
     "fresh-cases": Part(
         "new cases of Hypothesis for the quick tests, which make the same ones every time; four times as many",
