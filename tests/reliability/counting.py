@@ -1,7 +1,7 @@
 """A pytest plugin that counts what a run explores, for docs/reliability.md: `pytest -p reliability.counting`, used by `make reliability`.
 
 It listens for the reports that the explorer and the crash enumerator make, so no test has to say anything. Nothing is kept unless PYHUDI_RECORD is
-set.
+set, and nothing of a file in which a test failed: its violations are none that a test expected.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pyhudi_core.testing.crash_cases import CrashReport
 from pyhudi_core.testing.exploring import Report
 
 _made: list[Report | CrashReport] = []
+_failed: set[str] = set()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -34,6 +35,11 @@ def _listen(kind: Any) -> None:
     kind.__init__ = made
 
 
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.failed:
+        _failed.add(report.nodeid.partition("::")[0])
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """After the last test of a file, store the sums of that file."""
@@ -42,6 +48,8 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     explored = [report for report in _made if isinstance(report, Report)]
     crashed = [report for report in _made if isinstance(report, CrashReport)]
     _made.clear()
+    if item.nodeid.partition("::")[0] in _failed:
+        return
     name = item.path.stem.removeprefix("test_")
     if explored:
         record("explored", {name: explorations(explored)})

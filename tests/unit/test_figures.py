@@ -78,6 +78,12 @@ def _entry(commit: str, **figures: object) -> dict[str, Any]:
     [
         ({"operations": 44, "of": 9000}, {"operations": 3, "of": 500}),
         ({"explorations": 11}, {"explorations": 2}),
+        ({"explorations": 22, "schedules": 15_424}, {"explorations": 22, "schedules": 40}),
+        ({"operations": 64, "crash_points": 14_353}, {"operations": 64, "crash_points": 700}),
+        (
+            {"bound": "every order", "exhausted": True, "schedules": 9},
+            {"bound": "every order", "exhausted": False, "schedules": 8},
+        ),
         ({"bound": "every order", "schedules": 50_000}, {"bound": "at most 1 preemptions", "schedules": 212}),
     ],
 )
