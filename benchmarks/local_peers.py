@@ -106,6 +106,7 @@ def goals(kept: dict[str, Result]) -> list[Goal]:
             Ratio.of([sizes[OURS] / least]),
             2,
             "local_peers",
+            exact=True,
         ),
     ]
 

@@ -38,7 +38,10 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A promise in numbers: what was measured, in which result, and whether it is kept."""
+    """A promise in numbers: what was measured, in which result, and whether it is kept.
+
+    ``exact``: a size, which is the same each time; else rounds that differ.
+    """
 
     words: str
     measured: Ratio
@@ -46,10 +49,13 @@ class Goal:
     source: str
     at_least: bool = False
     unit: str = ""
+    exact: bool = False
 
     @property
     def verdict(self) -> str:
-        """ "yes" or "no" if the confidence interval of the median lies on one side of the bound; else it is "not shown"."""
+        """ "yes" or "no" if the confidence interval of the median lies on one side of the bound; else, and with too few rounds, it is "not shown"."""
+        if not self.exact and self.measured.rounds < FEWEST:
+            return "not shown"
         low, high = self.measured.sure_low, self.measured.sure_high
         if self.at_least:
             return "yes" if low >= self.bound else "no" if high < self.bound else "not shown"
@@ -58,6 +64,8 @@ class Goal:
 
 SURE = 0.9
 """How sure a claim about a median has to be."""
+FEWEST = 4
+"""So many rounds on one side of a bound say with 94 % that the median is there; three say it with 88 %."""
 
 
 def bounds_of_median(each: list[float]) -> tuple[float, float]:

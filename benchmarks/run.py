@@ -103,62 +103,58 @@ def _arguments() -> argparse.Namespace:
 def _plan(chosen: list[str], quick: bool, sizes: list[str]) -> list[Measure]:
     """The measurements in order."""
     small = Scale(20_000, 1_000, 200, 200, 1, True) if quick else Scale(1_000_000, 50_000, 10_000, 10_000, 5, True)
-    large = Scale(100_000, 1_000, 200, 200, 1, False) if quick else Scale(10_000_000, 50_000, 10_000, 10_000, 3, False)
+    large = Scale(100_000, 1_000, 200, 200, 1, False) if quick else Scale(10_000_000, 50_000, 10_000, 10_000, 4, False)
     plan: list[Measure] = []
     for label in sizes:
         scale = small if label == "1m" else large
         plan += _plan_of_size(chosen, label, scale, _with_rounds(scale, 1 if quick else READ_ROUNDS))
+    reads, five = _with_rounds(small, 1 if quick else READ_ROUNDS), _with_rounds(small, 1 if quick else 5)
     if "local_peers" in chosen:
-        few, commits = (1, 10) if quick else (3, 500)
-        batch = small.size // 100
-        plan.append(lambda: {"local_peers": local_peers.local_peers(small.size, batch, few, commits, _say)})
+        rounds, commits = (1, 10) if quick else (5, 500)
+        plan.append(_of("local_peers", local_peers.local_peers, small.size, small.size // 100, rounds, commits))
     if "merge_on_read" in chosen:
-        plan.append(
-            lambda: {"merge_on_read": merge_on_read.snapshot(_with_rounds(small, 1 if quick else READ_ROUNDS), _say)}
-        )
-        plan.append(lambda: {"record_lookup": merge_on_read.lookup(_with_rounds(small, 1 if quick else 5), _say)})
+        plan.append(_of("merge_on_read", merge_on_read.snapshot, reads))
+        plan.append(_of("record_lookup", merge_on_read.lookup, five))
     if "indexed_writes" in chosen:
-        plan.append(
-            lambda: {"indexed_writes": indexed_writes.indexed_writes(_with_rounds(small, 1 if quick else 5), _say)}
-        )
+        plan.append(_of("indexed_writes", indexed_writes.indexed_writes, five))
     if "indexed_peers" in chosen:
-        few = 1 if quick else 5
-        plan.append(lambda: {"indexed_peers": indexed_peers.indexed_peers(_with_rounds(small, few), _say)})
+        plan.append(_of("indexed_peers", indexed_peers.indexed_peers, five))
     if "planning" in chosen:
-        plan.append(lambda: {"planning": planning(1_000 if quick else 100_000, 1 if quick else 5, _say)})
+        plan.append(_of("planning", planning, 1_000 if quick else 100_000, 1 if quick else 5))
     if "many_groups" in chosen:
-        groups = (10, 100) if quick else many_groups.SIZES
-        plan.append(lambda: {"many_groups": many_groups.many_groups(groups, 3 if quick else 30, _say)})
+        plan.append(
+            _of("many_groups", many_groups.many_groups, (10, 100) if quick else many_groups.SIZES, 3 if quick else 30)
+        )
     if "services" in chosen:
-        plan.append(lambda: {"services": services.services(small.size, 1 if quick else 5, _say)})
+        plan.append(_of("services", services.services, small.size, 1 if quick else 5))
     if "ingest" in chosen:
-        loaded, each, commits, few = (2_000, 100, 10, 1) if quick else (100_000, 1_000, 60, 4)
-        plan.append(lambda: {"ingest": ingest.ingest(loaded, each, commits, few, _say)})
+        plan.append(_of("ingest", ingest.ingest, *((2_000, 100, 10, 1) if quick else (100_000, 1_000, 60, 4))))
     if "memory" in chosen:
-        few = 1 if quick else 3
-        plan.append(lambda: {"memory": sections.memory(_with_rounds(small, few), _with_rounds(large, few), _say)})
+        few = 1 if quick else 4
+        plan.append(_of("memory", sections.memory, _with_rounds(small, few), _with_rounds(large, few)))
     return plan
+
+
+def _of(name: str, measure: Callable[..., Result], *values: Any) -> Measure:
+    """A measurement with one result. The values are those of now, whatever the plan does with their names later."""
+    return lambda: {name: measure(*values, _say)}
 
 
 def _plan_of_size(chosen: list[str], label: str, writing: Scale, reading: Scale) -> list[Measure]:
     plan: list[Measure] = []
+    quick = writing.rounds == 1
     verbs = [verb for verb in chosen if verb in WRITES]
     if verbs:
         plan.append(lambda: _labelled(sections.writes(writing, verbs, _say), label))
     if "spark_loads" in chosen:
-        few, many = (1, 1) if writing.rounds == 1 else (3, 10) if label == "1m" else (1, 5)
-        plan.append(
-            lambda: _labelled({"spark_loads": spark_loads.spark_loads(writing.size, few, many, True, _say)}, label)
-        )
+        cold, warm = (1, 1) if quick else (3, 10) if label == "1m" else (1, 5)
+        plan.append(_of(f"spark_loads-{label}", spark_loads.spark_loads, writing.size, cold, warm, True))
     if "large_upsert" in chosen and label == "1m":
-        many = 1 if writing.rounds == 1 else 5
-        plan.append(
-            lambda: _labelled({"large_upsert": large_upserts.large_upserts(writing.size, many, True, _say)}, label)
-        )
+        plan.append(_of(f"large_upsert-{label}", large_upserts.large_upserts, writing.size, 1 if quick else 5, True))
     if "snapshot_read" in chosen:
-        plan.append(lambda: _labelled({"snapshot_read": sections.snapshot_read(reading, _say)}, label))
+        plan.append(_of(f"snapshot_read-{label}", sections.snapshot_read, reading))
     if "point_lookup" in chosen:
-        plan.append(lambda: _labelled({"point_lookup": sections.point_lookup(reading, _say)}, label))
+        plan.append(_of(f"point_lookup-{label}", sections.point_lookup, reading))
     return plan
 
 

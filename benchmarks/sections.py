@@ -131,7 +131,7 @@ def point_lookup(scale: Scale, say: Say) -> dict[str, Any]:
 def memory(small: Scale, large: Scale, say: Say) -> dict[str, Any]:
     """Peak memory in bytes of a load of `large` with a heap of 512 MB, and of upserts into both sizes; each runs in a new session."""
     result: dict[str, Any] = {"small": small.size, "large": large.size, "loads": [], "upserts": []}
-    for number in range(1, min(small.rounds, 2) + 1):
+    for number in range(1, small.rounds + 1):
         with contestants.pyhudi_spark("512m") as spark, MemoryWatch(spark.process.pid) as watch:
             spark.ask("load", data=str(workload.load_file(large.size)), table=_table(spark, large.size))
         say(f"memory: load of {large.size:,} rows, round {number}: {watch.total / 1e6:.0f} MB {watch.parts}")
@@ -164,8 +164,8 @@ def _rounds(scale: Scale, verb: str, verbs: list[str]) -> tuple[int, int]:
     if verb not in verbs:
         return 1, 0
     if verb == "load":
-        return (1, min(scale.rounds, 3)) if scale.peers else (0, min(scale.rounds, 2))
-    return (2, scale.rounds) if verb == "upsert" else (1, min(scale.rounds, 3))
+        return (1, min(scale.rounds, 4)) if scale.peers else (0, min(scale.rounds, 4))
+    return (2, scale.rounds) if verb == "upsert" else (1, min(scale.rounds, 4))
 
 
 def _round(

@@ -15,7 +15,7 @@ import pytest
 from reliability.recording import merged
 from reliability.test_crashes import SETUPS
 
-from benchmarks import commit_writers, large_upserts, local_peers, locks, machine, report
+from benchmarks import commit_writers, large_upserts, local_peers, locks, machine, report, run
 from benchmarks.run import SECTIONS
 from scripts import figures, nightly, nightly_parts
 
@@ -187,11 +187,11 @@ def test_the_page_shows_sizes_on_the_disk_beside_the_times_of_the_local_engine_a
     assert local_peers.section({}) == ""
     words = {goal.words: (goal.measured.middle, goal.verdict) for goal in local_peers.goals({"local_peers": kept})}
     assert words == {
-        "Local engine, read of all rows, without meta columns: times the fastest peer": (0.5, "yes"),
-        "Local engine, filtered read, without meta columns: times the fastest peer": (0.5, "yes"),
-        "Local engine, count: times the fastest peer": (0.5, "yes"),
-        "A new interpreter that imports the package and opens a table": (1.5, "no"),
-        "Small commits: the last tenth of 500, times as many from the tenth on": (1.25, "no"),
+        "Local engine, read of all rows, without meta columns: times the fastest peer": (0.5, "not shown"),
+        "Local engine, filtered read, without meta columns: times the fastest peer": (0.5, "not shown"),
+        "Local engine, count: times the fastest peer": (0.5, "not shown"),
+        "A new interpreter that imports the package and opens a table": (1.5, "not shown"),
+        "Small commits: the last tenth of 500, times as many from the tenth on": (1.25, "not shown"),
         "Disk after 500 small commits: times the smallest peer": (7 / 6, "yes"),
     }
 
@@ -201,7 +201,7 @@ def test_the_page_shows_an_upsert_of_half_of_a_table_in_seconds_and_beside_a_wri
     sizes = {large_upserts.OURS: 90_000_000, large_upserts.ICEBERG: 80_000_000}
     kept = {large_upserts.NAME: {"size": 1_000_000, "rows": 500_000, "seconds": seconds, "bytes": sizes}}
     [goal] = large_upserts.goals(kept)
-    assert (goal.measured.middle, goal.bound, goal.unit, goal.verdict) == (5.2, pytest.approx(5.555), " s", "yes")
+    assert (goal.measured.middle, goal.bound, goal.unit, goal.verdict) == (5.2, pytest.approx(5.555), " s", "not shown")
     text = large_upserts.section(kept)
     assert f"| {large_upserts.OURS} | 1.30 (1.25 to 1.35) | 90.0 |" in text
     assert f"| {large_upserts.SPARK} | 1 |  |" in text
@@ -245,7 +245,9 @@ def test_the_page_shows_the_ceiling_of_each_lock_and_commits_with_injected_laten
         ([1.0] * 14 + [1.85], 1.1, False, "yes"),
         ([1.0] * 12 + [1.85] * 3, 1.1, False, "yes"),
         ([1.0] * 11 + [1.85] * 4, 1.1, False, "not shown"),
-        ([2.1, 2.5, 3.0], 2, True, "yes"),
+        ([2.1, 2.5, 3.0], 2, True, "not shown"),
+        ([2.1, 2.5, 3.0, 3.1], 2, True, "yes"),
+        ([1.2, 1.3, 1.4], 1.1, False, "not shown"),
         ([1.9, 2.5, 3.0], 2, True, "not shown"),
     ],
 )
@@ -254,6 +256,25 @@ def test_a_promise_is_kept_only_if_its_rounds_allow_the_claim(
 ) -> None:
     goal = report.Goal("words", report.Ratio.of(rounds), bound, "planning", at_least)
     assert goal.verdict == verdict
+
+
+def test_a_benchmark_measures_the_same_alone_and_among_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: dict[str, Any] = {}
+    for module in (run.local_peers, run.indexed_peers, run.ingest, run.services, run.spark_loads, run.large_upserts):
+        name = module.__name__.rpartition(".")[2]
+        monkeypatch.setattr(module, name, lambda *values, name=name: measured.setdefault(name, values[:-1]))
+    together = ["local_peers", "indexed_peers", "ingest", "services", "spark_loads", "large_upsert"]
+    alone = []
+    for section in together:
+        measured.clear()
+        for measure in run._plan([section], False, ["1m"]):
+            measure()
+        alone.append(dict(measured))
+    measured.clear()
+    for measure in run._plan(together, False, ["1m"]):
+        measure()
+    assert measured == {name: values for each in alone for name, values in each.items()}
+    assert len(measured) == len(together)
 
 
 def test_the_page_of_benchmarks_says_of_each_promise_whether_it_is_shown_and_by_which_run() -> None:
