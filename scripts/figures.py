@@ -55,7 +55,7 @@ DEPENDS: dict[str, tuple[str, ...]] = {
     "benchmarks/results/locks": COMMIT,
     "benchmarks/results/*": READ,
     "docs/reliability/mutants": (*ALL, "tests"),
-    "docs/reliability/*": COMMIT,
+    "docs/reliability/*": (CORE,),
     "docs/nightly/*": (*ALL, "tests"),
 }
 """The code that each file of figures depends on; the first matching pattern counts."""
