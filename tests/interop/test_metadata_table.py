@@ -45,6 +45,8 @@ def assert_all_agree(judge: JudgeProcess, path: Path) -> None:
     assert_metadata_is_true(table)
     ours = table.scan().to_arrow()
     assert_same_rows(judge.read(path, **READ), ours, by=["id"])
+    if not judge.writes:
+        return  # the judge of hudi-rs knows no conditions
     for condition in ("price > 60", "id = 'k41'"):
         found = judge.read(path, **READ, condition=condition)
         assert_same_rows(found, table.scan(where=condition).to_arrow(), by=["id"])
