@@ -95,11 +95,13 @@ PARTS: dict[str, Part] = {
     "interop": _make("Apache Hudi 1.0.2, 1.1.1, 1.2.0 and hudi-rs read and continue our tables", "interop", paths=("tests/interop/",)),
     **{
         f"side-by-side{ending}": Part(
-            f"{program} and this project write one table at the same time, for long; every kind of merge-on-read table",
+            f"the long tests of interop with {program}{beside}",
             environment={"HUDI_VERSIONS": release}, paths=("tests/interop/",), left_out=(*IN_MANY_STATES, *MATRIX), slow=True,
         )
-        for ending, release, program in (
-            ("", "1.0.2", "Apache Hudi 1.0.2"), ("-1.1", "1.1.1", "Apache Hudi 1.1.1"), ("-1.2", "1.2.0", "Apache Hudi 1.2.0"),
+        for ending, release, program, beside in (
+            ("", "1.0.2", "Apache Hudi 1.0.2", ", which writes one table at the same time as this project"),
+            ("-1.1", "1.1.1", "Apache Hudi 1.1.1", "; it writes no table at the same time"),
+            ("-1.2", "1.2.0", "Apache Hudi 1.2.0", "; it writes no table at the same time"),
         )
     },
     "side-by-side-rs": Part("hudi-rs reads what the long tests of interop write",
