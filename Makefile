@@ -47,6 +47,8 @@ check: $(INSTALLED) ## Formatting, lint, types, import layers, generated pages
 	$(BIN)/python scripts/generate_docs.py --check
 	$(BIN)/python scripts/coverage_table.py --check
 	$(BIN)/python scripts/nightly_reach.py
+	$(BIN)/python scripts/nightly.py --check
+	$(BIN)/python scripts/reliability_page.py --check
 	$(BIN)/python scripts/figures.py
 	@! git ls-files --stage | grep '^120000' || { echo "links are no part of the repository: git rm --cached them"; exit 1; }
 

@@ -3,6 +3,8 @@
     python scripts/nightly.py                  every part that has not passed with this code yet; it continues an interrupted run
     python scripts/nightly.py --anew           every part
     python scripts/nightly.py interop fuzz     these parts, independent of earlier results
+    python scripts/nightly.py --page           no part: write docs/nightly.md from the kept results, for example after a part was added
+    python scripts/nightly.py --check          no part: fail if docs/nightly.md is out of date
 
 The output of each part is shown while it runs. For each part the page has the time of its last run, the commit, the duration and the last line of the
 output. The exit status is 1 if a part failed. A part that takes more than an hour is stopped, and counts as failed.
@@ -43,7 +45,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}")
     parser.add_argument("--anew", action="store_true", help="also parts that have passed with this code")
+    parser.add_argument("--page", action="store_true", help="run nothing, only write the page")
+    parser.add_argument("--check", action="store_true", help="run nothing, fail if the page is out of date")
     options = parser.parse_args()
+    if options.page:
+        PAGE.write_text(page(_kept()))
+    if options.check and PAGE.read_text() != page(_kept()):
+        print("docs/nightly.md is out of date; run python scripts/nightly.py --page")
+        return 1
+    if options.page or options.check:
+        return 0
     if unknown := [name for name in options.parts if name not in PARTS]:
         parser.error(f"unknown parts {', '.join(unknown)}; choose of {', '.join(PARTS)}")
     results = _kept()

@@ -1,6 +1,6 @@
 """The parts of `make nightly`: each fits an hour on two cores, and together they run every test that `make test` leaves out.
 
-`make check` fails for tests that no target runs (`nightly_reach`).
+`make check` fails for tests that no target runs (scripts/nightly_reach.py).
 """
 
 from __future__ import annotations
@@ -95,13 +95,13 @@ PARTS: dict[str, Part] = {
     "interop": _make("Apache Hudi 1.0.2, 1.1.1, 1.2.0 and hudi-rs read and continue our tables", "interop", paths=("tests/interop/",)),
     **{
         f"side-by-side{ending}": Part(
-            f"the long tests of interop with {program}{beside}",
+            f"the long tests of interop with Apache Hudi {release}{beside}",
             environment={"HUDI_VERSIONS": release}, paths=("tests/interop/",), left_out=(*IN_MANY_STATES, *MATRIX), slow=True,
         )
-        for ending, release, program, beside in (
-            ("", "1.0.2", "Apache Hudi 1.0.2", ", which writes one table at the same time as this project"),
-            ("-1.1", "1.1.1", "Apache Hudi 1.1.1", "; it writes no table at the same time"),
-            ("-1.2", "1.2.0", "Apache Hudi 1.2.0", "; it writes no table at the same time"),
+        for ending, release, beside in (
+            ("", "1.0.2", ", which writes one table at the same time as this project"),
+            ("-1.1", "1.1.1", "; it writes no table at the same time"),
+            ("-1.2", "1.2.0", "; it writes no table at the same time"),
         )
     },
     "side-by-side-rs": Part("hudi-rs reads what the long tests of interop write",
