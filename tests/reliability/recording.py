@@ -1,8 +1,8 @@
 """Store the results of a run for docs/reliability.md. Nothing is written unless PYHUDI_RECORD is set.
 
 `PYHUDI_RECORD=1` writes to docs/reliability/, any other value names a folder. Each name is one JSON file; its entries are kept one by one, each with
-its own ``taken`` (day, commit, machine). An entry replaces the earlier one of its name, unless it holds less: fewer operations, less than half of the schedules, a narrower bound. To
-start anew, delete the file.
+its own ``taken`` (day, commit, machine). An entry replaces the earlier one of its name, unless it holds less (`holds_less`). To start anew, delete the
+file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COUNTS = ("operations", "explorations")
 """Figures that a whole run has more of than one that was cut short or that ran some tests only."""
 
 AMOUNTS = ("schedules", "crash_points")
-"""Figures that change a little with the code. A run with less than half of them took a share of the cases."""
+"""Figures that change a little with the code. A run with less than half of them did not try all cases."""
 
 
 def record(name: str, value: Mapping[str, Any]) -> None:

@@ -12,16 +12,24 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize(("outcome", "kept"), [("True", True), ("False", False)])
-def test_nothing_is_recorded_of_a_file_in_which_a_test_failed(tmp_path: Path, outcome: str, kept: bool) -> None:
-    """Its violations are none that a test expected."""
+FIXTURE = "@pytest.fixture\ndef place():\n    yield\n    assert {ended}\n\n"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "ended", "kept"), [("True", "True", True), ("False", "True", False), ("True", "False", False)]
+)
+def test_nothing_is_recorded_of_a_file_in_which_a_test_failed(
+    tmp_path: Path, outcome: str, ended: str, kept: bool
+) -> None:
+    """The page says that tests expect all violations."""
     (tmp_path / "test_x.py").write_text(
-        "from pyhudi_core.testing import Bounds, explore\nfrom pyhudi_core.testing.sim_world import SimWorld\n\n"
-        "def test_a():\n    explore(SimWorld, [lambda world: None], lambda world, history: None, Bounds())\n"
-        f"    assert {outcome}\n\ndef test_b(): ...\n"
+        "import pytest\nfrom pyhudi_core.testing import Bounds, explore\n"
+        "from pyhudi_core.testing.sim_world import SimWorld\n\n" + FIXTURE.format(ended=ended) + "def test_b(): ...\n\n"
+        "def test_a(place):\n    explore(SimWorld, [lambda world: None], lambda world, history: None, Bounds())\n"
+        f"    assert {outcome}\n"
     )
     words = ["-p", "reliability.counting", "-p", "no:cacheprovider", "-q", "-c", "/dev/null", str(tmp_path)]
     environment = os.environ | {"PYHUDI_RECORD": str(tmp_path / "kept"), "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
-    ended = subprocess.run([sys.executable, "-m", "pytest", *words], env=environment, capture_output=True, check=False)
-    assert (ended.returncode == 0) is kept, ended.stdout
+    run = subprocess.run([sys.executable, "-m", "pytest", *words], env=environment, capture_output=True, check=False)
+    assert (run.returncode == 0) is kept, run.stdout
     assert (tmp_path / "kept" / "explored.json").exists() is kept
