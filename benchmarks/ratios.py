@@ -40,7 +40,7 @@ class Ratio:
 class Goal:
     """A promise in numbers: what was measured, in which result, and whether it is kept.
 
-    ``exact``: a size, which is the same each time; else rounds that differ.
+    ``exact``: the figure is the same in each run, as a size on disk is, so one round is enough.
     """
 
     words: str
@@ -65,13 +65,14 @@ class Goal:
 SURE = 0.9
 """How sure a claim about a median has to be."""
 FEWEST = 4
-"""So many rounds on one side of a bound say with 94 % that the median is there; three say it with 88 %."""
+"""Four rounds on one side of a bound show with a confidence of 94 % that the median is on this side; three rounds show it with 88 %."""
 
 
 def bounds_of_median(each: list[float]) -> tuple[float, float]:
     """The k-th smallest and the k-th largest round, k as great as it may be for the median to lie between them with a chance of 90 % or more.
 
-    That is the interval of the sign test; it assumes nothing about the distribution. Up to seven rounds it is the smallest and the largest one.
+    That is the interval of the sign test; it assumes nothing about the distribution. Up to seven rounds it is the smallest and the largest one; with
+    fewer than five the chance is below 90 %.
     """
     ordered = sorted(each)
     outside = 1  # how often, of 2**n, all rounds are on one side of the median; then all but one, ...

@@ -187,9 +187,8 @@ def _create(context: TableContext, point: TimePoint | None, length_ms: int, comm
     token = token_for(state)
     hold = Hold(f"{token.completion_time}-{context.runtime.ids.uuid()}", token, ends_ms, comment, _files_of(state))
     path = f"{layout.HOLDS}/{hold.name}"
-    create_once(
-        context.root, path, hold.to_json()
-    )  # complete or not there: a hold that cannot be read stops every clean
+    # Created, not replaced: a disk may keep half of a replaced file, and a hold that cannot be read stops every clean.
+    create_once(context.root, path, hold.to_json())
     try:
         _refuse_unkept(context, hold)
     except BaseException:

@@ -151,7 +151,7 @@ def test_a_replacement_is_made_once_in_many_orders_with_a_crash_and_an_expired_l
 @pytest.mark.row("K8")
 @pytest.mark.parametrize("profile", PROFILES)
 def test_two_decisions_with_a_replacement_in_every_order(profile: Profile) -> None:
-    """Without a bound on how often the two take turns; nobody dies here, because steps can be omitted only then."""
+    """The two take turns as often as they can. No process dies: the search can omit steps only if none does."""
     make = lambda: counter_world(profile)  # noqa: E731
     report = explore_all(make, [add_to_index] * 2, the_index_names_every_commit_once).assert_clean()
     assert report.exhausted

@@ -2,8 +2,8 @@
 
 Reading rows needs none of Hudi's values. Keys are compared as UTF-8 bytes.
 
-No code asks pyarrow's metadata for its ``schema``: both then refer to each other, so that a footer with a bloom filter of a megabyte stays in memory
-until the garbage collector runs, long after its file is closed.
+Ask `schema_of` for the columns, never pyarrow's metadata for its ``schema``: the two objects would refer to each other, so the footer, with a bloom
+filter of up to megabytes, would stay in memory after its file is closed, until the garbage collector runs.
 """
 
 from __future__ import annotations

@@ -266,10 +266,10 @@ def written_ranges(metadata: pq.FileMetaData, schema: pa.Schema) -> dict[str, Co
 
     Only for metadata that Arrow's writer handed out. A bound that Python cannot hold is unknown.
     """
-    plain = {field.name for field in schema if not pa.types.is_nested(field.type)}
+    plain = dict.fromkeys((field.name for field in schema if not pa.types.is_nested(field.type)), _widest([]))
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     if not groups:
-        return dict.fromkeys(plain, _widest([]))
+        return plain
     found: dict[str, ColumnRange] = {}
     for number in range(metadata.num_columns):
         name = groups[0].column(number).path_in_schema

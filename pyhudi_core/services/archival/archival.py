@@ -233,7 +233,7 @@ def plan_now(context: TableContext, rules: ArchivalRules) -> ArchivalPlan:
 
 
 def _plan(context: TableContext, rules: ArchivalRules, is_cleaned: Callable[[Instant], bool]) -> ArchivalPlan:
-    """Plan again if a rollback or a restore undid a commit after the timeline was read."""
+    """Plan from the table as it is; once more if a rollback or a restore has undone a commit after the timeline was read."""
     while True:
         try:
             return _planned(context, rules, is_cleaned)

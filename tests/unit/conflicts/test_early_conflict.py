@@ -204,7 +204,7 @@ def test_a_rival_that_dies_after_the_plan_stops_nobody(
             assert younger.commit().retries == 0
 
 
-def test_who_has_only_reserved_a_time_or_is_on_the_timeline_alone_counts_and_other_files_do_not(location: str) -> None:
+def test_rivals_without_a_heartbeat_or_without_an_instant_count_and_other_files_do_not(location: str) -> None:
     """Hudi's writers have no heartbeat unless failed writes are cleaned lazily; a writer of ours reserves its time before its instant is there."""
     table = reopen(make(location), **EARLY)
     table.upsert(orders((1, "a", 1.0)))
