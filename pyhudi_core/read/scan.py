@@ -246,5 +246,8 @@ class Scan:
                 return (0, total)
             return (len(self.rows.row_groups(reader, self.merging, piece)), total)
 
-    def __str__(self) -> str:
-        return f"Scan of {self.storage.location} as of {self.completion_time or 'its creation'}: {', '.join(self.rows.columns)}"
+    def __repr__(self) -> str:
+        where = " of rows that fit a condition" if self.rows.predicate is not None else ""
+        most = f", at most {self.most:,} rows" if self.most is not None else ""
+        read = f"{self.storage.location} as of {self.completion_time or 'its creation'}"
+        return f"Scan of {read}: {', '.join(self.rows.columns)}{where}{most}"

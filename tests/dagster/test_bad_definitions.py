@@ -150,7 +150,8 @@ DYNAMODB = {"hoodie.write.lock.dynamodb.table": "locks", "hoodie.aws.secret.key"
     ],
 )
 def test_the_server_of_a_time_generator_may_be_another_one_than_the_lock(options):
-    HudiLakeResource(warehouse="s3://lake", options=options)
+    lake = HudiLakeResource(warehouse="s3://lake", options=options)
+    assert dict(lake.options) == options
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def test_every_no_has_its_reason(lake, instance):
     filled(lake, asset, 3)
     reasons = {name: step["skipped_because"] for name, step in do(defs, instance, JOB).items()}
     assert reasons["compaction"] == "3 of 5 delta commits"
-    assert reasons["cleaning"] == "the timeline has 3 commits, and 4 stay"
+    assert reasons["cleaning"] == "the timeline has 3 commits, and the policy keeps the last 4"
     assert reasons["failed_writes"] == "no write is pending"
     assert all(reasons.values())
     assert not observations(instance)

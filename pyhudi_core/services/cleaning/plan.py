@@ -38,7 +38,7 @@ class CleaningPlan:
         policy: Hudi's name of it.
         savepoints: requested times of the savepoints whose files stay.
         why_not: why there is nothing, or what keeps more from going.
-        trigger: what the trigger of the options says, such as ``3 of 1 commits``.
+        trigger: what the trigger of the options says, such as ``3 of 1 commits since the last clean``.
         due: whether that trigger says that it is time.
         incremental: only partitions that were changed since the last clean were looked at.
         table: the location, which Hudi's plans have in every path.

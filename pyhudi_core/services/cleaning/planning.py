@@ -65,7 +65,7 @@ def _plan(context: TableContext, timeline: Timeline, options: CleaningOptions, *
     policy = options.policy
     last = last_clean(context, timeline)
     new = sum(1 for i in timeline.commits if i.requested_time > last.last_commit)
-    trigger, due = f"{new} of {options.max_commits} commits", new >= options.max_commits
+    trigger, due = f"{new} of {options.max_commits} commits since the last clean", new >= options.max_commits
 
     def nothing(why: str) -> CleaningPlan:
         return CleaningPlan(policy=policy, why_not=why, trigger=trigger, due=due)

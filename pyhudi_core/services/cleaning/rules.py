@@ -62,7 +62,9 @@ def by_commits(timeline: Timeline, commits: int, readers: Readers) -> Retained:
     """Keep every state that the last ``commits`` commits left, and the one before them, from which their changes are computed."""
     found = timeline.commits.instants
     if len(found) <= commits:
-        return Retained(why_not=f"the timeline has {len(found)} commits, and {commits} stay", nothing=True)
+        return Retained(
+            why_not=f"the timeline has {len(found)} commits, and the policy keeps the last {commits}", nothing=True
+        )
     return _retained(timeline, _completion(found[-commits - 1]), readers)
 
 

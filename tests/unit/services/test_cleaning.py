@@ -45,7 +45,7 @@ def test_a_plan_names_the_older_slices_and_writes_nothing(location: str) -> None
     assert list(plan.files) == ["day=a"]
     assert (plan.figures["files"], plan.figures["file_groups"], plan.earliest) == (2, 1, commits[3])
     assert plan.size == sum(stat.size for stats in gone for stat in stats if stat.partition == "day=a")
-    assert (plan.trigger, plan.due) == ("5 of 1 commits", True)
+    assert (plan.trigger, plan.due) == ("5 of 1 commits since the last clean", True)
     assert str(plan).startswith("Delete 2 files of 1 file groups")
 
 

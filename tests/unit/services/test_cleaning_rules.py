@@ -39,7 +39,7 @@ def test_the_last_commits_stay_readable_and_the_state_before_them() -> None:
 @pytest.mark.row("N7")
 def test_too_few_commits_are_a_reason_to_clean_nothing() -> None:
     kept = by_commits(timeline(*TEN[:3]), 3, NOBODY)
-    assert kept == Retained(why_not="the timeline has 3 commits, and 3 stay", nothing=True)
+    assert kept == Retained(why_not="the timeline has 3 commits, and the policy keeps the last 3", nothing=True)
 
 
 @pytest.mark.row("N9")
