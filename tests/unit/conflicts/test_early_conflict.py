@@ -142,6 +142,8 @@ def test_other_file_groups_stop_nobody(location: str) -> None:
         other.write(orders((1, "b", 6.0), (99_999, "new", 7.0)))
         one.commit()
         other.commit()
+    kept = rows(table, "id", "day", "price")
+    assert {(1, "a", 5.0), (1, "b", 6.0), (99_999, "new", 7.0)} <= set(kept)
 
 
 def test_the_markers_of_a_dead_writer_stop_nobody(location: str) -> None:
