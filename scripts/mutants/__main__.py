@@ -2,6 +2,7 @@
 
 python -m scripts.mutants                          collect, run, keep the figures in docs/reliability/mutants.json
 python -m scripts.mutants --minutes 30 --jobs 1    as many mutants as fit into the time
+python -m scripts.mutants --only lock/storage      a sample of these modules, with the tests of their packages; keeps no figures
 python -m scripts.mutants --report                 only keep the figures of what was run
 python -m scripts.mutants --show KEY               what a mutant changes, and the tests that reach one of the sample
 """
@@ -21,9 +22,10 @@ from queue import SimpleQueue
 from typing import Any
 
 from benchmarks.machine import occasion
+from scripts.mutants import keeping
 from scripts.mutants.candidates import PLACES, Candidate, candidates, mutated, sample
-from scripts.mutants.covering import STAGES, Covering, collect
-from scripts.mutants.equivalents import EQUIVALENT
+from scripts.mutants.covering import STAGES, Covering, collect, files_beside, files_of_tests
+from scripts.mutants.equivalents import equivalent
 from scripts.mutants.running import NOTICED, UNREACHED, Workshop, digest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,15 +41,44 @@ def main() -> int:
     everything = list(candidates(ROOT))
     chosen = sample(everything, options.size, options.seed)
     if options.show:
-        return _show([each for each in everything if each.key in options.show], collect(ROOT, HOME, chosen, -1))
+        covering = collect(ROOT, HOME, chosen, files_of_tests(ROOT), -1)
+        return _show([each for each in everything if each.key in options.show], covering)
+    if options.only:
+        return _only([each for each in everything if options.only in each.module], end, options)
     all_tests = _known_to_be_complete() if options.report else _in_stages(chosen, end, options)
-    figures = {**_figures(len(everything), chosen, options.seed), "all_tests": all_tests}
+    return _keep({**_figures(len(everything), chosen, options.seed), "all_tests": all_tests})
+
+
+def _keep(figures: dict[str, Any]) -> int:
+    """Store the figures, if they say no less than the kept ones."""
     if not figures["run"]:
         sys.exit("nothing has been run on this code")
+    kept = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {"run": 0, "survivors": []}
+    said = f"{figures['caught']} of {figures['run']} caught; {len(figures['survivors'])} to look at"
+    if refused := keeping.refusal(figures, kept):
+        print(f"{said}; not kept: {refused}")
+        return 0
+    figures = keeping.with_caught_since(figures, kept)
     KEPT.write_text(json.dumps(figures, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    print(
-        f"{figures['caught']} of {figures['run']} caught; {len(figures['survivors'])} to look at; kept in {KEPT.relative_to(ROOT)}"
-    )
+    print(f"{said}; kept in {KEPT.relative_to(ROOT)}")
+    if missed := keeping.failure(figures):
+        print(missed)
+    return int(bool(missed))
+
+
+def _only(found: list[Candidate], end: float, options: argparse.Namespace) -> int:
+    """Run a sample of some modules with the tests of their packages; for somebody who works on them."""
+    if not found:
+        sys.exit(f"no module of {', '.join(PLACES)} has {options.only!r} in its path")
+    chosen, home = sample(found, options.size, options.seed), HOME / "only"
+    covering = collect(ROOT, home, chosen, files_beside(ROOT, {each.module for each in chosen}), end)
+    if covering is not None:
+        _run(chosen, covering, end, options, home)
+    results = _results(chosen, home)
+    left = [each for each in chosen if each.key in results and results[each.key]["outcome"] not in NOTICED]
+    print(f"{len(results) - len(left)} of {len(results)} caught by the tests of their packages")
+    for each in left:
+        print(f"{results[each.key]['outcome']} {each} -> {_became(each)}")
     return 0
 
 
@@ -66,7 +97,7 @@ def _arguments() -> argparse.Namespace:
         help="seconds of tests for a mutant, as they took without a change (default 60)",
     )
     parser.add_argument("--again", action="store_true", help="run all tests again for what was not caught")
-    parser.add_argument("--only", default="", metavar="TEXT", help="run those in modules whose path holds the text")
+    parser.add_argument("--only", default="", metavar="TEXT", help="a sample of modules with this in their path")
     parser.add_argument("--report", action="store_true", help="run nothing")
     parser.add_argument("--show", nargs="+", metavar="KEY", help="show mutants and the tests that reach them")
     return parser.parse_args()
@@ -90,24 +121,24 @@ def _known_to_be_complete() -> bool:
 def _in_stages(chosen: list[Candidate], end: float, options: argparse.Namespace) -> bool:
     """Run the nearest tests on all mutants, then farther ones on those that were not caught; whether the time was enough for all."""
     for stage in STAGES:
-        covering = collect(ROOT, HOME, chosen, end, stage)
+        covering = collect(ROOT, HOME, chosen, files_of_tests(ROOT, stage), end)
         if covering is not None:
-            _run([each for each in chosen if options.only in each.module], covering, end, options)
+            _run(chosen, covering, end, options, HOME)
         if covering is None or time.monotonic() > end:
             print("no time was left: the next run goes on here")
             return False
     return True
 
 
-def _run(chosen: list[Candidate], covering: Covering, end: float, options: argparse.Namespace) -> None:
-    known = _results(chosen)
+def _run(chosen: list[Candidate], covering: Covering, end: float, options: argparse.Namespace, home: Path) -> None:
+    known = _results(chosen, home)
     before = {key: [] if options.again else one["passed"] for key, one in known.items()}
     todo = [each for each in chosen if _is_open(known.get(each.key), before.get(each.key, []), covering, each)]
     print(f"{len(chosen) - len(todo)} of {len(chosen)} mutants are done; {len(todo)} to go", flush=True)
     shops: SimpleQueue[Workshop] = SimpleQueue()
     stamp = occasion(PLACES)
     for number in range(options.jobs if todo else 0):
-        shops.put(Workshop.make(ROOT, HOME / f"tree-{number}", covering, options.budget))
+        shops.put(Workshop.make(ROOT, home / f"tree-{number}", covering, options.budget))
 
     def one(candidate: Candidate) -> None:
         if time.monotonic() > end:
@@ -118,7 +149,7 @@ def _run(chosen: list[Candidate], covering: Covering, end: float, options: argpa
         finally:
             shops.put(shop)
         taken = {**stamp, "load": round(os.getloadavg()[0], 1)}
-        with (HOME / "results.jsonl").open("a", encoding="utf-8") as file:
+        with (home / "results.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps(result.as_json() | {"taken": taken}) + "\n")
         print(
             f"{time.strftime('%H:%M:%S')} {result.outcome} {candidate} [{result.by or result.known}] {result.seconds} s",
@@ -139,12 +170,17 @@ def _is_open(result: dict[str, Any] | None, before: list[str], covering: Coverin
     return any(covering.token(name) not in passed for name in covering.of(candidate))
 
 
-def _results(chosen: list[Candidate]) -> dict[str, dict[str, Any]]:
+def _results(chosen: list[Candidate], home: Path = HOME) -> dict[str, dict[str, Any]]:
     """The latest result of each mutant, if its module is as it was then."""
-    path = HOME / "results.jsonl"
+    path = home / "results.jsonl"
+    keys = {each.key for each in chosen}
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     code = {each.module: digest((ROOT / each.module).read_text(encoding="utf-8")) for each in chosen}
-    return {one["key"]: one for one in map(json.loads, lines) if code.get(one["module"]) == one["code"]}
+    return {
+        one["key"]: one
+        for one in map(json.loads, lines)
+        if one["key"] in keys and code.get(one["module"]) == one["code"]
+    }
 
 
 def _figures(total: int, chosen: list[Candidate], seed: int) -> dict[str, Any]:
@@ -181,9 +217,10 @@ def _survivor(candidate: Candidate, result: dict[str, Any]) -> dict[str, Any]:
     kept = {name: result[name] for name in ("key", "module", "line", "operator", "text", "outcome")}
     return {
         **kept,
+        "commit": result["taken"]["commit"],
         "cut": result["ran"] < result["known"],
         "now": now,
-        "why": EQUIVALENT.get((candidate.text, now), ""),
+        "why": equivalent(candidate.module, candidate.text, now),
     }
 
 

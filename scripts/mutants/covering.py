@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -53,9 +53,7 @@ class Covering:
     def of(self, candidate: Candidate) -> list[str]:
         """The tests that reach a mutant: the quick ones, those about its package and those about its module first."""
         place = Path(candidate.module)
-        about = f"tests/{place.parts[0].removeprefix('pyhudi_')}/".replace(
-            "tests/core/", f"tests/unit/{place.parts[1]}/"
-        )
+        about = _tests_of(candidate.module)
         # A module in a folder of a package has its tests beside those of the package: formats/avro/columns.py in formats/test_avro_columns.py.
         words = {place.stem, *place.parts[2:-1]}
 
@@ -72,7 +70,7 @@ class Covering:
         return hashlib.sha256(f"{name}|{self.digests.get(name.partition('::')[0])}".encode()).hexdigest()[:8]
 
 
-def test_files(root: Path, stage: int = STAGES[-1]) -> Iterator[str]:
+def files_of_tests(root: Path, stage: int = STAGES[-1]) -> Iterator[str]:
     """The files of tests that may catch a mutant, up to a stage."""
     for path in sorted((root / "tests").rglob("test_*.py")):
         name = path.relative_to(root)
@@ -101,8 +99,20 @@ def temporary_folder() -> str:
     return tempfile.mkdtemp(prefix="pyhudi-mutants-", dir=_MEMORY if room else None)
 
 
+def files_beside(root: Path, modules: Collection[str]) -> list[str]:
+    """The files of tests of the modules' packages."""
+    packages = {_tests_of(module) for module in modules}
+    return [name for name in files_of_tests(root) if any(name.startswith(package) for package in packages)]
+
+
+def _tests_of(module: str) -> str:
+    """The folder of the tests of a module's package."""
+    first, second, *_ = Path(module).parts
+    return f"tests/unit/{second}/" if first == "pyhudi_core" else f"tests/{first.removeprefix('pyhudi_')}/"
+
+
 def collect(
-    root: Path, home: Path, chosen: Sequence[Candidate], end: float = float("inf"), stage: int = STAGES[-1]
+    root: Path, home: Path, chosen: Sequence[Candidate], files: Iterable[str], end: float = float("inf")
 ) -> Covering | None:
     """Run the test files of which it is not known what they reach; None if the time ended before.
 
@@ -110,15 +120,15 @@ def collect(
         root: the project.
         home: the folder of the copies and of the stored results.
         chosen: the mutants.
+        files: those of the tests that count.
         end: until when, by the monotonic clock.
-        stage: the last one whose tests count.
     """
     home.mkdir(parents=True, exist_ok=True)
     marks = marked(root, chosen)
     code = _digest(
         root, [*PACKAGES, "tests/support", "scripts/mutants/marking.py"], sorted(each.key for each in chosen)
     )
-    wanted = {name: _digest(root, [name, *_conftests(root, name)], [code]) for name in test_files(root, stage)}
+    wanted = {name: _digest(root, [name, *_conftests(root, name)], [code]) for name in files}
     kept = _kept(home)
     todo = [name for name, digest in wanted.items() if kept.get(name, {}).get("digest") != digest]
     if todo:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-GOAL = 0.95
+from scripts.mutants.keeping import GOAL, score
 
 
 def render(result: Mapping[str, Any], taken: str, table: Callable[[list[str], list[list[str]]], list[str]]) -> str:
     """The figures, the score by package, and every mutant that was not caught."""
     run, caught, equivalent = result["run"], result["caught"], result["equivalent"]
-    score = caught / (run - equivalent) if run > equivalent else 0.0
     missing = result["sample"] - run
     since = [one for one in result["survivors"] if one.get("since")]
     how_many = f"- {result['mutants']:,} mutants in all; a sample of {result['sample']:,} with seed {result['seed']}; {run:,} of them run"
@@ -32,8 +31,8 @@ def render(result: Mapping[str, Any], taken: str, table: Callable[[list[str], li
             else ["- **the time ended before all tests were run on those that the nearest tests do not catch**"]
         ),
         *([f"- run at {_commits(result['commits'])}"] if len(result["commits"]) > 1 else []),
-        f"- score: {score:.1%} of the mutants that are not equivalent; the goal is {GOAL:.0%}",
-        *_caught_since(since, (caught + len(since)) / max(run - equivalent, 1)),
+        f"- score: {caught / max(run - equivalent, 1):.1%} of the mutants that are not equivalent; the goal is {GOAL:.0%}",
+        *_caught_since(since, score(result)),
         "",
     ]
     body = [
@@ -49,10 +48,10 @@ def render(result: Mapping[str, Any], taken: str, table: Callable[[list[str], li
     return "\n".join(lines)
 
 
-def _caught_since(survivors: list[Mapping[str, Any]], score: float) -> list[str]:
+def _caught_since(survivors: list[Mapping[str, Any]], share: float) -> list[str]:
     """The mutants that were tried again by hand after the run: somebody made the change, and a test failed."""
     days = "; ".join(sorted({f"{one['since']['date']}, commit {one['since']['commit']}" for one in survivors}))
-    line = f"- {len(survivors):,} of these caught since, each change made again by hand ({days}): with them {score:.1%} of the same sample"
+    line = f"- {len(survivors):,} of these caught since, each change made again by hand ({days}): with them {share:.1%} of the same sample"
     return [line] if survivors else []
 
 

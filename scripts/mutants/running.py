@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from scripts.mutants.candidates import Candidate, mutated
-from scripts.mutants.covering import NO_JAVA, QUICK, Covering, copy_project, temporary_folder, test_files
+from scripts.mutants.covering import NO_JAVA, QUICK, Covering, copy_project, files_of_tests, temporary_folder
 
 CAUGHT, STUCK, SURVIVED, UNREACHED = "caught", "stuck", "survived", "unreached"
 NOTICED = (CAUGHT, STUCK)
@@ -112,7 +112,7 @@ class Workshop:
             f"--basetemp={temporary}/ready",
             "-m",
             QUICK,
-            *test_files(home),
+            *files_of_tests(home),
         ]
         ready = _started(collected, home, environment)
         said = (ready.stdout.readline() if ready.stdout else "") or "nothing"

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from scripts.mutants import running
+from scripts.mutants import keeping, running
 from scripts.mutants.candidates import Candidate, candidates_of, mutated, sample
-from scripts.mutants.covering import Covering, collect
+from scripts.mutants.covering import Covering, collect, files_beside, files_of_tests
+from scripts.mutants.equivalents import EQUIVALENT
 from scripts.mutants.page import render
 from scripts.mutants.running import CAUGHT, STUCK, SURVIVED, UNREACHED, Workshop
 
@@ -154,7 +155,7 @@ def test_that_fails(): assert both(1, 1)
     )
     module.write_text(MARKED)
     found = list(candidates_of(MARKED, "pyhudi_core/lock/module.py"))
-    covering = collect(root, root / ".cache", found)
+    covering = collect(root, root / ".cache", found, files_of_tests(root))
     assert covering is not None
     tests = {c.text: {name.partition("::")[2] for name in covering.of(c)} for c in found}
     operators = {c.operator: {name.partition("::")[2] for name in covering.of(c)} for c in found}
@@ -285,7 +286,7 @@ def test_flaky():
     )
     module.write_text(SMALL)
     found = list(candidates_of(SMALL, "pyhudi_core/lock/module.py"))
-    covering = collect(root, root / ".cache", found)
+    covering = collect(root, root / ".cache", found, files_of_tests(root))
     assert covering is not None
     (module.parents[2] / "tests" / "unit" / "times").write_text("x")
     monkeypatch.setattr(running, "PATIENCE_S", 2.0)
@@ -315,3 +316,54 @@ def test_the_page_says_which_survivors_were_caught_since_and_counts_them() -> No
     assert "1 of these caught since, each change made again by hand (2026-11-23, commit abc)" in page
     assert page.count("caught since by `tests/unit/test_a.py::test_b`") == 1
     assert page.count("**survives**") == 1
+
+
+def _figures(run: int, caught: int, **more: object) -> dict[str, object]:
+    return {"sample": 400, "run": run, "caught": caught, "equivalent": 20, "all_tests": True, "survivors": [], **more}
+
+
+def test_a_run_with_fewer_mutants_or_without_time_for_all_tests_replaces_no_fuller_one() -> None:
+    kept = _figures(400, 370)
+    assert "399 mutants were run; docs/reliability/mutants.json has 400" in keeping.refusal(_figures(399, 399), kept)
+    assert "without time for all tests" in keeping.refusal(_figures(400, 380, all_tests=False), kept)
+    assert not keeping.refusal(_figures(400, 360), kept)
+    assert not keeping.refusal(_figures(400, 360), _figures(400, 370, all_tests=False))
+
+
+def test_a_complete_run_below_the_goal_fails_and_a_stopped_one_says_nothing() -> None:
+    assert not keeping.failure(_figures(400, 361)), "361 of 380 are 95 %"
+    assert "94.7% are caught; the goal is 95%" in keeping.failure(_figures(400, 360))
+    assert not keeping.failure(_figures(300, 200))
+    assert not keeping.failure(_figures(400, 300, all_tests=False))
+    assert not keeping.failure(_figures(400, 360, survivors=[{"key": "a", "since": {"by": "a test"}}]))
+
+
+def test_a_survivor_stays_caught_since_until_all_its_tests_run_on_it_again() -> None:
+    since = {"by": "tests/unit/test_a.py::test_b", "commit": "abc", "date": "2026-11-23"}
+    one = {"key": "a", "commit": "first", "outcome": SURVIVED, "cut": False}
+    kept = _figures(400, 370, survivors=[{**one, "since": since}])
+
+    def after(**changes: object) -> object:
+        found = keeping.with_caught_since(_figures(400, 370, survivors=[{**one, **changes}]), kept)
+        return found["survivors"][0].get("since")
+
+    assert after() == since, "the result of the same run"
+    assert after(commit="second", cut=True) == since, "its farthest tests have not run"
+    assert after(commit="second", outcome=UNREACHED) == since, "the test that catches it is slow"
+    assert after(commit="second") is None, "it ran with all tests, and survived"
+    assert after(key="b") is None
+
+
+def test_each_equivalent_mutant_is_a_line_of_its_module() -> None:
+    gone = [
+        (module, line)
+        for module, line, _ in EQUIVALENT
+        if line not in {text.strip() for text in (ROOT / module).read_text(encoding="utf-8").splitlines()}
+    ]
+    assert not gone, "remove these entries of scripts/mutants/equivalents.py, or give them their line of today"
+
+
+def test_mutants_of_some_modules_have_the_tests_of_their_packages() -> None:
+    chosen = files_beside(ROOT, ["pyhudi_core/lock/leases.py", "pyhudi_dagster/checks.py"])
+    assert {name.rsplit("/", 1)[0] for name in chosen} >= {"tests/unit/lock", "tests/dagster"}
+    assert all(name.startswith(("tests/unit/lock/", "tests/dagster/")) for name in chosen)
