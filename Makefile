@@ -84,7 +84,7 @@ fuzz: $(INSTALLED) ## Damaged input for every parser, 50,000 cases each (FUZZ=1:
 	PYHUDI_FUZZ=$(FUZZ) $(BIN)/pytest tests/hostile/test_fuzz_formats.py tests/hostile/test_fuzz_timeline.py tests/hostile/test_fuzz_plans.py -q --durations=5
 
 explore: $(INSTALLED) ## Two writers in every order, with crashes (PYHUDI_EXPLORE=n: larger bounds)
-	$(BIN)/pytest tests/reliability -q -s -m 'not slow'
+	PYTHONPATH=.:tests $(BIN)/pytest -p reliability.counting tests/reliability -q -s -m 'not slow'
 
 machine: $(INSTALLED) ## 20,000 random sequences of writes, crashes, wrong clocks, expiring locks and archival (EXAMPLES=n)
 	PYHUDI_MACHINE=$(EXAMPLES) $(BIN)/pytest tests/reliability/test_table_machine.py -q
@@ -95,8 +95,7 @@ reliability: $(INSTALLED) ## Slow reliability tests and the cost of commits; wri
 	$(BIN)/python scripts/reliability_page.py
 
 mutants: $(INSTALLED) ## Small changes to the code, which the tests must detect (MINUTES=115; continues where it stopped; writes docs/reliability.md)
-	nice -n 5 $(BIN)/python -m scripts.mutants --minutes $(MINUTES)
-	$(BIN)/python scripts/reliability_page.py
+	nice -n 5 $(BIN)/python -m scripts.mutants --minutes $(MINUTES); code=$$?; $(BIN)/python scripts/reliability_page.py; exit $$code
 
 soak: $(INSTALLED) ## Writers, readers and table services that are killed every two seconds (SECONDS=600; KEEP=1 stores the figures)
 	$(BIN)/python scripts/soak.py --seconds $(SECONDS) $(if $(filter 1,$(KEEP)),--keep)

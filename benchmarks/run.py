@@ -15,7 +15,7 @@ import os
 import platform
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -75,6 +75,8 @@ def main() -> int:
     if not options.report:
         chosen = options.sections or SECTIONS
         results = HOME / "quick-results" if options.quick else RESULTS
+        if options.quick:
+            shutil.rmtree(results, ignore_errors=True)
         results.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(HOME / "tables", ignore_errors=True)
         shutil.rmtree(HOME / "iceberg", ignore_errors=True)
@@ -167,12 +169,30 @@ def _with_rounds(scale: Scale, rounds: int) -> Scale:
 
 
 def _measure(results: Path, measure: Measure) -> None:
-    """Runs one measurement and keeps each of its results in a file of its own."""
+    """Runs one measurement and keeps each of its results in a file of its own, unless the one there says more."""
     started = time.time()
     for name, result in measure().items():
-        text = json.dumps(result | {"taken": _taken(started)}, indent=1, sort_keys=True)
-        (results / f"{name}.json").write_text(text + "\n")
+        path = results / f"{name}.json"
+        if path.exists() and holds_less(result, json.loads(path.read_text())):
+            _say(f"{name}: not kept, {path.name} has more rounds or contestants; delete it to start anew")
+            continue
+        path.write_text(json.dumps(result | {"taken": _taken(started)}, indent=1, sort_keys=True) + "\n")
         _say(f"{name}: kept ({time.time() - started:.0f} s)")
+
+
+def holds_less(new: Result, old: Result) -> bool:
+    """Whether a result has fewer rounds of anything than the other, or lacks lines. A contestant in another release is one line for one."""
+    rounds, before = dict(_rounds(new)), dict(_rounds(old))
+    return len(rounds) < len(before) or any(rounds[name] < count for name, count in before.items() if name in rounds)
+
+
+def _rounds(result: Any, place: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], int]]:
+    """The number of values of every list in a result, by its place."""
+    if isinstance(result, list):
+        yield place, len(result)
+    elif isinstance(result, dict):
+        for name, value in result.items():
+            yield from _rounds(value, (*place, name))
 
 
 def _taken(started: float) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from typing import Any
 
 EXPLORED_NOTE = """\
 "Violations found" counts expected violations: a test switches a protection off, and fails if the explorer does **not** find the resulting
-error. An unexpected violation fails its test. For the eleven configurations, the column "switched off" below names the protection; for
-two writers it was the conflict check, the commit record with the lock, and the roll-forward.
+error. An unexpected violation fails its test. For two writers the protection was the conflict check, the commit record with the lock, and the
+roll-forward. The eleven configurations have their own table below; its column "switched off" names the protection.
 """
 _LETTERS = {
     "put_if_absent": "create if absent",

@@ -18,6 +18,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 OLD = 50
 TOO_OLD = 300
+NO_COMMIT, NO_DAY = "none", "unknown"
 CORE = "pyhudi_core"
 READ = tuple(
     f"{CORE}/{name}"
@@ -85,6 +86,11 @@ class Figure:
     age: int | None
 
     @property
+    def nameless(self) -> bool:
+        """Whether nobody knows of which code or of which day they are."""
+        return self.commit == NO_COMMIT or self.date == NO_DAY
+
+    @property
     def promised(self) -> bool:
         """Whether a promise depends on them."""
         return self.name in PROMISED
@@ -110,7 +116,7 @@ def occasions(root: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
 def figures(root: Path = ROOT) -> list[Figure]:
     """Every run with stored figures, and its age."""
     found = dict.fromkeys(
-        (name, str(taken.get("commit", "none")), str(taken.get("date", "unknown"))) for name, taken in occasions(root)
+        (name, str(taken.get("commit", NO_COMMIT)), str(taken.get("date", NO_DAY))) for name, taken in occasions(root)
     )
     return [Figure(name, commit, date, _age(root, name, commit, date)) for name, commit, date in found]
 
@@ -118,9 +124,9 @@ def figures(root: Path = ROOT) -> list[Figure]:
 def _age(root: Path, name: str, commit: str, date: str) -> int | None:
     paths = next(paths for pattern, paths in DEPENDS.items() if fnmatchcase(name, pattern))
     of = commit.split()[0]
-    if of != "none" and _git(root, "cat-file", "-e", f"{of}^{{commit}}") is not None:
+    if of != NO_COMMIT and _git(root, "cat-file", "-e", f"{of}^{{commit}}") is not None:
         counted = _git(root, "rev-list", "--count", f"{of}..HEAD", "--", *paths)
-    elif date != "unknown":  # the commit was rebased before it landed: its day tells
+    elif date != NO_DAY:  # the commit was rebased before it landed: its day tells
         counted = _git(root, "rev-list", "--count", f"--since={date}T23:59:59Z", "HEAD", "--", *paths)
     else:
         counted = None
@@ -136,13 +142,13 @@ def _git(root: Path, *words: str) -> str | None:
 
 
 def judged(found: list[Figure]) -> tuple[list[Figure], list[Figure]]:
-    """The figures to list, and those of them that are too old for a promise."""
-    old = [one for one in found if one.age is None or one.age > OLD]
-    return old, [one for one in old if one.promised and (one.age is None or one.age > TOO_OLD)]
+    """The figures to list, and those of them that fail: they do not say their commit and day, or are too old for a promise."""
+    old = [one for one in found if one.age is None or one.age > OLD or one.nameless]
+    return old, [one for one in old if one.nameless or (one.promised and (one.age is None or one.age > TOO_OLD))]
 
 
 def main() -> int:
-    """List old figures; the exit status is 1 if figures of a promise are too old."""
+    """List old figures; the exit status is 1 if figures of a promise are too old, or any have no commit or no day."""
     if _git(ROOT, "rev-parse", "--is-shallow-repository") != "false":
         print("no history here: the ages of figures are not known")
         return 0
@@ -154,7 +160,8 @@ def main() -> int:
         for one in old:
             print(f"  {one}{'  (of a promise)' if one.promised else ''}")
     for one in failing:
-        print(f"ERROR: too old for a promise ({TOO_OLD} commits): {one}")
+        why = "no commit or no day" if one.nameless else f"too old for a promise ({TOO_OLD} commits)"
+        print(f"ERROR: {why}: {one}")
     return int(bool(failing))
 
 

@@ -1,6 +1,6 @@
 """Run the parts that are too slow for `make test`, each for at most an hour, and write their results to docs/nightly.md.
 
-    python scripts/nightly.py                  every part that has not passed with this code yet; it continues an interrupted run
+    python scripts/nightly.py                  every part that has not passed with this code yet, those that never ran and the oldest first
     python scripts/nightly.py --anew           every part
     python scripts/nightly.py interop fuzz     these parts, independent of earlier results
     python scripts/nightly.py --page           no part: write docs/nightly.md from the kept results, for example after a part was added
@@ -22,7 +22,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,8 @@ KEPT = ROOT / "docs" / "nightly.json"
 PAGE = ROOT / "docs" / "nightly.md"
 LIMIT_S = 3600
 STOPPED = "ended after an hour"
+MOST = 160
+"""Characters of a line of the output on the page."""
 _CLOSING = re.compile(r"\b(\d+ (passed|failed|error)|All promises|promises? (kept|broken)|\d+ of \d+ caught)")
 Result = dict[str, Any]
 
@@ -58,7 +60,9 @@ def main() -> int:
     if unknown := [name for name in options.parts if name not in PARTS]:
         parser.error(f"unknown parts {', '.join(unknown)}; choose of {', '.join(PARTS)}")
     results = _kept()
-    chosen = options.parts or [name for name in PARTS if options.anew or not passed_with_this_code(results.get(name))]
+    chosen = options.parts or [
+        name for name in in_order(results) if options.anew or not passed_with_this_code(results.get(name))
+    ]
     if skipped := [name for name in PARTS if name not in chosen and not options.parts]:
         print(f"passed with this code already: {', '.join(skipped)}")
     for name in chosen:
@@ -69,6 +73,16 @@ def main() -> int:
         PAGE.write_text(page(results))
     subprocess.run([sys.executable, "scripts/reliability_page.py"], cwd=ROOT, check=False)
     return int(any(results[name]["status"] for name in chosen))
+
+
+def in_order(results: Mapping[str, Result]) -> list[str]:
+    """All parts: those that never ran, those that failed, then the oldest run first. So each gets its turn, even if nights are short."""
+
+    def turn(name: str) -> tuple[int, str]:
+        run = results.get(name)
+        return (0, "") if run is None else (1 if run["status"] else 2, run["date"])
+
+    return sorted(PARTS, key=turn)
 
 
 def _kept() -> dict[str, Result]:
@@ -85,7 +99,7 @@ def passed_with_this_code(result: Result | None) -> bool:
 
 
 def _run(name: str) -> Result:
-    part, began, closing, of = PARTS[name], time.monotonic(), "", commit()
+    part, began, of, lines = PARTS[name], time.monotonic(), commit(), list[str]()
     places = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
     environment = {**os.environ, "PYHUDI_RECORD": "1", "PYTHONPATH": places, **part.environment}
     late = threading.Event()
@@ -104,17 +118,26 @@ def _run(name: str) -> Result:
             assert process.stdout is not None
             for line in process.stdout:
                 print(line, end="", flush=True)
-                if _CLOSING.search(line):
-                    closing = line.strip(" =\n")
+                lines.append(line.strip(" =\n"))
         finally:
             timer.cancel()
     return {
         "status": process.returncode,
         "minutes": round((time.monotonic() - began) / 60, 1),
-        "closing": STOPPED if late.is_set() else closing,
+        "closing": STOPPED if late.is_set() else closing(lines, process.returncode),
         "commit": of,
         "date": dt.datetime.now(dt.UTC).date().isoformat(),
     }
+
+
+def closing(lines: Sequence[str], status: int) -> str:
+    """What the page says of an output: the last line with figures; of a part that failed, its first failed test or its last line, too."""
+    figures = next((line for line in reversed(lines) if _CLOSING.search(line)), "")
+    if not status:
+        return figures
+    failed = next((line for line in lines if line.startswith(("FAILED ", "ERROR "))), "")
+    last = next((line for line in reversed(lines) if line and not line.startswith("make")), "")
+    return "; ".join(dict.fromkeys(part[:MOST] for part in (failed or last, figures) if part))
 
 
 def page(results: Mapping[str, Result]) -> str:
@@ -123,7 +146,8 @@ def page(results: Mapping[str, Result]) -> str:
         "# Nightly",
         "",
         "Written by `make nightly`; do not edit. The table shows the last run of each part. A part takes at most an hour on two cores. After an",
-        "interruption, `make nightly` continues with the parts that have not passed with this code.",
+        "interruption, `make nightly` continues with the parts that have not passed with this code: first those that never ran, then those that",
+        "failed, then those whose last run is oldest.",
         "",
         "| part | what it shows | last run | commit | minutes | result |",
         "|---|---|---|---|---|---|",
@@ -133,9 +157,15 @@ def page(results: Mapping[str, Result]) -> str:
         if run is None:
             lines.append(f"| {name} | {part.what} | never | | | |")
             continue
-        result = ("passed" if not run["status"] else "**failed**") + (f": {run['closing']}" if run["closing"] else "")
+        result = ("passed" if not run["status"] else "**failed**") + (
+            f": {_cell(run['closing'])}" if run["closing"] else ""
+        )
         lines.append(f"| {name} | {part.what} | {run['date']} | {run['commit']} | {run['minutes']} | {result} |")
     return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ class Part:
         environment: additional environment variables.
         paths, left_out: the tests that it runs and omits, as paths relative to the repository; empty for measurements.
         slow, quick: run only tests that are marked slow, or only the others.
-        keyword: run only tests with this text in their names (`-k`).
+        keyword: run only tests with this text in their names (`-k`); a part with a command has it there, too.
         processes: how many processes share the files of tests; one if the tests measure time.
     """
 
@@ -165,7 +165,7 @@ PARTS: dict[str, Part] = {
     "slow-dagster": _in_two("the slow tests of Dagster", ("tests/dagster/",)),
     "slow-spark": Part("the slow tests on Spark", paths=("tests/spark/",), slow=True),
     "locks": Part("locks and storages on real servers, which it installs", ("make", "--no-print-directory", "locks", "ONLY=not 1000"),
-                  paths=("tests/locks/",)),
+                  paths=("tests/locks/",), keyword="not 1000"),
     "locks-commits": Part("2 processes that share an object store on a real S3 gateway: 2,000 commits",
                           paths=("tests/locks/test_s3_gateway.py",), slow=True, keyword="1000"),
     "commits": Part("the cost of commits (reliability.md)", (PYTHON, "-m", "benchmarks.commits")),

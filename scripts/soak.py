@@ -171,7 +171,10 @@ def main() -> int:
     if chosen.keep:
         _keep(result)
     shutil.rmtree(folder)
-    print(f"All promises kept: {result}")
+    kills, acknowledged = result["kills"], result["acknowledged"]
+    print(
+        f"All promises kept: {kills:,} kills, {acknowledged:,} acknowledged commits, none lost, {result['reads']:,} reads"
+    )
     return 0
 
 

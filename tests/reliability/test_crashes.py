@@ -26,6 +26,7 @@ from pyhudi_core.testing.crash_cases import CrashPlan, CrashReport
 from pyhudi_core.testing.crashes import Covered, cases_of, crash_at, crash_everywhere
 from pyhudi_core.testing.scheduler import CRASH
 
+RECORDS_ITSELF = True
 FACTOR = int(os.environ.get("PYHUDI_EXPLORE", "1"))
 FOLDERS = ("timeline", "transaction", "conflicts", "lock", "write")
 LOCK_CASES = ("locked_out", "long_audit", "lock_left_behind")

@@ -37,6 +37,7 @@ from reliability.recording import record
 from pyhudi_core.testing import Bounds, History, Report, explore, explore_all, explore_randomly
 from pyhudi_core.transaction.protections import Protections
 
+RECORDS_ITSELF = True
 FACTOR = int(os.environ.get("PYHUDI_EXPLORE", "1"))
 ANY = None
 Check = Callable[[KvWorld, History], None]

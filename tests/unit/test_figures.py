@@ -150,6 +150,7 @@ def test_ages_count_commits_in_the_code_that_a_figure_depends_on(tmp_path: Path)
         ("benchmarks/results/planning", 301, True, True),
         ("benchmarks/results/planning", None, True, True),
         ("docs/nightly/soak", 301, True, False),
+        ("docs/nightly/soak", None, True, False),
     ],
 )
 def test_old_figures_are_named_and_those_of_a_promise_fail_once_they_are_too_old(
@@ -158,6 +159,11 @@ def test_old_figures_are_named_and_those_of_a_promise_fail_once_they_are_too_old
     one = figures.Figure(name, "abc", "2026-01-01", age)
     old, failing = figures.judged([one])
     assert (old, failing) == ([one] if named else [], [one] if fails else [])
+
+
+def test_figures_of_no_commit_or_no_day_fail_whatever_they_are_of() -> None:
+    day, commit = figures.Figure("docs/nightly/soak", "abc", figures.NO_DAY, 3), figures.Figure("docs/nightly/soak", figures.NO_COMMIT, "2026-01-01", 3)  # fmt: skip
+    assert figures.judged([day, commit]) == ([day, commit], [day, commit])
 
 
 def test_every_result_of_a_promise_is_on_the_list_of_promised_figures() -> None:
@@ -277,6 +283,21 @@ def test_a_benchmark_measures_the_same_alone_and_among_others(monkeypatch: pytes
     assert len(measured) == len(together)
 
 
+def test_a_benchmark_with_fewer_rounds_or_contestants_replaces_no_fuller_one(tmp_path: Path) -> None:
+    def ran(**seconds: int) -> dict[str, Any]:
+        return {"size": 9, "seconds": {name: [1.0] * rounds for name, rounds in seconds.items()}}
+
+    assert run.holds_less(ran(hudi=4, ours=5), ran(hudi=5, ours=5))
+    assert run.holds_less(ran(ours=9), ran(hudi=5, ours=5))
+    assert not run.holds_less(ran(hudi=5, ours=6), ran(hudi=5, ours=5))
+    assert not run.holds_less(ran(hudi_2=5, ours=5), ran(hudi_1=5, ours=5)), "a new release of a contestant"
+    run._measure(tmp_path, lambda: {"load": ran(ours=5)})
+    kept = (tmp_path / "load.json").read_text()
+    run._measure(tmp_path, lambda: {"load": ran(ours=4), "other": ran(ours=4)})
+    assert (tmp_path / "load.json").read_text() == kept
+    assert (tmp_path / "other.json").exists()
+
+
 def test_the_page_of_benchmarks_says_of_each_promise_whether_it_is_shown_and_by_which_run() -> None:
     taken = {"date": "2026-03-04", "commit": "abcdef0", "cores": 2, "memory_gb": 8, "python": "3", "pyspark": "4"}
     seconds = {"whole table": [0.5, 0.6, 1.4, 0.5, 0.5]}
@@ -314,3 +335,34 @@ def test_the_page_of_the_night_has_every_part_with_its_day_and_commit() -> None:
     assert "| 2026-05-06 | abc1234 | 1.5 | passed: 3 passed |" in page
     assert f"| **failed**: {nightly.STOPPED} |" in page
     assert page.count("| never |") == len(nightly_parts.PARTS) - 2
+
+
+def test_the_night_begins_with_parts_that_never_ran_then_those_that_failed_then_the_oldest() -> None:
+    def ran(date: str, status: int = 0) -> dict[str, Any]:
+        return {"status": status, "date": date}
+
+    parts = list(nightly_parts.PARTS)
+    results = {name: ran("2026-05-06") for name in parts}
+    results |= {parts[5]: ran("2026-05-07", status=1), parts[7]: ran("2026-05-01")}
+    del results[parts[9]]
+    assert nightly.in_order(results)[:4] == [parts[9], parts[5], parts[7], parts[0]]
+    assert sorted(nightly.in_order(results)) == sorted(parts)
+
+
+def test_a_part_that_failed_says_why() -> None:
+    pytest_failed = [
+        "FAILED tests/a.py::test_b - assert 1 | 2",
+        "ERROR tests/a.py::test_c",
+        "1 failed, 3 passed in 2s",
+        "",
+    ]
+    said = nightly.closing(pytest_failed, 1)
+    assert said == "FAILED tests/a.py::test_b - assert 1 | 2; 1 failed, 3 passed in 2s"
+    assert (
+        nightly.closing(["Traceback", "ModuleNotFoundError: no psutil", "make: *** [locks] Error 1", ""], 1)
+        == "ModuleNotFoundError: no psutil"
+    )
+    assert nightly.closing(["3 passed in 1s", "1 passed in 2s", "bye"], 0) == "1 passed in 2s"
+    assert nightly.closing([], 1) == ""
+    run = {"status": 1, "minutes": 1.5, "closing": said, "commit": "abc1234", "date": "2026-05-06"}
+    assert "assert 1 \\| 2; 1 failed" in nightly.page({"fuzz": run})
