@@ -15,7 +15,8 @@ import pytest
 from reliability.recording import merged
 from reliability.test_crashes import SETUPS
 
-from benchmarks import commit_writers, large_upserts, local_peers, locks, machine, report, run
+import pyhudi_core as hudi
+from benchmarks import commit_writers, commits, large_upserts, local_peers, locks, machine, report, run
 from benchmarks.run import SECTIONS
 from scripts import figures, nightly, nightly_parts
 
@@ -237,6 +238,16 @@ def test_the_page_shows_the_ceiling_of_each_lock_and_commits_with_injected_laten
     assert "Run: 2026-03-04, abcdef0, load 1.5." in page
     assert "2026-03-04, commit abcdef0" in page
     assert locks.section({}) == ""
+
+
+def test_the_processor_time_under_the_lock_is_that_of_the_commits_and_not_of_services_after_them(
+    location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = commit_writers.make(Path(location))
+    monkeypatch.setattr(commits, "spread", list)
+    [found] = commits._held("files", {1: table}, 35)
+    assert len(hudi.open_table(location).timeline.commits) < 35, "an archival decided, too"
+    assert len(found["lock_processor_ms"]) == len(found["lock_held_ms"]) == 35
 
 
 # --- what a benchmark may claim
