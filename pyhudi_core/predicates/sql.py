@@ -288,6 +288,10 @@ def _not_understood(part: Any) -> PredicateError:
     )
 
 
+_EXAMPLE = "\"day >= '2024-01-01' AND qty > 3\""
+_QUOTES = "A column whose name is a word of SQL has backquotes: `when` = 3"
+
+
 def _syntax_error(text: str, error: SqlglotError) -> PredicateError:
     details = getattr(error, "errors", None) or [{}]
     line, column = details[0].get("line"), details[0].get("col")
@@ -295,9 +299,9 @@ def _syntax_error(text: str, error: SqlglotError) -> PredicateError:
     if (statement := _STATEMENT.match(text)) is not None:
         return PredicateError(
             f"the where is a statement or has more than a condition: {text[:200]!r}",
-            hint=f"Leave {statement[1].upper()} out and give the condition alone, such as \"day >= '2024-01-01' AND qty > 3\"",
+            hint=f"Leave {statement[1].upper()} out and give the condition alone, such as {_EXAMPLE}. {_QUOTES}",
         )
     return PredicateError(
         f"the where is not SQL{where}: {text[:200]!r}",
-        hint="It is one condition in Spark SQL, such as \"day >= '2024-01-01' AND qty > 3\"",
+        hint=f"It is one condition in Spark SQL, such as {_EXAMPLE}. {_QUOTES}",
     )

@@ -163,6 +163,9 @@ def test_a_name_that_is_an_sql_word_can_be_asked_for(location: str) -> None:
     table = make(location, schema)
     table.upsert(pa.table([[1, 2], [10, 20], ["x", "y"]], schema=schema))
     assert rows(table.scan(where="`order` = 20 AND `select` = 'y'"), "id") == [(2,)]
+    for where in ("when = 20", "id = 1 AND select = 'y'"):
+        with pytest.raises(PredicateError, match="has backquotes: `when` = 3"):
+            table.scan(where=where)
 
 
 def test_a_scan_can_be_sent_to_another_process(filled: HudiTable) -> None:
