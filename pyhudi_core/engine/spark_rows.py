@@ -287,9 +287,16 @@ def _key(schema: pa.Schema, key: KeyColumns) -> Column:
 def collect_arrow(frame: DataFrame, schema: pa.Schema) -> pa.Table:
     """All rows at the driver."""
     if hasattr(frame, "toArrow"):
-        return frame.toArrow().cast(schema)
+        return _with_nullable_voids(frame).toArrow().cast(schema)
     batches = frame._collect_as_arrow()  # PySpark 3.5 has the same under a private name only
     return pa.Table.from_batches([batch.cast(schema) for batch in batches], schema)
+
+
+def _with_nullable_voids(frame: DataFrame) -> DataFrame:
+    if "void" not in frame.schema.simpleString():
+        return frame
+    kinds = {field.name: spark_types.with_nullable_elements(field.dataType) for field in frame.schema.fields}
+    return frame.select([quoted(name).cast(kind).alias(name) for name, kind in kinds.items()])
 
 
 _NARROW = 1024

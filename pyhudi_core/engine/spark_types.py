@@ -20,6 +20,7 @@ _SIMPLE: tuple[tuple[pa.DataType, type[spark.DataType]], ...] = (
     (pa.date32(), spark.DateType),
     (pa.timestamp("us", "UTC"), spark.TimestampType),
     (pa.timestamp("us"), spark.TimestampNTZType),
+    (pa.null(), spark.NullType),
 )
 
 
@@ -33,8 +34,21 @@ def to_spark(schema: pa.Schema) -> spark.StructType:
     return spark.StructType([spark.StructField(field.name, _to_spark(field.type, field.name)) for field in schema])
 
 
+def with_nullable_elements(kind: spark.DataType) -> spark.DataType:
+    """The same type, whose elements and values may be null. PySpark cannot convert ``array()`` to Arrow, whose elements are void and never null."""
+    if isinstance(kind, spark.ArrayType):
+        return spark.ArrayType(with_nullable_elements(kind.elementType))
+    if isinstance(kind, spark.MapType):
+        return spark.MapType(kind.keyType, with_nullable_elements(kind.valueType))
+    if isinstance(kind, spark.StructType):
+        fields = [spark.StructField(f.name, with_nullable_elements(f.dataType), f.nullable) for f in kind.fields]
+        return spark.StructType(fields)
+    return kind
+
+
 def _to_arrow_field(field: spark.StructField) -> pa.Field:
-    return pa.field(field.name, _to_arrow(field.dataType, field.name), field.nullable)
+    kind = _to_arrow(field.dataType, field.name)
+    return pa.field(field.name, kind, field.nullable or pa.types.is_null(kind))
 
 
 def _to_arrow(kind: spark.DataType, column: str) -> pa.DataType:

@@ -16,7 +16,7 @@ from pyhudi_core.model.meta_fields import META_FIELDS, OPERATION
 from pyhudi_core.model.numbering import column_paths, parts_of
 from pyhudi_core.model.schema_avro import from_avro, to_avro
 from pyhudi_core.model.schema_cast import cast_batch, conform, unfit_for_integers
-from pyhudi_core.model.schema_types import MAX_DECIMAL_PRECISION, joined, logical_fields
+from pyhudi_core.model.schema_types import MAX_DECIMAL_PRECISION, is_list, joined, logical_fields
 
 __all__ = [
     "cast_batch",
@@ -41,30 +41,46 @@ def normalise(schema: pa.Schema, *, known: pa.Schema | None = None) -> pa.Schema
 
     Args:
         schema: the schema of the data.
-        known: the table's schema, if it exists: a column of type null takes its type from there.
+        known: the table's schema, if it exists. What has no type in the data takes it from there: a column of nulls, also within a struct, the
+            elements of lists that are all empty, and a struct without fields.
 
     Raises:
         SchemaMismatchError: a type or name is not allowed in a table, or a name occurs twice, also in two cases.
     """
     fields = [field for field in schema if field.name not in _META]
     if known is not None:
-        fields = [_typed(field, known) for field in fields]
+        fields = _typed_fields(fields, known)
     return pa.schema(logical_fields(fields))
 
 
-def _typed(field: pa.Field, known: pa.Schema) -> pa.Field:
-    if pa.types.is_null(field.type) and known.get_field_index(field.name) >= 0:
-        return known.field(field.name)
-    return field
+def _typed_fields(fields: Iterable[pa.Field], known: pa.Schema | pa.StructType) -> list[pa.Field]:
+    there = {field.name: field.type for field in known}
+    return [
+        field.with_type(_typed(field.type, there[field.name])) if field.name in there else field for field in fields
+    ]
+
+
+def _typed(kind: pa.DataType, known: pa.DataType) -> pa.DataType:
+    """The type, with the table's one where it has none, as data from Python objects that are all missing or empty."""
+    types = pa.types
+    if types.is_null(kind):
+        return known
+    if types.is_struct(kind) and types.is_struct(known):
+        return pa.struct(_typed_fields(kind.fields, known)) if kind.num_fields else known
+    if is_list(kind) and types.is_list(known):
+        return pa.list_(_typed(kind.value_type, known.value_type))
+    if types.is_map(kind) and types.is_map(known):
+        return pa.map_(kind.key_type, _typed(kind.item_type, known.item_type))
+    return kind
 
 
 def reconcile(table: pa.Schema, incoming: pa.Schema, integers: Container[str] = ()) -> pa.Schema:
     """Return the table's schema after a write of data with the ``incoming`` schema; both are logical.
 
     Columns of the table keep their order, also if the data lacks them; new columns are appended. A type becomes the
-    wider of the two: int32 -> int64 -> float64, float32 -> float64, and decimals of one scale with more digits. An
-    integer and a float32 become float64, since float32 cannot hold all integers. The columns in ``integers`` (dotted paths) stay
-    integers, because all floating-point numbers of the data fit into them.
+    wider of the two: int32 -> int64 -> float64, float32 -> float64, and decimals with more digits before the point; one with fewer digits
+    behind it takes the table's scale. An integer and a float32 become float64, since float32 cannot hold all integers. The columns in
+    ``integers`` (dotted paths) stay integers, because all floating-point numbers of the data fit into them.
 
     Raises:
         SchemaMismatchError: two types have no common type, or a new name differs from an existing one in case alone.
@@ -110,8 +126,10 @@ class _Meeting:
         types = pa.types
         if table in _NUMBERS and incoming in _NUMBERS:
             return self._number(table, incoming, column)
-        if types.is_decimal(table) and types.is_decimal(incoming) and table.scale == incoming.scale:
-            return pa.decimal128(min(max(table.precision, incoming.precision), MAX_DECIMAL_PRECISION), table.scale)
+        if types.is_decimal(table) and types.is_decimal(incoming) and incoming.scale <= table.scale:
+            # Arrow infers precision and scale of Python's decimals from the values of the batch, so both may be smaller than the table's.
+            whole = max(table.precision - table.scale, incoming.precision - incoming.scale)
+            return pa.decimal128(min(whole + table.scale, MAX_DECIMAL_PRECISION), table.scale)
         if types.is_list(table) and types.is_list(incoming):
             return pa.list_(self._type(table.value_type, incoming.value_type, f"{column}.element"))
         if types.is_map(table) and types.is_map(incoming):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -108,6 +109,24 @@ def test_added_and_widened_columns_are_read_by_spark(spark: Any, location: str, 
     assert rows(table, "id", "v", "p", "more") == expected
     assert spark_rows(table.scan(), spark, "id", "v", "p", "more") == expected
     assert spark_rows(table.scan(where="v = 1"), spark, "id") == [(1,)]
+
+
+@pytest.mark.row("D10")
+def test_columns_of_type_void_and_decimals_with_fewer_digits_take_the_types_of_the_table(
+    spark: Any, location: str, way: str
+) -> None:
+    inner = pa.struct([("a", pa.int32()), ("b", pa.string())])
+    schema = pa.schema([("id", pa.int64()), ("net", pa.decimal128(10, 2)), ("tags", pa.list_(pa.string())), ("s", inner), ("note", pa.string())])  # fmt: skip
+    table = make(location, schema, partition_by=())
+    table.upsert(spark.sql("SELECT 1L id, 1.5 net, array() tags, named_struct('a', 1, 'b', NULL) s, NULL note"))
+    table.upsert(spark.sql("SELECT 2L id, 12.25 net, array('x') tags, NULL s, 'n' note"))
+    assert table.schema == schema
+    assert rows(table, "id", "net", "tags", "s", "note") == [
+        (1, Decimal("1.50"), [], {"a": 1, "b": None}, None),
+        (2, Decimal("12.25"), ["x"], None, "n"),
+    ]
+    with pytest.raises(SchemaMismatchError, match="Column more holds only nulls"):
+        table.upsert(spark.sql("SELECT 3L id, 1.0 net, NULL tags, NULL s, NULL note, NULL more"))
 
 
 @pytest.mark.row("D10")

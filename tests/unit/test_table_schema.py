@@ -66,6 +66,48 @@ def test_a_column_of_nulls_takes_its_type_from_the_table(location: str) -> None:
     assert rows(table, "id", "price") == [(1, None)]
 
 
+@pytest.mark.parametrize("table_type", ["copy_on_write", "merge_on_read"])
+def test_decimals_of_python_whose_digits_the_batch_decides_fit_the_column_of_the_table(
+    location: str, table_type: str
+) -> None:
+    schema = pa.schema([("id", pa.int64()), ("net", pa.decimal128(10, 2)), ("taxes", pa.list_(pa.decimal128(6, 3)))])
+    table = hudi.create_table(location, schema, "id", table_type=table_type)
+    for number, net, tax in ((1, "1.25", "0.125"), (2, "7", "1"), (3, "2.5", "19.5")):
+        table.upsert(pa.Table.from_pylist([{"id": number, "net": Decimal(net), "taxes": [Decimal(tax), None]}]))
+    assert table.schema == schema
+    assert [row[1:] for row in sorted(rows(table, "id", "net", "taxes"))] == [
+        (Decimal("1.25"), [Decimal("0.125"), None]),
+        (Decimal("7.00"), [Decimal("1.000"), None]),
+        (Decimal("2.50"), [Decimal("19.500"), None]),
+    ]
+    with pytest.raises(SchemaMismatchError, match=r"net is decimal128\(10, 2\) in the table and decimal128\(4, 3\)"):
+        table.upsert(pa.Table.from_pylist([{"id": 4, "net": Decimal("1.255"), "taxes": None}]))
+    many = pa.table({"id": [5], "net": pa.array([Decimal(10**36)], pa.decimal128(38, 1)), "taxes": pa.nulls(1)})
+    with pytest.raises(SchemaMismatchError, match="cannot hold"):
+        table.upsert(many)
+    assert table.scan().count() == 3
+
+
+@pytest.mark.parametrize("table_type", ["copy_on_write", "merge_on_read"])
+def test_python_objects_whose_lists_are_empty_and_whose_fields_are_missing_take_their_types_from_the_table(
+    location: str, table_type: str
+) -> None:
+    kinds = {"tags": pa.list_(pa.string()), "at": pa.struct([("x", pa.int32()), ("y", pa.string())])}  # fmt: skip
+    table = hudi.create_table(location, pa.schema([("id", pa.int64()), *kinds.items()]), "id", table_type=table_type)
+    first = [{"id": 1, "tags": ["a"], "at": {"x": 1, "y": "b"}}, {"id": 2, "tags": None, "at": None}]
+    table.upsert(pa.Table.from_pylist(first))
+    table.upsert(
+        pa.Table.from_pylist([{"id": 1, "tags": [], "at": {"x": 2, "y": None}}, {"id": 3, "tags": [], "at": {}}])
+    )
+    table.upsert(pa.Table.from_pylist([{"id": 2, "tags": [None], "at": {}}]))
+    assert table.schema.field("tags").type == kinds["tags"]
+    assert sorted(rows(table, "id", "tags", "at"), key=str) == [
+        (1, [], {"x": 2, "y": None}),
+        (2, [None], {"x": None, "y": None}),
+        (3, [], {"x": None, "y": None}),
+    ]
+
+
 @pytest.mark.row("D10")
 def test_an_added_column_is_null_in_old_rows_and_stays_after_rewrites(location: str) -> None:
     table = make(location)

@@ -125,6 +125,34 @@ def test_a_column_of_nulls_takes_the_type_that_the_table_knows() -> None:
     assert normalise(one(pa.null()), known=one(pa.decimal128(5, 2))) == one(pa.decimal128(5, 2))
 
 
+INNER = pa.struct([("x", pa.int32()), ("y", pa.string())])
+
+
+@pytest.mark.parametrize(
+    ("given", "known"),
+    [
+        (pa.list_(pa.null()), pa.list_(pa.string())),
+        (pa.large_list(pa.list_(pa.null())), pa.list_(pa.list_(INNER))),
+        (pa.struct([("x", pa.int32()), ("y", pa.null())]), INNER),
+        (pa.struct([]), INNER),
+        (pa.list_(pa.struct([("x", pa.null()), ("y", pa.string())])), pa.list_(INNER)),
+        (pa.map_(pa.string(), pa.null()), pa.map_(pa.string(), INNER)),
+    ],
+)
+def test_what_has_no_type_inside_of_a_column_takes_the_one_that_the_table_knows(
+    given: pa.DataType, known: pa.DataType
+) -> None:
+    assert normalise(one(given), known=one(known)) == one(known)
+    with pytest.raises(SchemaMismatchError, match=r"no type|without fields"):
+        normalise(one(given))
+
+
+def test_a_nested_column_of_nulls_that_the_table_does_not_know_is_refused_by_its_name() -> None:
+    given = pa.struct([("x", pa.int32()), ("new", pa.null())])
+    with pytest.raises(SchemaMismatchError, match=r"Column c\.new holds only nulls"):
+        normalise(one(given), known=one(INNER))
+
+
 @pytest.mark.parametrize(
     ("names", "said"),
     [
@@ -169,6 +197,9 @@ def test_new_columns_go_to_the_end_and_missing_ones_stay() -> None:
         (pa.float64(), pa.float32(), pa.float64()),
         (pa.decimal128(10, 2), pa.decimal128(12, 2), pa.decimal128(12, 2)),
         (pa.decimal128(12, 2), pa.decimal128(10, 2), pa.decimal128(12, 2)),
+        (pa.decimal128(10, 2), pa.decimal128(2, 1), pa.decimal128(10, 2)),
+        (pa.decimal128(10, 2), pa.decimal128(10, 0), pa.decimal128(12, 2)),
+        (pa.decimal128(10, 2), pa.decimal128(38, 1), pa.decimal128(38, 2)),
         (pa.list_(pa.int32()), pa.list_(pa.int64()), pa.list_(pa.int64())),
         (pa.map_(pa.string(), pa.int32()), pa.map_(pa.string(), pa.int64()), pa.map_(pa.string(), pa.int64())),
         (
