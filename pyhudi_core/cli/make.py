@@ -193,6 +193,9 @@ def _batches(files: tuple[str, ...], schema: pa.Schema) -> Iterator[pa.RecordBat
             yield batch.select(schema.names).cast(schema)
 
 
+_CSV = "A CSV file has a line with names, and values of the table's types; a time with a zone is written as 2026-01-31T12:00:00Z."
+
+
 def _file_batches(file: str, schema: pa.Schema | None) -> Iterator[pa.RecordBatch]:
     """The batches of a file; of a CSV file with the types of a schema, or inferred ones."""
     import pyarrow.parquet as pq  # noqa: PLC0415
@@ -211,7 +214,7 @@ def _file_batches(file: str, schema: pa.Schema | None) -> Iterator[pa.RecordBatc
             raise DataError(
                 f"The file cannot be read: {str(error).splitlines()[0]}",
                 path=file,
-                hint="Files end with .parquet or .csv.",
+                hint=_CSV if name.endswith(".csv") else "Files end with .parquet or .csv.",
             ) from error
 
 

@@ -128,7 +128,9 @@ def plan_archival(state: ArchivalState, rules: ArchivalRules) -> ArchivalPlan:
         )
     oldest = commits[: _first_kept(commits, state.empty, keep_min)]
     if not oldest:
-        return ArchivalPlan(why_not=f"{len(commits)} completed commits are on the active timeline, and {keep_min} stay")
+        return ArchivalPlan(
+            why_not=f"{len(commits)} completed commits are on the active timeline, and the newest {keep_min} stay there"
+        )
     limit = min(_limits(state, commits, rules), key=lambda limit: limit.first, default=None)
     allowed = [i for i in oldest if limit is None or i.requested_time < limit.first]
     chosen = [i for i in allowed if i.requested_time not in saved]

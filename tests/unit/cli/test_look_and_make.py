@@ -83,9 +83,11 @@ def test_files_are_imported_into_a_table_that_is_made_for_them(tmp_path: Path) -
     ]  # fmt: skip
     before = contents(location)
     (tmp_path / "bad.csv").write_text("id,day\n1,a\n")
+    (tmp_path / "typed.csv").write_text("id,day,price,ts\n1,a,many,1\n")
     (tmp_path / "no.parquet").write_bytes(b"PAR0")
     for wrong, word in (
         ("bad.csv", "lacks the column 'price'"),
+        ("typed.csv", "values of the table's types"),
         ("no.parquet", "cannot be read"),
         ("absent.csv", "The file does not exist"),
     ):
