@@ -17,6 +17,7 @@ from pyhudi_dagster import pre_commit as checks_before
 from pyhudi_dagster.asset_arguments import AssetArguments, Inputs, asset_spec, inputs_of
 from pyhudi_dagster.asset_function import AssetFunction
 from pyhudi_dagster.asset_step import HudiAsset
+from pyhudi_dagster.errors import definition_error
 from pyhudi_dagster.info import HudiAssetInfo
 from pyhudi_dagster.outputs import HudiOutput, hudi_output
 from pyhudi_dagster.partitions import Backfill, ForeignRows, HudiPartitions
@@ -59,7 +60,8 @@ def hudi_asset(
                 alternatively pass Dagster's ``backfill_policy``.
         changes_of: maps a `Changes` parameter to its upstream asset (an asset, its spec or its key) if their names differ.
         lake: resource key of the `HudiLakeResource`.
-        asset_arguments: all other arguments of an asset or of ``dagster.multi_asset``.
+        asset_arguments: all other arguments of an asset or of ``dagster.multi_asset``. ``name`` is the last part of the key, as in
+                ``dagster.asset``; the default is the function's name.
 
     Raises `InvalidOptionError` for an invalid definition while the code location loads.
     """
@@ -94,10 +96,21 @@ class _Declared:
     changes_of: Mapping[str, Any]
     lake: str
 
+    @property
+    def _name(self) -> str | None:
+        """The given name of the asset: the last part of its key, as in ``dagster.asset``."""
+        name: str | None = self.output.further.get("name")
+        if name is not None and self.output.key is not None:
+            raise definition_error(
+                f"The asset {self.output.named(name).to_user_string()} has key= and name={name!r}",
+                "Pass only one of them: a name is the last part of the key.",
+            )
+        return name
+
     def asset_of(self, function: Callable[..., Any]) -> dg.AssetsDefinition:
         """The asset of a function. Raises `InvalidOptionError` for an invalid definition."""
         output = self.output
-        named = output.named(function.__name__)
+        named = output.named(self._name or function.__name__)
         given = AssetArguments.of(named, output.further, self.backfill, output.partitions)
         spec, info = output.defined(named, function, given, self.lake)
         inputs = inputs_of(spec.key, function, self.changes_of, self.lake, given.ins)
@@ -108,7 +121,7 @@ class _Declared:
             specs=[asset_spec(spec, info, inputs, output.deps, given)],
             check_specs=checks_before.check_specs(info.key, info.pre_commit) or None,
             ins=inputs.loaded,
-            name=given.name or info.key.to_python_identifier(),
+            name=info.key.to_python_identifier(),
             partitions_def=output.partitions.definition if output.partitions else None,
             backfill_policy=given.backfill.policy if output.partitions else None,
             pool=given.pool or f"hudi/{info.table}",

@@ -171,6 +171,7 @@ def test_required_resources_are_there(run, lake, orders):
         ({"ordring": "ts"}, "ordring"),
         ({"backfill_policy": dg.BackfillPolicy.single_run()}, "no partitions"),
         ({"backfill_policy": dg.BackfillPolicy.single_run(), "backfill": "single_run"}, "one of them"),
+        ({"key": "orders", "name": "load"}, "one of them"),
         ({"operation": "merge"}, "merge"),
         ({"on_foreign_rows": "warn"}, "fail, drop, allow"),
         ({"table": "../x"}, "below the warehouse"),

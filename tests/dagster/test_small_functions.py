@@ -188,10 +188,11 @@ def test_a_write_without_inputs_repeats_the_positions_that_its_table_has(locatio
     assert checkpoints.carried(table).of("upstream", "orders").watermark == "20260101000000001"
 
 
-def test_a_step_has_the_name_that_is_given_or_that_of_its_key(asset_of: Callable[..., Any]) -> None:
+def test_a_given_name_is_the_last_part_of_the_key_which_names_the_step(asset_of: Callable[..., Any]) -> None:
     assert asset_of(None).op.name == "orders"
     assert asset_of(None, key_prefix="shop").op.name == "shop__orders"
-    assert asset_of(None, name="load").op.name == "load"
+    named = asset_of(None, name="load", key_prefix="shop")
+    assert (named.key, named.op.name) == (dg.AssetKey(["shop", "load"]), "shop__load")
 
 
 def test_rows_of_a_dropped_partition_that_are_not_known_count_as_none(location: str) -> None:
