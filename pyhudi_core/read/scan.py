@@ -166,7 +166,9 @@ class Scan:
         """
         with needing("polars", "to_polars()"):
             import polars  # noqa: PLC0415  (users install their own release)
-        return polars.scan_pyarrow_dataset(self.to_dataset())
+
+            from pyhudi_core.read.polars_source import lazy_frame  # noqa: PLC0415
+        return lazy_frame(self) if self.most is None else polars.DataFrame(self.to_arrow()).lazy()
 
     def head(self, rows: int = 5) -> pa.Table:
         """Read the first rows, and no more files than they need. Which rows are first is not defined, but stays the same for one scan."""

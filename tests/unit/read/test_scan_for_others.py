@@ -116,13 +116,13 @@ def _steps(scan: hudi.Scan) -> dict[str, tuple[int, int]]:
 @pytest.mark.parametrize("ask", ["duckdb", "polars", "pyarrow"])
 def test_columns_and_conditions_are_pushed_down(table: HudiTable, ask: str, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[hudi.Scan] = []
-    narrowed = ScanDataset.narrowed
+    narrowed = hudi.Scan.narrowed
 
-    def spy(self: ScanDataset, *arguments: object, **named: object) -> hudi.Scan:
+    def spy(self: hudi.Scan, *arguments: object, **named: object) -> hudi.Scan:
         read.append(narrowed(self, *arguments, **named))
         return read[-1]
 
-    monkeypatch.setattr(ScanDataset, "narrowed", spy)
+    monkeypatch.setattr(hudi.Scan, "narrowed", spy)
     scan = table.scan(where="price < 19")
     dataset = scan.to_dataset()
     if ask == "duckdb":

@@ -1,0 +1,131 @@
+"""A scan as a Polars ``LazyFrame``: Polars hands over the columns and the condition of a query, and the condition decides as Polars means it.
+
+`polars.scan_pyarrow_dataset` would let pyarrow decide, which keeps other rows: ``~col.is_in([1])`` keeps nulls there, and ``col > 1`` drops NaN. So
+pyarrow's form of a condition only leaves out partitions, files and rows here, and Polars filters what is left. For that, pyarrow's form has to keep
+at least the rows of Polars. It does, unless NaN is compared: then that part of the condition leaves out nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi_core.predicates.opaque import columns_named
+
+if TYPE_CHECKING:
+    import polars
+
+_NAN, _FLOATS = re.compile(r"\bnan\b", re.IGNORECASE), re.compile("float|double")
+
+
+class Rows(Protocol):
+    """What a source asks of its scan (`pyhudi_core.Scan`)."""
+
+    @property
+    def schema(self) -> pa.Schema: ...
+    def narrowed(self, columns: Sequence[str] | None, condition: pc.Expression | None) -> Self: ...
+    def limit(self, rows: int) -> Self: ...
+    def to_batches(self) -> Iterator[pa.RecordBatch]: ...
+
+
+def lazy_frame(scan: Rows) -> polars.LazyFrame:
+    """The rows of a scan, read when the frame is collected."""
+    import polars  # noqa: PLC0415  (users install their own release)
+    from polars.io.plugins import register_io_source  # noqa: PLC0415
+
+    empty = polars.DataFrame(scan.schema.empty_table())
+    return register_io_source(_Source(scan), schema=empty.schema)
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """What Polars calls for each query."""
+
+    scan: Rows
+
+    def __call__(
+        self,
+        columns: list[str] | None,
+        condition: polars.Expr | None,
+        rows: int | None,
+        _batch_size: int | None,
+    ) -> Iterator[polars.DataFrame]:
+        """Frames of some columns. As Polars asks for it, ``rows`` is counted before the condition; the columns are also those of the condition."""
+        import polars  # noqa: PLC0415
+
+        # Of a query without columns only the number of rows counts, and a frame without columns has none.
+        wanted = columns or ([self.scan.schema.names[0]] if columns is not None else None)
+        coarse = None if condition is None or rows is not None else _in_pyarrow(condition, self.scan.schema)
+        scan = self.scan.narrowed(wanted, coarse)
+        for batch in (scan if rows is None else scan.limit(rows)).to_batches():
+            frame = polars.DataFrame(batch)
+            yield frame if condition is None else frame.filter(condition)
+
+
+def _in_pyarrow(condition: polars.Expr, schema: pa.Schema) -> pc.Expression | None:
+    """A condition that keeps at least the rows of this one; None if nothing is known that leaves out any."""
+    parts = [part for part in map(functools.partial(_translated, schema), _conjuncts(condition)) if part is not None]
+    return functools.reduce(operator.and_, parts) if parts else None
+
+
+def _conjuncts(condition: polars.Expr) -> Iterator[polars.Expr]:
+    inputs = condition.meta.pop()
+    if len(inputs) == 2:
+        for left, right in (inputs, inputs[::-1]):
+            if (left & right).meta.eq(condition):
+                yield from _conjuncts(left)
+                yield from _conjuncts(right)
+                return
+    yield condition
+
+
+def _translated(schema: pa.Schema, part: polars.Expr) -> pc.Expression | None:
+    """Polars' own translation, if it keeps at least the same rows."""
+    import polars  # noqa: PLC0415
+
+    recorder: Any = _Recorder(schema)
+    polars.scan_pyarrow_dataset(recorder).filter(part).collect()
+    found = recorder.condition
+    if found is None or _NAN.search(str(found)):
+        return None
+    names = columns_named(found, schema)
+    if names is None:
+        return None
+    floats = [schema.field(name) for name in names if _FLOATS.search(str(schema.field(name).type))]
+    safe = not floats or (len(names) == 1 and _drops_nan(part, floats[0]))
+    return found if safe else None
+
+
+def _drops_nan(part: polars.Expr, column: pa.Field) -> bool:
+    """Whether a condition on one column of floating-point numbers keeps no NaN, in Polars as in pyarrow."""
+    import polars  # noqa: PLC0415
+
+    if not pa.types.is_floating(column.type):
+        return False
+    kind = polars.Float32 if column.type == pa.float32() else polars.Float64
+    nan = polars.DataFrame({column.name: [float("nan")]}, schema={column.name: kind})
+    return bool(nan.filter(part).is_empty())
+
+
+class _Recorder:
+    """A dataset without rows that keeps the condition which Polars makes for pyarrow."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self.condition: pc.Expression | None = None
+
+    def to_batches(self, filter: pc.Expression | None = None, **_: Any) -> Iterator[pa.RecordBatch]:  # noqa: A002  (the name of the interface)
+        self.condition = filter
+        return iter(())
+
+    def to_table(self, filter: pc.Expression | None = None, columns: list[str] | None = None, **_: Any) -> pa.Table:  # noqa: A002
+        self.condition = filter
+        empty = self.schema.empty_table()
+        return empty if columns is None else empty.select(columns)
