@@ -40,7 +40,7 @@ def assert_all_agree(judge: JudgeProcess, path: Path) -> None:
     table = hudi.open_table(str(path))
     assert {*INDEXES} <= {*table.config.metadata_partitions}
     metadata = metadata_of(table)
-    assert_secondary_indexes(table, metadata)
+    assert_secondary_indexes(table, metadata, of_newer_releases=judge.release != "1.0.2")
     assert_expression_indexes(table, metadata)
     assert_same_rows(judge.read(path, **READ), table.scan().to_arrow(), by=["id"])
     # 1.0.2 finds no value with `$` by a secondary index, by its own neither (docs/spec-deviations.md).
