@@ -84,7 +84,7 @@ fuzz: $(INSTALLED) ## Damaged input for every parser, 50,000 cases each (FUZZ=1:
 	PYHUDI_FUZZ=$(FUZZ) $(BIN)/pytest tests/hostile/test_fuzz_formats.py tests/hostile/test_fuzz_timeline.py tests/hostile/test_fuzz_plans.py -q --durations=5
 
 explore: $(INSTALLED) ## Two writers in every order, with crashes (PYHUDI_EXPLORE=n: larger bounds)
-	PYTHONPATH=.:tests $(BIN)/pytest -p reliability.counting tests/reliability -q -s -m 'not slow'
+	PYTHONPATH=.:tests $(BIN)/pytest -p reliability.counting tests/reliability -q -s -m 'not slow' --timeout=1200
 
 machine: $(INSTALLED) ## 20,000 random sequences of writes, crashes, wrong clocks, expiring locks and archival (EXAMPLES=n)
 	PYHUDI_MACHINE=$(EXAMPLES) $(BIN)/pytest tests/reliability/test_table_machine.py -q
