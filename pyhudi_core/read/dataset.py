@@ -1,6 +1,6 @@
-"""A scan as a ``pyarrow.dataset.Dataset``, the interface by which DuckDB and Polars push columns and conditions down.
+"""A scan as a ``pyarrow.dataset.Dataset``, the interface by which DuckDB pushes columns and conditions down. Polars has its own (`polars_source`).
 
-They call ``scanner(columns=..., filter=...)`` with a pyarrow expression. The condition prunes partitions and files as ``where`` does, and decides on
+It calls ``scanner(columns=..., filter=...)`` with a pyarrow expression. The condition prunes partitions and files as ``where`` does, and decides on
 each row; it is added to the scan's own.
 
 pyarrow's own code also reads datasets below Python, for example the right side of another dataset's join. A class in Python cannot answer there. So

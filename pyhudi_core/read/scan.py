@@ -147,7 +147,7 @@ class Scan:
         return self.to_arrow().to_pandas()
 
     def to_dataset(self) -> Any:
-        """The scan as a ``pyarrow.dataset.Dataset``: DuckDB and Polars read only the columns that a query needs, and push its conditions down.
+        """The scan as a ``pyarrow.dataset.Dataset``: DuckDB reads only the columns that a query needs, and pushes its conditions down.
 
         The dataset is that of this scan: its columns, its condition, its state of the table. The rows of a scan with a `limit` are read now, because
         a query's conditions apply to these rows.
@@ -161,7 +161,8 @@ class Scan:
         return ScanDataset(self)
 
     def to_polars(self) -> Any:
-        """The scan as a Polars ``LazyFrame``, which reads nothing until it is collected, and then only the files and columns that its query needs.
+        """The scan as a Polars ``LazyFrame``, which reads nothing until it is collected, and then only the files and columns that its query needs;
+        conditions mean what they mean in Polars (`polars_source`).
         The rows of a scan with a `limit` are read now. Raises `MissingExtraError` if Polars is not installed.
         """
         with needing("polars", "to_polars()"):
