@@ -125,6 +125,10 @@ PARTS: dict[str, Part] = {
         {"PYHUDI_CASES": "all"},
     ),
     "explore": _make("two writers: every order and every crash, with three times the quick suite's bounds", "explore", PYHUDI_EXPLORE="3"),
+    # Whole files, quick tests included: their rows in reliability.md are sums, and neither of the other parts runs all of their tests.
+    "two-writers": Part("two writers, a crash at every step, and their clocks, with three times the bounds",
+                        environment={"PYHUDI_EXPLORE": "3"},
+                        paths=("tests/reliability/test_two_writers.py", "tests/reliability/test_time.py")),
     "machine": _make("20,000 random sequences of writes, crashes, wrong clocks, expiring locks and archival", "machine"),
     **{
         f"crashes-{kind.replace('_', '-')}": _slow("test_crashes.py", f"all crash points: {kind.replace('_', ' ')}", f"[{kind}-")
