@@ -133,6 +133,7 @@ def _run(name: str) -> Result:
 def closing(lines: Sequence[str], status: int) -> str:
     """What the page says of an output: the last line with figures; of a part that failed, its first failed test or its last line, too."""
     figures = next((line for line in reversed(lines) if _CLOSING.search(line)), "")
+    figures = re.sub(r"^\W+", "", figures)  # the last frame of a live table has no end of line
     if not status:
         return figures
     failed = next((line for line in lines if line.startswith(("FAILED ", "ERROR "))), "")

@@ -375,5 +375,6 @@ def test_a_part_that_failed_says_why() -> None:
     )
     assert nightly.closing(["3 passed in 1s", "1 passed in 2s", "bye"], 0) == "1 passed in 2s"
     assert nightly.closing([], 1) == ""
+    assert nightly.closing(["└────┘All promises kept: 3 kills"], 0) == "All promises kept: 3 kills"
     run = {"status": 1, "minutes": 1.5, "closing": said, "commit": "abc1234", "date": "2026-05-06"}
     assert "assert 1 \\| 2; 1 failed" in nightly.page({"fuzz": run})
