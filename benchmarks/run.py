@@ -181,7 +181,7 @@ def _measure(results: Path, measure: Measure) -> None:
 
 
 def holds_less(new: Result, old: Result) -> bool:
-    """Whether a result has fewer rounds of anything than the other, or lacks lines. A contestant in another release is one line for one."""
+    """Whether a result has fewer rounds of a line than the old one, or fewer lines. A new release of a contestant takes the line of the old one."""
     rounds, before = dict(_rounds(new)), dict(_rounds(old))
     return len(rounds) < len(before) or any(rounds[name] < count for name, count in before.items() if name in rounds)
 

@@ -87,7 +87,7 @@ class Figure:
 
     @property
     def nameless(self) -> bool:
-        """Whether nobody knows of which code or of which day they are."""
+        """Whether their commit or their day is missing."""
         return self.commit == NO_COMMIT or self.date == NO_DAY
 
     @property

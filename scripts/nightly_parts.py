@@ -125,7 +125,7 @@ PARTS: dict[str, Part] = {
         {"PYHUDI_CASES": "all"},
     ),
     "explore": _make("two writers: every order and every crash, with three times the quick suite's bounds", "explore", PYHUDI_EXPLORE="3"),
-    # Whole files, quick tests included: their rows in reliability.md are sums, and neither of the other parts runs all of their tests.
+    # Whole files, quick tests included: their rows in reliability.md are sums over a file, and no other part runs all tests of these files.
     "two-writers": Part("two writers, a crash at every step, and their clocks, with three times the bounds",
                         environment={"PYHUDI_EXPLORE": "3"},
                         paths=("tests/reliability/test_two_writers.py", "tests/reliability/test_time.py")),

@@ -1,8 +1,10 @@
-"""A scan as a Polars ``LazyFrame``: Polars hands over the columns and the condition of a query, and the condition decides as Polars means it.
+"""A scan as a Polars ``LazyFrame``. Polars gives a source the columns and the condition of a query; here Polars itself evaluates the condition.
 
-`polars.scan_pyarrow_dataset` would let pyarrow decide, which keeps other rows: ``~col.is_in([1])`` keeps nulls there, and ``col > 1`` drops NaN. So
-pyarrow's form of a condition only leaves out partitions, files and rows here, and Polars filters what is left. For that, pyarrow's form has to keep
-at least the rows of Polars. It does, unless NaN is compared: then that part of the condition leaves out nothing.
+With `polars.scan_pyarrow_dataset` pyarrow would evaluate it, and keep other rows: ``~col.is_in([1])`` keeps nulls there, and ``col > 1`` drops NaN.
+So pyarrow's form of a condition only leaves out partitions, files and rows, and Polars filters the rest. A part of a condition is left to Polars
+alone if pyarrow's form could drop a row that Polars keeps; only comparisons with NaN can.
+
+The module imports Polars, so it is imported on first use (`Scan.to_polars`).
 """
 
 from __future__ import annotations
@@ -12,15 +14,14 @@ import operator
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, Protocol, Self
 
+import polars
 import pyarrow as pa
 import pyarrow.compute as pc
+from polars.io.plugins import register_io_source
 
 from pyhudi_core.predicates.opaque import columns_named
-
-if TYPE_CHECKING:
-    import polars
 
 _NAN, _FLOATS = re.compile(r"\bnan\b", re.IGNORECASE), re.compile("float|double")
 
@@ -30,16 +31,18 @@ class Rows(Protocol):
 
     @property
     def schema(self) -> pa.Schema: ...
+    @property
+    def most(self) -> int | None: ...
     def narrowed(self, columns: Sequence[str] | None, condition: pc.Expression | None) -> Self: ...
     def limit(self, rows: int) -> Self: ...
     def to_batches(self) -> Iterator[pa.RecordBatch]: ...
+    def to_arrow(self) -> pa.Table: ...
 
 
 def lazy_frame(scan: Rows) -> polars.LazyFrame:
-    """The rows of a scan, read when the frame is collected."""
-    import polars  # noqa: PLC0415  (users install their own release)
-    from polars.io.plugins import register_io_source  # noqa: PLC0415
-
+    """The rows of a scan, read when the frame is collected; those of a scan with a limit now, because a query's conditions apply to these rows."""
+    if scan.most is not None:
+        return polars.DataFrame(scan.to_arrow()).lazy()
     empty = polars.DataFrame(scan.schema.empty_table())
     return register_io_source(_Source(scan), schema=empty.schema)
 
@@ -57,10 +60,8 @@ class _Source:
         rows: int | None,
         _batch_size: int | None,
     ) -> Iterator[polars.DataFrame]:
-        """Frames of some columns. As Polars asks for it, ``rows`` is counted before the condition; the columns are also those of the condition."""
-        import polars  # noqa: PLC0415
-
-        # Of a query without columns only the number of rows counts, and a frame without columns has none.
+        """Frames with these columns, which include those of the condition. ``rows`` limits the rows before the condition filters them."""
+        # A query without columns asks for the number of rows, which a frame without columns does not have.
         wanted = columns or ([self.scan.schema.names[0]] if columns is not None else None)
         coarse = None if condition is None or rows is not None else _in_pyarrow(condition, self.scan.schema)
         scan = self.scan.narrowed(wanted, coarse)
@@ -88,8 +89,6 @@ def _conjuncts(condition: polars.Expr) -> Iterator[polars.Expr]:
 
 def _translated(schema: pa.Schema, part: polars.Expr) -> pc.Expression | None:
     """Polars' own translation, if it keeps at least the same rows."""
-    import polars  # noqa: PLC0415
-
     recorder: Any = _Recorder(schema)
     polars.scan_pyarrow_dataset(recorder).filter(part).collect()
     found = recorder.condition
@@ -104,9 +103,7 @@ def _translated(schema: pa.Schema, part: polars.Expr) -> pc.Expression | None:
 
 
 def _drops_nan(part: polars.Expr, column: pa.Field) -> bool:
-    """Whether a condition on one column of floating-point numbers keeps no NaN, in Polars as in pyarrow."""
-    import polars  # noqa: PLC0415
-
+    """Whether Polars drops the NaN of this column, as pyarrow does; the condition reads no other column."""
     if not pa.types.is_floating(column.type):
         return False
     kind = polars.Float32 if column.type == pa.float32() else polars.Float64
@@ -121,11 +118,13 @@ class _Recorder:
         self.schema = schema
         self.condition: pc.Expression | None = None
 
-    def to_batches(self, filter: pc.Expression | None = None, **_: Any) -> Iterator[pa.RecordBatch]:  # noqa: A002  (the name of the interface)
-        self.condition = filter
+    def to_batches(self, **asked: Any) -> Iterator[pa.RecordBatch]:
+        """What new releases of Polars call."""
+        self.condition = asked.get("filter")
         return iter(())
 
-    def to_table(self, filter: pc.Expression | None = None, columns: list[str] | None = None, **_: Any) -> pa.Table:  # noqa: A002
-        self.condition = filter
+    def to_table(self, columns: list[str] | None = None, **asked: Any) -> pa.Table:
+        """What old releases of Polars call."""
+        self.condition = asked.get("filter")
         empty = self.schema.empty_table()
         return empty if columns is None else empty.select(columns)

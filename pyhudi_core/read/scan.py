@@ -161,15 +161,14 @@ class Scan:
         return ScanDataset(self)
 
     def to_polars(self) -> Any:
-        """The scan as a Polars ``LazyFrame``, which reads nothing until it is collected, and then only the files and columns that its query needs;
-        conditions mean what they mean in Polars (`polars_source`).
-        The rows of a scan with a `limit` are read now. Raises `MissingExtraError` if Polars is not installed.
+        """The scan as a Polars ``LazyFrame``, which reads nothing until it is collected, and then only the files and columns that its query needs.
+
+        Polars evaluates the conditions of the query (`polars_source`). The rows of a scan with a `limit` are read now. Raises `MissingExtraError` if
+        Polars is not installed.
         """
         with needing("polars", "to_polars()"):
-            import polars  # noqa: PLC0415  (users install their own release)
-
-            from pyhudi_core.read.polars_source import lazy_frame  # noqa: PLC0415
-        return lazy_frame(self) if self.most is None else polars.DataFrame(self.to_arrow()).lazy()
+            from pyhudi_core.read.polars_source import lazy_frame  # noqa: PLC0415  (users install their own release of Polars)
+        return lazy_frame(self)
 
     def head(self, rows: int = 5) -> pa.Table:
         """Read the first rows, and no more files than they need. Which rows are first is not defined, but stays the same for one scan."""
