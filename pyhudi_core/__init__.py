@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pyhudi_core.consuming import Batch as Batch
     from pyhudi_core.consuming import Checkpoint as Checkpoint
     from pyhudi_core.consuming import Consumer as Consumer
+    from pyhudi_core.doctor import CheckReport as CheckReport
+    from pyhudi_core.doctor import Finding as Finding
     from pyhudi_core.doctor import Limits as Limits
     from pyhudi_core.errors import HudiError as HudiError
     from pyhudi_core.lake import UpkeepReport as UpkeepReport
@@ -60,11 +62,11 @@ if TYPE_CHECKING:
     from pyhudi_core.transaction.requested_rollbacks import Rollback as Rollback
     from pyhudi_core.transaction.status import CommitStatus as CommitStatus
     from pyhudi_core.validators import Candidate as Candidate
-    from pyhudi_core.validators import Finding as Finding
-    from pyhudi_core.validators import holds as holds
+    from pyhudi_core.validators import FoundRows as FoundRows
     from pyhudi_core.validators import in_range as in_range
     from pyhudi_core.validators import not_null as not_null
     from pyhudi_core.validators import row_count as row_count
+    from pyhudi_core.validators import satisfies as satisfies
     from pyhudi_core.validators import unique as unique
     from pyhudi_core.write.handle import Write as Write
     from pyhudi_core.write.operations import commit_with_retries as commit_with_retries
@@ -79,6 +81,7 @@ _HOMES = {
     "Batch": "consuming",
     "Bootstrap": "bootstrapping",
     "Candidate": "validators",
+    "CheckReport": "doctor",
     "Checkpoint": "consuming",
     "Commit": "write.result",
     "CommitMetadata": "model.commit",
@@ -88,7 +91,8 @@ _HOMES = {
     "CommitVerdict": "write.result",
     "Consumer": "consuming",
     "FileGroupAt": "conflicts.requirement",
-    "Finding": "validators",
+    "Finding": "doctor",
+    "FoundRows": "validators",
     "HudiError": "errors",
     "HudiTable": "table",
     "Instant": "model.instant",
@@ -121,7 +125,6 @@ _HOMES = {
     "commit_with_retries": "write.operations",
     "create_table": "opening",
     "held_transactions": "services.transactions",
-    "holds": "validators",
     "in_range": "validators",
     "not_null": "validators",
     "open_permit": "remote",
@@ -131,6 +134,7 @@ _HOMES = {
     "recover": "recovering",
     "refuse_unfit_options": "lock.fitting",
     "row_count": "validators",
+    "satisfies": "validators",
     "schema_text": "remote",
     "service_kinds": "services.registry",
     "transaction_watermark": "services.transactions",
@@ -145,6 +149,7 @@ __all__ = [
     "Batch",
     "Bootstrap",
     "Candidate",
+    "CheckReport",
     "Checkpoint",
     "Commit",
     "CommitMetadata",
@@ -155,6 +160,7 @@ __all__ = [
     "Consumer",
     "FileGroupAt",
     "Finding",
+    "FoundRows",
     "HudiError",
     "HudiTable",
     "Instant",
@@ -188,7 +194,6 @@ __all__ = [
     "create_table",
     "errors",
     "held_transactions",
-    "holds",
     "in_range",
     "not_null",
     "open_permit",
@@ -198,6 +203,7 @@ __all__ = [
     "recover",
     "refuse_unfit_options",
     "row_count",
+    "satisfies",
     "schema_text",
     "service_kinds",
     "transaction_watermark",

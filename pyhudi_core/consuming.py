@@ -18,7 +18,7 @@ from pyhudi_core.errors import HudiError, InvalidOptionError, SnapshotExpiredErr
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import time_before
 from pyhudi_core.read.bounds import TimePoint, archived_of, interval_bound
-from pyhudi_core.read.changes import Changes
+from pyhudi_core.read.changes import ChangeFeed
 from pyhudi_core.read.scan import Scan
 from pyhudi_core.table import HudiTable
 from pyhudi_core.write.operations import commit_with_retries
@@ -227,7 +227,7 @@ class Batch:
         read = partial(self.consumer.source.incremental, after=self.after, until=self.until)
         return self._read(partial(read, columns=columns, where=where, meta=meta))
 
-    def changes(self, columns: Sequence[str] | None = None, where: object = None) -> Changes:
+    def changes(self, columns: Sequence[str] | None = None, where: object = None) -> ChangeFeed:
         """Every change, deletes included: op (i, u, d), ts_ms, before and after. Raises `SnapshotExpiredError`."""
         read = partial(self.consumer.source.changes, after=self.after, until=self.until)
         return self._read(partial(read, columns=columns, where=where))

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
     from pyhudi_core import doctor, engine, validators
     from pyhudi_core.conflicts import explain
-    from pyhudi_core.conflicts.explanation import Explanation
+    from pyhudi_core.conflicts.explanation import ConflictExplanation
     from pyhudi_core.conflicts.requirement import CommitRequirement
     from pyhudi_core.model.snapshot_token import SnapshotToken
     from pyhudi_core.read import change_feed, history_rows, lookups, reads, sizes, snapshots
     from pyhudi_core.read.bounds import TimePoint
-    from pyhudi_core.read.changes import Changes
+    from pyhudi_core.read.changes import ChangeFeed
     from pyhudi_core.read.scan import Scan
     from pyhudi_core.read.sizes import Partition, Size, TableSize
     from pyhudi_core.services import auto
@@ -270,7 +270,7 @@ class HudiTable(TableServices):
             kind = operations.operation_type(operation)
             self._refuse_partial(partial and kind is not OperationType.UPSERT)
             extra = extra_metadata or {}
-            request = states.WriteRequest(
+            request = states.WriteSpec(
                 context, kind, extra, spark, requirements, allow_empty, partial, validators.Validators.of(pre_commit)
             )
             return auto.ServicedWrite(request, reads)
@@ -282,7 +282,7 @@ class HudiTable(TableServices):
 
     def explain_conflict(
         self, mine: Write | Commit | explain.SideOrInstant, theirs: Write | Commit | explain.SideOrInstant
-    ) -> Explanation:
+    ) -> ConflictExplanation:
         """Explain why two writes can both commit, or why they conflict: the rule, what both changed, and what to do.
 
         Each is a write in steps, a commit, an instant, its requested time or a commit token. The verdict is about the write that completed later.
@@ -352,7 +352,7 @@ class HudiTable(TableServices):
         until: TimePoint | None = None,
         columns: Sequence[str] | None = None,
         where: object = None,
-    ) -> Changes:
+    ) -> ChangeFeed:
         """Read every change of a row by commits completed in (after, until]: op (i, u, d), ts_ms (of the commit), before and after."""
         with self._home.verb() as context:
             return change_feed.changes(context, after, until, columns, where)

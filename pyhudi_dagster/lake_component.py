@@ -102,13 +102,13 @@ class LakeRules(dg.Model, dg.Resolvable):
 
     not_null: list[str] = Field(default=[])
     unique: list[str] = Field(default=[])
-    holds: list[str] = Field(default=[], description="Conditions as SQL, which every written row must meet.")
+    satisfies: list[str] = Field(default=[], description="Conditions as SQL, which every written row must meet.")
 
     def made(self) -> list[Any]:
         """The validators."""
         found: list[Any] = [hudi.not_null(*self.not_null)] if self.not_null else []
         found += [hudi.unique(*self.unique)] if self.unique else []
-        return [*found, *map(hudi.holds, self.holds)]
+        return [*found, *map(hudi.satisfies, self.satisfies)]
 
 
 class LakeTable(dg.Model, dg.Resolvable):

@@ -36,7 +36,7 @@ _FOUND = pa.schema([("rows", pa.int64()), ("shown", pa.string())])
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class FoundRows:
     """Rows that a validator looked for: how many there are, and the keys or values of the first ones."""
 
     rows: int = 0
@@ -144,17 +144,17 @@ class Candidate:
                 return known
         return self.find(found, shown=0).rows
 
-    def find(self, found: Scan, shown: int = SHOWN) -> Finding:
+    def find(self, found: Scan, shown: int = SHOWN) -> FoundRows:
         """Count the rows of a scan, and show the first ones: the columns of the scan."""
         return _summed(dataset_of(found, self.engine).map(partial(_counted, shown), _FOUND).collect(), shown)
 
-    def violating(self, rule: str | Any, found: Scan) -> Finding:
+    def violating(self, rule: str | Any, found: Scan) -> FoundRows:
         """The rows of a scan for which a condition (SQL text, or a ``pyarrow.compute.Expression``) is not true: false or null."""
         predicate = Predicate.of(rule, found.rows.schema)
         limited = found if predicate is None else _limited(found, NotTrue(predicate))
         return self.find(limited)
 
-    def repeated(self, found: Scan, shown: int = SHOWN) -> Finding:
+    def repeated(self, found: Scan, shown: int = SHOWN) -> FoundRows:
         """The values of a scan's columns that several of its rows have; ``rows`` counts these rows. Rows with a null have no value.
 
         The rows are brought together by their values, so a task holds the values of its share.
@@ -170,9 +170,9 @@ def _limited(found: Scan, condition: NotTrue) -> Scan:
     return replace(found, rows=replace(found.rows, predicate=condition), _chosen=[])
 
 
-def _summed(found: pa.Table, shown: int) -> Finding:
+def _summed(found: pa.Table, shown: int) -> FoundRows:
     texts = sorted(found.column("shown").drop_null().to_pylist())
-    return Finding(pc.sum(found.column("rows")).as_py() or 0, tuple(texts[:shown]))
+    return FoundRows(pc.sum(found.column("rows")).as_py() or 0, tuple(texts[:shown]))
 
 
 def _counted(shown: int, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
 
-from pyhudi_core.conflicts.explanation import Explanation
+from pyhudi_core.conflicts.explanation import ConflictExplanation
 from pyhudi_core.errors import HudiError
 from pyhudi_core.index.choice import INDEX_KEY
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
@@ -69,7 +69,7 @@ class CommitVerdict:
 
     commits: bool
     reason: str
-    explanation: Explanation | None = None
+    explanation: ConflictExplanation | None = None
     error: HudiError | None = None
 
     def __bool__(self) -> bool:
