@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from pyhudi_core.errors import HudiError as HudiError
     from pyhudi_core.lake import UpkeepReport as UpkeepReport
     from pyhudi_core.lake import upkeep as upkeep
-    from pyhudi_core.lock.fitting import refuse_unfit_options as refuse_unfit_options
+    from pyhudi_core.merge import RecordMerger as RecordMerger
+    from pyhudi_core.merge import register_merger as register_merger
+    from pyhudi_core.merge import registered_mergers as registered_mergers
+    from pyhudi_core.merge import unregister_merger as unregister_merger
     from pyhudi_core.model.commit import CommitMetadata as CommitMetadata
     from pyhudi_core.model.commit import WriteStat as WriteStat
     from pyhudi_core.model.instant import Action as Action
@@ -37,18 +40,13 @@ if TYPE_CHECKING:
     from pyhudi_core.opening import check_table as check_table
     from pyhudi_core.opening import create_table as create_table
     from pyhudi_core.opening import open_table as open_table
-    from pyhudi_core.options import options_for_open as options_for_open
     from pyhudi_core.read.scan import Scan as Scan
     from pyhudi_core.read.sizes import Size as Size
     from pyhudi_core.read.sizes import TableSize as TableSize
     from pyhudi_core.recovering import plan_recovery as plan_recovery
     from pyhudi_core.recovering import recover as recover
-    from pyhudi_core.remote import WriteRequest as WriteRequest
     from pyhudi_core.remote import commit_for as commit_for
-    from pyhudi_core.remote import open_permit as open_permit
-    from pyhudi_core.remote import schema_text as schema_text
     from pyhudi_core.services.recovery.recovery import RecoveryPlan as RecoveryPlan
-    from pyhudi_core.services.registry import service_kinds as service_kinds
     from pyhudi_core.services.service import ServicePlan as ServicePlan
     from pyhudi_core.services.service import ServiceResult as ServiceResult
     from pyhudi_core.services.service import TableService as TableService
@@ -58,7 +56,6 @@ if TYPE_CHECKING:
     from pyhudi_core.services.upkeep import UpkeepRules as UpkeepRules
     from pyhudi_core.table import HudiTable as HudiTable
     from pyhudi_core.timeline.active import Timeline as Timeline
-    from pyhudi_core.transaction.permit import Permit as Permit
     from pyhudi_core.transaction.requested_rollbacks import Rollback as Rollback
     from pyhudi_core.transaction.status import CommitStatus as CommitStatus
     from pyhudi_core.validators import Candidate as Candidate
@@ -100,8 +97,8 @@ _HOMES = {
     "Limits": "doctor",
     "NoCommitAfter": "conflicts.requirement",
     "OperationType": "model.operation",
-    "Permit": "transaction.permit",
     "PropertyIs": "conflicts.requirement",
+    "RecordMerger": "merge",
     "RecoveryPlan": "services.recovery.recovery",
     "Rollback": "transaction.requested_rollbacks",
     "Scan": "read.scan",
@@ -117,7 +114,6 @@ _HOMES = {
     "UpkeepReport": "lake",
     "UpkeepRules": "services.upkeep",
     "Write": "write.handle",
-    "WriteRequest": "remote",
     "WriteStat": "model.commit",
     "bootstrap": "bootstrapping",
     "check_table": "opening",
@@ -127,19 +123,17 @@ _HOMES = {
     "held_transactions": "services.transactions",
     "in_range": "validators",
     "not_null": "validators",
-    "open_permit": "remote",
     "open_table": "opening",
-    "options_for_open": "options",
     "plan_recovery": "recovering",
     "recover": "recovering",
-    "refuse_unfit_options": "lock.fitting",
+    "register_merger": "merge",
+    "registered_mergers": "merge",
     "row_count": "validators",
     "satisfies": "validators",
-    "schema_text": "remote",
-    "service_kinds": "services.registry",
     "transaction_watermark": "services.transactions",
     "transactions": "services.transactions",
     "unique": "validators",
+    "unregister_merger": "merge",
     "upkeep": "lake",
 }
 """The module of each public name."""
@@ -168,8 +162,8 @@ __all__ = [
     "Limits",
     "NoCommitAfter",
     "OperationType",
-    "Permit",
     "PropertyIs",
+    "RecordMerger",
     "RecoveryPlan",
     "Rollback",
     "Scan",
@@ -185,7 +179,6 @@ __all__ = [
     "UpkeepReport",
     "UpkeepRules",
     "Write",
-    "WriteRequest",
     "WriteStat",
     "bootstrap",
     "check_table",
@@ -196,19 +189,17 @@ __all__ = [
     "held_transactions",
     "in_range",
     "not_null",
-    "open_permit",
     "open_table",
-    "options_for_open",
     "plan_recovery",
     "recover",
-    "refuse_unfit_options",
+    "register_merger",
+    "registered_mergers",
     "row_count",
     "satisfies",
-    "schema_text",
-    "service_kinds",
     "transaction_watermark",
     "transactions",
     "unique",
+    "unregister_merger",
     "upkeep",
 ]
 
@@ -216,4 +207,8 @@ __getattr__ = late_names(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*__all__, "__version__"})
+
+
+# Public names report the module `pyhudi`. It is there for whoever looks them up in `sys.modules`, as cloudpickle does.
+import pyhudi.errors as _public_errors  # noqa: E402, F401

@@ -10,8 +10,8 @@ from typing import Any
 
 import dagster as dg
 
-import pyhudi_core as hudi
-from pyhudi_core.errors import HudiError
+import pyhudi as hudi
+from pyhudi.errors import HudiError
 from pyhudi_dagster import past_commits
 from pyhudi_dagster.info import HudiAssetInfo
 from pyhudi_dagster.reported_commits import materialized_since

@@ -12,7 +12,7 @@ from typing import Any
 
 import dagster as dg
 
-from pyhudi_core.errors import HudiError, TableNotFoundError
+from pyhudi.errors import HudiError, TableNotFoundError
 from pyhudi_dagster.project import Project
 
 _PACKAGES = ("pyhudi", "dagster", "pyarrow", "pyspark")

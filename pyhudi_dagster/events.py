@@ -16,9 +16,9 @@ from typing import Any
 
 import dagster as dg
 
-import pyhudi_core as hudi
-from pyhudi_core import WriteStat
-from pyhudi_core.errors import HudiError, TableError
+import pyhudi as hudi
+from pyhudi import WriteStat
+from pyhudi.errors import HudiError, TableError
 from pyhudi_dagster import metadata, past_commits
 from pyhudi_dagster.info import HudiAssetInfo
 from pyhudi_dagster.partition_values import Value

@@ -19,8 +19,8 @@ import dagster as dg
 from dagster.components.resolved.form_config import FormWidget
 from pydantic import Field
 
-import pyhudi_core as hudi
-from pyhudi_core.errors import InvalidOptionError
+import pyhudi as hudi
+from pyhudi.errors import InvalidOptionError
 from pyhudi_dagster.assets import hudi_asset
 from pyhudi_dagster.automation import HudiAutomation
 from pyhudi_dagster.definition_check import checked_definitions

@@ -24,6 +24,7 @@ from pyhudi_core.late import late_call
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import DATA_ACTIONS, WRITE_ACTIONS, Action, Instant, State, parse_file_name
 from pyhudi_core.model.operation import SERVICE_OPERATIONS
+from pyhudi_core.naming import set_module
 from pyhudi_core.runtime.base import Clock
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.settled_files import SettledFiles
@@ -51,6 +52,7 @@ Names = tuple[tuple[str, ...], tuple[str, ...]]
 """Of the files and of the folders in a folder."""
 
 
+@set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
 class Timeline:
     """Instants ordered by requested time, newest last; iterable, and filterable by action and state.

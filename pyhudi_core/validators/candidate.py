@@ -19,6 +19,7 @@ from pyhudi_core.file_groups.row_counts import rows_of_slices
 from pyhudi_core.formats.key_hash import hash_keys
 from pyhudi_core.model.meta_fields import RECORD_KEY
 from pyhudi_core.model.operation import SERVICE_OPERATIONS
+from pyhudi_core.naming import set_module
 from pyhudi_core.predicates import NotTrue, Predicate
 from pyhudi_core.read import lookups, reads
 from pyhudi_core.read.on_engine import dataset_of
@@ -35,6 +36,7 @@ SHOWN = 3
 _FOUND = pa.schema([("rows", pa.int64()), ("shown", pa.string())])
 
 
+@set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
 class FoundRows:
     """Rows that a validator looked for: how many there are, and the keys or values of the first ones."""
@@ -50,6 +52,7 @@ class FoundRows:
         return f"{self.rows:,} rows" + (f" ({', '.join(self.shown)}{more})" if self.shown else "")
 
 
+@set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """What would be committed now.

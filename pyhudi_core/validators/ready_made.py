@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from pyhudi_core.errors import InvalidOptionError, SchemaMismatchError
 from pyhudi_core.model.meta_fields import with_meta_fields
+from pyhudi_core.naming import set_module
 from pyhudi_core.predicates import Predicate
 from pyhudi_core.validators.candidate import Candidate
 
@@ -22,16 +23,19 @@ _FEW = 100_000
 """Up to so many written values, `unique` reads only the rows of the table that have one of them."""
 
 
+@set_module("pyhudi")
 def not_null(*columns: str) -> NotNull:
     """No written row has a null in one of the columns."""
     return NotNull(_checked(columns, "not_null"))
 
 
+@set_module("pyhudi")
 def unique(*columns: str) -> Unique:
     """No two rows of the table have the same values of the columns, taken together. Rows with a null in one of them are not compared."""
     return Unique(_checked(columns, "unique"))
 
 
+@set_module("pyhudi")
 def in_range(column: str, low: Any = None, high: Any = None) -> Satisfies:
     """The values of a column in the written rows are not below ``low`` and not above ``high``. Nulls are not compared; NaN is above every number."""
     (name,) = _checked((column,), "in_range")
@@ -43,6 +47,7 @@ def in_range(column: str, low: Any = None, high: Any = None) -> Satisfies:
     return Satisfies(f"{quoted} IS NULL OR ({' AND '.join(bounds)})", f"in_range({name!r}, {shown})")
 
 
+@set_module("pyhudi")
 def satisfies(condition: Any) -> Satisfies:
     """A condition (SQL text, or a ``pyarrow.compute.Expression``) is true for every written row. Null is not true."""
     if condition is None:
@@ -50,6 +55,7 @@ def satisfies(condition: Any) -> Satisfies:
     return Satisfies(condition, f"satisfies({str(condition)!r})")
 
 
+@set_module("pyhudi")
 def row_count(at_least: int | None = None, at_most: int | None = None, *, unchanged: bool = False) -> RowCount:
     """The table has so many rows after the commit; with ``unchanged``, as many as before it."""
     if at_least is None and at_most is None and not unchanged:

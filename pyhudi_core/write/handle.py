@@ -25,6 +25,7 @@ from pyhudi_core.index.hash_ranges import has_consistent_hashing
 from pyhudi_core.model.alteration import ColumnChanges
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.operation import REPLACING, OperationType
+from pyhudi_core.naming import set_module
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.commit import Gate
@@ -63,6 +64,7 @@ class HandleReader(Protocol):
         ...
 
 
+@set_module("pyhudi")
 class Write:
     """One write to one table. Made by ``table.begin``."""
 
