@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from pyhudi_core.errors import LockTimeoutError
 from pyhudi_core.naming import set_module
-from pyhudi_core.opening import create_at
 from pyhudi_core.runtime.base import Process, Runtime, UnknownProcess
 from pyhudi_core.runtime.executors import SerialExecutor
-from pyhudi_core.table import HudiTable
 from pyhudi_core.testing.hashing import stable_hash
 from pyhudi_core.testing.scheduler import Call, Disturbance, Scheduler, Wait
 from pyhudi_core.testing.sim_clock import START_MS, ActorClock, SimClock, SimIds, SimTimer
 from pyhudi_core.testing.sim_storage import Image, Profile, SimStorage, everything_is_shared
-from pyhudi_core.transaction.home import TableHome
 
 
 @set_module("pyhudi.testing")
@@ -177,16 +173,3 @@ class SimWorld:
         self.lock = SimLock(self.scheduler, chosen.lease_s, chosen.lock_excludes)
         process: Process = SimProcess(self.scheduler) if chosen.one_machine else UnknownProcess()
         self.runtime = Runtime(self.clock, self.ids, SerialExecutor(), self.timer, process)
-
-    def create_table(
-        self, schema: Any, record_key: str, *, options: Mapping[str, object] | None = None, **more: Any
-    ) -> HudiTable:
-        """Make the world's table, without a metadata table. ``more`` are arguments of `pyhudi.create_table`, such as ``partition_by``."""
-        return create_at(self._home(options), schema, record_key, **more)
-
-    def open_table(self, options: Mapping[str, object] | None = None) -> HudiTable:
-        """The world's table, as a process that opens it now sees it. Call this for every process."""
-        return HudiTable(self._home(options))
-
-    def _home(self, options: Mapping[str, object] | None) -> TableHome:
-        return TableHome(self.storage, self.runtime, dict(options or {}), self.lock)
