@@ -28,15 +28,14 @@ def record_keys(batch: pa.RecordBatch, config: TableConfig, complex_single_new_e
     """Return the record key of every row as a string array without nulls.
 
     Args:
-        batch: rows with the key columns.
+        batch: rows with the key columns; with ``_hoodie_record_key`` if the table generates keys, which are no function of the other columns.
         config: the table.
         complex_single_new_encoding: a COMPLEX generator over one field writes ``field:value`` as Hudi 1.1 does.
 
     Raises:
         InvalidRecordKeyError: a column is missing, its type has no agreed text, or a row's key is null or empty.
     """
-    fields = config.record_key_fields
-    assert fields, "keys that are generated are no function of the row"
+    fields = config.identifying_fields
     columns = [_text_column(batch, field) for field in fields]
     if len(fields) == 1 and not (complex_single_new_encoding and config.keygenerator_type is KeyGenerator.COMPLEX):
         _check_single(columns[0], fields[0])
