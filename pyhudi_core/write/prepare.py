@@ -27,7 +27,7 @@ from pyhudi_core.model.key_text import text_problem
 from pyhudi_core.model.meta_fields import PARTITION_PATH, RECORD_KEY, with_meta_fields
 from pyhudi_core.model.partition_path import partition_paths
 from pyhudi_core.model.properties import TableConfig
-from pyhudi_core.model.record_key import EMPTY_PART, NULL_PART, record_keys, without_key
+from pyhudi_core.model.record_key import EMPTY_PART, NULL_PART, ambiguous_key, ambiguous_part, record_keys, without_key
 from pyhudi_core.model.schema import cast_batch, floats_for_integers, normalise, reconcile, unfit_for_integers
 from pyhudi_core.write.plan import Volume
 
@@ -144,9 +144,15 @@ def _as_it_is(task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.
 
 
 def prepare_keys(
-    data: Dataset, config: TableConfig, table_schema: pa.Schema, table: str, *, prefixed: bool = False
+    data: Dataset,
+    config: TableConfig,
+    table_schema: pa.Schema,
+    table: str,
+    *,
+    prefixed: bool = False,
+    stored: bool = False,
 ) -> Prepared:
-    """Prepare keys to be deleted: rows that hold the key columns, and the partition columns."""
+    """Prepare keys to be deleted: rows that hold the key columns, and the partition columns. ``stored``: a condition found them in the table."""
     names = dict.fromkeys((*config.identifying_fields, *config.partition_fields))
     missing = [name for name in names if name not in data.schema.names]
     if missing:
@@ -155,9 +161,9 @@ def prepare_keys(
             table=table,
             hint="Give the key columns and the partition columns, or delete(where=...) to find rows by other columns.",
         )
-    stored = with_meta_fields(table_schema)
-    columns = pa.schema([stored.field(name) for name in names])
-    return _run(data, PrepareRows(config, columns, True, prefixed), prepared_schema(None), table_schema)
+    known = with_meta_fields(table_schema)
+    columns = pa.schema([known.field(name) for name in names])
+    return _run(data, PrepareRows(config, columns, True, prefixed, stored=stored), prepared_schema(None), table_schema)
 
 
 def _refuse_without_key(incoming: pa.Schema, table: str) -> None:
@@ -233,10 +239,12 @@ def _counted(source: Source, how: PrepareRows) -> tuple[CountedSource, SourceCou
     def hashes(batch: pa.RecordBatch) -> npt.NDArray[np.uint32]:
         return hash_keys(record_keys(batch, config, how.prefixed))
 
-    key = KeyColumns(config.record_key_fields, NULL_PART, EMPTY_PART, hashes)
+    key = KeyColumns(config.record_key_fields, NULL_PART, EMPTY_PART, hashes, ambiguous_part(config.record_key_fields))
     counts = source.counts(config.partition_fields, key)
     if counts.without_key:
         raise without_key(counts.without_key, config.record_key_fields)
+    if counts.ambiguous:
+        raise ambiguous_key(f"{counts.ambiguous} values", config.record_key_fields)
     paths = partition_paths(counts.values, config).to_pylist() if config.is_partitioned else [""] * len(counts.rows)
     return CountedSource(source, counts.values, tuple(paths), key, how), counts
 
@@ -267,13 +275,19 @@ def _width(kind: pa.DataType) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PrepareRows:
-    """Task function: raw batches in, prepared batches out. ``generate``: the rows are new, and the table gives them keys."""
+    """Task function: raw batches in, prepared batches out.
+
+    Attributes:
+        generate: the rows are new, and the table gives them keys.
+        stored: the rows are in the table, as a condition found them.
+    """
 
     config: TableConfig
     columns: pa.Schema
     keys_only: bool
     prefixed: bool = False
     generate: bool = False
+    stored: bool = False
 
     def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         position = task.number << 40
@@ -289,7 +303,11 @@ class PrepareRows:
         rows = cast_batch(batch, self.columns)
         # A generated key has the requested time of the write, so it is made with the file; until then the position tells rows apart.
         named = batch if self.config.generates_keys else rows
-        keys = positions.cast(pa.string()) if self.generate else record_keys(named, self.config, self.prefixed)
+        keys = (
+            positions.cast(pa.string())
+            if self.generate
+            else record_keys(named, self.config, self.prefixed, stored=self.stored)
+        )
         own = [keys, partition_paths(rows, self.config), positions]
         columns = own if self.keys_only else [*own, *rows.columns]
         return pa.RecordBatch.from_arrays(columns, schema=prepared_schema(None if self.keys_only else self.columns))

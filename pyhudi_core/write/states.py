@@ -255,7 +255,7 @@ def take_rows(draft: Draft, data: object, snapshot: Snapshot) -> Draft:
     deletes = request.operation is OperationType.DELETE
     with at_table(context.table):
         prefixed = key_form.has_prefixed_keys(context, snapshot)
-        how = partial(prepare_keys, prefixed=prefixed)
+        how = partial(prepare_keys, prefixed=prefixed, stored=draft.basis is not None)
         if not deletes:
             updates = request.operation is OperationType.UPSERT
             how = partial(prepare, allow_lossy=allow_lossy, partial=request.partial, prefixed=prefixed, updates=updates)
