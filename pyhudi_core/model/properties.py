@@ -186,6 +186,12 @@ class TableConfig:
         return not self.record_key_fields
 
     @property
+    def was_raised(self) -> bool:
+        """Whether the table may have been raised from version 6 or older: its logs and archived files can have names of that version."""
+        initial = self.raw.get("hoodie.table.initial.version", "").strip()
+        return not (initial.isascii() and initial.isdigit() and int(initial) >= 8)
+
+    @property
     def identifying_fields(self) -> tuple[str, ...]:
         """The columns that identify a row: the key columns, or the meta column of record keys if these are generated."""
         return self.record_key_fields or (RECORD_KEY,)
