@@ -83,7 +83,7 @@ def create_table(
     Args:
         location: a folder (``/lake/orders``, a ``pathlib.Path``, ``s3://bucket/orders``, ``memory://name``).
         schema: a pyarrow schema, or a Spark ``StructType``.
-        record_key: the column or columns that identify a row. Without them each inserted row gets a generated key, and no row is updated.
+        record_key: the column or columns that identify a row. Without them each inserted row gets a generated key, by which it is corrected.
         partition_by: partition columns, outermost first.
         ordering: the column or columns that decide which version of a row is newer; without them, the last write wins.
         table_type: ``"copy_on_write"`` or ``"merge_on_read"`` (``"cow"``, ``"mor"``); the default is the option ``hoodie.table.type``, or

@@ -69,6 +69,9 @@ def _examine_file(exam: Examination, state: HistoryState, file: HistoryFile) -> 
         exam.add(
             Kind.HISTORY_DAMAGED, f"The manifest records {file.size:,} bytes, but the file has {info.size:,}", path
         )
+    if file.has_false_name:
+        what = "The times in the file's name are those of its first and last row, as Hudi's upgrade from version 6 gives them, and no range"
+        exam.add(Kind.NAMES_OF_VERSION_6, what, path, area=_AREA)
     try:
         with exam.recording_failures(_AREA, path), exam.storage.open_input(path) as source:
             rows = HistoryFileReader(source, path).times()

@@ -78,6 +78,7 @@ class Kind(StrEnum):
     STAGED_LEFT = "staged_left"
     HISTORY_DAMAGED = "history_damaged"
     HISTORY_LEFTOVER = "history_leftover"
+    NAMES_OF_VERSION_6 = "names_of_version_6"
     FILE_MISSING = "file_missing"
     OLD_FILE_MISSING = "old_file_missing"
     FILE_SIZE_DIFFERS = "file_size_differs"
@@ -254,6 +255,11 @@ USUAL: dict[Kind, Usual] = {
         "Restore the timeline history from a copy; times of archived instants cannot be found until then.",
     ),
     Kind.HISTORY_LEFTOVER: Usual(Area.HISTORY, _INFO, "No manifest names it; the next archival may remove it."),
+    Kind.NAMES_OF_VERSION_6: Usual(
+        Area.FILES,
+        _INFO,
+        "Nothing is wrong, and this package reads all of it. Hudi may not show rows of logs below a pending compaction until the compaction has run.",
+    ),
     Kind.FILE_MISSING: Usual(Area.FILES, _ERROR, _RESTORE),
     Kind.OLD_FILE_MISSING: Usual(
         Area.FILES,

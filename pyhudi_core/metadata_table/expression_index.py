@@ -221,7 +221,7 @@ class ExpressionIndex:
         """The column of the rows that a log brings."""
         merging, schema = self.merging, with_meta_fields(self.table_schema)
         columns = merging.columns(pa.schema([schema.field(self.column)]), schema)
-        scan = LogScan(storage, (log,), lambda time: time == log.name.requested_time)
+        scan = LogScan(storage, (log,), log.writers.__contains__)
         entries = scan.entries(LogColumns(columns, merging.ordering, merging.keys_of, merging.names_at))
         if entries is not None:
             yield from entries.rows.column(self.column).filter(pa.array(~entries.deleted)).chunks

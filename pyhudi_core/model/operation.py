@@ -82,7 +82,9 @@ OVERWRITING = frozenset({OperationType.INSERT_OVERWRITE, OperationType.INSERT_OV
 """Writers whose rows replace all rows of partitions, or of the table."""
 INSERTING = frozenset({OperationType.INSERT, OperationType.BULK_INSERT})
 """Writers whose keys must be new to the table."""
-WRITERS = INSERTING | REPLACING | {OperationType.UPSERT, OperationType.DELETE}
+UPDATING = frozenset({OperationType.UPSERT, OperationType.DELETE})
+"""Writers that find stored rows by their keys, and change or delete them."""
+WRITERS = INSERTING | REPLACING | UPDATING
 """Operations that change rows."""
 
 _SERVICE_ACTIONS = {

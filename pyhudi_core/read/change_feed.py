@@ -100,7 +100,10 @@ def _changes_of(
 def _view_at(context: TableContext, last: Snapshot, bound: str) -> FileGroupView:
     """Return the file groups at another bound, from files that are listed already."""
     history = context.folder.history
-    visibility = Visibility.of(last.timeline, bound, context.folder.read_commit, history.exists, history=history)
+    raised = context.config.was_raised
+    visibility = Visibility.of(
+        last.timeline, bound, context.folder.read_commit, history.exists, history=history, raised=raised
+    )
     return FileGroupView(last.view.listing, visibility, context.table)
 
 

@@ -154,14 +154,16 @@ class Timeline:
 class TimelineFolder:
     """Reads the active timeline of one table.
 
-    ``history_path`` is relative to it. ``utc``: times never go back (local times do, once a year). ``clock`` waits for completed files that
-    another process is still writing; without it they are read as they are. ``latest`` is what the last `load` returned, and ``undone`` the requested
-    times that it left out because restores name them. ``settled_files`` is for listings of the table's data: this object lives as long as a handle.
+    ``history_path`` is relative to it; for ``raised`` see `ArchivedTimeline`. ``utc``: times never go back (local times do, once a year). ``clock``
+    waits for completed files that another process is still writing; without it they are read as they are. ``latest`` is what the last `load` returned,
+    and ``undone`` the requested times that it left out because restores name them. ``settled_files`` is for listings of the table's data: this object
+    lives as long as a handle.
     """
 
     storage: Storage
     path: str
     history_path: str = "history"
+    raised: bool = False
     _commits: dict[str, CommitMetadata] = field(default_factory=dict)
     _history: ArchivedTimeline | None = None
     utc: bool = False
@@ -176,7 +178,7 @@ class TimelineFolder:
     def history(self) -> ArchivedTimeline:
         """The archived timeline."""
         if self._history is None:
-            self._history = ArchivedTimeline(self.storage, f"{self.path}/{self.history_path}")
+            self._history = ArchivedTimeline(self.storage, f"{self.path}/{self.history_path}", self.raised)
         return self._history
 
     def load(self) -> Timeline:

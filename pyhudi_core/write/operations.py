@@ -79,7 +79,7 @@ def delete_found(
     ``keys_of`` takes the scan of the key and partition columns and returns the rows.
     """
     refuse_operation(context, OperationType.DELETE)
-    columns = tuple(dict.fromkeys((*context.config.record_key_fields, *context.config.partition_fields)))
+    columns = tuple(dict.fromkeys((*context.config.identifying_fields, *context.config.partition_fields)))
     with Write(WriteSpec(context, OperationType.DELETE, extra, spark, pre_commit=pre_commit), reader) as write:
 
         def attempt() -> Commit:

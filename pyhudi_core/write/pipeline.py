@@ -31,7 +31,7 @@ from pyhudi_core.model.file_names import new_file_id
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.internal_schema import Evolution
 from pyhudi_core.model.meta_fields import IS_DELETED, with_meta_fields
-from pyhudi_core.model.operation import INSERTING, OVERWRITING, OperationType
+from pyhudi_core.model.operation import INSERTING, OVERWRITING, UPDATING, OperationType
 from pyhudi_core.model.properties import TableType
 from pyhudi_core.model.schema import to_avro
 from pyhudi_core.options import FileOptions, WriteOptions
@@ -272,8 +272,11 @@ class WriteJob:
         context = transaction.context
         settings = HandleSettings.of(transaction.requested_time, schema, config, self.options.files)
         deletes = self.operation is OperationType.DELETE
+        updates = config.generates_keys and self.operation in UPDATING
         return replace(
             settings,
+            generates_keys=settings.generates_keys and not updates,
+            known_only=updates and not deletes,
             ordering=() if deletes else ordering_of(config),
             merger=None if deletes else find_merger(config),
             deletes=deletes,

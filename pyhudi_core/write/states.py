@@ -255,9 +255,10 @@ def take_rows(draft: Draft, data: object, snapshot: Snapshot) -> Draft:
     deletes = request.operation is OperationType.DELETE
     with at_table(context.table):
         prefixed = key_form.has_prefixed_keys(context, snapshot)
-        how = partial(prepare_keys, prefixed=prefixed)
+        how = partial(prepare_keys, prefixed=prefixed, stored=draft.basis is not None)
         if not deletes:
-            how = partial(prepare, allow_lossy=allow_lossy, partial=request.partial, prefixed=prefixed)
+            updates = request.operation is OperationType.UPSERT
+            how = partial(prepare, allow_lossy=allow_lossy, partial=request.partial, prefixed=prefixed, updates=updates)
         prepared = how(engine.dataset(data), context.config, snapshot.schema, context.table)
         if not deletes:
             checks.refuse_evolution(snapshot.schema, prepared, context.options.rows.schema_evolution, context.table)
