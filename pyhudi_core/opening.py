@@ -16,6 +16,7 @@ from pyhudi_core.errors import (
     at_table,
 )
 from pyhudi_core.late import late, late_call
+from pyhudi_core.model.help_pages import see
 from pyhudi_core.model.properties import OPERATION_FIELD, MergeMode, TableConfig, TableType
 from pyhudi_core.options import TableOptions, WriteOptions
 from pyhudi_core.runtime.base import Runtime
@@ -227,7 +228,7 @@ def _refuse_unfit_merger(config: TableConfig, schema: pa.Schema) -> None:
     if reason is not None:
         raise InvalidOptionError(
             reason,
-            hint="Create the table with these columns, or with another payload class or merger (docs/merging.md).",
+            hint=f"Create the table with these columns, or with another payload class or merger. {see('merging')}",
         )
 
 
