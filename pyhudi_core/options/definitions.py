@@ -164,7 +164,7 @@ WRITE_OPTIONS = (
            "the stored row is updated where it is."),
     Option("hoodie.bloom.index.update.partition.path", "index.bloom_moves", bool, True, "The same under GLOBAL_BLOOM."),
     Option("hoodie.record.index.update.partition.path", "index.record_moves", bool, False,
-           "The same under RECORD_INDEX, if that index is named."),
+           "The same under RECORD_INDEX, if `hoodie.index.type` selects it."),
     Option("pyhudi.update.moves.rows", "index.updates_move", bool, False,
            "An upsert deletes the stored version of a row in its file group, and inserts the new one in another file group, by one commit. "
            "If false, a row stays in its file group. Not in merge-on-read tables, under BUCKET, with partial updates or mergers."),
@@ -190,22 +190,22 @@ WRITE_OPTIONS = (
     Option("hoodie.bloom.index.filter.dynamic.max.entries", "files.bloom_max_entries", int, 100_000,
            "Number of keys up to which a bloom filter grows by rows.", minimum=1, maximum=10_000_000),
     Option("hoodie.metadata.enable", "metadata.enable", bool, None,
-           "Not given: a new table gets a metadata table, and a table that is there stays as it is. `true`: the first write to a table without one "
-           "makes it, too. `false`: a new table gets none. A metadata table that is listed is written by every commit in any case."),
+           "By default a new table gets a metadata table, and an existing table stays as it is. `true`: the first write to an existing table without "
+           "one makes it. `false`: a new table gets none. Every commit updates a metadata table that the table's properties list."),
     Option("hoodie.metadata.index.column.stats.enable", "metadata.column_stats", bool, True,
-           "A new metadata table has statistics of the columns of each file. One that is there gets them by `pyhudi metadata LOCATION create`."),
+           "A new metadata table has statistics of the columns of each file. An existing one gets them by `pyhudi metadata LOCATION create`."),
     Option("hoodie.metadata.index.partition.stats.enable", "metadata.partition_stats", bool, True,
            "A new metadata table of a partitioned table has statistics of the columns of each partition."),
     Option("hoodie.metadata.record.index.enable", "metadata.record_index", bool, False,
-           "A new metadata table has a record index: the file group of each record key. Keys are then unique in the table. One that is there gets it "
+           "A new metadata table has a record index: the file group of each record key. Keys are then unique in the table. An existing one gets it "
            "by `pyhudi metadata LOCATION create --index record_index`; a write warns about it.",
            aliases=("hoodie.metadata.global.record.level.index.enable",)),
     Option("hoodie.metadata.index.column.stats.file.group.count", "metadata.column_stats_groups", int, 2,
            "Number of file groups of the column statistics, for ever.", minimum=1, maximum=1_000),
     Option("hoodie.metadata.record.index.min.filegroup.count", "metadata.record_index_least_groups", int, 10,
-           "Least number of file groups of a record index. A large table gets more: one for each GB of entries.", minimum=1, maximum=10_000),
+           "Minimum number of file groups of a record index. A large table gets more: one for each GB of entries.", minimum=1, maximum=10_000),
     Option("hoodie.metadata.index.bloom.filter.enable", "metadata.bloom_filters", bool, False,
-           "A new metadata table has the bloom filter of each base file, so that BLOOM and look-ups by key open no footers. One that is there gets "
+           "A new metadata table has the bloom filter of each base file, so that BLOOM and look-ups by key open no footers. An existing one gets "
            "them by `pyhudi metadata LOCATION create --index bloom_filters`; a write warns about it."),
     Option("hoodie.metadata.index.bloom.filter.file.group.count", "metadata.bloom_filters_groups", int, 4,
            "Number of file groups of the bloom filters, for ever.", minimum=1, maximum=1_000),

@@ -151,7 +151,7 @@ def _number(option: Option, text: str, key: str) -> Value:
 
 def _bounds(option: Option) -> str:
     parts = [
-        f"at {name} {bound:g}"
+        f"at {name} {bound:.15g}"
         for name, bound in (("least", option.minimum), ("most", option.maximum))
         if bound is not None
     ]
@@ -170,13 +170,13 @@ def _values(option: Option) -> str:
     if option.kind is bool:
         return "`true`, `false`"
     bounds = [
-        f"{sign} {bound:g}" for sign, bound in (("≥", option.minimum), ("≤", option.maximum)) if bound is not None
+        f"{sign} {bound:.15g}" for sign, bound in (("≥", option.minimum), ("≤", option.maximum)) if bound is not None
     ]
     name = {int: "whole number", float: "number", str: "text"}[option.kind]
     return f"{name} {', '.join(bounds)}".strip()
 
 
 def _default(default: Value) -> str:
-    if default is None:
+    if default in (None, ""):
         return ""
     return f"`{str(default).lower()}`" if isinstance(default, bool) else f"`{default}`"
