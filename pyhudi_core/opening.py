@@ -88,7 +88,7 @@ def create_table(
         table_type: ``"copy_on_write"`` or ``"merge_on_read"`` (``"cow"``, ``"mor"``); the default is the option ``hoodie.table.type``, or
             copy-on-write.
         name: the table's name; the default is the last part of the location.
-        options: Hudi's keys (``hoodie.*``) and this package's keys (``pyhudi.*``), see docs/options.md.
+        options: Hudi's keys (``hoodie.*``) and this package's keys (``pyhudi.*``), see ``pyhudi help options``.
         storage_options: options of the storage (region, endpoint, credentials).
         pre_commit: validators of every commit of this handle, table services included; the table does not store them.
 
