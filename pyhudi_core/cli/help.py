@@ -25,9 +25,8 @@ _ITEM = re.compile(r"( *)(?:[-*]|\d+\.) ")
 
 
 @click.command("help")
-@click.argument("topic", required=False)
-@click.pass_context
-def help_(context: click.Context, topic: str | None) -> None:
+@click.argument("topic", required=False, type=click.Choice(PAGES), metavar="[TOPIC]")
+def help_(topic: str | None) -> None:
     """Show the page about a TOPIC, or list the topics. Exit code 0: shown; 2: there is no such topic."""
     if topic is None:
         rows = [f"  {page:<12}{_title(page)}" for page in PAGES]
@@ -36,12 +35,8 @@ def help_(context: click.Context, topic: str | None) -> None:
                 ["Topics:", *rows, "", "Show one: pyhudi help TOPIC. Options of a command: pyhudi COMMAND --help"]
             )
         )
-    elif topic in PAGES:
-        click.echo_via_pager(as_text(page_text(topic)))
     else:
-        raise click.BadParameter(
-            f"{topic!r} is no topic; the topics are {', '.join(PAGES)}", context, param_hint="TOPIC"
-        )
+        click.echo_via_pager(as_text(page_text(topic)))
 
 
 def page_text(page: str) -> str:
