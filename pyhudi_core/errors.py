@@ -58,7 +58,63 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from pyhudi_core.naming import set_module
 
+_PUBLIC = "pyhudi.errors"
+
+__all__ = [
+    "ClockSkewError",
+    "CommitAbortedError",
+    "CommitConflictError",
+    "CommitError",
+    "CommitRequirementError",
+    "CommitStateUnknownError",
+    "ConfigError",
+    "CorruptAvroError",
+    "CorruptBaseFileError",
+    "CorruptHFileError",
+    "CorruptLogBlockError",
+    "CorruptPropertiesError",
+    "CorruptTimelineError",
+    "CorruptionError",
+    "DataError",
+    "DeletesFailedError",
+    "DuplicateKeyError",
+    "EarlyConflictError",
+    "ErasureRefusedError",
+    "HudiError",
+    "InvalidOptionError",
+    "InvalidPartitionValueError",
+    "InvalidRecordKeyError",
+    "LimitExceededError",
+    "LockError",
+    "LockIdentityError",
+    "LockLostError",
+    "LockServerError",
+    "LockTimeoutError",
+    "MergerContractError",
+    "MissingExtraError",
+    "ObjectNotFoundError",
+    "PartitionNotFoundError",
+    "PendingDeletesError",
+    "PreCommitError",
+    "PreconditionFailedError",
+    "PredicateError",
+    "SchemaMismatchError",
+    "SnapshotExpiredError",
+    "StorageError",
+    "StorageStateUnknownError",
+    "TableError",
+    "TableExistsError",
+    "TableNotFoundError",
+    "TableVersionError",
+    "UnknownOptionError",
+    "UnsafePathError",
+    "UnsupportedTableError",
+]
+
+
+@set_module(_PUBLIC)
 class HudiError(Exception):
     """Base of every error of this package.
 
@@ -69,6 +125,10 @@ class HudiError(Exception):
         instant: requested time of the instant concerned.
         hint: what the reader should do now.
     """
+
+    def __init_subclass__(cls) -> None:
+        if cls.__module__ == __name__:
+            set_module(_PUBLIC)(cls)
 
     def __init__(
         self,

@@ -16,6 +16,7 @@ from html import escape
 from typing import Any
 
 from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.naming import set_module
 from pyhudi_core.opening import open_table
 from pyhudi_core.runtime.base import Clock
 from pyhudi_core.runtime.system import system_runtime
@@ -81,6 +82,7 @@ class UpkeepLine:
         }
 
 
+@set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
 class UpkeepReport:
     """What was decided and done. False if something failed."""
@@ -114,6 +116,7 @@ class UpkeepReport:
         return f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
 
 
+@set_module("pyhudi")
 def upkeep(
     tables: str | HudiTable | Sequence[str | HudiTable],
     rules: UpkeepRules | None = None,

@@ -18,6 +18,7 @@ from pyhudi_core.errors import (
 from pyhudi_core.late import late, late_call
 from pyhudi_core.model.help_pages import see
 from pyhudi_core.model.properties import OPERATION_FIELD, MergeMode, TableConfig, TableType
+from pyhudi_core.naming import set_module
 from pyhudi_core.options import TableOptions, WriteOptions
 from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.runtime.system import system_runtime
@@ -65,6 +66,7 @@ _TYPES = {
 }
 
 
+@set_module("pyhudi")
 def create_table(
     location: Place,
     schema: Any,
@@ -232,6 +234,7 @@ def _refuse_unfit_merger(config: TableConfig, schema: pa.Schema) -> None:
         )
 
 
+@set_module("pyhudi")
 def open_table(
     location: Place,
     storage_options: Mapping[str, str] | None = None,
@@ -252,6 +255,7 @@ def open_table(
     return HudiTable(home)
 
 
+@set_module("pyhudi")
 def check_table(
     location: Place,
     storage_options: Mapping[str, str] | None = None,

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.errors import SchemaMismatchError
+from pyhudi.errors import SchemaMismatchError
 from pyhudi_dagster import interrupts, polars_frames
 from pyhudi_dagster.partition_values import Value
 

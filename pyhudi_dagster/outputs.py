@@ -137,7 +137,7 @@ def hudi_output(
         partitions: maps Dagster's partitions to the table's partitions; also sets ``partition_by``.
         on_foreign_rows: action for rows outside the run's partitions: fail, drop, or allow.
         deps: further assets that it depends on.
-        pre_commit: validators of each commit, such as ``pyhudi_core.not_null("id")``, or functions of a `Candidate`. Each is an asset check;
+        pre_commit: validators of each commit, such as ``pyhudi.not_null("id")``, or functions of a `Candidate`. Each is an asset check;
                 if one refuses, its check fails, and nothing of its table is published.
         services: the table services that Dagster runs, and when; see `build_hudi_services`. Commits then run none of them.
         translator: defines the asset's key, table name, group and other attributes; default: that of the `HudiLakeResource`.

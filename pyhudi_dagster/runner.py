@@ -15,8 +15,8 @@ from typing import TypeVar
 
 import dagster as dg
 
-import pyhudi_core as hudi
-from pyhudi_core.errors import CommitConflictError, ConfigError, DataError, PreCommitError, UnsupportedTableError
+import pyhudi as hudi
+from pyhudi.errors import CommitConflictError, ConfigError, DataError, PreCommitError, UnsupportedTableError
 from pyhudi_dagster import interrupts, past_commits
 from pyhudi_dagster.dagster_internals import run_facts_of
 from pyhudi_dagster.errors import CheckpointGapError, RunEndedError, TableMismatchError, UpstreamMissingError

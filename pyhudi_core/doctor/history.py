@@ -8,7 +8,7 @@ from pyhudi_core.errors import CorruptionError, LimitExceededError
 from pyhudi_core.formats.history_file import HistoryFileReader
 from pyhudi_core.formats.history_manifest import VERSION_FILE, HistoryFile, manifest_number
 from pyhudi_core.model.instant import DATA_ACTIONS
-from pyhudi_core.timeline.history import History, HistoryState
+from pyhudi_core.timeline.history import ArchivedTimeline, HistoryState
 
 _AREA = Area.HISTORY
 _FILES = 10_000
@@ -16,7 +16,7 @@ _FILES = 10_000
 
 def examine(exam: Examination) -> None:
     """Follow the pointer to the instants. ``archived`` is None without an archived timeline, and empty if it cannot be read completely."""
-    history = History(exam.storage, exam.history_folder)
+    history = ArchivedTimeline(exam.storage, exam.history_folder)
     state: HistoryState | None = None
     exam.add_summary(_AREA, "no history")
     try:

@@ -202,7 +202,7 @@ USUAL: dict[Kind, Usual] = {
     Kind.PLAN_UNREADABLE: Usual(
         Area.TIMELINE,
         _WARNING,
-        "No service can execute the plan. Remove a clustering with table.rollback(instant), a restore with table.restores.cancel(instant). Of any "
+        "No service can execute the plan. Remove a clustering with table.rollback(instant), a restore with table.restore.cancel(instant). Of any "
         "other plan remove the files from the timeline while nothing runs.",
     ),
     Kind.PLAN_NAMES_OTHER_PLACE: Usual(
@@ -227,7 +227,7 @@ USUAL: dict[Kind, Usual] = {
     Kind.UNDONE_COMMIT_IS_BACK: Usual(
         Area.TIMELINE,
         _WARNING,
-        "Remove it with table.restores.take_over(). Readers of this package leave it out; Hudi's readers show a commit whose files are gone.",
+        "Remove it with table.restore.take_over(). Readers of this package leave it out; Hudi's readers show a commit whose files are gone.",
     ),
     Kind.ROLLED_BACK_NOT_FORGOTTEN: Usual(Area.TIMELINE, _REPAIRABLE, _NEXT_WRITE),
     Kind.DECIDED_NOT_PUBLISHED: Usual(

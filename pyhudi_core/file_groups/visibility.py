@@ -17,7 +17,7 @@ from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.file_names import READABLE_EXTENSIONS, split
 from pyhudi_core.model.instant import WRITE_ACTIONS, Action, Instant
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.timeline.history import History
+from pyhudi_core.timeline.history import ArchivedTimeline
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class Visibility:
     _replaced: frozenset[tuple[str, str]] | None = None
     _history: bool | None = None
     by_name: bool = True
-    history: History | None = None
+    history: ArchivedTimeline | None = None
     _archived: dict[str, bool] = field(default_factory=dict)
 
     @classmethod
@@ -48,7 +48,7 @@ class Visibility:
         has_history: Callable[[], bool],
         *,
         by_name: bool = True,
-        history: History | None = None,
+        history: ArchivedTimeline | None = None,
     ) -> Visibility:
         visible = {
             instant.requested_time: instant

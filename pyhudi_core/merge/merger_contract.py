@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from pyhudi_core.errors import ConfigError, HudiError, MergerContractError
 from pyhudi_core.model.help_pages import see
+from pyhudi_core.naming import set_module
 
 _WORD = (1 << 64) - 1
 _STEP = 0x9E3779B97F4A7C15
@@ -46,6 +47,7 @@ LAWS = MappingProxyType(
 )
 
 
+@set_module("pyhudi")
 class RecordMerger(Protocol):
     """Makes one row out of two versions of a row.
 

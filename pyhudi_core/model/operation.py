@@ -11,8 +11,10 @@ from enum import StrEnum
 
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.properties import TableType
+from pyhudi_core.naming import set_module
 
 
+@set_module("pyhudi")
 class OperationType(StrEnum):
     """What an instant does. The value is the word in a commit; Hudi fails on a word that it does not know."""
 

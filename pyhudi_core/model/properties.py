@@ -23,6 +23,7 @@ from pyhudi_core.errors import CorruptPropertiesError, TableVersionError, Unsafe
 from pyhudi_core.model.java_properties import parse, render
 from pyhudi_core.model.merge_mode import MODE, MergeMode, first, merging_of
 from pyhudi_core.model.safe_path import safe_relative_path
+from pyhudi_core.naming import set_module
 
 __all__ = ["CdcMode", "KeyGenerator", "MergeMode", "TableConfig", "TableType", "checksum", "parse", "render", "verify"]
 
@@ -81,6 +82,7 @@ def verify(properties: Mapping[str, str], *, required: bool = False) -> bool:
     return not required if found is None else found.strip() == checksum(properties)
 
 
+@set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
 class TableConfig:
     """The properties of a table, typed."""

@@ -66,7 +66,7 @@ class HistoryState:
 
 
 @dataclass(slots=True)
-class History:
+class ArchivedTimeline:
     """The archived timeline in one folder. Raises `CorruptTimelineError` if an answer depends on a file that cannot be read."""
 
     storage: Storage

@@ -46,9 +46,9 @@ def orders_asset(**arguments: Any) -> dg.AssetsDefinition:
 @pytest.mark.parametrize(
     ("arguments", "option", "fix"),
     [
-        ({"pre_commit": [hudi.holds("amount >>> 3 and")]}, "pre_commit", "one condition in Spark SQL"),
-        ({"pre_commit": [hudi.holds("a >>> 3 and")], "schema": None}, "pre_commit", "one condition in Spark SQL"),
-        ({"pre_commit": [hudi.holds("amount > 3")]}, "pre_commit", "The columns are"),
+        ({"pre_commit": [hudi.satisfies("amount >>> 3 and")]}, "pre_commit", "one condition in Spark SQL"),
+        ({"pre_commit": [hudi.satisfies("a >>> 3 and")], "schema": None}, "pre_commit", "one condition in Spark SQL"),
+        ({"pre_commit": [hudi.satisfies("amount > 3")]}, "pre_commit", "The columns are"),
         ({"record_key": "idd"}, "record_key=['idd']", "id, day, ts"),
         ({"ordering": "tss"}, "ordering=['tss']", "id, day, ts"),
         ({"partition_by": "dayy"}, "partition_by=['dayy']", "id, day, ts"),

@@ -125,7 +125,7 @@ def test_an_exit_code_means_the_same_for_every_command(location: str, tmp_path: 
 def test_what_refuses_an_erasure_is_the_answer_of_its_plan(location: str) -> None:
     table = make(location)
     table.upsert(orders((1, "a", 1.0)))
-    table.savepoint()
+    table.savepoints.create()
     for flag, code in (("--plan", 1), ("--json", 2)):
         assert CliRunner().invoke(main, ["erase", location, "--key", "1", flag]).exit_code == code
 
