@@ -66,7 +66,6 @@ if TYPE_CHECKING:
     from pyhudi_core.validators import satisfies as satisfies
     from pyhudi_core.validators import unique as unique
     from pyhudi_core.write.handle import Write as Write
-    from pyhudi_core.write.operations import commit_with_retries as commit_with_retries
     from pyhudi_core.write.result import Commit as Commit
     from pyhudi_core.write.result import CommitStats as CommitStats
     from pyhudi_core.write.result import CommitVerdict as CommitVerdict
@@ -118,7 +117,6 @@ _HOMES = {
     "bootstrap": "bootstrapping",
     "check_table": "opening",
     "commit_for": "remote",
-    "commit_with_retries": "write.operations",
     "create_table": "opening",
     "held_transactions": "services.transactions",
     "in_range": "validators",
@@ -183,7 +181,6 @@ __all__ = [
     "bootstrap",
     "check_table",
     "commit_for",
-    "commit_with_retries",
     "create_table",
     "errors",
     "held_transactions",

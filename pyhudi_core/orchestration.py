@@ -1,7 +1,8 @@
 """What a package needs that runs tables for its users under an orchestrator, as ``pyhudi_dagster`` does; its users need none of these names.
 
-They are as stable as the names of ``pyhudi``: the table services that there are, before a table is opened; options checked before a run; and the
-half of `pyhudi.commit_for` that asks another process for a write and permits its commit. Names are imported on first use.
+They are as stable as the names of ``pyhudi``: the table services that there are, before a table is opened; options checked before a run; a write that
+retries, and asks before it commits; and the half of `pyhudi.commit_for` that asks another process for a write and permits its commit. Names are
+imported on first use.
 """
 
 from typing import TYPE_CHECKING
@@ -14,10 +15,12 @@ if TYPE_CHECKING:
     from pyhudi_core.remote import WriteRequest, open_permit, schema_text
     from pyhudi_core.services.registry import service_kinds
     from pyhudi_core.transaction.permit import Permit
+    from pyhudi_core.write.operations import commit_with_retries
 
 _HOMES = {
     "Permit": "transaction.permit",
     "WriteRequest": "remote",
+    "commit_with_retries": "write.operations",
     "open_permit": "remote",
     "options_for_open": "options",
     "refuse_unfit_options": "lock.fitting",
@@ -28,6 +31,7 @@ _HOMES = {
 __all__ = [
     "Permit",
     "WriteRequest",
+    "commit_with_retries",
     "open_permit",
     "options_for_open",
     "refuse_unfit_options",

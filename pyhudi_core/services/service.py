@@ -149,6 +149,9 @@ class TableService(ABC, Generic[R]):
     def __init__(self, context: TableContext) -> None:
         self.context = context
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__} of {self.context.table}"
+
     @abstractmethod
     def plan(self) -> ServicePlan:
         """What would be done now, and why, or why not. Changes nothing."""

@@ -10,7 +10,6 @@ from typing import Any
 from pyhudi_core.errors import CommitConflictError, InvalidOptionError
 from pyhudi_core.model.alteration import ColumnChanges
 from pyhudi_core.model.operation import OPERATIONS, OperationType
-from pyhudi_core.naming import set_module
 from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.transaction.context import PreCommit, TableContext
 from pyhudi_core.write.checks import refuse_operation
@@ -37,7 +36,6 @@ def run(
         return commit_with_retries(write, partial(write.write, data), gate)
 
 
-@set_module("pyhudi")
 def commit_with_retries(
     write: Write,
     first: Callable[[], object],

@@ -28,7 +28,7 @@ READ_ONLY = {
     "schema",
     "services",
     "show",
-    "status",
+    "commit-status",
     "timeline",
 }
 NAMES = main.list_commands(click.Context(main))
@@ -94,7 +94,7 @@ def results(table: hudi.HudiTable, source: str) -> list[tuple[int, tuple[str, ..
         (0, ("timeline", place)),
         (0, ("check", place, "--no-keys")),
         (0, ("upkeep", place, "--plan")),
-        (1, ("status", place, f"{ABSENT}-{'0' * 32}")),
+        (1, ("commit-status", place, f"{ABSENT}-{'0' * 32}")),
         (2, ("recover", place, "--plan")),
         *((0, (command, place)) for command in ("show", "schema", "head", "count", "history")),
         (0, ("commit", place, newest)),

@@ -1,4 +1,4 @@
-"""``pyhudi status``: report a write whose outcome is unknown.
+"""``pyhudi commit-status``: report a write whose outcome is unknown.
 
 As every writer does, it publishes a commit that was decided and not yet published.
 """
@@ -19,7 +19,9 @@ from pyhudi_core.transaction.status import CommitStatus
 @click.argument("token")
 @click.option("--json", "as_json", is_flag=True, help="Print the status as JSON.")
 @click.pass_context
-def status(context: click.Context, location: str, storage_options: dict[str, str], token: str, as_json: bool) -> None:
+def commit_status(
+    context: click.Context, location: str, storage_options: dict[str, str], token: str, as_json: bool
+) -> None:
     """Report whether the write with this TOKEN is committed. Exit code 0: committed; 1: not committed, or not decided yet."""
     with reporting_errors(context):
         found = open_table(location, storage_options).commit_status(token)
