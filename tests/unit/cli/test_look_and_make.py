@@ -71,7 +71,7 @@ def test_the_state_of_a_table_is_shown_under_both_names(location: str) -> None:
         session = table.savepoints.context.lock.acquire(1.0, "a test")
         found = told("status", location)
         session.release()
-    assert found["pending_writes"] == write.instant
+        assert found["pending_writes"] == write.instant
     assert "The lock is held by process" in found["lock"]
     assert found["pending_plans"] == f"compaction {plan.requested_time}"
     assert found["services_due"] == "compaction"
