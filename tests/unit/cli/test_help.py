@@ -116,6 +116,13 @@ def test_an_installed_package_reads_the_pages_of_its_wheel(tmp_path: Path, monke
     assert shown("locks").output == "# Locks of the wheel\n"
 
 
+def test_every_page_that_the_code_names_is_one_that_the_command_shows() -> None:
+    named = {page for path in MODULES for page in re.findall(r"pyhudi help (\w+)|\bsee\(\W(\w+)\W\)", path.read_text())}
+    assert {by_command or by_call for by_command, by_call in named} - {"TOPIC"} <= set(pages.PAGES)
+    assert ("", "locks") in named
+    assert ("options", "") in named
+
+
 def test_no_message_names_a_file_that_only_a_checkout_has() -> None:
     found = {
         path.name: text for path in MODULES for text in messages(path.read_text()) if ONLY_IN_A_CHECKOUT.search(text)
