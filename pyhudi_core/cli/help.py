@@ -90,13 +90,16 @@ def _shown(block: list[str]) -> Iterator[str]:
 
 
 def _rows(table: list[list[str]]) -> Iterator[str]:
+    """Yield the name of each row, and below it its cells, each after the title of its column if there are several."""
     header, _, *rows = table
-    yield from _wrapped(f"{_plain(header[0])}:" if header[0] else "", "", "")
+    several = len(header) > 2
+    heading = header[0] if several else ": ".join(header)
+    yield from _wrapped(f"{_plain(heading)}:" if heading else "", "", "")
     for name, *cells in rows:
         yield from _wrapped(_plain(name.replace("<br>", ", ")), "  ", "  ")
-        said = [f"{title}: {_plain(cell)}" for title, cell in zip(header[1:], cells, strict=False) if cell]
+        said = [f"{title}: {cell}" if several else cell for title, cell in zip(header[1:], cells, strict=False) if cell]
         for text in ("; ".join(said[:-1]), *said[-1:]):
-            yield from _wrapped(text, "    ", "    ")
+            yield from _wrapped(_plain(text), "    ", "    ")
 
 
 def _plain(text: str) -> str:

@@ -31,6 +31,10 @@ Writers wait for a
 | `lock`<br>`provider` | `a\\|b` | A sentence that is long enough to be wrapped, because the line has only eighty columns. |
 | `wait` | | Time. |
 
+| code | meaning |
+|---|---|
+| 0 | done |
+
 - An item that is long enough to be wrapped, because the line has only eighty columns, too.
 1. Another one,
    on two lines.
@@ -54,6 +58,10 @@ option:
     only eighty columns.
   `wait`
     meaning: Time.
+
+code: meaning:
+  0
+    done
 
 - An item that is long enough to be wrapped, because the line has only eighty
   columns, too.
