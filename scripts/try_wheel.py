@@ -37,7 +37,7 @@ for extra, call in (("s3", lambda: hudi.open_table("s3://bucket/table")), ("spar
         assert f"pyhudi[{extra}]" in str(error), error
     else:
         raise AssertionError(f"{extra}: no error")
-for module, extra in (("pyhudi_dagster", "dagster"), ("pyhudi_core.testing", "testing")):
+for module, extra in (("pyhudi_dagster", "dagster"), ("pyhudi.testing", "testing")):
     try:
         __import__(module)
     except ModuleNotFoundError as error:
