@@ -16,6 +16,7 @@ from pyhudi_core.errors import (
     at_table,
 )
 from pyhudi_core.late import late, late_call
+from pyhudi_core.model.help_pages import see
 from pyhudi_core.model.properties import OPERATION_FIELD, MergeMode, TableConfig, TableType
 from pyhudi_core.naming import set_module
 from pyhudi_core.options import TableOptions, WriteOptions
@@ -89,7 +90,7 @@ def create_table(
         table_type: ``"copy_on_write"`` or ``"merge_on_read"`` (``"cow"``, ``"mor"``); the default is the option ``hoodie.table.type``, or
             copy-on-write.
         name: the table's name; the default is the last part of the location.
-        options: Hudi's keys (``hoodie.*``) and this package's keys (``pyhudi.*``), see docs/options.md.
+        options: Hudi's keys (``hoodie.*``) and this package's keys (``pyhudi.*``), see ``pyhudi help options``.
         storage_options: options of the storage (region, endpoint, credentials).
         pre_commit: validators of every commit of this handle, table services included; the table does not store them.
 
@@ -229,7 +230,7 @@ def _refuse_unfit_merger(config: TableConfig, schema: pa.Schema) -> None:
     if reason is not None:
         raise InvalidOptionError(
             reason,
-            hint="Create the table with these columns, or with another payload class or merger (docs/merging.md).",
+            hint=f"Create the table with these columns, or with another payload class or merger. {see('merging')}",
         )
 
 

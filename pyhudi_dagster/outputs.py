@@ -131,7 +131,7 @@ def hudi_output(
         table: name of the table below the warehouse; default: the asset key.
         record_key, partition_by, ordering, table_type, schema: used to create the table. An existing table must have the same, but for the schema,
                 and a key generator that names folders by the values of the partition columns.
-        options: options of Hudi and of this package (docs/options.md) for every run; they override the lake's. Table options are used to create
+        options: options (``pyhudi help options``) for every run; they override the lake's. Table options are used to create
                 the table, and not compared with an existing table.
         operation: upsert, insert, bulk_insert, insert_overwrite, insert_overwrite_table, delete or delete_partitions.
         partitions: maps Dagster's partitions to the table's partitions; also sets ``partition_by``.

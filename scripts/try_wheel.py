@@ -71,6 +71,7 @@ def main():
         ).stdout
         assert [instant["state"] for instant in json.loads(shown)] == ["completed"] * 2, shown
         subprocess.run([binaries / "pyhudi", "check", location], check=True, **alone)
+        subprocess.run([binaries / "pyhudi", "help", "options"], check=True, stdout=subprocess.DEVNULL, **alone)
         size = sum(path.stat().st_size for path in (folder / "venv").rglob("*") if path.is_file())
         print(
             f"{wheel.name}: installed ({size >> 20} MB with its packages), a table written and read, the extras named;"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import keyword
 from typing import Any
 
 import click
@@ -32,6 +31,7 @@ _COMMANDS = {
     "compact": ("compact", "Compact a merge-on-read table: plan, schedule and execute."),
     "erase": ("erase", "Erase the rows with given keys, and all that is left of them."),
     "expire": ("expire", "Delete expired partitions."),
+    "help": ("help", "Show the page about a topic, or list the topics."),
     "hold": ("hold", "List, create or delete holds, which keep a state from being cleaned for a time."),
     "index": ("index", "List, create, drop, schedule, execute or cancel indexes."),
     "log-compact": ("log_compact", "Merge the log files of each file group: plan, schedule and execute."),
@@ -64,7 +64,7 @@ class _Commands(click.Group):
             return None
         module = importlib.import_module(f"pyhudi_core.cli.{_COMMANDS[cmd_name][0]}")
         name = cmd_name.replace("-", "_")
-        found: click.Command = getattr(module, f"{name}_" if keyword.iskeyword(name) else name)
+        found: click.Command = getattr(module, f"{name}_", None) or getattr(module, name)
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

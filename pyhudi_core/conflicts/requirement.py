@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from pyhudi_core.errors import CommitRequirementError, InvalidOptionError
 from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.model.help_pages import see
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.schema import from_avro, normalise, to_avro
 from pyhudi_core.naming import set_module
@@ -231,7 +232,7 @@ def checked_requirements(given: Sequence[CommitRequirement]) -> tuple[CommitRequ
     if not isinstance(given, Sequence) or not all(callable(getattr(one, "failure", None)) for one in given):
         raise InvalidOptionError(
             "requirements= takes a list of commit requirements",
-            hint="For example requirements=[LatestInstantIs(commit.instant)]; docs/writing.md lists them.",
+            hint=f"For example requirements=[LatestInstantIs(commit.instant)]. {see('writing')}",
         )
     return tuple(given)
 

@@ -23,6 +23,7 @@ READ_ONLY = {
     "completion",
     "count",
     "head",
+    "help",
     "history",
     "schema",
     "services",
@@ -39,7 +40,7 @@ def test_a_command_has_the_flags_of_all_others_and_says_its_exit_codes(name: str
     command = main.get_command(click.Context(main), name)
     assert command is not None
     flags = {flag: option for option in command.params for flag in option.opts}
-    assert "--json" in flags or name == "completion"
+    assert "--json" in flags or name in ("completion", "help")
     assert "--plan" in flags or name in READ_ONLY | {"savepoint", "hold", "init", "import"}
     assert "Exit code 0: " in (command.help or "")
     if "--option" in flags:
@@ -112,7 +113,7 @@ def test_an_exit_code_means_the_same_for_every_command(location: str, tmp_path: 
     pq.write_table(pa.table({"id": [1]}), source / "rows.parquet")
     before = [instant.file_name() for instant in table.timeline]
     found = results(table, str(source))
-    assert {arguments[0] for _, arguments in found} == {*NAMES} - {"completion"}, "every command is tried"
+    assert {arguments[0] for _, arguments in found} == {*NAMES} - {"completion", "help"}, "every command is tried"
     for expected, arguments in found:
         done = CliRunner().invoke(main, [*arguments, "--json"])
         assert done.exit_code == expected, f"{arguments}: {done.output} {done.exception}"
