@@ -166,7 +166,7 @@ WRITE_OPTIONS = (
            "The same under RECORD_INDEX, if that index is named."),
     Option("pyhudi.update.moves.rows", "index.updates_move", bool, False,
            "An upsert deletes the stored version of a row in its file group, and inserts the new one in another file group, by one commit "
-           "(decision 0051). If false, a row stays in its file group. Not in merge-on-read tables, under BUCKET, with partial updates or mergers."),
+           "(decision 0045). If false, a row stays in its file group. Not in merge-on-read tables, under BUCKET, with partial updates or mergers."),
     Option("hoodie.combine.before.upsert", "rows.combine_before_upsert", bool, True,
            "Combine rows of one upsert with the same key before the write. If false, they are an error."),
     Option("hoodie.combine.before.insert", "rows.combine_before_insert", bool, False,
