@@ -7,7 +7,7 @@ The code of the metadata table has six places, because each layer does its own p
 - ``index/record_index.py``: which file group holds a key;
 - ``write/metadata_update.py`` (a commit's part), ``write/metadata_build.py`` and ``write/metadata_first_files.py`` (the first files);
 - ``transaction/companion.py`` (one decision for both commits) and ``transaction/metadata_removal.py``;
-- ``services/metadata`` (its own compaction, cleaning and archival) and ``services/indexing`` (builds beside writers).
+- ``services/metadata`` (its own compaction, cleaning and archival) and ``services/indexing`` (builds while writers go on).
 
 How to add a kind of record:
 
