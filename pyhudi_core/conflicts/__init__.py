@@ -4,7 +4,7 @@
 
 How to add a rule:
 
-1. `matrix`: a line for the pair of operations; then run ``python scripts/conflict_table.py``, which writes ``docs/conflicts.md``.
+1. `matrix`: a line for the pair of operations; then run ``python scripts/generate_docs.py``, which writes ``docs/conflicts.md``.
 2. A new condition also needs its meaning in `matrix`, and its kind, text and test in `conflict`.
 3. A rule that does not depend on the pair of operations is a function that `refuse_conflicts` of `concurrent` asks; `mixed_indexes` is the example.
 
