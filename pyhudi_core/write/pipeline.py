@@ -302,7 +302,7 @@ class WriteJob:
         config = self.snapshot.config
         operation = config.operation_field or self.options.files.operation_field
         avro_schema = to_avro(columns, config.name, meta_fields=True, operation=operation)
-        # Release 1.0.2 merges partial rows by event time only, and misreads them beside a column that says what is deleted (decision 0046).
+        # Release 1.0.2 merges partial rows by event time only, and misreads them beside a column that says what is deleted (decision 0039).
         in_logs = bool(ordering_of(config)) and IS_DELETED not in schema.names
         return PartialRows(with_meta_fields(columns, operation=operation), avro_schema, in_logs)
 

@@ -243,7 +243,7 @@ class Planner:
         """The smallest group of a merge-on-read table, unless its file is much larger than the new rows; ``incoming`` is their bytes.
 
         Otherwise each upsert that brings a few new keys would rewrite all files, and append nothing to logs. A new group takes the keys, and those of
-        the next upserts, so its file grows. A partition that has many small groups gets no more of them (decision 0115).
+        the next upserts, so its file grows. A partition that has many small groups gets no more of them (decision 0039).
         """
         if not small:
             return ()

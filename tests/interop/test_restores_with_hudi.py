@@ -156,7 +156,7 @@ def test_hudi_executes_our_plan_and_we_execute_hudis_which_is_what_ours_would_ha
 @pytest.mark.slow
 @pytest.mark.row("C8", "N11", "Q3")
 def test_what_hudi_does_with_a_rollback_of_a_completed_commit(first_release: JudgeProcess, tmp_path: Path) -> None:
-    """The facts on which the rollback of completed commits rests (docs/decisions/0062): Hudi undoes the newest one, and refuses an older one."""
+    """The facts on which the rollback of completed commits rests (docs/decisions/0048): Hudi undoes the newest one, and refuses an older one."""
     path, judge = tmp_path / "t", first_release
     make(path, "copy_on_write")
     name = known(judge, path)
