@@ -11,9 +11,10 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from pyhudi_core.options import render_docs  # noqa: E402
+from scripts.conflict_table import render as render_conflicts  # noqa: E402
 
-PAGES: dict[str, Callable[[], str]] = {"docs/options.md": render_docs}
-"""Each page, and the function that renders it. ``docs/benchmarks.md`` is written by ``make bench``, from a run."""
+PAGES: dict[str, Callable[[], str]] = {"docs/options.md": render_docs, "docs/conflicts.md": render_conflicts}
+"""Each page, and the function that renders it."""
 
 
 def stale() -> list[str]:
