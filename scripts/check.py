@@ -35,7 +35,16 @@ CHECKS: dict[str, tuple[str, ...]] = {
     "house rules, links and generated pages (tests/style)": (PYTHON, "-m", "pytest", *HOUSE_RULES),
     "layers (import-linter)": (PYTHON, "scripts/layers.py"),
     "lint (ruff); make format mends some": (PYTHON, "-m", "ruff", "check", "--quiet", "--output-format=concise", "."),
-    "format (ruff); make format mends it": (PYTHON, "-m", "ruff", "format", "--check", "--quiet", "--output-format=concise", "."),
+    "format (ruff); make format mends it": (
+        PYTHON,
+        "-m",
+        "ruff",
+        "format",
+        "--check",
+        "--quiet",
+        "--output-format=concise",
+        ".",
+    ),
     "capabilities without a test": (PYTHON, "scripts/coverage_table.py", "--check"),
 }
 
