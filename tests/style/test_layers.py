@@ -48,12 +48,12 @@ def test_a_broken_layer_is_named_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "scripts").mkdir()
     for file in ("pyproject.toml", "scripts/layers.py"):
         shutil.copy(ROOT / file, tmp_path / file)
-    broken = tmp_path / "pyhudi_core" / "transaction" / "status.py"
+    broken = tmp_path / "pyhudi_core" / "model" / "operation.py"
     lines = [
         *broken.read_text().splitlines(),
         "",
         "from pyhudi_core.late import late",
-        '_auto = late("pyhudi_core.services.auto")',
+        '_command = late("pyhudi_core.cli.main")',
     ]
     broken.write_text("\n".join(lines) + "\n")
     command = [sys.executable, "scripts/layers.py"]
@@ -61,4 +61,4 @@ def test_a_broken_layer_is_named_with_its_line(tmp_path: Path) -> None:
         command, cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=False
     )
     assert ended.returncode == 1
-    assert f"pyhudi_core.transaction.status -> pyhudi_core.services.auto (l.{len(lines)})" in ended.stdout
+    assert f"pyhudi_core.model.operation -> pyhudi_core.cli.main (l.{len(lines)})" in ended.stdout
