@@ -65,7 +65,7 @@ smoke35: $(INSTALLED) java ## The Spark tests on PySpark 3.5, in a separate envi
 	$(SPARK35)/bin/python -m pytest tests/spark -q $(if $(filter 1,$(SLOW)),,-m 'not slow')
 
 site: $(INSTALLED) ## The documentation as a site in .cache/site; a broken link is an error
-	$(BIN)/mkdocs build --strict --quiet
+	$(BIN)/mkdocs build --strict
 
 wheel: $(INSTALLED) ## Build the wheel, and use it in an empty environment
 	$(BIN)/python scripts/try_wheel.py

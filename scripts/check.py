@@ -31,7 +31,7 @@ HOUSE_RULES = (
 CHECKS: dict[str, tuple[str, ...]] = {
     "types (mypy)": (PYTHON, "-m", "mypy", "--no-error-summary", "--strict", *TYPED),
     "slow tests that no target runs": (PYTHON, "scripts/nightly_reach.py"),
-    "links of the site, and the API (mkdocs)": (PYTHON, "-m", "mkdocs", "build", "--strict", "--quiet"),
+    "links of the site, and the API (mkdocs)": (PYTHON, "-m", "mkdocs", "build", "--strict"),
     "house rules, links and generated pages (tests/style)": (PYTHON, "-m", "pytest", *HOUSE_RULES),
     "layers (import-linter)": (PYTHON, "scripts/layers.py"),
     "lint (ruff); make format mends some": (PYTHON, "-m", "ruff", "check", "--quiet", "--output-format=concise", "."),

@@ -8,10 +8,13 @@ import sys
 import tempfile
 import tomllib
 import types
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+from support.sources import keep
 
 from pyhudi_core.merge import registered_mergers, unregister_merger
 
@@ -19,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/decisions/*.md")])
 DECISIONS = sorted(ROOT.glob("docs/decisions/[0-9]*.md"))
 # Written by slow targets, from a run; a checkout may be older than its first one.
-MADE_BY_RUNS = {"docs/benchmarks.md", "docs/coverage.md"}
+MADE_BY_RUNS = {ROOT / "docs" / "benchmarks.md", ROOT / "docs" / "coverage.md"}
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 MODULE = re.compile(r"`([a-z_]+(?:/[a-z_]+)*\.py)`")
 HEADINGS = ["## Context", "## Decision", "## What it costs", "## How it is tested"]
@@ -29,15 +32,45 @@ def _name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-def test_every_relative_link_leads_to_a_file() -> None:
-    missing: dict[str, list[str]] = {}
-    for page in PAGES:
-        targets = {link.partition("#")[0] for link in LINK.findall(page.read_text()) if "://" not in link}
-        paths = [(page.parent / unquote(target)).resolve() for target in targets if target]
-        for path in paths:
-            if not path.exists() and _name(path) not in MADE_BY_RUNS:
-                missing.setdefault(_name(page), []).append(_name(path))
-    assert missing == {}
+def _anchor(heading: str) -> str:
+    """The anchor of a heading, in which runs of hyphens are one: GitHub and mkdocs differ in nothing else here."""
+    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower())
+
+
+@cache
+def _anchors(page: Path) -> set[str]:
+    return {_anchor(line.lstrip("#")) for line in page.read_text().splitlines() if line.startswith("#")}
+
+
+def _broken_links(page: Path) -> Iterator[str]:
+    for number, line in enumerate(page.read_text().splitlines(), 1):
+        for link in LINK.findall(line):
+            target, _, anchor = link.partition("#")
+            path = (page.parent / unquote(target)).resolve() if target else page
+            if "://" in link or path in MADE_BY_RUNS:
+                continue
+            if not path.exists():
+                yield f"line {number}: {link} leads to no file"
+            elif anchor and path.suffix == ".md" and _anchor(anchor) not in _anchors(path):
+                yield f"line {number}: {link} leads to no heading"
+
+
+def test_every_relative_link_leads_to_a_file_and_a_heading() -> None:
+    keep(_broken_links, PAGES, "Correct the link.")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("[x](no_such.md)", "no_such.md leads to no file"),
+        ("[x](#no-such)", "#no-such leads to no heading"),
+        ("[x](page.md#no-such)", "page.md#no-such leads to no heading"),
+        ("[x](page.md#how-it-is-read) [y](https://example.org/no.md) [z](#how-it-is-read)", None),
+    ],
+)
+def test_a_broken_link_is_found(line: str, said: str | None, tmp_path: Path) -> None:
+    (tmp_path / "page.md").write_text(f"# How it is: `read`\n\n{line}\n")
+    assert list(_broken_links(tmp_path / "page.md")) == ([f"line 3: {said}"] if said else [])
 
 
 def test_every_module_that_is_named_is_there() -> None:

@@ -44,6 +44,6 @@ def names(path: Path) -> Names:
 def keep(rule: Callable[[Path], Iterable[str]], paths: Iterable[Path], advice: str) -> None:
     """Fail if a rule says anything of one of the files: name each file, what the rule says of it, and what to do."""
     checked = list(paths)
-    assert len(checked) > 50, "these are not all the files"
+    assert len(checked) > 20, "these are not all the files"
     if broken := [f"{name(path)}: {said}" for path in checked for said in rule(path)]:
         pytest.fail("\n".join([*broken, advice]), pytrace=False)
