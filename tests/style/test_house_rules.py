@@ -84,6 +84,21 @@ def test_storage_is_deleted_from_in_known_places_only() -> None:
     )
 
 
+SKIPS = ("pytest.skip", "pytest.mark.skip", "pytest.mark.skipif", "pytest.mark.xfail")
+
+
+def _skipping_silently(path: Path) -> Iterator[str]:
+    if not re.search("skip|xfail", text(path)):
+        return  # to parse all tests takes seconds
+    with_reason: set[int] = set()
+    for node in ast.walk(ast.parse(text(path))):  # a call comes before its function
+        if isinstance(node, ast.Call):
+            said = node.args and isinstance(node.args[0], ast.Constant | ast.JoinedStr)
+            with_reason |= {id(node.func)} if said or any(word.arg == "reason" for word in node.keywords) else set()
+        elif isinstance(node, ast.Attribute) and ast.unparse(node) in SKIPS and id(node) not in with_reason:
+            yield f"line {node.lineno}: {ast.unparse(node)} without a reason"
+
+
 @pytest.mark.parametrize(
     ("rule", "source", "said"),
     [
@@ -95,6 +110,13 @@ def test_storage_is_deleted_from_in_known_places_only() -> None:
         (_deleting, "self._storage.delete(path)", "line 1: self._storage.delete"),
         (_deleting, "context.storage.delete_many(paths)", "line 1: context.storage.delete_many"),
         (_deleting, "storage.delete_if_match(path, tag)", "line 1: storage.delete_if_match"),
+        (_skipping_silently, "@pytest.mark.skip\ndef test_x(): ...", "line 1: pytest.mark.skip without a reason"),
+        (
+            _skipping_silently,
+            "@pytest.mark.xfail(strict=True)\ndef test_x(): ...",
+            "line 1: pytest.mark.xfail without a reason",
+        ),
+        (_skipping_silently, "pytest.skip()", "line 1: pytest.skip without a reason"),
     ],
 )
 def test_the_rules_find_what_breaks_them(
@@ -168,19 +190,6 @@ def _naming_a_machine(path: Path) -> Iterator[str]:
 
 def test_sources_name_no_machine() -> None:
     keep(_naming_a_machine, [path for path in [*MODULES, *TESTS] if path != Path(__file__)], "Name no machine.")
-
-
-def _skipping_silently(path: Path) -> Iterator[str]:
-    if not re.search("skip|xfail", text(path)):
-        return  # to parse all tests takes seconds
-    for node in ast.walk(ast.parse(text(path))):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in SKIPS:
-            said = node.args and isinstance(node.args[0], ast.Constant | ast.JoinedStr)
-            if not said and "reason" not in ast.unparse(node):
-                yield f"line {node.lineno}: {ast.unparse(node.func)} without a reason"
-
-
-SKIPS = ("pytest.skip", "pytest.mark.skip", "pytest.mark.skipif", "pytest.mark.xfail")
 
 
 def test_no_test_is_skipped_without_a_reason() -> None:
