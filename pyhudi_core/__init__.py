@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pyhudi_core.consuming import Checkpoint as Checkpoint
     from pyhudi_core.consuming import Consumer as Consumer
     from pyhudi_core.doctor import Limits as Limits
+    from pyhudi_core.engine.renaming import rename_columns as rename_columns
     from pyhudi_core.errors import HudiError as HudiError
     from pyhudi_core.lake import UpkeepReport as UpkeepReport
     from pyhudi_core.lake import upkeep as upkeep
@@ -130,6 +131,7 @@ _HOMES = {
     "plan_recovery": "recovering",
     "recover": "recovering",
     "refuse_unfit_options": "lock.fitting",
+    "rename_columns": "engine.renaming",
     "row_count": "validators",
     "schema_text": "remote",
     "service_kinds": "services.registry",
@@ -197,6 +199,7 @@ __all__ = [
     "plan_recovery",
     "recover",
     "refuse_unfit_options",
+    "rename_columns",
     "row_count",
     "schema_text",
     "service_kinds",

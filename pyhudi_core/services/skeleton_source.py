@@ -9,19 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from pyhudi_core.errors import DuplicateKeyError, InvalidOptionError, UnsupportedTableError
-from pyhudi_core.formats.base_file.footer import reading
+from pyhudi_core.errors import DuplicateKeyError, InvalidOptionError, SchemaMismatchError, UnsupportedTableError
 from pyhudi_core.index.choice import IndexType
 from pyhudi_core.model.file_names import split
 from pyhudi_core.model.partition_path import partition_paths
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.record_key import record_keys
+from pyhudi_core.model.schema import cast_batch, conform
+from pyhudi_core.model.schema_cast import changes_values
 from pyhudi_core.options import WriteOptions
-from pyhudi_core.services.parquet_source import ParquetSource, SourceFile, SourceTask
+from pyhudi_core.services.parquet_source import ParquetSource, SourceFile, file_batches, naming
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.paths import parse_location
 from pyhudi_core.write.skeletons import RowsToKeep
@@ -80,6 +81,38 @@ class SkeletonSource:
                     hint="Is record_key right? If it is, create the table and upsert the rows. Nothing was made.",
                 )
 
+    def refuse_values(self) -> None:
+        """Raise `SchemaMismatchError` for values that do not fit the column, and `UnsupportedTableError` if reads would give other ones than a copy.
+
+        Reads only columns that have another type in a file than in the table.
+        """
+        schema = self.found.schema
+        for file, own in zip(self.found.files, self.found.own, strict=True):
+            names = [
+                i.name for i in own if i.name in schema.names and changes_values(i.type, schema.field(i.name).type)
+            ]
+            if names:
+                columns = pa.schema([schema.field(name) for name in names])
+                with naming(file.path):
+                    for batch in file_batches(self.storage, file.path, names):
+                        self._refuse_other_values(batch, columns)
+
+    def _refuse_other_values(self, batch: pa.RecordBatch, columns: pa.Schema) -> None:
+        for column, copied in zip(columns, cast_batch(batch, columns).columns, strict=True):
+            one = pa.schema([column])
+            try:
+                same = _same(conform(batch, one).column(0), copied)
+            except SchemaMismatchError:
+                same = False
+            if not same:
+                kind = batch.schema.field(column.name).type
+                raise UnsupportedTableError(
+                    f"Column {column.name} is {kind} in the file and {column.type} in the table, and a read of the file would not give the values"
+                    " that a copy of its rows has",
+                    table=self.storage.location,
+                    hint="Use the mode FULL_RECORD, which copies the rows. Nothing was made.",
+                )
+
     def rows_to_keep(self) -> Iterator[RowsToKeep]:
         """The files, in the order of their paths."""
         local = parse_location(self.storage.location).scheme == "file"
@@ -92,9 +125,7 @@ class SkeletonSource:
 
     def _keys(self, file: SourceFile) -> Iterator[pa.Array]:
         roots = {field.partition(".")[0] for field in self.config.record_key_fields}
-        schema = pa.schema([item for item in self.found.schema if item.name in roots])
-        task = SourceTask(self.storage.spec(), (file,), schema)
-        for batch in task.batches():
+        for batch in self.found.task(self.storage.spec(), (file,), roots).batches():
             yield record_keys(batch, self.config)
 
     def _by_partition(self) -> Mapping[str, Sequence[SourceFile]]:
@@ -119,13 +150,18 @@ class SkeletonSource:
                 return f"the folder {folder!r} of its source, which would be {made!r} as a partition of {', '.join(fields) or 'no column'}"
         if not fields:
             return None
-        for file in self.found.files:
-            with self.storage.open_input(file.path) as opened, reading(file.path):
-                own = pq.ParquetFile(opened).schema_arrow.names
-            both = [name for name in fields if name in own]
+        for file, own in zip(self.found.files, self.found.own, strict=True):
+            both = [name for name in fields if name in own.names]
             if both:
                 return f"the column {both[0]!r} both in a folder and in the file {file.path!r} of its source"
         return None
+
+
+def _same(read: pa.Array, copied: pa.Array) -> bool:
+    if pa.types.is_floating(copied.type):
+        first, second = (part.fill_null(0).to_numpy(zero_copy_only=False) for part in (read, copied))
+        return bool(np.array_equal(first, second, equal_nan=True) and read.is_null().equals(copied.is_null()))
+    return bool(read.equals(copied))
 
 
 def refuse_later_files(source: str, missing: Sequence[SourceFile]) -> None:
