@@ -21,22 +21,31 @@ import pyarrow as pa
 from pyhudi_core.errors import SchemaMismatchError
 from pyhudi_core.model.schema_types import is_list, joined
 
-_LETTERS = str.maketrans(
-    {"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ẞ": "SS", "æ": "ae", "Æ": "Ae"}
-    | {"ø": "o", "Ø": "O", "œ": "oe", "Œ": "Oe", "ł": "l", "Ł": "L", "đ": "d", "Đ": "D"}
-)
+_LETTERS = {"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d"}
 
 
 def snake_case(name: str) -> str:
     """Return the name in snake case; empty if nothing of it is left."""
-    composed = unicodedata.normalize("NFC", name).translate(_LETTERS)
-    plain = "".join(letter for letter in unicodedata.normalize("NFKD", composed) if not unicodedata.combining(letter))
-    words = re.sub(r"[^A-Za-z0-9]+", "_", plain)
+    words = re.sub(r"[^A-Za-z0-9]+", "_", _plain(name))
     words = re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1_\2", re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", words))
     snake = words.strip("_").lower()
     first = re.match("_*", name)
     lead = (first[0] if first else "") or ("_" if snake[:1].isdigit() else "")
     return f"{lead}{snake}" if snake else ""
+
+
+def _plain(name: str) -> str:
+    """The name with plain letters; a capital letter stays one, so that words can be told apart."""
+    composed = unicodedata.normalize("NFC", name)
+    parts = []
+    for letter, after in zip(composed, f"{composed[1:]} ", strict=False):
+        plain = _LETTERS.get(letter.lower(), letter)
+        if letter.isupper() and plain != letter:
+            plain = plain.capitalize() if after.islower() else plain.upper()
+        parts.append(plain)
+    return "".join(
+        letter for letter in unicodedata.normalize("NFKD", "".join(parts)) if not unicodedata.combining(letter)
+    )
 
 
 def snake_names(names: Sequence[str], parent: str = "") -> list[str]:
