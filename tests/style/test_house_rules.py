@@ -154,6 +154,25 @@ def test_storage_is_deleted_from_in_known_places_only() -> None:
     assert broken(_deleting, others) == {}
 
 
+OPENS_PARQUET = {"formats/base_file/footer.py", "formats/base_file/parquet.py"}
+
+
+def _opening_parquet(path: Path) -> list[str]:
+    """Calls that open a Parquet file with pyarrow: elsewhere its errors and old times would be treated in another way."""
+    verbs = ("ParquetFile", "ParquetDataset", "read_table", "read_schema", "read_metadata")
+    called = [ast.unparse(call.func) for verb in verbs for call in _calls(_tree(path), verb)]
+    return [name for name in called if name.startswith(("pq.", "pyarrow.parquet."))]
+
+
+def test_parquet_files_are_opened_in_one_place() -> None:
+    core = ROOT / "pyhudi_core"
+    own = {core / name for name in OPENS_PARQUET}
+    assert (
+        broken(_opening_parquet, [path for path in MODULES if path not in own and core / "testing" not in path.parents])
+        == {}
+    )
+
+
 @pytest.mark.parametrize(
     ("rule", "source", "said"),
     [
@@ -163,6 +182,7 @@ def test_storage_is_deleted_from_in_known_places_only() -> None:
         (_reaching_outside, "import os\nfrom threading import Lock", ["import os", "import threading"]),
         (_reaching_outside, "open('x')", ["open()"]),
         (_reaching_outside, "from datetime import datetime\ndatetime.now()", ["datetime.now"]),
+        (_opening_parquet, "pq.ParquetFile(source)", ["pq.ParquetFile"]),
         (_deleting, "self._storage.delete(path)", ["self._storage.delete(path)"]),
         (_deleting, "context.storage.delete_many(paths)", ["context.storage.delete_many(paths)"]),
         (_deleting, "storage.delete_if_match(path, tag)", ["storage.delete_if_match(path, tag)"]),
