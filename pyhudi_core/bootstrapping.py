@@ -14,13 +14,11 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pyhudi_core.conflicts.requirement import CommitRequirement, TableState
 from pyhudi_core.engine.choice import frame_of
 from pyhudi_core.engine.reading import Reading
 from pyhudi_core.errors import (
-    DuplicateKeyError,
     InvalidOptionError,
     TableExistsError,
     TableNotFoundError,
@@ -34,6 +32,7 @@ from pyhudi_core.opening import checked_config, create_at, create_whole, open_ta
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.services.parquet_source import ParquetSource, SourceFile, find_source
+from pyhudi_core.services.repeated_keys import keys_of, refuse_repeated
 from pyhudi_core.services.skeleton_source import SkeletonSource, bootstrap_properties, refuse_later_files
 from pyhudi_core.storage.base import Storage, StorageSpec
 from pyhudi_core.storage.opening import open_storage
@@ -48,7 +47,6 @@ CHUNK_BYTES = 256 << 20
 """Bytes of the files of one commit, if they are read in this process; on Spark eight times as many."""
 
 _MOST_FILES = 1000
-_SHOWN = 3
 
 BootstrapProgress = Callable[[int, int], object]
 """Called before each commit: files loaded so far, files in all."""
@@ -195,26 +193,19 @@ def _refuse_rows(
     reads: Storage, source: ParquetSource, chunk: tuple[SourceFile, ...], config: TableConfig, *, all_columns: bool
 ) -> None:
     """Before the table is made: raise `InvalidRecordKeyError` for rows of the first commit without a key, `DuplicateKeyError` for a key that a
-    partition has twice, and what reading the files raises. Reads the key and partition columns of its files, or ``all_columns``.
+    partition has twice, and what reading the files raises. Reads key and partition columns and those whose values may not fit, or ``all_columns``.
     """
-    roots = {field.partition(".")[0] for field in (*config.record_key_fields, *config.partition_fields)}
-    batches = source.task(reads.spec(), chunk, None if all_columns else roots).batches()
-    found = [
-        pa.table({"key": record_keys(batch, config), "path": partition_paths(batch, config)})
-        for batch in batches
-        if config.record_key_fields
-    ]
-    if not found:
-        return
-    counted = pa.concat_tables(found).group_by(["key", "path"], use_threads=False).aggregate([([], "count_all")])
-    twice = counted.filter(pc.greater(counted.column("count_all"), 1))
-    if twice.num_rows:
-        shown = ", ".join(f"{row['key']!r} in {row['path']!r}" for row in twice.slice(0, _SHOWN).to_pylist())
-        raise DuplicateKeyError(
-            f"The source has {twice.num_rows} record keys more than once in a partition, for example {shown}",
-            table=reads.location,
-            hint="Is record_key right? If it is, create the table and upsert the rows. Nothing was made.",
-        )
+    names = {field.partition(".")[0] for field in (*config.record_key_fields, *config.partition_fields)}
+    names.update(name for own in source.own for name in source.changed(own))
+    batches = source.task(reads.spec(), chunk, None if all_columns else names).batches()
+    refuse_repeated(
+        [
+            keys_of(record_keys(batch, config), partition_paths(batch, config))
+            for batch in batches
+            if config.record_key_fields
+        ],
+        reads.location,
+    )
 
 
 def _keeps_rows(mode: str, location: str, spark: Any, rename: str | None) -> bool:

@@ -172,7 +172,7 @@ def import_(
                 hint="The table comes first, then the files: pyhudi import TABLE FILES",
             )
         style = ImportStyle(nulls, delimiter, types, snake=rename is not None)
-        table, rows = _table_and_rows(location, storage_options, options, files, style, given)
+        table, rows = _table_and_rows(location, storage_options, options, files, style, operation, given)
         verb = "insert" if operation == "upsert" and table.config.generates_keys else operation
         made = getattr(table, verb)(rows.reader())
     if as_json:
@@ -208,10 +208,12 @@ def _table_and_rows(
     options: dict[str, str],
     files: tuple[str, ...],
     style: ImportStyle,
+    operation: str,
     given: dict[str, Any],
 ) -> tuple[HudiTable, ImportRows]:
     """The table, and the rows of the files. A table is made when all rows were looked at, so none is left by an import that is refused."""
-    allow_lossy = WriteOptions.parse(options).rows.allow_lossy_widening
+    settings = WriteOptions.parse(options).rows
+    allow_lossy = settings.allow_lossy_widening
     try:
         table = open_table(location, storage_options, options)
     except TableNotFoundError:
@@ -220,7 +222,10 @@ def _table_and_rows(
         rows = import_rows(files, style, None, table=storage.location, keys=keys, allow_lossy=allow_lossy)
         home = TableHome(storage, system_runtime(), options)
         with at_table(storage.location):
-            rows.refuse_rows(checked_config(home, rows.schema, **given))
+            config = checked_config(home, rows.schema, **given)
+            combined = settings.combine_before_upsert if operation == "upsert" else settings.combine_before_insert
+            kept = operation.startswith("insert_overwrite") or config.generates_keys
+            rows.refuse_rows(config, unique=not (kept or combined))
         return create_table(location, rows.schema, storage_options=storage_options, options=options, **given), rows
     _refuse_other_keys(table, given)
     keys = (*table.config.record_key_fields, *table.config.partition_fields)

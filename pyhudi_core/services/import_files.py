@@ -17,9 +17,11 @@ import pyarrow as pa
 from pyhudi_core.errors import DataError, ObjectNotFoundError, SchemaMismatchError
 from pyhudi_core.formats.csv_text import CsvFile, CsvStyle
 from pyhudi_core.model.column_names import renamed, snake_names, snake_schema
+from pyhudi_core.model.meta_fields import PARTITION_PATH, RECORD_KEY
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.schema import cast_batch, normalise
 from pyhudi_core.services.parquet_source import file_batches, file_schema, naming, typed_nulls
+from pyhudi_core.services.repeated_keys import keys_of, refuse_repeated
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.write.coercion import schema_after, unfit_of
@@ -109,11 +111,15 @@ class ImportRows:
         """The rows; they are read when the reader is."""
         return pa.RecordBatchReader.from_batches(self.schema, self._batches())
 
-    def refuse_rows(self, config: TableConfig) -> None:
-        """Raise what a write into a table with these properties would raise for the values, keys and partitions of the rows. Reads all rows."""
+    def refuse_rows(self, config: TableConfig, *, unique: bool) -> None:
+        """Raise what a write into a table with these properties would raise for the values, keys and partitions of the rows. Reads all rows.
+
+        ``unique``: the write refuses keys that occur twice. Then the keys of all rows are in memory.
+        """
         prepare = PrepareRows(config, self.schema, keys_only=False)
-        for batch in self._batches():
-            prepare.batch(batch, pa.array(np.arange(len(batch))))
+        prepared = (prepare.batch(batch, pa.array(np.arange(len(batch)))) for batch in self._batches())
+        keys = [keys_of(rows.column(RECORD_KEY), rows.column(PARTITION_PATH)) for rows in prepared if unique]
+        refuse_repeated(keys, ", ".join(file.path for file, _ in self.files))
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         for file, schema in self.files:

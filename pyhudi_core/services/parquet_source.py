@@ -18,6 +18,7 @@ from pyhudi_core.formats.base_file.parquet import ParquetBaseFile
 from pyhudi_core.model.column_names import renamed, snake_case, snake_schema
 from pyhudi_core.model.partition_path import parse_partition_path
 from pyhudi_core.model.schema import cast_batch, normalise
+from pyhudi_core.model.schema_cast import changes_values
 from pyhudi_core.runtime.base import Executor
 from pyhudi_core.storage.base import Storage, StorageSpec
 from pyhudi_core.storage.opening import storage_from_spec
@@ -44,6 +45,11 @@ class ParquetSource:
     own: tuple[pa.Schema, ...]
     schema: pa.Schema
     snake: bool = False
+
+    def changed(self, own: pa.Schema) -> list[str]:
+        """The columns of a file whose values a cast to the type of all files can refuse, or that a read would give in another way."""
+        known = {item.name: item.type for item in self.schema}
+        return [item.name for item in own if item.name in known and changes_values(item.type, known[item.name])]
 
     def task(
         self, spec: StorageSpec, files: tuple[SourceFile, ...], columns: Container[str] | None = None

@@ -11,23 +11,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from pyhudi_core.errors import DuplicateKeyError, InvalidOptionError, SchemaMismatchError, UnsupportedTableError
+from pyhudi_core.errors import InvalidOptionError, SchemaMismatchError, UnsupportedTableError
 from pyhudi_core.index.choice import IndexType
 from pyhudi_core.model.file_names import split
 from pyhudi_core.model.partition_path import partition_paths
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.record_key import record_keys
 from pyhudi_core.model.schema import cast_batch, conform
-from pyhudi_core.model.schema_cast import changes_values
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.services.parquet_source import ParquetSource, SourceFile, file_batches, naming
+from pyhudi_core.services.repeated_keys import keys_of, refuse_repeated
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.paths import parse_location
 from pyhudi_core.write.skeletons import RowsToKeep
-
-_SHOWN = 3
 
 
 def bootstrap_properties(source: str) -> dict[str, str]:
@@ -71,31 +68,19 @@ class SkeletonSource:
         """Raise `DuplicateKeyError` for a key that a partition has twice, and `InvalidRecordKeyError` for rows without one. Reads all keys."""
         for partition, files in self._by_partition().items():
             keys = pa.chunked_array([part for file in files for part in self._keys(file)], pa.string())
-            counted = pc.value_counts(keys)
-            twice = counted.filter(pc.greater(counted.field("counts"), 1)).field("values")
-            if len(twice):
-                shown = ", ".join(f"{key!r} in {partition!r}" for key in twice.slice(0, _SHOWN).to_pylist())
-                raise DuplicateKeyError(
-                    f"The source has {len(twice)} record keys more than once in a partition, for example {shown}",
-                    table=self.storage.location,
-                    hint="Is record_key right? If it is, create the table and upsert the rows. Nothing was made.",
-                )
+            refuse_repeated([keys_of(keys, pa.repeat(partition, len(keys)))], self.storage.location)
 
     def refuse_values(self) -> None:
         """Raise `SchemaMismatchError` for values that do not fit the column, and `UnsupportedTableError` if reads would give other ones than a copy.
 
         Reads only columns that have another type in a file than in the table.
         """
-        schema = self.found.schema
         for file, own in zip(self.found.files, self.found.own, strict=True):
-            names = [
-                i.name for i in own if i.name in schema.names and changes_values(i.type, schema.field(i.name).type)
-            ]
-            if names:
-                columns = pa.schema([schema.field(name) for name in names])
-                with naming(file.path):
-                    for batch in file_batches(self.storage, file.path, names):
-                        self._refuse_other_values(batch, columns)
+            names = self.found.changed(own)
+            columns = pa.schema([self.found.schema.field(name) for name in names])
+            with naming(file.path):
+                for batch in file_batches(self.storage, file.path, names) if names else ():
+                    self._refuse_other_values(batch, columns)
 
     def _refuse_other_values(self, batch: pa.RecordBatch, columns: pa.Schema) -> None:
         for column, copied in zip(columns, cast_batch(batch, columns).columns, strict=True):

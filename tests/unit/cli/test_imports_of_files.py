@@ -118,7 +118,13 @@ def test_what_the_rows_are_refused_for_leaves_no_table_either(
     pq.write_table(pa.table({"id": [1], "v": ["x" * 300]}), tmp_path / "long.parquet")
     assert new(location, tmp_path / "long.parquet", "--partition-by", "v").exit_code == 2
     assert new(location, files["rows.csv"], "--table-type", "odd").exit_code == 2
+    twice = (files["rows.csv"], files["rows.csv"])
+    for operation in ("insert", "bulk_insert"):
+        assert "DuplicateKeyError" in new(location, *twice, "--operation", operation).output
     assert not Path(location).exists()
+    assert (
+        new(location, *twice, "--operation", "insert", "--option", "hoodie.combine.before.insert=true").exit_code == 0
+    )
 
 
 def test_a_later_value_that_is_not_of_the_type_leaves_no_table_and_the_type_can_be_given(
