@@ -156,8 +156,8 @@ def import_(
 ) -> None:
     """Write the rows of Parquet or CSV FILES into the table at LOCATION, in one commit. The table is made if there is none.
 
-    The columns of a new table are those of the first file. Types follow the rule of all writes: a wider one widens the column of the table, and what
-    does not fit is refused before anything is written, or made.
+    The columns of a new table are those of the first file. Later files follow the rule of all writes: a new column is added, a wider type widens the
+    column of the table, and what does not fit is refused before anything is written, or made.
 
     A CSV file has a line with names, and values of the table's types. An empty field without quotes is null. The first 100,000 rows decide about
     the types of new columns; numbers such as 007, and whole numbers beyond 64 bits, are texts.

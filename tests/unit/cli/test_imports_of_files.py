@@ -61,6 +61,7 @@ def files(tmp_path: Path) -> dict[str, Path]:
 PLACES = [(0, "first"), (1, "middle"), (2, "last")]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("place", "_"), PLACES)
 @pytest.mark.parametrize("empty", ["no_rows.parquet", "no_groups.parquet", "names.csv"])
 def test_a_file_without_rows_is_nothing_special(
@@ -87,6 +88,7 @@ def test_a_file_without_rows_alone_makes_its_table_if_its_types_are_known(
     assert new(f"{location}-csv", files["names.csv"], "--type", "id=int64", "--type", "v=string").exit_code == 0
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("place", "_"), PLACES)
 @pytest.mark.parametrize(
     "damaged",
