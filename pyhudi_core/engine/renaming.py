@@ -28,7 +28,7 @@ def rename_columns(data: Any) -> Any:
     if module == "pyspark":
         return _spark(data)
     if module == "pandas":
-        return data.set_axis(snake_names([str(name) for name in data.columns]), axis="columns")
+        return _pandas(data)
     if isinstance(data, pa.RecordBatchReader):
         schema = snake_schema(data.schema)
         return pa.RecordBatchReader.from_batches(schema, (renamed(batch, schema) for batch in data))
@@ -38,6 +38,16 @@ def rename_columns(data: Any) -> Any:
     schema = snake_schema(table.schema)
     made = pa.Table.from_batches([renamed(batch, schema) for batch in table.to_batches()], schema)
     return type(data)(made) if module == "polars" else made
+
+
+def _pandas(frame: Any) -> Any:
+    """A pandas DataFrame; a named index is a column of a table, too."""
+    levels = [name for name in frame.index.names if name is not None]
+    names = snake_names([str(name) for name in (*levels, *frame.columns)])
+    made = frame.set_axis(names[len(levels) :], axis="columns")
+    of_index = iter(names)
+    made.index = frame.index.set_names([None if name is None else next(of_index) for name in frame.index.names])
+    return made
 
 
 def _spark(frame: Any) -> Any:

@@ -51,3 +51,10 @@ def test_types_that_do_not_fit_are_refused_with_the_words_of_an_upsert(spark: An
             with pytest.raises(SchemaMismatchError) as of_spark:
                 table.upsert(frames[source])
             assert of_spark.value.message == of_arrow.value.message, (source, target)
+
+
+def test_columns_of_a_dataframe_are_renamed_also_inside_of_others(spark: Any) -> None:
+    given = spark.createDataFrame([(1, [("x",)])], "`Order No.` int, `Die Namen` array<struct<`Vor Name`: string>>")
+    found = hudi.rename_columns(given)
+    assert found.schema.simpleString() == "struct<order_no:int,die_namen:array<struct<vor_name:string>>>"
+    assert [tuple(row) for row in found.selectExpr("order_no", "die_namen[0].vor_name").collect()] == [(1, "x")]

@@ -101,6 +101,10 @@ def test_data_keeps_its_kind() -> None:
     frame = hudi.rename_columns(table.to_pandas())
     assert isinstance(frame, pd.DataFrame)
     assert list(frame.columns) == names
+    indexed = hudi.rename_columns(table.to_pandas().set_index("Order No."))
+    assert (indexed.index.names, list(indexed.columns)) == (["order_no"], ["x"])
+    with pytest.raises(SchemaMismatchError, match="would both be named"):
+        hudi.rename_columns(_table("Order No.", "order_no").to_pandas().set_index("Order No."))
     polars = hudi.rename_columns(pl.DataFrame(table))
     assert isinstance(polars, pl.DataFrame)
     assert polars.columns == names
