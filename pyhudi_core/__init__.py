@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyhudi_core.doctor import CheckReport as CheckReport
     from pyhudi_core.doctor import Finding as Finding
     from pyhudi_core.doctor import Limits as Limits
+    from pyhudi_core.engine.renaming import rename_columns as rename_columns
     from pyhudi_core.errors import HudiError as HudiError
     from pyhudi_core.lake import UpkeepReport as UpkeepReport
     from pyhudi_core.lake import upkeep as upkeep
@@ -126,6 +127,7 @@ _HOMES = {
     "recover": "recovering",
     "register_merger": "merge",
     "registered_mergers": "merge",
+    "rename_columns": "engine.renaming",
     "row_count": "validators",
     "satisfies": "validators",
     "transaction_watermark": "services.transactions",
@@ -191,6 +193,7 @@ __all__ = [
     "recover",
     "register_merger",
     "registered_mergers",
+    "rename_columns",
     "row_count",
     "satisfies",
     "transaction_watermark",

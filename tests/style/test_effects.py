@@ -53,6 +53,7 @@ ALLOWED = {
         "pyhudi_core.runtime.clock.SystemClock",
     ): "a task may run on a worker of Spark",
     ("pyhudi_core/bootstrapping.py", "pyhudi_core.runtime.system.system_runtime"): _DOOR,
+    ("pyhudi_core/cli/make.py", "pyhudi_core.runtime.system.system_runtime"): _DOOR,
     ("pyhudi_core/lake.py", "pyhudi_core.runtime.system.system_runtime"): _DOOR,
     ("pyhudi_core/opening.py", "pyhudi_core.runtime.system.system_runtime"): _DOOR,
     ("pyhudi_core/recovering.py", "pyhudi_core.runtime.system.system_runtime"): _DOOR,

@@ -99,6 +99,22 @@ def _skipping_silently(path: Path) -> Iterator[str]:
             yield f"line {node.lineno}: {ast.unparse(node)} without a reason"
 
 
+OPENS_PARQUET = {"formats/base_file/footer.py", "formats/base_file/parquet.py"}
+
+
+def _opening_parquet(path: Path) -> list[str]:
+    """Calls that open a Parquet file with pyarrow: elsewhere its errors and old times would be treated in another way."""
+    calls = _calls(path, "ParquetFile", "ParquetDataset", "read_table", "read_schema", "read_metadata")
+    return [f"line {line}: {call}" for line, call in calls if call.startswith(("pq.", "pyarrow.parquet."))]
+
+
+def test_parquet_files_are_opened_in_one_place() -> None:
+    core = ROOT / "pyhudi_core"
+    own = {core / place for place in OPENS_PARQUET}
+    others = [path for path in MODULES if path not in own and core / "testing" not in path.parents]
+    keep(_opening_parquet, others, "Open it with `formats/base_file/parquet.py`.")
+
+
 @pytest.mark.parametrize(
     ("rule", "source", "said"),
     [
@@ -117,6 +133,7 @@ def _skipping_silently(path: Path) -> Iterator[str]:
             "line 1: pytest.mark.xfail without a reason",
         ),
         (_skipping_silently, "pytest.skip()", "line 1: pytest.skip without a reason"),
+        (_opening_parquet, "pq.ParquetFile(source)", "line 1: pq.ParquetFile"),
     ],
 )
 def test_the_rules_find_what_breaks_them(
