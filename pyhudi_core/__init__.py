@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pyhudi_core.consuming import Checkpoint as Checkpoint
     from pyhudi_core.consuming import Consumer as Consumer
     from pyhudi_core.doctor import Limits as Limits
+    from pyhudi_core.engine.local import as_table as as_table
+    from pyhudi_core.engine.pandas_frames import is_pandas as is_pandas
     from pyhudi_core.errors import HudiError as HudiError
     from pyhudi_core.lake import UpkeepReport as UpkeepReport
     from pyhudi_core.lake import upkeep as upkeep
@@ -115,6 +117,7 @@ _HOMES = {
     "Write": "write.handle",
     "WriteRequest": "remote",
     "WriteStat": "model.commit",
+    "as_table": "engine.local",
     "bootstrap": "bootstrapping",
     "check_table": "opening",
     "commit_for": "remote",
@@ -123,6 +126,7 @@ _HOMES = {
     "held_transactions": "services.transactions",
     "holds": "validators",
     "in_range": "validators",
+    "is_pandas": "engine.pandas_frames",
     "not_null": "validators",
     "open_permit": "remote",
     "open_table": "opening",
@@ -181,6 +185,7 @@ __all__ = [
     "Write",
     "WriteRequest",
     "WriteStat",
+    "as_table",
     "bootstrap",
     "check_table",
     "commit_for",
@@ -190,6 +195,7 @@ __all__ = [
     "held_transactions",
     "holds",
     "in_range",
+    "is_pandas",
     "not_null",
     "open_permit",
     "open_table",

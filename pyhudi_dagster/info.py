@@ -117,7 +117,7 @@ def info_of(
     """The table that a definition's metadata describes; None if it describes no Hudi table.
 
     ``@hudi_asset`` and `hudi_metadata` store the object; a plain ``@dg.asset`` may describe its table with single entries: ``record_key``,
-    ``partition_by``, ``ordering``, ``table_type``, ``table``, ``options``, ``schema``, ``operation``, ``on_foreign_rows``.
+    ``partition_by``, ``fmt``, ``ordering``, ``table_type``, ``table``, ``options``, ``schema``, ``operation``, ``on_foreign_rows``.
     """
     entries = metadata or {}
     entry = entries.get(INFO)
@@ -140,7 +140,7 @@ def info_of(
             schema=entries.get("schema"),
             options=options.options if isinstance(options, OptionsEntry) else dict(options),
         ),
-        partitions=HudiPartitions.of(partitions_def, columns) if partitions_def is not None else None,
+        partitions=HudiPartitions.of(partitions_def, columns, fmt=entries.get("fmt")) if partitions_def else None,
         on_foreign_rows=entries.get("on_foreign_rows", "fail"),
         operation=checked_operation(str(entries.get("operation", "upsert"))),
     )
@@ -165,9 +165,11 @@ def hudi_metadata(
     on_foreign_rows: ForeignRows = "fail",
     schema: Any = None,
     options: Mapping[str, str] | None = None,
+    fmt: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None = None,
 ) -> dict[str, Any]:
     """The metadata of a plain ``@dg.asset`` whose output `HudiIOManager` writes. It describes the organisation of the table.
 
+    ``fmt`` is how the partition columns write the times of the asset's partitions; for the default see `HudiPartitions.of`.
     Dagster's UI shows the keys of ``options``, but not their values, which may be secrets.
 
     Example:
@@ -184,5 +186,6 @@ def hudi_metadata(
         "on_foreign_rows": on_foreign_rows,
         "schema": schema,
         "options": OptionsEntry(options) if options else None,
+        "fmt": fmt,
     }
     return {name: value for name, value in given.items() if value}
