@@ -13,7 +13,7 @@ import dagster as dg
 import pyhudi_core as hudi
 from pyhudi_core.errors import HudiError
 from pyhudi_dagster import past_commits
-from pyhudi_dagster.info import HudiAssetInfo
+from pyhudi_dagster.info import HudiAssetInfo, step_name
 from pyhudi_dagster.reported_commits import materialized_since
 from pyhudi_dagster.timeline_view import moment_of
 
@@ -88,7 +88,7 @@ def no_stuck_instants(examined: Examined) -> Finding:
     if not dead and not old:
         return Finding(True, f"{pending} instants are pending, and none is stuck.", entries)
     text = "; ".join([*([str(dead)] if dead else []), *old[:_NAMED]])
-    job = f"hudi__{examined.info.key.to_python_identifier()}__services"
+    job = f"hudi__{step_name(examined.info.key)}__services"
     return Finding(
         False, f"{text}. The job {job} of build_hudi_services does this, or pyhudi on the command line.", entries
     )
@@ -192,7 +192,7 @@ def checks_of(
     ]
 
     @dg.multi_asset_check(
-        name=f"hudi__{info.key.to_python_identifier()}__{'_and_'.join(by_name)}"[:200],
+        name=f"hudi__{step_name(info.key)}__{'_and_'.join(by_name)}"[:200],
         specs=specs,
         can_subset=True,
         required_resource_keys={info.lake},

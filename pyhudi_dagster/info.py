@@ -6,6 +6,7 @@ The info object is in the metadata of the asset's spec, as dagster-dbt stores it
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
@@ -66,6 +67,11 @@ class HudiAssetInfo:
             )
         self.settings.refuse_unfit(name)
 
+    @property
+    def pool(self) -> str:
+        """The pool of the steps that write the table. A pool's name has no spaces."""
+        return f"hudi/{'_'.join(self.table.split())}"
+
     def metadata(self) -> dict[str, Any]:
         """The entry for the spec's metadata from which `info_of` restores this object."""
         return {INFO: InfoEntry(self)}
@@ -104,6 +110,11 @@ class OptionsEntry(dict[str, Any]):
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__({"keys": sorted(options)})
         self.options = dict(options)
+
+
+def step_name(key: dg.AssetKey) -> str:
+    """The name of a step for an asset: its key, with letters, digits and underscores only, as Dagster asks for."""
+    return re.sub(r"[^A-Za-z0-9_]", "_", key.to_python_identifier())
 
 
 def table_name(key: dg.AssetKey) -> str:

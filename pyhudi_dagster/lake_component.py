@@ -8,7 +8,7 @@ import importlib.util
 import re
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -33,6 +33,7 @@ from pyhudi_dagster.resource import HudiLakeResource
 from pyhudi_dagster.service_definitions import build_hudi_services
 from pyhudi_dagster.service_policy import PerTableJob, ServicePolicy, SharedSession
 from pyhudi_dagster.service_settings import Every, Keep, OnCron, Services, Trigger
+from pyhudi_dagster.template_env import TemplateEnv
 
 _SCAFFOLDED = '''"""The rows of the tables: one function for each."""
 
@@ -307,6 +308,11 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
     def get_form_config(cls) -> dg.ComponentFormConfig:
         """Lets people make and change a lake in Dagster's UI."""
         return dg.ComponentFormConfig(label="Hudi lake", editable=True)
+
+    @classmethod
+    def get_additional_scope(cls) -> Mapping[str, Any]:
+        """The names that templates in the YAML can use besides Dagster's."""
+        return {**super().get_additional_scope(), "env": TemplateEnv()}
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """The definitions. Raises `InvalidOptionError` for what cannot work, and names the asset."""
