@@ -13,7 +13,7 @@ import dagster as dg
 import pyhudi_core as hudi
 from pyhudi_core.errors import HudiError
 from pyhudi_dagster import past_commits
-from pyhudi_dagster.info import HudiAssetInfo, step_name
+from pyhudi_dagster.info import HudiAssetInfo, refuse_unfit_key, step_name
 from pyhudi_dagster.reported_commits import materialized_since
 from pyhudi_dagster.timeline_view import moment_of
 
@@ -185,6 +185,7 @@ def checks_of(
     info: HudiAssetInfo, wanted: Sequence[HudiCheck], clock: Callable[[], datetime]
 ) -> dg.AssetChecksDefinition:
     """The checks of one asset, in one op from which Dagster may run a part."""
+    refuse_unfit_key(info.key)
     by_name = {check.name: check for check in wanted}
     specs = [
         dg.AssetCheckSpec(name, asset=info.key, description=f"{KINDS[name].promise}.", blocking=check.blocking)

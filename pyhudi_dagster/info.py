@@ -117,6 +117,16 @@ def step_name(key: dg.AssetKey) -> str:
     return re.sub(r"[^A-Za-z0-9_]", "_", key.to_python_identifier())
 
 
+def refuse_unfit_key(key: dg.AssetKey) -> None:
+    """Raise `InvalidOptionError` for a key that no step or check of Dagster can have."""
+    name = key.to_user_string()
+    if step_name(key) != key.to_python_identifier():
+        raise definition_error(
+            f"The asset key {name!r} has characters that Dagster does not allow",
+            f"Use letters, digits and underscores, and name the table apart: table={name!r}.",
+        )
+
+
 def table_name(key: dg.AssetKey) -> str:
     """The default table name of an asset: the parts of its key as a path."""
     return "/".join(key.path)
