@@ -31,6 +31,7 @@ _HOW = {
     "list of dict": "Return pyarrow.Table.from_pylist(rows).",
     "async_generator": "Return the rows, or make the function a plain generator.",
 }
+_LISTS = (list, tuple)
 _RETURN = "Return a Spark DataFrame, Arrow, pandas or polars data, HudiWrite(...), or None."
 
 
@@ -64,8 +65,10 @@ def refuse_no_rows(data: Any, whose: str) -> None:
 
 
 def _is_in_parts(data: Any) -> bool:
-    """Whether the rows come one part after the other. A reader has a stream of its own."""
-    return isinstance(data, Iterator | list | tuple) and not isinstance(data, pa.RecordBatchReader) and data != []
+    """Whether the rows come one part after the other. A reader has a stream of its own; events of Dagster are named tuples, which are no lists."""
+    if type(data) in _LISTS:
+        return len(data) > 0
+    return isinstance(data, Iterator) and not isinstance(data, pa.RecordBatchReader)
 
 
 def _is_part(data: Any) -> bool:
@@ -75,7 +78,7 @@ def _is_part(data: Any) -> bool:
 def _is_rows(data: Any) -> bool:
     """Whether it is a table or a batch of any library; a column is none."""
     kind = type(data)
-    if kind.__name__ in ("Series", "ChunkedArray"):
+    if kind is type or kind.__name__ in ("Series", "ChunkedArray"):
         return False
     is_frame = hudi.is_pandas(kind) or polars_frames.is_polars(kind)
     return is_frame or _is_part(data) or hasattr(data, "__arrow_c_stream__")
@@ -122,7 +125,7 @@ def _columns(schema: pa.Schema) -> str:
 
 def _no_rows(data: Any, whose: str) -> SchemaMismatchError:
     name = type(data).__qualname__
-    if isinstance(data, list | tuple) and data:
+    if type(data) in _LISTS and data:
         name = f"{name} of {next(type(each).__qualname__ for each in data if not _is_part(each))}"
     hint = _HOW.get(name) or _HOW.get(name.rpartition(" of ")[2], _RETURN)
     return SchemaMismatchError(f"{whose} {name}, which is not a supported type of data", hint=hint)

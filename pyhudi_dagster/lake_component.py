@@ -23,7 +23,7 @@ import pyhudi_core as hudi
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_dagster.assets import hudi_asset
 from pyhudi_dagster.automation import HudiAutomation
-from pyhudi_dagster.definition_check import checked_definitions
+from pyhudi_dagster.definition_check import checked_tables
 from pyhudi_dagster.errors import definition_error
 from pyhudi_dagster.external import hudi_external_asset
 from pyhudi_dagster.observation_definitions import build_hudi_checks, build_hudi_timeline_sensor
@@ -329,7 +329,7 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
             parts.append(build_hudi_services(lake, assets, policy=ServicePolicy(**given), runner=runner))
         if self.checks:
             parts.append(build_hudi_checks(assets, self.checks))
-        return checked_definitions(dg.Definitions.merge(*parts))
+        return checked_tables(dg.Definitions.merge(*parts))
 
 
 @contextmanager
