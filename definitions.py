@@ -22,7 +22,7 @@ import dagster as dg
 import pyarrow as pa
 import pyarrow.compute as pc
 
-import pyhudi_core as hudi
+import pyhudi as hudi
 from examples.flights import feed
 from pyhudi_dagster import (
     Changes,

@@ -4,7 +4,7 @@ import tempfile
 
 import pyarrow as pa
 
-import pyhudi_core as hudi
+import pyhudi as hudi
 
 rows = pa.table({"id": [1, 2, 3], "day": ["2026-01-01", "2026-01-02", "2026-01-02"], "price": [9.5, 7.0, 8.0]})
 table = hudi.create_table(f"{tempfile.mkdtemp()}/orders", schema=rows.schema, record_key="id", partition_by="day")

@@ -9,9 +9,8 @@ from functools import cache, partial
 
 import pyarrow as pa
 
-import pyhudi_core as hudi
-from pyhudi_core.opening import create_at
-from pyhudi_core.testing import (
+import pyhudi as hudi
+from pyhudi.testing import (
     Bounds,
     History,
     Image,
@@ -23,6 +22,7 @@ from pyhudi_core.testing import (
     explore,
     explore_randomly,
 )
+from pyhudi_core.opening import create_at
 from pyhudi_core.transaction.home import TableHome
 
 SCHEMA = pa.schema([("id", pa.int64()), ("value", pa.string())])

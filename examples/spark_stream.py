@@ -5,8 +5,8 @@ import tempfile
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-import pyhudi_core as hudi
-from pyhudi_core.spark import register
+import pyhudi as hudi
+from pyhudi.spark import register
 
 folder = tempfile.mkdtemp()
 spark = SparkSession.builder.master("local[2]").getOrCreate()

@@ -1,8 +1,10 @@
 """Apache Hudi tables in Python: on Arrow without Spark, and on Spark through PySpark.
 
-The public names, the same as those of ``pyhudi_core``: ``import pyhudi as hudi``. They are imported on first use.
+The public names: ``import pyhudi as hudi``. They are imported on first use. Errors are in ``pyhudi.errors``, the data source and the sink of Spark in
+``pyhudi.spark``, the simulator and the suites for storages and locks in ``pyhudi.testing``. ``pyhudi_core`` implements them.
 """
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 import pyhudi_core
@@ -10,14 +12,20 @@ from pyhudi_core import __all__ as __all__
 from pyhudi_core import __version__ as __version__
 
 if TYPE_CHECKING:
+    from pyhudi import spark as spark
+    from pyhudi import testing as testing
     from pyhudi_core import *  # noqa: F403  (type checkers do not ask __getattr__)
+
+_MODULES = ("errors", "spark", "testing")
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"{__name__}.{name}")
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(pyhudi_core, name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*__all__, *_MODULES, "__version__"})

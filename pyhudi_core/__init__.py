@@ -20,13 +20,18 @@ if TYPE_CHECKING:
     from pyhudi_core.consuming import Batch as Batch
     from pyhudi_core.consuming import Checkpoint as Checkpoint
     from pyhudi_core.consuming import Consumer as Consumer
+    from pyhudi_core.doctor import CheckReport as CheckReport
+    from pyhudi_core.doctor import Finding as Finding
     from pyhudi_core.doctor import Limits as Limits
     from pyhudi_core.engine.local import as_table as as_table
     from pyhudi_core.engine.pandas_frames import is_pandas as is_pandas
     from pyhudi_core.errors import HudiError as HudiError
     from pyhudi_core.lake import UpkeepReport as UpkeepReport
     from pyhudi_core.lake import upkeep as upkeep
-    from pyhudi_core.lock.fitting import refuse_unfit_options as refuse_unfit_options
+    from pyhudi_core.merge import RecordMerger as RecordMerger
+    from pyhudi_core.merge import register_merger as register_merger
+    from pyhudi_core.merge import registered_mergers as registered_mergers
+    from pyhudi_core.merge import unregister_merger as unregister_merger
     from pyhudi_core.model.commit import CommitMetadata as CommitMetadata
     from pyhudi_core.model.commit import WriteStat as WriteStat
     from pyhudi_core.model.instant import Action as Action
@@ -37,18 +42,13 @@ if TYPE_CHECKING:
     from pyhudi_core.opening import check_table as check_table
     from pyhudi_core.opening import create_table as create_table
     from pyhudi_core.opening import open_table as open_table
-    from pyhudi_core.options import options_for_open as options_for_open
     from pyhudi_core.read.scan import Scan as Scan
     from pyhudi_core.read.sizes import Size as Size
     from pyhudi_core.read.sizes import TableSize as TableSize
     from pyhudi_core.recovering import plan_recovery as plan_recovery
     from pyhudi_core.recovering import recover as recover
-    from pyhudi_core.remote import WriteRequest as WriteRequest
     from pyhudi_core.remote import commit_for as commit_for
-    from pyhudi_core.remote import open_permit as open_permit
-    from pyhudi_core.remote import schema_text as schema_text
     from pyhudi_core.services.recovery.recovery import RecoveryPlan as RecoveryPlan
-    from pyhudi_core.services.registry import service_kinds as service_kinds
     from pyhudi_core.services.service import ServicePlan as ServicePlan
     from pyhudi_core.services.service import ServiceResult as ServiceResult
     from pyhudi_core.services.service import TableService as TableService
@@ -58,18 +58,16 @@ if TYPE_CHECKING:
     from pyhudi_core.services.upkeep import UpkeepRules as UpkeepRules
     from pyhudi_core.table import HudiTable as HudiTable
     from pyhudi_core.timeline.active import Timeline as Timeline
-    from pyhudi_core.transaction.permit import Permit as Permit
     from pyhudi_core.transaction.requested_rollbacks import Rollback as Rollback
     from pyhudi_core.transaction.status import CommitStatus as CommitStatus
     from pyhudi_core.validators import Candidate as Candidate
-    from pyhudi_core.validators import Finding as Finding
-    from pyhudi_core.validators import holds as holds
+    from pyhudi_core.validators import FoundRows as FoundRows
     from pyhudi_core.validators import in_range as in_range
     from pyhudi_core.validators import not_null as not_null
     from pyhudi_core.validators import row_count as row_count
+    from pyhudi_core.validators import satisfies as satisfies
     from pyhudi_core.validators import unique as unique
     from pyhudi_core.write.handle import Write as Write
-    from pyhudi_core.write.operations import commit_with_retries as commit_with_retries
     from pyhudi_core.write.result import Commit as Commit
     from pyhudi_core.write.result import CommitStats as CommitStats
     from pyhudi_core.write.result import CommitVerdict as CommitVerdict
@@ -81,6 +79,7 @@ _HOMES = {
     "Batch": "consuming",
     "Bootstrap": "bootstrapping",
     "Candidate": "validators",
+    "CheckReport": "doctor",
     "Checkpoint": "consuming",
     "Commit": "write.result",
     "CommitMetadata": "model.commit",
@@ -90,7 +89,8 @@ _HOMES = {
     "CommitVerdict": "write.result",
     "Consumer": "consuming",
     "FileGroupAt": "conflicts.requirement",
-    "Finding": "validators",
+    "Finding": "doctor",
+    "FoundRows": "validators",
     "HudiError": "errors",
     "HudiTable": "table",
     "Instant": "model.instant",
@@ -98,8 +98,8 @@ _HOMES = {
     "Limits": "doctor",
     "NoCommitAfter": "conflicts.requirement",
     "OperationType": "model.operation",
-    "Permit": "transaction.permit",
     "PropertyIs": "conflicts.requirement",
+    "RecordMerger": "merge",
     "RecoveryPlan": "services.recovery.recovery",
     "Rollback": "transaction.requested_rollbacks",
     "Scan": "read.scan",
@@ -115,31 +115,27 @@ _HOMES = {
     "UpkeepReport": "lake",
     "UpkeepRules": "services.upkeep",
     "Write": "write.handle",
-    "WriteRequest": "remote",
     "WriteStat": "model.commit",
     "as_table": "engine.local",
     "bootstrap": "bootstrapping",
     "check_table": "opening",
     "commit_for": "remote",
-    "commit_with_retries": "write.operations",
     "create_table": "opening",
     "held_transactions": "services.transactions",
-    "holds": "validators",
     "in_range": "validators",
     "is_pandas": "engine.pandas_frames",
     "not_null": "validators",
-    "open_permit": "remote",
     "open_table": "opening",
-    "options_for_open": "options",
     "plan_recovery": "recovering",
     "recover": "recovering",
-    "refuse_unfit_options": "lock.fitting",
+    "register_merger": "merge",
+    "registered_mergers": "merge",
     "row_count": "validators",
-    "schema_text": "remote",
-    "service_kinds": "services.registry",
+    "satisfies": "validators",
     "transaction_watermark": "services.transactions",
     "transactions": "services.transactions",
     "unique": "validators",
+    "unregister_merger": "merge",
     "upkeep": "lake",
 }
 """The module of each public name."""
@@ -149,6 +145,7 @@ __all__ = [
     "Batch",
     "Bootstrap",
     "Candidate",
+    "CheckReport",
     "Checkpoint",
     "Commit",
     "CommitMetadata",
@@ -159,6 +156,7 @@ __all__ = [
     "Consumer",
     "FileGroupAt",
     "Finding",
+    "FoundRows",
     "HudiError",
     "HudiTable",
     "Instant",
@@ -166,8 +164,8 @@ __all__ = [
     "Limits",
     "NoCommitAfter",
     "OperationType",
-    "Permit",
     "PropertyIs",
+    "RecordMerger",
     "RecoveryPlan",
     "Rollback",
     "Scan",
@@ -183,32 +181,28 @@ __all__ = [
     "UpkeepReport",
     "UpkeepRules",
     "Write",
-    "WriteRequest",
     "WriteStat",
     "as_table",
     "bootstrap",
     "check_table",
     "commit_for",
-    "commit_with_retries",
     "create_table",
     "errors",
     "held_transactions",
-    "holds",
     "in_range",
     "is_pandas",
     "not_null",
-    "open_permit",
     "open_table",
-    "options_for_open",
     "plan_recovery",
     "recover",
-    "refuse_unfit_options",
+    "register_merger",
+    "registered_mergers",
     "row_count",
-    "schema_text",
-    "service_kinds",
+    "satisfies",
     "transaction_watermark",
     "transactions",
     "unique",
+    "unregister_merger",
     "upkeep",
 ]
 
@@ -216,4 +210,8 @@ __getattr__ = late_names(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*__all__, "__version__"})
+
+
+# Public names report the module `pyhudi`. It is there for whoever looks them up in `sys.modules`, as cloudpickle does.
+import pyhudi.errors as _public_errors  # noqa: E402, F401

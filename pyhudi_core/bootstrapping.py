@@ -30,6 +30,7 @@ from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.partition_path import partition_paths
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.record_key import record_keys
+from pyhudi_core.naming import set_module
 from pyhudi_core.opening import checked_config, create_at, create_whole, open_table
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.runtime.system import system_runtime
@@ -54,6 +55,7 @@ BootstrapProgress = Callable[[int, int], object]
 """Called before each commit: files loaded so far, files in all."""
 
 
+@set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
 class Bootstrap:
     """What a bootstrap did, or would do. True if every file of the source is loaded.
@@ -93,6 +95,7 @@ class Bootstrap:
         return f"{'Loaded' if self.done else 'To load'} from {self.source} into {self.location}: {what}; {self.chunks} commits"
 
 
+@set_module("pyhudi")
 def bootstrap(
     source: str,
     location: str,

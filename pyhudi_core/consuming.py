@@ -17,8 +17,9 @@ from pyhudi_core.conflicts.requirement import TableState
 from pyhudi_core.errors import HudiError, InvalidOptionError, SnapshotExpiredError
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import time_before
+from pyhudi_core.naming import set_module
 from pyhudi_core.read.bounds import TimePoint, archived_of, interval_bound
-from pyhudi_core.read.changes import Changes
+from pyhudi_core.read.changes import ChangeFeed
 from pyhudi_core.read.scan import Scan
 from pyhudi_core.table import HudiTable
 from pyhudi_core.write.operations import commit_with_retries
@@ -32,6 +33,7 @@ CONSUMER_KEY = "pyhudi.consumer."
 _WAY_OUT = 'Process all rows again: consumer.rebuild(), then commit(..., operation="insert_overwrite_table").'
 
 
+@set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     """How far a consumer has come: it has processed what ``source`` (the name of a table) had completed by ``until``.
@@ -84,6 +86,7 @@ class CheckpointIsOurs:
         return None
 
 
+@set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
 class Consumer:
     """Reads what is new in ``source``, and keeps its checkpoint in commits of ``into``.
@@ -142,7 +145,7 @@ class Consumer:
         Raises `InvalidOptionError` if the source is another table than the one that was processed.
         """
         seen, known = _newest(self.into), self.checkpoint
-        restores = self.source.restores.undone()
+        restores = self.source.restore.undone()
         restored = max(restores, default="")
         if known is None and self.start is None:
             until = _newest(self.source)
@@ -164,7 +167,7 @@ class Consumer:
 
         Commit it with ``operation="insert_overwrite_table"``: the output then has exactly what follows from the rows, and the checkpoint is new.
         """
-        seen, restored = _newest(self.into), max(self.source.restores.undone(), default="")
+        seen, restored = _newest(self.into), max(self.source.restore.undone(), default="")
         return Batch(self, None, _newest(self.source), seen, restored)
 
     def _refuse_undone(self, known: Checkpoint, restores: Mapping[str, frozenset[str]]) -> None:
@@ -208,6 +211,7 @@ class Consumer:
                 )
 
 
+@set_module("pyhudi")
 @dataclass(slots=True)
 class Batch:
     """What the source's commits that completed in (``after``, ``until``] did; ``after`` is None if it is all rows as of ``until``.
@@ -227,7 +231,7 @@ class Batch:
         read = partial(self.consumer.source.incremental, after=self.after, until=self.until)
         return self._read(partial(read, columns=columns, where=where, meta=meta))
 
-    def changes(self, columns: Sequence[str] | None = None, where: object = None) -> Changes:
+    def changes(self, columns: Sequence[str] | None = None, where: object = None) -> ChangeFeed:
         """Every change, deletes included: op (i, u, d), ts_ms, before and after. Raises `SnapshotExpiredError`."""
         read = partial(self.consumer.source.changes, after=self.after, until=self.until)
         return self._read(partial(read, columns=columns, where=where))

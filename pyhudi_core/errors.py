@@ -58,7 +58,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from pyhudi_core.naming import set_module
 
+_PUBLIC = "pyhudi.errors"
+
+
+@set_module(_PUBLIC)
 class HudiError(Exception):
     """Base of every error of this package.
 
@@ -69,6 +74,10 @@ class HudiError(Exception):
         instant: requested time of the instant concerned.
         hint: what the reader should do now.
     """
+
+    def __init_subclass__(cls) -> None:
+        if cls.__module__ == __name__:
+            set_module(_PUBLIC)(cls)
 
     def __init__(
         self,

@@ -18,6 +18,7 @@ from typing import Any
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.file_groups.listing import list_folders
 from pyhudi_core.model.file_names import PARTITION_METAFILE
+from pyhudi_core.naming import set_module
 from pyhudi_core.opening import open_table
 from pyhudi_core.runtime.base import Clock
 from pyhudi_core.runtime.system import system_runtime
@@ -84,6 +85,7 @@ class UpkeepLine:
         }
 
 
+@set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
 class UpkeepReport:
     """What was decided and done. False if something failed."""
@@ -117,6 +119,7 @@ class UpkeepReport:
         return f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
 
 
+@set_module("pyhudi")
 def upkeep(
     tables: str | HudiTable | Sequence[str | HudiTable],
     rules: UpkeepRules | None = None,

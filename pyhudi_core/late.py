@@ -48,19 +48,20 @@ def late_call(module: str, name: str) -> Callable[..., Any]:
     return call
 
 
-def late_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+def late_names(package: str, homes: Mapping[str, str], inside: str | None = None) -> Callable[[str], Any]:
     """The ``__getattr__`` of a package that imports its public names when they are first used.
 
     Arguments:
-        package: its ``__name__``.
-        homes: by public name: the module that has it, as a name inside of the package.
+        package: the ``__name__`` of the module that has the names.
+        homes: by public name: the module that has it, as a name inside of ``inside``.
+        inside: the package of these modules; None: ``package``.
     """
 
     def of(name: str) -> Any:
         home = homes.get(name)
         if home is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(importlib.import_module(f"{package}.{home}"), name)
+        value = getattr(importlib.import_module(f"{inside or package}.{home}"), name)
         setattr(sys.modules[package], name, value)
         return value
 

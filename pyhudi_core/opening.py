@@ -16,7 +16,9 @@ from pyhudi_core.errors import (
     at_table,
 )
 from pyhudi_core.late import late, late_call
+from pyhudi_core.model.help_pages import see
 from pyhudi_core.model.properties import OPERATION_FIELD, MergeMode, TableConfig, TableType
+from pyhudi_core.naming import set_module
 from pyhudi_core.options import TableOptions, WriteOptions
 from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.runtime.system import system_runtime
@@ -65,6 +67,7 @@ _TYPES = {
 }
 
 
+@set_module("pyhudi")
 def create_table(
     location: Place,
     schema: Any,
@@ -82,13 +85,13 @@ def create_table(
     Args:
         location: a folder (``/lake/orders``, a ``pathlib.Path``, ``s3://bucket/orders``, ``memory://name``).
         schema: a pyarrow schema, or a Spark ``StructType``.
-        record_key: the column or columns that identify a row. Without them each inserted row gets a generated key, and no row is updated.
+        record_key: the column or columns that identify a row. Without them each inserted row gets a generated key, by which it is corrected.
         partition_by: partition columns, outermost first.
         ordering: the column or columns that decide which version of a row is newer; without them, the last write wins.
         table_type: ``"copy_on_write"`` or ``"merge_on_read"`` (``"cow"``, ``"mor"``); the default is the option ``hoodie.table.type``, or
             copy-on-write.
         name: the table's name; the default is the last part of the location.
-        options: Hudi's keys (``hoodie.*``) and this package's keys (``pyhudi.*``), see docs/options.md.
+        options: Hudi's keys (``hoodie.*``) and this package's keys (``pyhudi.*``), see ``pyhudi help options``.
         storage_options: options of the storage (region, endpoint, credentials).
         pre_commit: validators of every commit of this handle, table services included; the table does not store them.
 
@@ -228,10 +231,11 @@ def _refuse_unfit_merger(config: TableConfig, schema: pa.Schema) -> None:
     if reason is not None:
         raise InvalidOptionError(
             reason,
-            hint="Create the table with these columns, or with another payload class or merger (docs/merging.md).",
+            hint=f"Create the table with these columns, or with another payload class or merger. {see('merging')}",
         )
 
 
+@set_module("pyhudi")
 def open_table(
     location: Place,
     storage_options: Mapping[str, str] | None = None,
@@ -252,6 +256,7 @@ def open_table(
     return HudiTable(home)
 
 
+@set_module("pyhudi")
 def check_table(
     location: Place,
     storage_options: Mapping[str, str] | None = None,

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pyhudi_core.errors import InvalidOptionError, at_table
 from pyhudi_core.model.properties import TableType
+from pyhudi_core.naming import set_module
 from pyhudi_core.opening import open_table, table_type_of
 from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.services.recovery import recovery
@@ -17,6 +18,7 @@ from pyhudi_core.table import HudiTable
 Names = str | Sequence[str]
 
 
+@set_module("pyhudi")
 def plan_recovery(
     location: str,
     record_key: Names = (),
@@ -49,6 +51,7 @@ def plan_recovery(
         return recovery.plan_recovery(storage, system_runtime().executor, answers)
 
 
+@set_module("pyhudi")
 def recover(
     location: str,
     record_key: Names = (),

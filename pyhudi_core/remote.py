@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from pyhudi_core.errors import CommitAbortedError, InvalidOptionError, TableExistsError, TableNotFoundError
+from pyhudi_core.naming import set_module
 from pyhudi_core.opening import create_table, open_table
 from pyhudi_core.options import options_for_open, without_secrets
 from pyhudi_core.runtime import system_runtime
@@ -83,6 +84,7 @@ def schema_text(schema: pa.Schema) -> str:
     return base64.b64encode(schema.serialize().to_pybytes()).decode()
 
 
+@set_module("pyhudi")
 def commit_for(
     request: WriteRequest | Mapping[str, Any],
     data: Any,

@@ -11,6 +11,7 @@ from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.naming import set_module
 from pyhudi_core.services.of_table import TableServices
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.home import TableHome
@@ -20,12 +21,12 @@ if TYPE_CHECKING:
 
     from pyhudi_core import doctor, engine, validators
     from pyhudi_core.conflicts import explain
-    from pyhudi_core.conflicts.explanation import Explanation
+    from pyhudi_core.conflicts.explanation import ConflictExplanation
     from pyhudi_core.conflicts.requirement import CommitRequirement
     from pyhudi_core.model.snapshot_token import SnapshotToken
     from pyhudi_core.read import change_feed, history_rows, lookups, reads, sizes, snapshots
     from pyhudi_core.read.bounds import TimePoint
-    from pyhudi_core.read.changes import Changes
+    from pyhudi_core.read.changes import ChangeFeed
     from pyhudi_core.read.scan import Scan
     from pyhudi_core.read.sizes import Partition, Size, TableSize
     from pyhudi_core.services import auto
@@ -46,6 +47,7 @@ else:
     commits_holding = late_call("pyhudi_core.timeline.commit_search", "commits_holding")
 
 
+@set_module("pyhudi")
 class HudiTable(TableServices):
     """A Hudi table of version 8, returned by `create_table` and `open_table`. Each call reads the latest state.
 
@@ -145,10 +147,11 @@ class HudiTable(TableServices):
     def upsert(
         self,
         data: object,
-        partial: bool = False,
         extra_metadata: Mapping[str, str] | None = None,
         spark: Any = None,
         pre_commit: Sequence[Validator] = (),
+        *,
+        partial: bool = False,
     ) -> Commit:
         """Insert rows with new keys and replace rows with existing keys.
 
@@ -162,25 +165,21 @@ class HudiTable(TableServices):
     def insert(
         self,
         data: object,
-        partial: bool = False,
         extra_metadata: Mapping[str, str] | None = None,
         spark: Any = None,
         pre_commit: Sequence[Validator] = (),
     ) -> Commit:
         """Insert rows with new keys. Raises `DuplicateKeyError` and writes nothing if a key exists already."""
-        self._refuse_partial(partial)
         return self._run(OperationType.INSERT, data, extra_metadata, spark, pre_commit)
 
     def bulk_insert(
         self,
         data: object,
-        partial: bool = False,
         extra_metadata: Mapping[str, str] | None = None,
         spark: Any = None,
         pre_commit: Sequence[Validator] = (),
     ) -> Commit:
         """Insert rows with new keys into new file groups, for first loads. Raises `DuplicateKeyError` as `insert` does."""
-        self._refuse_partial(partial)
         return self._run(OperationType.BULK_INSERT, data, extra_metadata, spark, pre_commit)
 
     def insert_overwrite(
@@ -268,9 +267,12 @@ class HudiTable(TableServices):
         """
         with self._home.verb() as context:
             kind = operations.operation_type(operation)
-            self._refuse_partial(partial and kind is not OperationType.UPSERT)
+            if partial and kind is not OperationType.UPSERT:
+                what = f"{operation} takes whole rows: nothing could fill the columns of a partial one"
+                hint = "Give rows with every column (nulls are fine), or upsert partial rows of known keys."
+                raise InvalidOptionError(what, table=self.location, hint=hint)
             extra = extra_metadata or {}
-            request = states.WriteRequest(
+            request = states.WriteSpec(
                 context, kind, extra, spark, requirements, allow_empty, partial, validators.Validators.of(pre_commit)
             )
             return auto.ServicedWrite(request, reads)
@@ -282,7 +284,7 @@ class HudiTable(TableServices):
 
     def explain_conflict(
         self, mine: Write | Commit | explain.SideOrInstant, theirs: Write | Commit | explain.SideOrInstant
-    ) -> Explanation:
+    ) -> ConflictExplanation:
         """Explain why two writes can both commit, or why they conflict: the rule, what both changed, and what to do.
 
         Each is a write in steps, a commit, an instant, its requested time or a commit token. The verdict is about the write that completed later.
@@ -297,7 +299,7 @@ class HudiTable(TableServices):
         return doctor.check(self._home, doctor.CheckOptions.of(keys, limits, progress))
 
     def record_incident(self) -> doctor.Incident:
-        """Record the files of the commit protocol for ``pyhudi_core.testing.replay_incident``: no rows; secrets are masked."""
+        """Record the files of the commit protocol for ``pyhudi.testing.replay_incident``: no rows; secrets are masked."""
         return doctor.record(self._home)
 
     # --- reading
@@ -352,7 +354,7 @@ class HudiTable(TableServices):
         until: TimePoint | None = None,
         columns: Sequence[str] | None = None,
         where: object = None,
-    ) -> Changes:
+    ) -> ChangeFeed:
         """Read every change of a row by commits completed in (after, until]: op (i, u, d), ts_ms (of the commit), before and after."""
         with self._home.verb() as context:
             return change_feed.changes(context, after, until, columns, where)
@@ -378,12 +380,6 @@ class HudiTable(TableServices):
                 context, operation, data, extra or {}, spark, partial_rows=partial, pre_commit=asked
             )
             return auto.followed(context, commit, engine.engine_for(data, context.runtime.executor, spark))
-
-    def _refuse_partial(self, partial: bool) -> None:
-        if partial:
-            hint = "Give rows with every column of the table (nulls are fine), or upsert(..., partial=True) for known keys."
-            what = "Inserts take whole rows: there is nothing that could fill the columns of a partial one"
-            raise InvalidOptionError(what, table=self.location, hint=hint)
 
     def __repr__(self) -> str:
         config = self.config

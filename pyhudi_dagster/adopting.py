@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-import pyhudi_core as hudi
+import pyhudi as hudi
 
 _CODE = '''"""The asset of the table {location}."""
 

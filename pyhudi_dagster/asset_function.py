@@ -13,8 +13,8 @@ from typing import Any
 
 import dagster as dg
 
-import pyhudi_core as hudi
-from pyhudi_core.errors import TableNotFoundError
+import pyhudi as hudi
+from pyhudi.errors import TableNotFoundError
 from pyhudi_dagster.annotations import parameter_hints
 from pyhudi_dagster.asset_arguments import Inputs, as_resource
 from pyhudi_dagster.dagster_internals import current_context, metadata_of_asset

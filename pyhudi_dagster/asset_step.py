@@ -8,7 +8,7 @@ from typing import Any
 
 import dagster as dg
 
-from pyhudi_core.errors import PreCommitError
+from pyhudi.errors import PreCommitError
 from pyhudi_dagster import pipes, pre_commit, runner, step_events, writer
 from pyhudi_dagster.asset_function import AssetFunction, Results
 from pyhudi_dagster.gaps import acceptance_of

@@ -11,8 +11,8 @@ from typing import Any
 
 import dagster as dg
 
-import pyhudi_core as hudi
-from pyhudi_core.errors import CorruptionError, LimitExceededError, ObjectNotFoundError
+import pyhudi as hudi
+from pyhudi.errors import CorruptionError, LimitExceededError, ObjectNotFoundError
 from pyhudi_dagster.timeline_view import moment_of
 
 _log = logging.getLogger(__name__)

@@ -16,8 +16,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import pyhudi_core as hudi
-from pyhudi_core import CommitMetadata
+import pyhudi as hudi
+from pyhudi import CommitMetadata
 from pyhudi_dagster import past_commits
 
 PREFIX = "pyhudi.checkpoint."

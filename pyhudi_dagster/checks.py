@@ -10,8 +10,8 @@ from typing import Any
 
 import dagster as dg
 
-import pyhudi_core as hudi
-from pyhudi_core.errors import HudiError
+import pyhudi as hudi
+from pyhudi.errors import HudiError
 from pyhudi_dagster import past_commits
 from pyhudi_dagster.info import HudiAssetInfo, refuse_unfit_key, step_name
 from pyhudi_dagster.reported_commits import materialized_since
@@ -22,7 +22,7 @@ _NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckVerdict:
     """The answer of a check: whether it passed, why, and the figures that say so."""
 
     passed: bool
@@ -47,7 +47,7 @@ class Kind:
 
     promise: str
     limit: float
-    look: Callable[[Examined], Finding]
+    look: Callable[[Examined], CheckVerdict]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +67,13 @@ class HudiCheck:
     blocking: bool = False
 
 
-def timeline_readable(examined: Examined) -> Finding:
+def timeline_readable(examined: Examined) -> CheckVerdict:
     """The table can be opened, and its timeline listed."""
     count = len(examined.table.timeline)
-    return Finding(True, f"The timeline has {count} instants.", {"hudi/instants": count})
+    return CheckVerdict(True, f"The timeline has {count} instants.", {"hudi/instants": count})
 
 
-def no_stuck_instants(examined: Examined) -> Finding:
+def no_stuck_instants(examined: Examined) -> CheckVerdict:
     """Nothing is left of dead writers, and no plan waits longer than the limit in minutes."""
     table = examined.table
     dead = table.failed_writes.plan()
@@ -86,15 +86,15 @@ def no_stuck_instants(examined: Examined) -> Finding:
     pending = len(table.timeline.pending)
     entries = {"hudi/pending_instants": pending, "hudi/stuck_plans": len(old), **_named(dead.figures, "hudi/failed_")}
     if not dead and not old:
-        return Finding(True, f"{pending} instants are pending, and none is stuck.", entries)
+        return CheckVerdict(True, f"{pending} instants are pending, and none is stuck.", entries)
     text = "; ".join([*([str(dead)] if dead else []), *old[:_NAMED]])
     job = f"hudi__{step_name(examined.info.key)}__services"
-    return Finding(
+    return CheckVerdict(
         False, f"{text}. The job {job} of build_hudi_services does this, or pyhudi on the command line.", entries
     )
 
 
-def compaction_lag(examined: Examined) -> Finding:
+def compaction_lag(examined: Examined) -> CheckVerdict:
     """At most so many delta commits since the last compaction; log compactions are none, they make logs fewer."""
     timeline = examined.table.timeline.commits
     last = max((i.requested_time for i in timeline if i.action is hudi.Action.COMMIT), default="")
@@ -109,22 +109,22 @@ def compaction_lag(examined: Examined) -> Finding:
         **({"hudi/log_to_base_ratio": round(logs / base, 3)} if base else {}),
     }
     text = f"{waiting} delta commits since the last compaction, {examined.limit:g} may be"
-    return Finding(waiting <= examined.limit, text, entries)
+    return CheckVerdict(waiting <= examined.limit, text, entries)
 
 
-def data_freshness(examined: Examined) -> Finding:
+def data_freshness(examined: Examined) -> CheckVerdict:
     """The newest commit that changed rows is at most so many hours old."""
     newest = past_commits.newest_change(examined.table)
     if newest is None:
-        return Finding(False, "The active timeline has no commit with rows.")
+        return CheckVerdict(False, "The active timeline has no commit with rows.")
     age = _minutes_since(examined, newest.completion_time) / 60
     entries = {"hudi/data_age_hours": round(age, 3), "hudi/instant": newest.instant.requested_time}
-    return Finding(
+    return CheckVerdict(
         age <= examined.limit, f"The newest rows are {age:.1f} hours old, {examined.limit:g} may be", entries
     )
 
 
-def commit_retries(examined: Examined) -> Finding:
+def commit_retries(examined: Examined) -> CheckVerdict:
     """No commit of the asset's last runs was planned again more often than the limit, because other commits came first."""
     records = examined.instance.fetch_materializations(examined.info.key, limit=_EVENTS_READ).records
     found = {}
@@ -138,31 +138,33 @@ def commit_retries(examined: Examined) -> Finding:
     most = max(found.values(), default=0)
     entries = {"hudi/conflict_retries_max": most, "hudi/commits_examined": len(found)}
     if most <= examined.limit:
-        return Finding(True, f"At most {most} retries in {len(found)} commits, {examined.limit:g} may be", entries)
+        return CheckVerdict(True, f"At most {most} retries in {len(found)} commits, {examined.limit:g} may be", entries)
     worst = max(found, key=lambda instant: found[instant])
     hint = "Write different partitions at the same time, fewer writers at once, or raise pyhudi.commit.retries."
-    return Finding(
+    return CheckVerdict(
         False, f"The commit {worst} was planned again {most} times, {examined.limit:g} may be. {hint}", entries
     )
 
 
-def events_have_commits(examined: Examined) -> Finding:
+def events_have_commits(examined: Examined) -> CheckVerdict:
     """Every commit that a materialization of the last hours names is in the table, active or archived."""
     since = examined.now - timedelta(hours=examined.limit)
     reported = {time for time, _ in materialized_since(examined.instance, examined.info.key, since)}
     if not reported:
-        return Finding(True, f"No event of the last {examined.limit:g} hours names a commit")
+        return CheckVerdict(True, f"No event of the last {examined.limit:g} hours names a commit")
     before = f"{int(min(reported)) - 1:0{len(min(reported))}d}"
     known = {instant.completion_time for instant, _ in examined.table.commits_with("", before)}
     without = sorted(reported - known)
     entries = {"hudi/commits_examined": len(reported), "hudi/events_without_commit": len(without)}
     if not without:
-        return Finding(
+        return CheckVerdict(
             True, f"All {len(reported)} commits of the last {examined.limit:g} hours are in the table", entries
         )
     hint = "The table was restored, rolled back or made anew: materialize the asset again, and what has read it."
     named = f"{', '.join(without[:_NAMED])}{' ...' * (len(without) > _NAMED)}"
-    return Finding(False, f"Events name commits that the table does not have, completed at {named}. {hint}", entries)
+    return CheckVerdict(
+        False, f"Events name commits that the table does not have, completed at {named}. {hint}", entries
+    )
 
 
 KINDS: Mapping[str, Kind] = {
@@ -208,7 +210,7 @@ def checks_of(
                 found = KINDS[check.name].look(Examined(info, table, context.instance, clock(), limit))
             except HudiError as error:
                 entries = {"hudi/error": type(error).__name__, "hudi/hint": error.hint or ""}
-                found = Finding(False, f"The table cannot be examined: {error}", entries)
+                found = CheckVerdict(False, f"The table cannot be examined: {error}", entries)
             yield dg.AssetCheckResult(
                 passed=found.passed,
                 check_name=check.name,

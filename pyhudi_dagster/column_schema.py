@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import dagster as dg
 import pyarrow as pa
 
-import pyhudi_core as hudi
+import pyhudi as hudi
 from pyhudi_dagster.settings import TableSettings, names
 
 

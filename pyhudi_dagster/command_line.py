@@ -16,8 +16,8 @@ from pathlib import Path
 import click
 import dagster as dg
 
-import pyhudi_core as hudi
-from pyhudi_core.errors import HudiError
+import pyhudi as hudi
+from pyhudi.errors import HudiError
 from pyhudi_dagster import adopting, diagnosis
 from pyhudi_dagster.errors import definition_error
 from pyhudi_dagster.events import keys_of

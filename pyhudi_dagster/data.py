@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-import pyhudi_core as hudi
-from pyhudi_core.errors import SchemaMismatchError
+import pyhudi as hudi
+from pyhudi.errors import SchemaMismatchError
 from pyhudi_dagster import interrupts, polars_frames
 from pyhudi_dagster.partition_values import Value
 

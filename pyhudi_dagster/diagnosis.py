@@ -12,14 +12,14 @@ from typing import Any
 
 import dagster as dg
 
-from pyhudi_core.errors import HudiError, TableNotFoundError
+from pyhudi.errors import HudiError, TableNotFoundError
 from pyhudi_dagster.project import Project
 
 _PACKAGES = ("pyhudi", "dagster", "pyarrow", "pyspark")
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Diagnosis:
     """One thing that was looked at: what it is, what was found, whether that is good, and else what to do."""
 
     what: str
@@ -28,7 +28,7 @@ class Finding:
     fix: str = ""
 
 
-def of_installation() -> Iterator[Finding]:
+def of_installation() -> Iterator[Diagnosis]:
     """Versions, the Python of Spark's workers, and whether signals reach the processes."""
     versions = []
     for name in _PACKAGES:
@@ -36,16 +36,16 @@ def of_installation() -> Iterator[Finding]:
             versions.append(f"{name} {importlib.metadata.version(name)}")
         except importlib.metadata.PackageNotFoundError:
             versions.append(f"no {name}")
-    yield Finding("versions", f"Python {sys.version.split()[0]}, {', '.join(versions)}")
+    yield Diagnosis("versions", f"Python {sys.version.split()[0]}, {', '.join(versions)}")
     workers = os.environ.get("PYSPARK_PYTHON", sys.executable)
-    yield Finding(
+    yield Diagnosis(
         "Python of Spark's workers",
         workers,
         workers == sys.executable or os.path.exists(workers),
         "Unset PYSPARK_PYTHON: runs set it to their own Python.",
     )
     ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    yield Finding(
+    yield Diagnosis(
         "Ctrl-C",
         "ignored by this shell's background jobs" if ignored else "reaches the processes",
         not ignored,
@@ -53,9 +53,9 @@ def of_installation() -> Iterator[Finding]:
     )
 
 
-def of_instance(instance: dg.DagsterInstance) -> Iterator[Finding]:
+def of_instance(instance: dg.DagsterInstance) -> Iterator[Diagnosis]:
     """Whether the instance limits writers of one table, notices dead workers and retries their runs."""
-    yield Finding(
+    yield Diagnosis(
         "DAGSTER_HOME",
         os.environ.get("DAGSTER_HOME", "") or "not set",
         bool(os.environ.get("DAGSTER_HOME")) or os.path.exists("dagster.yaml"),
@@ -63,27 +63,27 @@ def of_instance(instance: dg.DagsterInstance) -> Iterator[Finding]:
     )
     pools = _section(instance, "concurrency").get("pools", {})
     limit = pools.get("default_limit") if isinstance(pools, Mapping) else None
-    yield Finding(
+    yield Diagnosis(
         "pools",
         f"default limit {limit}" if limit else "without a limit",
         limit == 1,
         "Set concurrency.pools.default_limit to 1, so that writes of one table wait instead of planning twice.",
     )
     monitoring = _section(instance, "run_monitoring")
-    yield Finding(
+    yield Diagnosis(
         "run monitoring",
         "on" if monitoring.get("enabled") else "off",
         bool(monitoring.get("enabled")),
         "Set run_monitoring.enabled, or a run whose worker died stays STARTED, and may still commit.",
     )
-    yield Finding(
+    yield Diagnosis(
         "slots of ended runs",
         f"free after {monitoring.get('free_slots_after_run_end_seconds', 0)} s",
         bool(monitoring.get("free_slots_after_run_end_seconds")),
         "Set run_monitoring.free_slots_after_run_end_seconds, or a cancelled run can keep its pool's slot.",
     )
     retries = _section(instance, "run_retries")
-    yield Finding(
+    yield Diagnosis(
         "run retries",
         f"{retries.get('max_retries', 0)}" if retries.get("enabled") else "off",
         bool(retries.get("enabled")),
@@ -91,24 +91,24 @@ def of_instance(instance: dg.DagsterInstance) -> Iterator[Finding]:
     )
 
 
-def of_lake(project: Project) -> Iterator[Finding]:
+def of_lake(project: Project) -> Iterator[Diagnosis]:
     """Whether the definitions load, and each table can be opened with its options; with its lock."""
     tables = project.tables
-    yield Finding("definitions", f"{len(tables)} Hudi tables")
+    yield Diagnosis("definitions", f"{len(tables)} Hudi tables")
     with project.lakes() as lakes:
         for info in tables:
             name = f"table {info.table}"
             try:
                 table = lakes.table(info)
             except TableNotFoundError:
-                yield Finding(name, "does not exist yet")
+                yield Diagnosis(name, "does not exist yet")
                 continue
             except HudiError as error:
-                yield Finding(name, error.message, False, error.hint or "")
+                yield Diagnosis(name, error.message, False, error.hint or "")
                 continue
             dead = table.failed_writes.plan()
             count = len(table.timeline)
-            yield Finding(
+            yield Diagnosis(
                 name,
                 f"{count} instants{f'; {dead}' if dead else ''}",
                 not dead,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyhudi_core.errors import CommitError, DataError, HudiError, InvalidOptionError, TableError
+from pyhudi.errors import CommitError, DataError, HudiError, InvalidOptionError, TableError
 
 
 class ForeignRowsError(DataError):

@@ -16,9 +16,9 @@ from typing import Any
 
 import dagster as dg
 
-import pyhudi_core as hudi
-from pyhudi_core import WriteStat
-from pyhudi_core.errors import HudiError, TableError
+import pyhudi as hudi
+from pyhudi import WriteStat
+from pyhudi.errors import HudiError, TableError
 from pyhudi_dagster import metadata, past_commits
 from pyhudi_dagster.info import HudiAssetInfo
 from pyhudi_dagster.partition_values import Value
@@ -34,7 +34,7 @@ Entries = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class CommitEntries:
     """The entries for a commit: for the complete asset, or for each partition key."""
 
     entries: Entries = field(default_factory=dict)
@@ -43,20 +43,20 @@ class Report:
 
 def report(
     info: HudiAssetInfo, written: Written, keys: Sequence[str] = (), known: hudi.TableSize | None = None
-) -> Report:
+) -> CommitEntries:
     """The entries for a commit of this step, for the partition keys of its run. ``known``: the table's size in an earlier event."""
     return _report(_Described(info, written, known), keys)
 
 
-def _report(described: _Described, keys: Sequence[str]) -> Report:
+def _report(described: _Described, keys: Sequence[str]) -> CommitEntries:
     info, written = described.info, described.written
     if info.partitions is None or not keys:
-        return Report(described.last())
+        return CommitEntries(described.last())
     shares = shares_of(info.partitions, keys, written)
     by_partition = {key: described.plain(shares[key]) for key in keys}
     # Dagster stores the events in the order of the keys, so this event is the newest of the run.
     by_partition[keys[-1]] = described.last(shares[keys[-1]])
-    return Report(by_partition=by_partition)
+    return CommitEntries(by_partition=by_partition)
 
 
 def late_entries(info: HudiAssetInfo, written: Written, keys: Sequence[str]) -> dict[str, Entries]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Literal, get_args
 
-from pyhudi_core.errors import InvalidOptionError
+from pyhudi.errors import InvalidOptionError
 
 HOW_TAG = "hudi/accept_gap"
 BY_TAG = "hudi/accept_gap_by"

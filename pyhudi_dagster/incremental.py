@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-import pyhudi_core as hudi
-from pyhudi_core.errors import CorruptTimelineError, SnapshotExpiredError
+import pyhudi as hudi
+from pyhudi.errors import CorruptTimelineError, SnapshotExpiredError
 from pyhudi_dagster import checkpoints, gaps
 from pyhudi_dagster.backlog import Backlog, backlog_metadata, backlog_of
 from pyhudi_dagster.checkpoints import Positions

@@ -17,8 +17,8 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 
-import pyhudi_core as hudi
-from pyhudi_core.errors import TableNotFoundError
+import pyhudi as hudi
+from pyhudi.errors import TableNotFoundError
 from pyhudi_dagster import events, past_commits, polars_frames, runner, writer
 from pyhudi_dagster.asset_arguments import io_manager_key
 from pyhudi_dagster.dagster_internals import (

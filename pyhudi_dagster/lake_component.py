@@ -19,8 +19,8 @@ import dagster as dg
 from dagster.components.resolved.form_config import FormWidget
 from pydantic import Field
 
-import pyhudi_core as hudi
-from pyhudi_core.errors import InvalidOptionError
+import pyhudi as hudi
+from pyhudi.errors import InvalidOptionError
 from pyhudi_dagster.assets import hudi_asset
 from pyhudi_dagster.automation import HudiAutomation
 from pyhudi_dagster.definition_check import checked_tables
@@ -103,13 +103,13 @@ class LakeRules(dg.Model, dg.Resolvable):
 
     not_null: list[str] = Field(default=[])
     unique: list[str] = Field(default=[])
-    holds: list[str] = Field(default=[], description="Conditions as SQL, which every written row must meet.")
+    satisfies: list[str] = Field(default=[], description="Conditions as SQL, which every written row must meet.")
 
     def made(self) -> list[Any]:
         """The validators."""
         found: list[Any] = [hudi.not_null(*self.not_null)] if self.not_null else []
         found += [hudi.unique(*self.unique)] if self.unique else []
-        return [*found, *map(hudi.holds, self.holds)]
+        return [*found, *map(hudi.satisfies, self.satisfies)]
 
 
 class LakeTable(dg.Model, dg.Resolvable):

@@ -13,8 +13,8 @@ from typing import Any
 
 import dagster as dg
 
-import pyhudi_core as hudi
-from pyhudi_core import CommitMetadata, WriteStat
+import pyhudi as hudi
+from pyhudi import CommitMetadata, WriteStat
 from pyhudi_dagster import incremental, past_commits
 from pyhudi_dagster.column_schema import column_schema, declared_schema
 from pyhudi_dagster.identity import PREFIX

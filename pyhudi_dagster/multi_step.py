@@ -17,7 +17,7 @@ from typing import Any
 
 import dagster as dg
 
-from pyhudi_core.errors import HudiError, PreCommitError, SchemaMismatchError
+from pyhudi.errors import HudiError, PreCommitError, SchemaMismatchError
 from pyhudi_dagster import data, pre_commit, runner, step_events, writer
 from pyhudi_dagster.asset_function import AssetFunction, Results
 from pyhudi_dagster.asset_step import reader_of

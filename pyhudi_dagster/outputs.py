@@ -132,13 +132,13 @@ def hudi_output(
         table: name of the table below the warehouse; default: the asset key.
         record_key, partition_by, ordering, table_type, schema: used to create the table. An existing table must have the same, but for the schema,
                 and a key generator that names folders by the values of the partition columns.
-        options: options of Hudi and of this package (docs/options.md) for every run; they override the lake's. Table options are used to create
+        options: options (``pyhudi help options``) for every run; they override the lake's. Table options are used to create
                 the table, and not compared with an existing table.
         operation: upsert, insert, bulk_insert, insert_overwrite, insert_overwrite_table, delete or delete_partitions.
         partitions: maps Dagster's partitions to the table's partitions; also sets ``partition_by``.
         on_foreign_rows: action for rows outside the run's partitions: fail, drop, or allow.
         deps: further assets that it depends on.
-        pre_commit: validators of each commit, such as ``pyhudi_core.not_null("id")``, or functions of a `Candidate`. Each is an asset check;
+        pre_commit: validators of each commit, such as ``pyhudi.not_null("id")``, or functions of a `Candidate`. Each is an asset check;
                 if one refuses, its check fails, and nothing of its table is published.
         services: the table services that Dagster runs, and when; see `build_hudi_services`. Commits then run none of them.
         translator: defines the asset's key, table name, group and other attributes; default: that of the `HudiLakeResource`.

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 
 import dagster as dg
 
-import pyhudi_core as hudi
-from pyhudi_core import CommitMetadata
-from pyhudi_core.errors import HudiError, TableError
+import pyhudi as hudi
+from pyhudi import CommitMetadata
+from pyhudi.errors import HudiError, TableError
 from pyhudi_dagster.identity import PREFIX, Identity
 from pyhudi_dagster.timeline_view import SHOWN, Entry, operation_name, time_of
 

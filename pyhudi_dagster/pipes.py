@@ -1,7 +1,7 @@
 """``HudiPipes``: the rows of an asset are written by another process, which Dagster starts through one of its Pipes clients.
 
-The process writes with `pyhudi_core.commit_for`. Before it takes the table's lock for its commit it asks this step, through a folder of the lake
-(`pyhudi_core.Permit`), and the step answers with the same gates as for its own commits. So Terminate, a killed run worker or a lost cluster job
+The process writes with `pyhudi.commit_for`. Before it takes the table's lock for its commit it asks this step, through a folder of the lake
+(`orchestration.Permit`), and the step answers with the same gates as for its own commits. So Terminate, a killed run worker or a lost cluster job
 publish nothing. The step then finds the commit by its identity, and reports it as every other commit. A retry adopts the commit of the attempt
 before.
 """
@@ -18,8 +18,8 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 
-import pyhudi_core as hudi
-from pyhudi_core.errors import HudiError
+from pyhudi.errors import HudiError
+from pyhudi_core import orchestration
 from pyhudi_dagster import runner, writer
 from pyhudi_dagster.errors import definition_error
 from pyhudi_dagster.info import HudiAssetInfo
@@ -121,7 +121,7 @@ def run(
     if table is not None:
         refuse_mismatch(table, info.settings)
     place = lake.location(f"{_FOLDER}/{step.run.run_id}-{uuid.uuid4().hex[:12]}")
-    permit = hudi.open_permit(place, dict(lake.storage_options))
+    permit = orchestration.open_permit(place, dict(lake.storage_options))
     extras = {**asked.extras, EXTRA: _request(lake, info, step, asked, place)}
     step.log.info("%s: another process writes; it asks for its commit below %s", info.table, place)
     try:
@@ -147,7 +147,7 @@ def run(
 def _request(lake: HudiLakeResource, info: HudiAssetInfo, step: Step, asked: HudiPipes, place: str) -> dict[str, Any]:
     """The request for the other process. Storage options stay here, and a `WriteRequest` drops secret options: extras are stored and logged."""
     settings = info.settings
-    return hudi.WriteRequest(
+    return orchestration.WriteRequest(
         table=lake.location(info.table),
         permit=place,
         operation=asked.operation or info.operation,
@@ -155,7 +155,7 @@ def _request(lake: HudiLakeResource, info: HudiAssetInfo, step: Step, asked: Hud
         partition_by=settings.partition_by,
         ordering=settings.ordering,
         table_type=settings.table_type,
-        schema=hudi.schema_text(settings.schema) if isinstance(settings.schema, pa.Schema) else "",
+        schema=orchestration.schema_text(settings.schema) if isinstance(settings.schema, pa.Schema) else "",
         options={**lake.options, **settings.options},
         extra_metadata=step.identity.extra(),
         wait_s=asked.wait_seconds,
@@ -163,7 +163,7 @@ def _request(lake: HudiLakeResource, info: HudiAssetInfo, step: Step, asked: Hud
 
 
 @contextmanager
-def _answering(permit: hudi.Permit, step: Step, lake: HudiLakeResource, info: HudiAssetInfo) -> Iterator[None]:
+def _answering(permit: orchestration.Permit, step: Step, lake: HudiLakeResource, info: HudiAssetInfo) -> Iterator[None]:
     """Inside this context, questions are answered by another thread, because the client blocks this one."""
     ended = threading.Event()
 

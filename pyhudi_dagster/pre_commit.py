@@ -13,7 +13,7 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 
-from pyhudi_core.errors import HudiError, PreCommitError
+from pyhudi.errors import HudiError, PreCommitError
 from pyhudi_dagster.errors import definition_error
 
 Validator = Callable[[Any], object]
@@ -30,7 +30,7 @@ def checked_validators(asset: str, given: Sequence[Validator], schema: Any) -> t
         if not callable(validator):
             raise definition_error(
                 f"The asset {asset} has {validator!r} in pre_commit, which cannot be called",
-                "Pass functions that take a Candidate, or ready-made ones such as pyhudi_core.not_null('id').",
+                "Pass functions that take a Candidate, or ready-made ones such as pyhudi.not_null('id').",
             )
         if (name := check_name(validator)) in names:
             raise definition_error(

@@ -15,7 +15,7 @@ from types import ModuleType
 
 import dagster as dg
 
-import pyhudi_core as hudi
+import pyhudi as hudi
 from pyhudi_dagster.errors import definition_error
 from pyhudi_dagster.info import HudiAssetInfo, info_of
 from pyhudi_dagster.resource import HudiLakeResource

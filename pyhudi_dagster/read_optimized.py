@@ -11,7 +11,7 @@ from typing import Any
 
 import dagster as dg
 
-import pyhudi_core as hudi
+import pyhudi as hudi
 from pyhudi_dagster import events, runner, service_runs
 from pyhudi_dagster.asset_arguments import only_spec
 from pyhudi_dagster.errors import definition_error

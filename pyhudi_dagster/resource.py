@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, cast
 import dagster as dg
 from pydantic import Field, PrivateAttr
 
-import pyhudi_core as hudi
-from pyhudi_core.errors import ConfigError, TableExistsError, TableNotFoundError
+import pyhudi as hudi
+from pyhudi.errors import ConfigError, TableExistsError, TableNotFoundError
+from pyhudi_core import orchestration
 from pyhudi_dagster import interrupts, spark_session
 from pyhudi_dagster.errors import definition_error
 from pyhudi_dagster.info import HudiAssetInfo
@@ -93,7 +94,9 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
             return
         try:
             place = self.location("").rstrip("/")
-            hudi.refuse_unfit_options(options, location=place, processes=True, storage_options=self._given_storage())
+            orchestration.refuse_unfit_options(
+                options, location=place, processes=True, storage_options=self._given_storage()
+            )
         except ConfigError as error:
             raise definition_error(f"{whose} cannot work: {error.message}", error.hint or "") from error
 
@@ -124,7 +127,10 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     def _options(self, settings: TableSettings) -> dict[str, object]:
         """The options of the lake, overridden by those of the asset. Table options of the asset apply only to the creation of the table."""
         own = dict(settings.options)
-        return {**{key: value for key, value in self.options.items() if key not in own}, **hudi.options_for_open(own)}
+        return {
+            **{key: value for key, value in self.options.items() if key not in own},
+            **orchestration.options_for_open(own),
+        }
 
     def table_or_new(self, name: str, settings: TableSettings, schema: Any) -> "hudi.HudiTable":
         """Open the table, or create it with these settings and this schema (pyarrow or Spark) if it does not exist.

@@ -15,8 +15,9 @@ from typing import TypeVar
 
 import dagster as dg
 
-import pyhudi_core as hudi
-from pyhudi_core.errors import CommitConflictError, ConfigError, DataError, PreCommitError, UnsupportedTableError
+import pyhudi as hudi
+from pyhudi.errors import CommitConflictError, ConfigError, DataError, PreCommitError, UnsupportedTableError
+from pyhudi_core import orchestration
 from pyhudi_dagster import interrupts, past_commits
 from pyhudi_dagster.dagster_internals import run_facts_of
 from pyhudi_dagster.errors import CheckpointGapError, RunEndedError, TableMismatchError, UpstreamMissingError
@@ -131,7 +132,7 @@ def publish(
     try:
         with write:
             try:
-                commit = hudi.commit_with_retries(write, fill, gate(step, table), planned, lost)
+                commit = orchestration.commit_with_retries(write, fill, gate(step, table), planned, lost)
             finally:
                 instant = write.instant
     except BaseException as error:

@@ -1,6 +1,6 @@
 """The jobs of table services: one for each table, with an op for each service, and one for many tables.
 
-The ops come from ``pyhudi_core.service_kinds()``, so a new service of the core has an op. They run in one process, one after the other, in the
+The ops come from ``orchestration.service_kinds()``, so a new service of the core has an op. They run in one process, one after the other, in the
 order in which the services run after a commit, and none waits for the success of another one. Their pools are not those of writers, so a service
 never makes a write wait in Dagster.
 """
@@ -13,8 +13,9 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-import pyhudi_core as hudi
-from pyhudi_core.errors import HudiError
+import pyhudi as hudi
+from pyhudi.errors import HudiError
+from pyhudi_core import orchestration
 from pyhudi_dagster import read_optimized, runner, service_runs
 from pyhudi_dagster.info import HudiAssetInfo, step_name
 from pyhudi_dagster.resource import HudiLakeResource
@@ -60,7 +61,7 @@ class ServiceTable:
 
     def run_config(self, when: Mapping[str, When]) -> dict[str, Any]:
         """The config of the table's job for these services; the others do not run."""
-        kinds = [kind.name for kind in hudi.service_kinds()]
+        kinds = [kind.name for kind in orchestration.service_kinds()]
         return {"ops": {name: {"config": {"when": when.get(name, "never")}} for name in kinds}}
 
 
@@ -71,7 +72,7 @@ def batch_config(tables: Mapping[str, Mapping[str, When]]) -> dict[str, Any]:
 
 def job_of(table: ServiceTable, policy: ServicePolicy, how: ServiceRunner) -> dg.JobDefinition:
     """The job of one table."""
-    kinds = hudi.service_kinds()
+    kinds = orchestration.service_kinds()
     ops = [_op(table, kind, policy, how, len(kinds) - place) for place, kind in enumerate(kinds)]
     nodes: dict[Any, Any] = {
         dg.NodeInvocation(op.name, alias=kind.name): {} for op, kind in zip(ops, kinds, strict=True)
@@ -168,7 +169,7 @@ def _all_of_one(
     lake = getattr(context.resources, info.lake)
     outcomes: list[Outcome] = []
     failed: list[str] = []
-    for kind in hudi.service_kinds():
+    for kind in orchestration.service_kinds():
         wanted: When = "auto" if when is None else when.get(kind.name, "never")
         if wanted == "never":
             continue

@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 import dagster as dg
 
-import pyhudi_core as hudi
-from pyhudi_core.errors import TableNotFoundError
+import pyhudi as hudi
+from pyhudi.errors import TableNotFoundError
 from pyhudi_dagster import events, runner
 from pyhudi_dagster.identity import PREFIX
 from pyhudi_dagster.info import HudiAssetInfo

@@ -14,8 +14,8 @@ from typing import Any
 
 import dagster as dg
 
-import pyhudi_core as hudi
-from pyhudi_core.errors import HudiError, TableNotFoundError
+import pyhudi as hudi
+from pyhudi.errors import HudiError, TableNotFoundError
 from pyhudi_dagster.resource import HudiLakeResource
 from pyhudi_dagster.service_jobs import (
     BATCH_JOB,

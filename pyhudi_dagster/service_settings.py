@@ -12,7 +12,7 @@ from typing import Any
 
 import dagster as dg
 
-import pyhudi_core as hudi
+from pyhudi_core import orchestration
 from pyhudi_dagster.errors import definition_error
 from pyhudi_dagster.settings import TableSettings, names
 
@@ -188,7 +188,7 @@ class _Checked:
             )
 
     def _known(self, name: str, trigger: Trigger) -> _Known:
-        kinds = [kind.name for kind in hudi.service_kinds()]
+        kinds = [kind.name for kind in orchestration.service_kinds()]
         if name not in kinds:
             self._refuse(f"services={name}, which is no table service", f"Use some of {', '.join(kinds)}.")
         if not isinstance(trigger, Every | Keep | OnCron):

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import pyhudi_core as hudi
+import pyhudi as hudi
 
 
 @dataclass(frozen=True, slots=True)

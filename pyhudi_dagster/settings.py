@@ -8,8 +8,8 @@ from typing import Any, Literal, cast, get_args
 
 import pyarrow as pa
 
-import pyhudi_core as hudi
-from pyhudi_core.errors import ConfigError
+from pyhudi.errors import ConfigError
+from pyhudi_core import orchestration
 from pyhudi_dagster.errors import definition_error
 
 Operation = Literal[
@@ -48,7 +48,7 @@ class TableSettings:
                 "Use 'copy_on_write' or 'merge_on_read'.",
             )
         try:
-            hudi.refuse_unfit_options(self.options)
+            orchestration.refuse_unfit_options(self.options)
         except ConfigError as error:
             raise definition_error(f"The asset {asset} has unfit options: {error.message}", error.hint or "") from error
         if isinstance(self.schema, pa.Schema):

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import pyhudi_core as hudi
+import pyhudi as hudi
 from pyhudi_dagster import checkpoints
 from pyhudi_dagster.checkpoints import Positions
 from pyhudi_dagster.incremental import Changes, Reader, changes_from

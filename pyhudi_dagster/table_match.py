@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import pyhudi_core as hudi
+import pyhudi as hudi
 from pyhudi_dagster.errors import TableMismatchError
 from pyhudi_dagster.settings import TableSettings, names
 

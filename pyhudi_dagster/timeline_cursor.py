@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-import pyhudi_core as hudi
+import pyhudi as hudi
 from pyhudi_dagster.timeline_view import parsed
 
 _WINDOW = timedelta(hours=1)

@@ -11,8 +11,8 @@ from typing import Any
 
 import dagster as dg
 
-import pyhudi_core as hudi
-from pyhudi_core.errors import HudiError, TableNotFoundError
+import pyhudi as hudi
+from pyhudi.errors import HudiError, TableNotFoundError
 from pyhudi_dagster import events, past_commits, read_optimized
 from pyhudi_dagster.info import HudiAssetInfo
 from pyhudi_dagster.partition_values import KnownKeys

@@ -13,7 +13,7 @@ from html import escape
 
 import dagster as dg
 
-import pyhudi_core as hudi
+import pyhudi as hudi
 
 SHOWN = 20
 _COLOURS = {

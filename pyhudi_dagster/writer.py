@@ -10,8 +10,8 @@ from typing import Any
 
 import dagster as dg
 
-import pyhudi_core as hudi
-from pyhudi_core.errors import PreCommitError, TableNotFoundError
+import pyhudi as hudi
+from pyhudi.errors import PreCommitError, TableNotFoundError
 from pyhudi_dagster import data as data_kinds
 from pyhudi_dagster import incremental, past_commits, runner
 from pyhudi_dagster.errors import ForeignRowsError

@@ -344,7 +344,7 @@ ROWS: dict[str, dict[str, Row]] = {
     "Capabilities that no other table format has": {
         "U1": Row("Commits are safe if their lock expires"),
         "U2": Row(
-            "A public simulator: every order and every crash, conformance suites for storages and locks (`pyhudi_core.testing`)"
+            "A public simulator: every order and every crash, conformance suites for storages and locks (`pyhudi.testing`)"
         ),
         "U3": Row("Concurrent inserts create no duplicate key, by default"),
         "U4": Row("A commit is acknowledged once: its token returns its outcome, and a repeated step finds its commit"),

@@ -22,8 +22,9 @@ from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
 import definitions  # noqa: E402
-import pyhudi_core as hudi  # noqa: E402
+import pyhudi as hudi  # noqa: E402
 from examples.flights import feed  # noqa: E402
+from pyhudi_core import orchestration  # noqa: E402
 
 console = Console(width=None if sys.stdout.isatty() else 150)
 QUIET = {"loggers": {"console": {"config": {"log_level": "ERROR"}}}}
@@ -96,7 +97,7 @@ def _look_after(instance: dg.DagsterInstance) -> None:
     job = definitions.defs.resolve_job_def("hudi__flights__services")
     for dry_run in (True, False):
         services = ("failed_writes", "compaction", "cleaning", "clustering", "indexing")
-        config = {kind.name: {"when": "never"} for kind in hudi.service_kinds()}
+        config = {kind.name: {"when": "never"} for kind in orchestration.service_kinds()}
         config |= {name: {"when": "always", "dry_run": dry_run} for name in services}
         ops = {"ops": {name: {"config": entries} for name, entries in config.items()}}
         result = job.execute_in_process(instance=instance, run_config={**QUIET, **ops})

@@ -1,7 +1,7 @@
 """List old figures: measured more than 50 commits ago, counting only commits to the code that they depend on. `make check` runs it.
 
 Old figures are a warning, because the commit that makes them old cannot measure them again. Figures of a promise (docs/benchmarks.md, "What is
-promised"; the explored orders and crash points of docs/reliability.md) are an error after 300 commits. See docs/decisions/0024.
+promised"; the explored orders and crash points of docs/reliability.md) are an error after 300 commits. See docs/decisions/0029.
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import importlib
+import inspect
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +15,32 @@ sys.path.insert(0, str(ROOT))
 
 from pyhudi_core.options import render_docs  # noqa: E402
 
-PAGES: dict[str, Callable[[], str]] = {"docs/options.md": render_docs}
+NAMES = ("<!-- names: written by scripts/generate_docs.py -->", "<!-- end of names -->")
+"""What is between these lines of ``docs/api.md`` is written from the docstrings."""
+
+
+def api_page() -> str:
+    """``docs/api.md`` with the public names of each module, and the first sentence of what each one is."""
+    before, _, rest = (ROOT / "docs/api.md").read_text(encoding="utf-8").partition(NAMES[0])
+    _, _, after = rest.partition(NAMES[1])
+    tables = "\n\n".join(map(_names_of, ("pyhudi", "pyhudi.spark", "pyhudi.testing")))
+    return f"{before}{NAMES[0]}\n\n{tables}\n\n{NAMES[1]}{after}"
+
+
+def _names_of(module: str) -> str:
+    found = importlib.import_module(module)
+    rows = [f"| `{name}` | {_first_sentence(getattr(found, name))} |" for name in found.__all__ if name != "errors"]
+    return "\n".join([f"| `{module}` | |", "|---|---|", *rows])
+
+
+def _first_sentence(thing: object) -> str:
+    is_documented = inspect.isclass(thing) or inspect.isfunction(thing)
+    text = (inspect.getdoc(thing) or "") if is_documented else f"The type `{thing}`"
+    sentence = " ".join(text.partition("\n\n")[0].split())
+    return re.split(r"(?<=[.;]) ", sentence)[0].rstrip(".;:").replace("|", "\\|") + "."
+
+
+PAGES: dict[str, Callable[[], str]] = {"docs/options.md": render_docs, "docs/api.md": api_page}
 """Each page, and the function that renders it. ``docs/benchmarks.md`` is written by ``make bench``, from a run."""
 
 

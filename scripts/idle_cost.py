@@ -1,7 +1,7 @@
 """What the demo costs Dagster at rest: processor time and memory of `dagster dev` with the demo, against an empty code location, and against one
 that has as many sensors and schedules, which do nothing: what Dagster itself needs for them.
 
-    python scripts/idle_cost.py --minutes 5      writes docs/idle-cost.json and the table of docs/dagster-idle.md
+    python scripts/idle_cost.py --minutes 5      writes docs/idle-cost.json and prints the table; docs/dagster-reference.md has its last line
 
 All run at the same time, so that other work on the machine counts for all. Processor time is user and system time of all processes of each, those
 that have ended included; memory is PSS, in which shared pages are divided.
@@ -58,15 +58,14 @@ defs = dg.Definitions(
 )
 """
 DEMO = "from definitions import defs"
-PAGE = ROOT / "docs" / "dagster-idle.md"
 FIGURES = ROOT / "docs" / "idle-cost.json"
 
 
 def main() -> None:
-    """Measure, and write the page."""
+    """Measure, store the figures and print them."""
     parser = argparse.ArgumentParser(description="Cost of the demo at rest.")
     parser.add_argument("--minutes", type=float, default=5)
-    parser.add_argument("--show", action="store_true", help="print the page, and write nothing")
+    parser.add_argument("--show", action="store_true", help="print the table, and write nothing")
     parser.add_argument(
         "--data",
         help="the folder of `make demo` (.data), of which the demo gets a copy; without it, its tables do not exist yet",
@@ -101,12 +100,9 @@ def main() -> None:
                     "seconds_per_minute": {kind: round(60 * seconds / took, 2) for kind, seconds in used.items()},
                 }
     figures = {"minutes": minutes, **found}
-    if given.show:
-        print(_page(figures))
-        return
-    FIGURES.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
-    PAGE.write_text(_page(figures), encoding="utf-8")
-    print(PAGE.read_text())
+    if not given.show:
+        FIGURES.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    print(_page(figures))
 
 
 KINDS = {"daemon": "dagster._daemon", "webserver": "dagster_webserver", "code location": ""}

@@ -1,6 +1,6 @@
 """What it costs to find one key: what an upsert of one row reads, by index and by file groups of its partition.
 
-Prints the table of docs/how-a-write-works.md. Run it as ``python scripts/index_costs.py``; tables are in memory, so nothing is left behind.
+Prints a table. Run it as ``python scripts/index_costs.py``; tables are in memory, so nothing is left behind.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ GAPS = """## Known gaps
 - **Storages without conditional writes.** If a storage supports neither put-if-absent nor conditional replacement, several writers are refused;
   only one writer (`concurrency="single_writer"`) is possible.
 - **A restore during a pause of a writer.** A writer that continues after a restore can create the completed file of a commit again that the restore
-  has undone. Readers of this package leave the commit out, and `table.restores.take_over()` removes the file; until then Hudi's readers show it.
+  has undone. Readers of this package leave the commit out, and `table.restore.take_over()` removes the file; until then Hudi's readers show it.
 - **Many writers of one file group.** A commit that loses is planned and written again, so several writers of the same rows together are slower
   than one writer (see the tables above). Give each writer its own partitions, or write more rows in a commit.
 - **Small commits wait for the disk.** Every step is written to disk before the next step starts, four times under the lock alone. The tables above

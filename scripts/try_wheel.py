@@ -37,7 +37,7 @@ for extra, call in (("s3", lambda: hudi.open_table("s3://bucket/table")), ("spar
         assert f"pyhudi[{extra}]" in str(error), error
     else:
         raise AssertionError(f"{extra}: no error")
-for module, extra in (("pyhudi_dagster", "dagster"), ("pyhudi_core.testing", "testing")):
+for module, extra in (("pyhudi_dagster", "dagster"), ("pyhudi.testing", "testing")):
     try:
         __import__(module)
     except ModuleNotFoundError as error:
@@ -71,6 +71,7 @@ def main():
         ).stdout
         assert [instant["state"] for instant in json.loads(shown)] == ["completed"] * 2, shown
         subprocess.run([binaries / "pyhudi", "check", location], check=True, **alone)
+        subprocess.run([binaries / "pyhudi", "help", "options"], check=True, stdout=subprocess.DEVNULL, **alone)
         size = sum(path.stat().st_size for path in (folder / "venv").rglob("*") if path.is_file())
         print(
             f"{wheel.name}: installed ({size >> 20} MB with its packages), a table written and read, the extras named;"

@@ -45,7 +45,7 @@ def hudi_services():
     def service(name: str, *words: str):
         @task(task_id=name, retries=2, retry_delay=timedelta(seconds=30))
         def run() -> dict:
-            found = json.loads(output_of("-m", "pyhudi_core.cli", *words, "--json"))
+            found = json.loads(output_of("-m", "pyhudi", *words, "--json"))
             print(json.dumps(found, indent=2))
             return found if isinstance(found, dict) else {"result": found}
 

@@ -2,6 +2,6 @@
 
 import sys
 
-import pyhudi_core as hudi
+import pyhudi as hudi
 
 print(hudi.open_table(sys.argv[1]).snapshot_token())

@@ -3,7 +3,7 @@
 import pyarrow as pa
 from dagster_pipes import open_dagster_pipes
 
-import pyhudi_core as hudi
+import pyhudi as hudi
 
 with open_dagster_pipes() as pipes:
     days = pipes.get_extra("days")

@@ -10,9 +10,12 @@ import pyarrow as pa
 from rich.table import Table
 
 from pyhudi_core.cli.terminal import FOUND, at_location, console, reporting_errors, safe
+from pyhudi_core.doctor.locks import lock_state
+from pyhudi_core.lake import Outcome, upkeep
 from pyhudi_core.model.commit import SCHEMA_KEY, CommitMetadata
-from pyhudi_core.model.instant import Instant
+from pyhudi_core.model.instant import DATA_ACTIONS, Instant
 from pyhudi_core.opening import open_table
+from pyhudi_core.services.upkeep import UpkeepRules
 from pyhudi_core.snapshot.evolution import LATEST_SCHEMA
 from pyhudi_core.table import HudiTable
 
@@ -42,9 +45,10 @@ def say(rows: list[dict[str, Any]], *, as_json: bool) -> None:
 @_JSON
 @click.pass_context
 def show(context: click.Context, location: str, storage_options: dict[str, str], as_json: bool) -> None:
-    """Show what the table at LOCATION is: type, version, keys, size, newest commit, metadata table, pending instants.
+    """Show what the table at LOCATION is, and its state (also: status).
 
-    Exit code 0: shown; 2: it failed.
+    The state is the size, the newest commit, pending writes and plans, the lock, and the table services that are due. For a token of a commit see
+    commit-status. Exit code 0: shown; 2: it failed.
     """
     with reporting_errors(context):
         table = open_table(location, storage_options)
@@ -63,8 +67,8 @@ def show(context: click.Context, location: str, storage_options: dict[str, str],
             "file groups": size.size.file_groups,
             "newest commit": size.instant or "none",
             "completed": size.completion_time or "none",
-            "pending": len(table.timeline.pending),
             "metadata table": ", ".join(config.metadata_partitions) or "none",
+            **_state(table),
         }
     if as_json:
         click.echo(json.dumps({name.replace(" ", "_"): value for name, value in found.items()}, indent=1))
@@ -73,6 +77,22 @@ def show(context: click.Context, location: str, storage_options: dict[str, str],
             [{"what": name, "is": "a merge gives it" if value is None else value} for name, value in found.items()],
             as_json=False,
         )
+
+
+def _state(table: HudiTable) -> dict[str, Any]:
+    """What is pending, who holds the lock, and which services are due. The sweep is not asked: it lists every file."""
+    pending = table.timeline.pending
+    writes = [one.requested_time for one in pending if one.action in DATA_ACTIONS]
+    plans = [f"{one.action} {one.requested_time}" for one in pending if one.action not in DATA_ACTIONS]
+    names = tuple(name for name in table.services if name != "sweep")
+    found = upkeep(table, UpkeepRules(names), plan=True).lines
+    return {
+        "pending": len(pending),
+        "pending writes": ", ".join(writes) or "none",
+        "pending plans": ", ".join(plans) or "none",
+        "lock": lock_state(table.savepoints.context),
+        "services due": ", ".join(one.service for one in found if one.outcome is Outcome.DUE) or "none",
+    }
 
 
 @click.command()

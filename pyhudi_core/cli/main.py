@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import keyword
 from typing import Any
 
 import click
@@ -14,6 +13,7 @@ INTERRUPTED = 130
 _COMMANDS = {
     "bootstrap": ("bootstrap", "Copy the rows of Parquet files into a new table, or continue a run that died."),
     "commit": ("look", "Show a commit: its counts, files and extra metadata."),
+    "commit-status": ("commit_status", "Report whether the write with a token is committed."),
     "completion": ("make", "Print the completion of this command for a shell."),
     "count": ("look", "Count the rows."),
     "head": ("look", "Show some rows."),
@@ -21,13 +21,17 @@ _COMMANDS = {
     "import": ("make", "Write the rows of Parquet or CSV files into a table."),
     "init": ("make", "Make an empty table."),
     "schema": ("look", "Show the columns."),
-    "show": ("look", "Show what a table is: type, keys, size, newest commit."),
+    "show": (
+        "look",
+        "Show what a table is and its state: size, newest commit, pending work, lock, services due; also: status.",
+    ),
     "check": ("check", "Examine a table and change nothing."),
     "clean": ("clean", "Delete older file slices: plan, schedule and execute."),
     "cluster": ("cluster", "Merge small files and sort rows: plan, schedule and execute."),
     "compact": ("compact", "Compact a merge-on-read table: plan, schedule and execute."),
     "erase": ("erase", "Erase the rows with given keys, and all that is left of them."),
     "expire": ("expire", "Delete expired partitions."),
+    "help": ("help", "Show the page about a topic, or list the topics."),
     "hold": ("hold", "List, create or delete holds, which keep a state from being cleaned for a time."),
     "index": ("index", "List, create, drop, schedule, execute or cancel indexes."),
     "log-compact": ("log_compact", "Merge the log files of each file group: plan, schedule and execute."),
@@ -39,12 +43,13 @@ _COMMANDS = {
     "savepoint": ("savepoint", "List, create or delete savepoints."),
     "services": ("services", "List the table services and what each would do now, or why nothing."),
     "sql": ("index", "Carry out a statement of Hudi's SQL about indexes."),
-    "status": ("status", "Report whether the write with a token is committed."),
     "sweep": ("sweep", "Delete files that no commit, no plan and no running writer names."),
     "timeline": ("timeline", "Show the active timeline."),
     "upkeep": ("upkeep", "Run the table services that are due in tables, and say why."),
 }
 """Module and summary of each subcommand."""
+_OTHER_NAMES = {"status": "show"}
+"""Names that people look for; the list of commands does not show them."""
 
 
 class _Commands(click.Group):
@@ -54,11 +59,12 @@ class _Commands(click.Group):
         return sorted(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        cmd_name = _OTHER_NAMES.get(cmd_name, cmd_name)
         if cmd_name not in _COMMANDS:
             return None
         module = importlib.import_module(f"pyhudi_core.cli.{_COMMANDS[cmd_name][0]}")
         name = cmd_name.replace("-", "_")
-        found: click.Command = getattr(module, f"{name}_" if keyword.iskeyword(name) else name)
+        found: click.Command = getattr(module, f"{name}_", None) or getattr(module, name)
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -65,7 +65,7 @@ def restore(
     if (to is None) == (before is None) and not (only_execute or cancel is not None):
         raise click.UsageError("give --to or --before")
     with reporting_errors(context):
-        service = open_table(location, storage_options).restores
+        service = open_table(location, storage_options).restore
         if only_plan:
             plan = service.plan(to, before=before)
             # A plan without a commit to go back to is a refusal.

@@ -43,14 +43,14 @@ def rollback(
     failed.
     """
     with reporting_errors(context):
-        service = open_table(location, storage_options).rollbacks
+        service = open_table(location, storage_options).rollback
         plan = service.plan(instant)
         if only_plan:
             found, text, code = _of(plan), str(plan), 0 if plan and (force or not plan.alive) else FOUND
         elif plan.alive and not force:
             found, text, code = _of(plan), f"{plan}. Nothing was changed; end it, or give --force.", CANNOT_OPEN
         else:
-            done = service.run(instant, completed=True)
+            done = service(instant, completed=True)
             made = done.instant.requested_time if done.instant is not None else None
             found, text, code = (
                 {"of": done.of, "instant": made, "why_not": done.reason},

@@ -274,10 +274,10 @@ def conflict_error(
         )
     if conflict.instant.action is Action.RESTORE and conflict.instant.is_pending:
         message = f"The restore {conflict.instant.requested_time} is pending, so the content of the table is not known"
-        do = "begin a new write when it has ended. If no process executes it, `table.restores.run()` or `pyhudi restore LOCATION --execute` does"
+        do = "begin a new write when it has ended. If no process executes it, `table.restore.run()` or `pyhudi restore LOCATION --execute` does"
         if conflict.instant.state is State.REQUESTED:
             time = conflict.instant.requested_time
-            do += f"; nothing is undone yet, and `table.restores.cancel('{time}')` or `pyhudi restore LOCATION --cancel {time}` takes it back"
+            do += f"; nothing is undone yet, and `table.restore.cancel('{time}')` or `pyhudi restore LOCATION --cancel {time}` takes it back"
     return CommitConflictError(
         message,
         conflict=conflict,

@@ -14,7 +14,7 @@ from pyhudi_core.conflicts.conflict import (
     not_compared,
     strategy_of,
 )
-from pyhudi_core.conflicts.explanation import Explanation, Side, explained
+from pyhudi_core.conflicts.explanation import ConflictExplanation, Side, explained
 from pyhudi_core.conflicts.key_overlap import KeyOverlap
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
@@ -46,7 +46,7 @@ SideOrInstant = SideAndCommit | Instant | str
 """A side, an instant, its requested time, or a commit token."""
 
 
-def explain(context: TableContext, mine: SideOrInstant, theirs: SideOrInstant) -> Explanation:
+def explain(context: TableContext, mine: SideOrInstant, theirs: SideOrInstant) -> ConflictExplanation:
     """Judge the one of the two that completed later; ``mine`` if both are pending. Raises `InvalidOptionError` for what is not on the timeline."""
     timeline = context.folder.load()
     later, earlier = _found(context, timeline, mine), _found(context, timeline, theirs)

@@ -38,7 +38,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class ConflictExplanation:
     """The verdict on two instants. True as a condition if both may stand.
 
     Attributes:
@@ -84,7 +84,7 @@ class Explanation:
         return rows
 
     def __str__(self) -> str:
-        return "Explanation\n" + "\n".join(f"  {name:12}{value}" for name, value in self._rows())
+        return "ConflictExplanation\n" + "\n".join(f"  {name:12}{value}" for name, value in self._rows())
 
     def _repr_html_(self) -> str:
         cells = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in self._rows())
@@ -96,14 +96,14 @@ def _listed(names: tuple[str, ...] | list[str]) -> str:
     return shown or "none in common"
 
 
-def explained(mine: Side, theirs: Side, conflict: Conflict | None, *, at_one_time: bool = True) -> Explanation:
+def explained(mine: Side, theirs: Side, conflict: Conflict | None, *, at_one_time: bool = True) -> ConflictExplanation:
     """Put what was found into words. ``conflict`` is what stands between the two, if anything does."""
     groups = frozenset(conflict.file_groups) if conflict else mine.touched.file_groups & theirs.touched.file_groups
     partitions = frozenset(conflict.partitions) if conflict else frozenset()
     partitions |= mine.touched.partitions & theirs.touched.partitions
     line = conflict.line if conflict and conflict.line else line_of(mine.operation, theirs.operation)
     verdict = conflict.verdict if conflict else Verdict.COMMUTES
-    return Explanation(
+    return ConflictExplanation(
         mine,
         theirs,
         verdict,
@@ -126,7 +126,7 @@ def _reason(conflict: Conflict | None, at_one_time: bool) -> str:
     return "nothing that they touched stands in the way"
 
 
-def of_conflict(own: str, mine: Touched, conflict: Conflict) -> Explanation:
+def of_conflict(own: str, mine: Touched, conflict: Conflict) -> ConflictExplanation:
     """The explanation of a conflict that a commit ran into; of the other one only what the conflict says is known."""
     groups = frozenset(conflict.file_groups)
     other = Touched(groups, frozenset(conflict.partitions), frozenset(), conflict.operation)

@@ -17,8 +17,10 @@ import pyarrow as pa
 
 from pyhudi_core.errors import CommitRequirementError, InvalidOptionError
 from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.model.help_pages import see
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.schema import from_avro, normalise, to_avro
+from pyhudi_core.naming import set_module
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.timeline.commit_search import commits_holding
@@ -59,6 +61,7 @@ class TableState:
         return None
 
 
+@set_module("pyhudi")
 class CommitRequirement(Protocol):
     """A precondition of a commit."""
 
@@ -89,6 +92,7 @@ class _Named:
         return {"type": self.TYPE, **values}
 
 
+@set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
 class LatestInstantIs(_Named):
     """The commit that completed last has this requested time; None: the table has no commit yet."""
@@ -108,6 +112,7 @@ class LatestInstantIs(_Named):
         return None if latest == self.instant else f"the latest commit is {latest}"
 
 
+@set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
 class SchemaIs(_Named):
     """The table's schema is this one: Avro JSON, as commits keep it (`of` takes a pyarrow schema)."""
@@ -132,6 +137,7 @@ class SchemaIs(_Named):
         return None if now == from_avro(self.avro) else f"the table has the columns {', '.join(now.names)}"
 
 
+@set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
 class PropertyIs(_Named):
     """A property of the table has this value; None: it is not set."""
@@ -151,6 +157,7 @@ class PropertyIs(_Named):
         return None if found == self.value else f"it is {found!r}"
 
 
+@set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
 class NoCommitAfter(_Named):
     """No commit completed after a time changed one of the partitions (paths); no partitions means any.
@@ -176,6 +183,7 @@ class NoCommitAfter(_Named):
         return None
 
 
+@set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
 class FileGroupAt(_Named):
     """The newest slice of a file group was written by the instant with this requested time; None: there is no such group."""
@@ -224,7 +232,7 @@ def checked_requirements(given: Sequence[CommitRequirement]) -> tuple[CommitRequ
     if not isinstance(given, Sequence) or not all(callable(getattr(one, "failure", None)) for one in given):
         raise InvalidOptionError(
             "requirements= takes a list of commit requirements",
-            hint="For example requirements=[LatestInstantIs(commit.instant)]; docs/writing.md lists them.",
+            hint=f"For example requirements=[LatestInstantIs(commit.instant)]. {see('writing')}",
         )
     return tuple(given)
 

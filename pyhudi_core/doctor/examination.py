@@ -28,6 +28,7 @@ from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.masking import masked_text
 from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.naming import set_module
 from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.storage.base import Folder, ObjectInfo
 from pyhudi_core.timeline.active import Timeline, TimelineFolder
@@ -37,6 +38,7 @@ Progress = Callable[[str, int, int], None]
 """Called with the area, the number of examined objects and their total (0 if unknown)."""
 
 
+@set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
 class Limits:
     """The limits of an examination. Everything beyond a limit is reported as not examined.

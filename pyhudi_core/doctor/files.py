@@ -17,7 +17,7 @@ from pyhudi_core.doctor.listing import DataFile, Listed
 from pyhudi_core.errors import UnsafePathError
 from pyhudi_core.file_groups.unnamed_files import named_paths
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
-from pyhudi_core.model.file_names import BaseFileName, parse_data_file, split
+from pyhudi_core.model.file_names import BaseFileName, LogFileName, parse_data_file, split
 from pyhudi_core.model.instant import Action, Instant
 from pyhudi_core.model.safe_path import safe_relative_path
 
@@ -44,6 +44,7 @@ def examine(exam: Examination, listed: Listed, later: Mapping[Instant, CommitMet
     _examine_replaced(exam, named, listed)
     orphans.examine(exam, listed, {*named.sizes, *named_by(None, later).sizes})
     _examine_partitions(exam, named, listed)
+    _examine_names(exam, named, listed)
     for info in listed.others:
         exam.add(Kind.UNKNOWN_FILE, "The file's name is not that of a data file", info.path)
     size = sum(file.info.size for file in listed.files.values())
@@ -86,6 +87,20 @@ def _take(exam: Examination | None, found: Named, instant: Instant, stat: WriteS
         known = parse_data_file(split(found.newest[group])[1]) if group in found.newest else None
         if known is None or known.requested_time <= name.requested_time:
             found.newest[group] = stat.path
+
+
+def _examine_names(exam: Examination, named: Named, listed: Listed) -> None:
+    """Report logs whose name has the time of the base file below them, as in version 6, and not that of the commit that wrote them."""
+    old = [
+        path
+        for path, writer in named.writers.items()
+        if path in listed.files
+        and isinstance(name := listed.files[path].name, LogFileName)
+        and name.requested_time != writer.requested_time
+    ]
+    if old:
+        what = f"{len(old):,} log files have names of version 6, from which the table was raised"
+        exam.add(Kind.NAMES_OF_VERSION_6, what, min(old))
 
 
 def _is_safe(path: str) -> bool:

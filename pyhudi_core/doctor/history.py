@@ -8,7 +8,7 @@ from pyhudi_core.errors import CorruptionError, LimitExceededError
 from pyhudi_core.formats.history_file import HistoryFileReader
 from pyhudi_core.formats.history_manifest import VERSION_FILE, HistoryFile, manifest_number
 from pyhudi_core.model.instant import DATA_ACTIONS
-from pyhudi_core.timeline.history import History, HistoryState
+from pyhudi_core.timeline.history import ArchivedTimeline, HistoryState
 
 _AREA = Area.HISTORY
 _FILES = 10_000
@@ -16,7 +16,7 @@ _FILES = 10_000
 
 def examine(exam: Examination) -> None:
     """Follow the pointer to the instants. ``archived`` is None without an archived timeline, and empty if it cannot be read completely."""
-    history = History(exam.storage, exam.history_folder)
+    history = ArchivedTimeline(exam.storage, exam.history_folder)
     state: HistoryState | None = None
     exam.add_summary(_AREA, "no history")
     try:
@@ -69,6 +69,9 @@ def _examine_file(exam: Examination, state: HistoryState, file: HistoryFile) -> 
         exam.add(
             Kind.HISTORY_DAMAGED, f"The manifest records {file.size:,} bytes, but the file has {info.size:,}", path
         )
+    if file.has_false_name:
+        what = "The times in the file's name are those of its first and last row, as Hudi's upgrade from version 6 gives them, and no range"
+        exam.add(Kind.NAMES_OF_VERSION_6, what, path, area=_AREA)
     try:
         with exam.recording_failures(_AREA, path), exam.storage.open_input(path) as source:
             rows = HistoryFileReader(source, path).times()

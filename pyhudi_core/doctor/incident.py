@@ -1,4 +1,4 @@
-"""Record an incident: the files of the commit protocol as one JSON document, which ``pyhudi_core.testing.replay_incident`` replays.
+"""Record an incident: the files of the commit protocol as one JSON document, which ``pyhudi.testing.replay_incident`` replays.
 
 It contains the bytes of the timeline's files, the commit record, staged commits, locks and their audit, heartbeats, markers, and the metadata table's
 list of files. Of all other files it contains names, sizes, times and tags: no content of data files, and no keys or values from the metadata table.

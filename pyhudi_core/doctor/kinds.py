@@ -78,6 +78,7 @@ class Kind(StrEnum):
     STAGED_LEFT = "staged_left"
     HISTORY_DAMAGED = "history_damaged"
     HISTORY_LEFTOVER = "history_leftover"
+    NAMES_OF_VERSION_6 = "names_of_version_6"
     FILE_MISSING = "file_missing"
     OLD_FILE_MISSING = "old_file_missing"
     FILE_SIZE_DIFFERS = "file_size_differs"
@@ -202,7 +203,7 @@ USUAL: dict[Kind, Usual] = {
     Kind.PLAN_UNREADABLE: Usual(
         Area.TIMELINE,
         _WARNING,
-        "No service can execute the plan. Remove a clustering with table.rollback(instant), a restore with table.restores.cancel(instant). Of any "
+        "No service can execute the plan. Remove a clustering with table.rollback(instant), a restore with table.restore.cancel(instant). Of any "
         "other plan remove the files from the timeline while nothing runs.",
     ),
     Kind.PLAN_NAMES_OTHER_PLACE: Usual(
@@ -227,7 +228,7 @@ USUAL: dict[Kind, Usual] = {
     Kind.UNDONE_COMMIT_IS_BACK: Usual(
         Area.TIMELINE,
         _WARNING,
-        "Remove it with table.restores.take_over(). Readers of this package leave it out; Hudi's readers show a commit whose files are gone.",
+        "Remove it with table.restore.take_over(). Readers of this package leave it out; Hudi's readers show a commit whose files are gone.",
     ),
     Kind.ROLLED_BACK_NOT_FORGOTTEN: Usual(Area.TIMELINE, _REPAIRABLE, _NEXT_WRITE),
     Kind.DECIDED_NOT_PUBLISHED: Usual(
@@ -254,6 +255,11 @@ USUAL: dict[Kind, Usual] = {
         "Restore the timeline history from a copy; times of archived instants cannot be found until then.",
     ),
     Kind.HISTORY_LEFTOVER: Usual(Area.HISTORY, _INFO, "No manifest names it; the next archival may remove it."),
+    Kind.NAMES_OF_VERSION_6: Usual(
+        Area.FILES,
+        _INFO,
+        "Nothing is wrong, and this package reads all of it. Hudi may not show rows of logs below a pending compaction until the compaction has run.",
+    ),
     Kind.FILE_MISSING: Usual(Area.FILES, _ERROR, _RESTORE),
     Kind.OLD_FILE_MISSING: Usual(
         Area.FILES,

@@ -6,20 +6,23 @@ holdings.
 
 from __future__ import annotations
 
-from pyhudi_core.doctor.examination import Examination
+from pyhudi_core.doctor.examination import Examination, Limits
 from pyhudi_core.doctor.kinds import Area, Kind
+from pyhudi_core.doctor.read_only import ReadOnlyStorage
 from pyhudi_core.errors import LockIdentityError
 from pyhudi_core.lock import audit
 from pyhudi_core.lock.holder import describe_foreign, is_gone, parse_holder
 from pyhudi_core.lock.identity import refuse_other_lock
 from pyhudi_core.lock.storage_lock_file import LOCK_FILE, LOCK_FOLDER, LockFile, Owner
 from pyhudi_core.storage.base import ObjectInfo
+from pyhudi_core.transaction.context import TableContext
 
 _AREA = Area.LOCKS
 _LONG_MS = 10 * 60_000
 """A commit holds the lock for milliseconds, so a lock that is held for longer than this is reported."""
 
 FILE_NAME = "lock"
+_IN_TABLE = ("file_system:", "storage_based:")
 
 
 def examine(exam: Examination) -> None:
@@ -38,6 +41,19 @@ def examine(exam: Examination) -> None:
     holdings = _examine_audit(exam)
     exam.counts.update({"lock files": found, "recorded lock holdings": holdings})
     exam.add_summary(_AREA, f"{found} lock files, {holdings} recorded holdings")
+
+
+def lock_state(context: TableContext) -> str:
+    """Say which lock the table has, and who holds it. Three small reads; a lock that is not in the table's folder is not asked."""
+    identity = context.lock.identity
+    if not identity.startswith(_IN_TABLE):
+        return f"{identity}, whose holder only its own program knows"
+    clock = context.runtime.clock
+    exam = Examination(ReadOnlyStorage(context.storage), context.runtime, Limits(), lambda *_: None, clock.now_ms())
+    exam.use(context)
+    examine(exam)
+    found = [finding.what for finding in exam.findings if finding.kind is not Kind.LOCK_AUDIT]
+    return f"{identity}: {'; '.join(found) or 'free'}"
 
 
 def examine_identity(exam: Examination, found: str, instant: str | None = None, where: str | None = None) -> None:

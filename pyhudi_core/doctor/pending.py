@@ -23,10 +23,10 @@ _REPAIRED = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT, 
 _SAVEPOINT = (
     "Its process died, and cleaning waits for it. Run table.failed_writes, or table.savepoints.delete(instant)."
 )
-_RESTORE = "No write is possible until it has ended: finish it with table.restores.take_over() or `pyhudi restore LOCATION --execute`."
+_RESTORE = "No write is possible until it has ended: finish it with table.restore.take_over() or `pyhudi restore LOCATION --execute`."
 _PLANNED_RESTORE = (
-    "No write is possible until it has ended: finish it with `pyhudi restore LOCATION --execute` or table.restores.execute('{time}'), or take it back"
-    " with `pyhudi restore LOCATION --cancel {time}` or table.restores.cancel('{time}')."
+    "No write is possible until it has ended: finish it with `pyhudi restore LOCATION --execute` or table.restore.execute('{time}'), or take it back"
+    " with `pyhudi restore LOCATION --cancel {time}` or table.restore.cancel('{time}')."
 )
 _RESTORE_OF_HUDI = (
     "No write is possible until it has ended: finish it with the program that began it. If that has ended, wait some"

@@ -10,6 +10,7 @@ from html import escape
 from typing import Any
 
 from pyhudi_core.doctor.kinds import Area, Kind, Severity
+from pyhudi_core.naming import set_module
 
 SCHEMA_VERSION = 1
 """Version of `CheckReport.to_dict`; it increases when a field changes its meaning or is removed."""
@@ -18,6 +19,7 @@ NOT_EXAMINED = "not examined"
 _SHOWN = 40
 
 
+@set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One finding.
@@ -63,6 +65,7 @@ class AreaSummary:
         return "ok" if self.complete else "not all seen"
 
 
+@set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
 class CheckReport:
     """The doctor's report about one table.

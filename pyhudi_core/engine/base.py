@@ -38,13 +38,14 @@ class KeyColumns:
 
     The key of one column is its value. That of several is the text ``name:value,name:value``, with ``null`` and ``empty`` where a value is missing.
     Rows with the same key always go to the same slot. Several columns may be strings and integers only. ``hashes`` hashes the keys of a batch, for an
-    engine that has the rows as Arrow.
+    engine that has the rows as Arrow. ``ambiguous`` is a regular expression of texts that no key column may have; empty if all are allowed.
     """
 
     names: tuple[str, ...]
     null: str
     empty: str
     hashes: Callable[[pa.RecordBatch], npt.NDArray[np.uint32]]
+    ambiguous: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +59,12 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class SourceCounts:
-    """How many rows have each combination of values of some columns, and how many rows of all have no key."""
+    """How many rows have each combination of values of some columns, and how many rows of all have no key, or an ambiguous one."""
 
     values: pa.RecordBatch
     rows: tuple[int, ...]
     without_key: int
+    ambiguous: int = 0
 
 
 class Source(Protocol):

@@ -57,7 +57,8 @@ class LocalSource:
             columns.append(values.take(pa.array(different % len(values))))
         self._codes = codes
         batch = pa.RecordBatch.from_arrays(columns, schema=fields)
-        return SourceCounts(batch, tuple(rows.tolist()), sum(_without_key(batch, key) for batch in self.batches))
+        without, ambiguous = (sum(count(batch, key) for batch in self.batches) for count in (_without_key, _ambiguous))
+        return SourceCounts(batch, tuple(rows.tolist()), without, ambiguous)
 
     def scattered(
         self, values: pa.RecordBatch, slots: Sequence[Sequence[Slot]], key: KeyColumns, tasks: int
@@ -161,6 +162,14 @@ def _without_key(batch: pa.RecordBatch, key: KeyColumns) -> int:
     """How many rows have no key."""
     missing = reduce(pc.and_, (_missing(batch.column(name)) for name in key.names))
     return int(pc.sum(missing).as_py() or 0)
+
+
+def _ambiguous(batch: pa.RecordBatch, key: KeyColumns) -> int:
+    """How many values of key columns are ambiguous."""
+    texts = [
+        batch.column(name) for name in key.names if key.ambiguous and pa.types.is_string(batch.schema.field(name).type)
+    ]
+    return sum(pc.sum(pc.match_substring_regex(text, key.ambiguous)).as_py() or 0 for text in texts)
 
 
 def _missing(column: pa.Array) -> pa.Array:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cache, reduce
-from operator import and_
+from operator import and_, or_
 from types import MappingProxyType
 from typing import Any
 
@@ -167,16 +167,18 @@ class SparkSource:
 
     def counts(self, by: Sequence[str], key: KeyColumns) -> SourceCounts:
         missing = [_is_missing(self.schema.field(name)) for name in key.names]
-        without = F.sum(F.when(reduce(and_, missing), 1).otherwise(0))
+        without, ambiguous = _count(reduce(and_, missing)), _count(_is_ambiguous(self.schema, key))
         columns = [quoted(name).alias(f"v{number}") for number, name in enumerate(by)]
         with driver_errors():
-            found = self.frame.groupBy(*columns).agg(F.count(F.lit(1)), without).collect()
-        found = [row for row in found if row[-2]]
-        self.width.narrow = estimated_bytes(self.frame) <= _NARROW * sum(row[-2] for row in found)
+            found = self.frame.groupBy(*columns).agg(F.count(F.lit(1)), without, ambiguous).collect()
+        found = [row for row in found if row[-3]]
+        self.width.narrow = estimated_bytes(self.frame) <= _NARROW * sum(row[-3] for row in found)
         fields = [self.schema.field(name) for name in by]
         values = [pa.array([row[number] for row in found], field.type) for number, field in enumerate(fields)]
         batch = pa.RecordBatch.from_arrays(values, schema=pa.schema(fields))
-        return SourceCounts(batch, tuple(row[-2] for row in found), sum(row[-1] for row in found))
+        return SourceCounts(
+            batch, tuple(row[-3] for row in found), sum(row[-2] for row in found), sum(row[-1] for row in found)
+        )
 
     def scattered(
         self, values: pa.RecordBatch, slots: Sequence[Sequence[Slot]], key: KeyColumns, tasks: int
@@ -272,6 +274,15 @@ def quoted(name: str) -> Column:
 def _is_missing(field: pa.Field) -> Column:
     column = quoted(field.name)
     return column.isNull() | (column == "") if pa.types.is_string(field.type) else column.isNull()
+
+
+def _count(condition: Column) -> Column:
+    return F.sum(F.when(condition, 1).otherwise(0))
+
+
+def _is_ambiguous(schema: pa.Schema, key: KeyColumns) -> Column:
+    texts = [name for name in key.names if key.ambiguous and pa.types.is_string(schema.field(name).type)]
+    return reduce(or_, (quoted(name).rlike(key.ambiguous) for name in texts), F.lit(False))
 
 
 def _key(schema: pa.Schema, key: KeyColumns) -> Column:

@@ -24,11 +24,20 @@ class BaseFile:
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """A log file in a partition; ``size`` in bytes."""
+    """A log file in a partition; ``size`` in bytes.
+
+    ``older_writers``: the requested times of the instants that wrote it, if its name is of version 6; such a name has the time of a base file.
+    """
 
     partition: str
     name: LogFileName
     size: int
+    older_writers: frozenset[str] = frozenset()
+
+    @property
+    def writers(self) -> frozenset[str]:
+        """The requested times of the instants whose blocks count."""
+        return self.older_writers or frozenset([self.name.requested_time])
 
     @property
     def path(self) -> str:
@@ -85,8 +94,8 @@ class FileSlice:
     @property
     def requested_times(self) -> frozenset[str]:
         """The requested times of all instants that wrote a file of the slice."""
-        own = {self.base.name.requested_time} if self.base is not None else set()
-        return frozenset(own | {log.name.requested_time for log in self.logs})
+        own = frozenset() if self.base is None else frozenset([self.base.name.requested_time])
+        return own.union(*(log.writers for log in self.logs))
 
     @property
     def group(self) -> tuple[str, str]:

@@ -4,6 +4,7 @@ Specification, "File Slices", and RFC-66 (non-blocking concurrency control), cor
 - every base file opens a slice, named by its requested time;
 - a log file belongs to the newest slice whose name is not later than the completion time of the log's commit. So a log that began before
   a compaction and completed after it is on top of the compaction's base file;
+- a log whose name has the time of a base file belongs to the slice of this base file, as in version 6; a table that was raised keeps such logs;
 - a log that is older than every slice opens one, named by its own requested time;
 - within a slice, logs are ordered by requested time, version and write token.
 
@@ -43,8 +44,10 @@ def slices_of(bases: Iterable[BaseFile], logs: Iterable[LogFile], completed: Cal
         completed: returns the completion time of an instant, given its requested time.
     """
     found = [Piece(base.name.requested_time, base) for base in sorted(bases, key=lambda b: b.name.requested_time)]
+    with_base = {piece.time for piece in found}
     for log in sorted(logs, key=lambda log: log.order):
-        place = bisect_right([piece.time for piece in found], completed(log.name.requested_time)) - 1
+        time = log.name.requested_time
+        place = bisect_right([piece.time for piece in found], time if time in with_base else completed(time)) - 1
         if place >= 0:
             found[place].logs.append(log)
         else:

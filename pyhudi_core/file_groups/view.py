@@ -71,7 +71,8 @@ class FileGroupView:
             if isinstance(name, BaseFileName):
                 self._refuse_unless_invisible(name.requested_time, info.path)
             elif name is not None and not name.is_cdc and self.visibility.admits(name.requested_time, info.path):
-                logs[name.file_id].append(LogFile(partition, name, info.size))
+                writers = self.visibility.writers_of_old_log(name.requested_time, info.path)
+                logs[name.file_id].append(LogFile(partition, name, info.size, writers))
         replaced = self.visibility.replaced
         visible = (
             self._chosen(partition, bases.get(file_id, []), logs.get(file_id, []), choose)

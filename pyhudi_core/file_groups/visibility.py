@@ -17,13 +17,16 @@ from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.file_names import READABLE_EXTENSIONS, split
 from pyhudi_core.model.instant import WRITE_ACTIONS, Action, Instant
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.timeline.history import History
+from pyhudi_core.timeline.history import ArchivedTimeline
 
 
 @dataclass(slots=True)
 class Visibility:
     """One reader's view of a timeline. ``bound`` is a completion time, or None for all completed instants; only tests
     switch ``by_name`` off.
+
+    A table that was ``raised`` from version 6 keeps logs with names of that version. Such a name has the time of the base file below the log, and
+    the commit that wrote the log is the one that names its path.
     """
 
     timeline: Timeline
@@ -36,8 +39,10 @@ class Visibility:
     _replaced: frozenset[tuple[str, str]] | None = None
     _history: bool | None = None
     by_name: bool = True
-    history: History | None = None
+    history: ArchivedTimeline | None = None
+    raised: bool = False
     _archived: dict[str, bool] = field(default_factory=dict)
+    _old_logs: dict[str, dict[str, WriteStat]] | None = None
 
     @classmethod
     def of(
@@ -48,7 +53,8 @@ class Visibility:
         has_history: Callable[[], bool],
         *,
         by_name: bool = True,
-        history: History | None = None,
+        history: ArchivedTimeline | None = None,
+        raised: bool = False,
     ) -> Visibility:
         visible = {
             instant.requested_time: instant
@@ -56,7 +62,18 @@ class Visibility:
             if bound is None or (instant.completion_time or instant.requested_time) <= bound
         }
         first = timeline.first_write
-        return cls(timeline, bound, read_commit, has_history, visible, first, {}, by_name=by_name, history=history)
+        return cls(
+            timeline,
+            bound,
+            read_commit,
+            has_history,
+            visible,
+            first,
+            {},
+            by_name=by_name,
+            history=history,
+            raised=raised,
+        )
 
     @property
     def commits(self) -> tuple[Instant, ...]:
@@ -118,7 +135,7 @@ class Visibility:
         """Whether a reader sees a data file that this instant wrote under this path."""
         if requested_time in self._visible:
             return not self.by_name or self.stat(requested_time, path) is not None
-        return self.is_archived(requested_time)
+        return self.is_archived(requested_time) or self._stat_of_old_log(path) is not None
 
     def completed_at(self, requested_time: str) -> str:
         """Return the completion time of an instant; of an archived one from the archived timeline, else its requested time."""
@@ -128,10 +145,41 @@ class Visibility:
         return requested_time if instant is None else instant.completion_time or requested_time
 
     def stat(self, requested_time: str, path: str) -> WriteStat | None:
-        """Return the entry of a data file or change log in its visible commit; None if the commit does not name it."""
+        """Return the entry of a data file or change log in its visible commit; None if no visible commit names it."""
         instant = self._visible.get(requested_time)
-        if instant is None:
-            return None
+        found = None if instant is None else self._stat_in(instant, path)
+        return self._stat_of_old_log(path) if found is None else found
+
+    def _stat_of_old_log(self, path: str) -> WriteStat | None:
+        """The entry of a log whose name is of version 6, in the newest visible commit that wrote it."""
+        stats = self._stats_of_old_log(path)
+        return stats[max(stats)] if stats else None
+
+    def _stats_of_old_log(self, path: str) -> dict[str, WriteStat]:
+        """By the requested times of the visible commits that wrote to the log; on storages with append these can be several."""
+        if not self.raised or not split(path)[1].startswith("."):
+            return {}
+        if self._old_logs is None:
+            self._old_logs = {}
+            for instant in self._visible.values():
+                for stat in self.read_commit(instant).stats:
+                    if split(stat.path)[1].startswith("."):
+                        self._old_logs.setdefault(stat.path, {})[instant.requested_time] = stat
+        return self._old_logs.get(path, {})
+
+    def writers_of_old_log(self, requested_time: str, path: str) -> frozenset[str]:
+        """The requested times of the instants whose blocks of a log count; empty if these are those of the time in its name, as from version 8 on."""
+        if not self.raised:
+            return frozenset()
+        known = frozenset(self._stats_of_old_log(path))
+        if requested_time in self._visible or self.history is None or not self.is_archived(requested_time):
+            return known
+        _, archived = self.history.begun_since(requested_time)
+        until = self.completed_until
+        return known.union(i.requested_time for i in archived if (i.completion_time or i.requested_time) <= until)
+
+    def _stat_in(self, instant: Instant, path: str) -> WriteStat | None:
+        requested_time = instant.requested_time
         place = (requested_time, split(path)[0])
         stats = self._stats.get(place)
         if stats is None:

@@ -42,21 +42,23 @@ class HistoryFile:
         name: in the history's folder.
         size: in bytes, from the manifest.
         completed: no completion time in the file is greater; None if the manifest has none.
+        times: the smallest and the greatest requested time in the file; None if these are in the name.
     """
 
     name: str
     size: int
     completed: str | None = None
+    times: tuple[str, str] | None = None
 
     @property
     def first(self) -> str:
         """No requested time in the file is smaller."""
-        return self._parts()[0]
+        return self._parts()[0] if self.times is None else self.times[0]
 
     @property
     def last(self) -> str:
         """No requested time in the file is greater."""
-        return self._parts()[1]
+        return self._parts()[1] if self.times is None else self.times[1]
 
     @property
     def layer(self) -> int:
@@ -65,8 +67,13 @@ class HistoryFile:
 
     def may_hold(self, first: str, last: str) -> bool:
         """Whether the file can hold requested times between the two, both inclusive."""
+        return self.first <= last and first <= self.last
+
+    @property
+    def has_false_name(self) -> bool:
+        """Whether the times in the name are no range: Hudi's upgrade from version 6 gives those of the first and the last row, in any order."""
         low, high, _ = self._parts()
-        return low <= last and first <= high
+        return low > high
 
     def _parts(self) -> tuple[str, str, str]:
         match = _FILE_NAME.fullmatch(self.name)

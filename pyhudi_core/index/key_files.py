@@ -178,7 +178,7 @@ def keys_in_log(storage: Storage, stat: WriteStat) -> pa.Array:
 
 def keys_in_logs(storage: Storage, logs: tuple[LogFile, ...]) -> pa.Array:
     """The keys of all rows in the logs, also of those that are deleted there."""
-    times = frozenset(log.name.requested_time for log in logs)
+    times: frozenset[str] = frozenset().union(*(log.writers for log in logs))
     columns = LogColumns(pa.schema([(RECORD_KEY, pa.string())]), (), lambda batch: batch.column(RECORD_KEY))
     entries = LogScan(storage, logs, times.__contains__).entries(columns)
     return (

@@ -54,7 +54,7 @@ class LeasedSession(LockSession, HasLease, Protocol):
 
 
 class LockProvider(Protocol):
-    """Excludes other writers from a table. Every provider passes one conformance suite (``pyhudi_core.testing``)."""
+    """Excludes other writers from a table. Every provider passes one conformance suite (``pyhudi.testing``)."""
 
     @property
     def identity(self) -> str:

@@ -6,7 +6,7 @@ counts as abandoned. A metastore removes such requests only if its housekeeping 
 they do not. So a waiting writer also removes a request before its own one if its heartbeat has not changed for that time.
 
 A request that waits is never checked again (``check_lock``): within one transaction the metastore would write its heartbeat and then wait for its
-turn to read all requests, and on Derby whoever has the turn waits for that heartbeat, for minutes (decision 0096). A waiting writer reads the queue.
+turn to read all requests, and on Derby whoever has the turn waits for that heartbeat, for minutes (decision 0094). A waiting writer reads the queue.
 When its request is the first, it gives it back and asks anew. Writers that see a request waiting do not ask.
 
 Each acquisition has a connection of its own, which is opened again after a failure.

@@ -24,6 +24,8 @@ import numpy as np
 import pyarrow as pa
 
 from pyhudi_core.errors import ConfigError, HudiError, MergerContractError
+from pyhudi_core.model.help_pages import see
+from pyhudi_core.naming import set_module
 
 _WORD = (1 << 64) - 1
 _STEP = 0x9E3779B97F4A7C15
@@ -45,6 +47,7 @@ LAWS = MappingProxyType(
 )
 
 
+@set_module("pyhudi")
 class RecordMerger(Protocol):
     """Makes one row out of two versions of a row.
 
@@ -192,7 +195,7 @@ class _Checks:
     def _fail(self, law: str, what: str) -> None:
         raise MergerContractError(
             f"The merger {self.name} breaks the law {law!r} ({LAWS[law]}): {what}",
-            hint="Mend the merger, or name the law in `waive` if the table can live with what follows from it (docs/merging.md).",
+            hint=f"Correct the merger, or name the law in `waive` if the table can live with the consequences. {see('merging')}",
         )
 
 

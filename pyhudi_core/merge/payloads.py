@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from pyhudi_core.errors import DataError, UnsupportedTableError, columns_named
 from pyhudi_core.merge.law import Mask, MergedPairs, TableMerger, compare, mask, not_lower
+from pyhudi_core.model.help_pages import see
 from pyhudi_core.model.meta_fields import META_FIELDS
 
 _TOASTED = "__debezium_unavailable_value"
@@ -272,7 +273,8 @@ def _refuse_absent(needs: tuple[str, ...], rows: pa.Table) -> None:
     if absent:
         raise UnsupportedTableError(
             f"The table has no {columns_named(absent)}, by which its payload class merges rows (hoodie.compaction.payload.class)",
-            hint='Read it with mode="read_optimized", or write the rows to a table that has the columns of the payload class (docs/merging.md).',
+            hint='Read it with mode="read_optimized", or write the rows to a table that has the columns of the payload class. '
+            + see("merging"),
         )
 
 

@@ -22,6 +22,7 @@ from pyhudi_core.merge.merger_contract import LAWS, Evidence, RecordMerger, chec
 from pyhudi_core.merge.payloads import PAYLOADS, PartialUpdatePayload, choose, none_of, unfit_kind
 from pyhudi_core.model.meta_fields import META_FIELDS
 from pyhudi_core.model.properties import MergeMode, TableConfig, TableType
+from pyhudi_core.naming import set_module
 
 BY_PAYLOAD = MergeMode.CUSTOM.strategy_id
 
@@ -85,6 +86,7 @@ def _kept(made: pa.Table, older: pa.Table) -> Mask:
 _REGISTERED: dict[str, _UserMerger] = {}
 
 
+@set_module("pyhudi")
 def register_merger(
     name: str,
     merger: RecordMerger,
@@ -132,11 +134,13 @@ def register_merger(
     return evidence
 
 
+@set_module("pyhudi")
 def unregister_merger(name: str) -> None:
     """Forget a merger; nothing happens if there is none of this name."""
     _REGISTERED.pop(name, None)
 
 
+@set_module("pyhudi")
 def registered_mergers() -> tuple[str, ...]:
     """The names under which mergers are registered."""
     return tuple(sorted(_REGISTERED))
@@ -214,7 +218,7 @@ def unknown_merger(config: TableConfig, *, new: bool = False) -> UnsupportedTabl
         if config.merge_strategy_id == BY_PAYLOAD
         else "hoodie.record.merge.strategy.id"
     )
-    register = f"pyhudi_core.merge.register_merger({name!r}, ...)"
+    register = f"pyhudi.register_merger({name!r}, ...)"
     if new:
         by_class = config.merge_strategy_id == BY_PAYLOAD
         return UnsupportedTableError(

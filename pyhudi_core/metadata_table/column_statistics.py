@@ -74,7 +74,7 @@ def indexed_columns(schema: pa.Schema) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ColumnBounds:
     """Bounds in the type in which they are kept, null where all values are null; how many values are null, and how many values there are."""
 
     kind: Kind
@@ -93,7 +93,7 @@ class FileBounds:
         place: the number of the file or the partition.
     """
 
-    bounds: Bounds
+    bounds: ColumnBounds
     column: pa.Array
     place: pa.Array
 
@@ -136,7 +136,7 @@ def _bounds(kind: Kind, parts: Sequence[tuple[str, pa.Array, list[pa.Array]]], c
         nulls = pc.fill_null(nulls, 1)
     empty = pc.greater_equal(nulls, rows)
     low, high = _kept(low, kind, kind.lowest, empty), _kept(high, kind, kind.highest, empty)
-    return FileBounds(Bounds(kind, low, high, nulls, rows), columns, places)
+    return FileBounds(ColumnBounds(kind, low, high, nulls, rows), columns, places)
 
 
 def column_stats(bounds: Sequence[FileBounds], files: Sequence[str], partitions: Sequence[str]) -> Records:
@@ -181,7 +181,7 @@ def _by_partition(files: FileBounds, partitions: pa.Array) -> FileBounds:
     sums = [("min", "min"), ("max", "max"), ("nulls", "sum"), ("rows", "sum")]
     found = table.group_by(["column", "place"], use_threads=False).aggregate(sums)
     low, high, nulls, rows = (_one(found.column(f"{name}_{function}")) for name, function in sums)
-    merged = Bounds(bounds.kind, low, high, nulls, rows)
+    merged = ColumnBounds(bounds.kind, low, high, nulls, rows)
     return FileBounds(merged, _one(found.column("column")), _one(found.column("place")))
 
 
@@ -233,7 +233,7 @@ def _records(kind: RecordType, files: Sequence[FileBounds], ends: pa.Array, show
 
 
 def statistics_records(
-    kind: RecordType, subject: Subject, bounds: Sequence[Bounds], sizes: tuple[pa.Array, pa.Array] | None = None
+    kind: RecordType, subject: Subject, bounds: Sequence[ColumnBounds], sizes: tuple[pa.Array, pa.Array] | None = None
 ) -> Records:
     """The records of statistics, with the bounds of one kind of column after those of another one.
 

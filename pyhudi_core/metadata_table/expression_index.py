@@ -18,7 +18,7 @@ from pyhudi_core.merge.log_scan import LogColumns, LogScan
 from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.metadata_table import names
 from pyhudi_core.metadata_table.column_statistics import (
-    Bounds,
+    ColumnBounds,
     Kind,
     Subject,
     column_stats_keys,
@@ -181,7 +181,7 @@ class ExpressionIndex:
 
     def _records(self, kind: RecordType, rows: pa.Table) -> Records:
         of = {name: _one(rows.column(name)) for name in rows.column_names}
-        bounds = Bounds(self.kind, of["min"], of["max"], of["nulls"], of["values"])
+        bounds = ColumnBounds(self.kind, of["min"], of["max"], of["nulls"], of["values"])
         # Hudi doubles the size for the bytes before compression.
         sizes = of["size"], pc.multiply(of["size"], 2)
         return statistics_records(kind, Subject(self.column, of[KEY], of["name"]), [bounds], sizes)
@@ -221,7 +221,7 @@ class ExpressionIndex:
         """The column of the rows that a log brings."""
         merging, schema = self.merging, with_meta_fields(self.table_schema)
         columns = merging.columns(pa.schema([schema.field(self.column)]), schema)
-        scan = LogScan(storage, (log,), lambda time: time == log.name.requested_time)
+        scan = LogScan(storage, (log,), log.writers.__contains__)
         entries = scan.entries(LogColumns(columns, merging.ordering, merging.keys_of, merging.names_at))
         if entries is not None:
             yield from entries.rows.column(self.column).filter(pa.array(~entries.deleted)).chunks

@@ -28,7 +28,7 @@ from pyhudi_core.model.file_names import PARTITION_METAFILE, BaseFileName, LogFi
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.timeline.active import Timeline, TimelineFolder
-from pyhudi_core.timeline.history import History
+from pyhudi_core.timeline.history import ArchivedTimeline
 
 _TIMELINE = f"{FOLDER}/.hoodie/timeline"
 _JOINED_BYTES = 16 << 20
@@ -75,7 +75,7 @@ class MetadataSlices:
     blocks_read: int = 0
     unmarked: set[str] = field(default_factory=set)
     _slices: dict[str, tuple[Piece, ...]] = field(default_factory=dict)
-    _history: History | None = None
+    _history: ArchivedTimeline | None = None
     _counting: dict[str, bool] = field(default_factory=dict)
     _completions: dict[str, str] = field(default_factory=dict)
 
@@ -180,7 +180,7 @@ class MetadataSlices:
         return tuple(filter(None, [self.history.find(f"{INITIAL_INSTANTS}000", Action.DELTACOMMIT)]))
 
     @property
-    def history(self) -> History:
+    def history(self) -> ArchivedTimeline:
         """The archived timeline of the metadata table."""
         if self._history is None:
             self._history = TimelineFolder(self.storage, _TIMELINE).history

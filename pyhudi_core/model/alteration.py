@@ -15,6 +15,7 @@ from typing import TypeVar
 import pyarrow as pa
 
 from pyhudi_core.errors import InvalidOptionError, SchemaMismatchError
+from pyhudi_core.model.help_pages import see
 from pyhudi_core.model.meta_fields import IS_DELETED, META_FIELDS, OPERATION
 from pyhudi_core.model.numbering import Origins, column_paths, with_parts
 from pyhudi_core.model.schema_types import MAX_DECIMAL_PRECISION, joined, logical_fields, logical_type
@@ -230,7 +231,7 @@ def _refuse_type(path: str, before: pa.DataType, after: pa.DataType, *, allow_lo
             return
         hint = "pyhudi.schema.allow.lossy.widening=true allows it; large integers then read as the nearest floating-point number."
     else:
-        hint = "Add a column of that type, write it, then drop the old one. Types become wider: docs/writing.md lists what is allowed."
+        hint = f"Add a column of that type, write it, then drop the old one. Types only become wider. {see('writing')}"
     raise SchemaMismatchError(f"Column {path} is {before} and cannot become {after} without losing values", hint=hint)
 
 
@@ -241,7 +242,7 @@ def _refuse_narrow(retype: Mapping[str, pa.DataType], known: Mapping[str, pa.Dat
         if number and kind != known[path] == logical_type(kind, path):
             raise SchemaMismatchError(
                 f"Column {path} is {known[path]} and cannot become {kind}, which no column of a table can be",
-                hint="Numbers are int32, int64, float32, float64 or decimal, and become wider only: docs/writing.md lists what is allowed.",
+                hint=f"Numbers are int32, int64, float32, float64 or decimal, and only become wider. {see('writing')}",
             )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from pyhudi_core.model.file_names import LogFileName, parse_data_file, split
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.operation import COMPACTING, SERVICE_OPERATIONS
+from pyhudi_core.naming import set_module
 
 SCHEMA_KEY = "schema"
 ROWS_REPLACED_KEY = "pyhudi.rows_replaced"
@@ -28,6 +29,7 @@ DUPLICATES_REPAIR = "duplicates"
 """What a commit repaired, in its extra metadata: of keys that were there twice, all rows but one were removed."""
 
 
+@set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
 class WriteStat:
     """One written file. ``path`` and ``change_logs`` are relative to the table; sizes are in bytes, counts in rows.
@@ -111,6 +113,7 @@ class WriteStat:
         )
 
 
+@set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
 class CommitMetadata:
     """The content of a completed commit, deltacommit or replacecommit."""

@@ -15,7 +15,10 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
 
+from pyhudi_core.naming import set_module
 
+
+@set_module("pyhudi")
 class Action(StrEnum):
     """The kind of an instant. The values are the words in file names."""
 
@@ -51,6 +54,7 @@ WRITE_ACTIONS = DATA_ACTIONS | {Action.COMPACTION, Action.LOGCOMPACTION, Action.
 """The same with the pending names of table services."""
 
 
+@set_module("pyhudi")
 class State(StrEnum):
     """The progress of an instant."""
 
@@ -63,6 +67,7 @@ _ORDER = {State.REQUESTED: 0, State.INFLIGHT: 1, State.COMPLETED: 2}
 _NAME = re.compile(r"([0-9]+)(?:_([0-9]+))?\.([a-z]+)(?:\.([a-z]+))?", re.ASCII)
 
 
+@set_module("pyhudi")
 @dataclass(frozen=True, slots=True, order=True)
 class Instant:
     """One action in one state.

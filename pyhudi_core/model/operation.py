@@ -11,8 +11,10 @@ from enum import StrEnum
 
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.properties import TableType
+from pyhudi_core.naming import set_module
 
 
+@set_module("pyhudi")
 class OperationType(StrEnum):
     """What an instant does. The value is the word in a commit; Hudi fails on a word that it does not know."""
 
@@ -80,7 +82,9 @@ OVERWRITING = frozenset({OperationType.INSERT_OVERWRITE, OperationType.INSERT_OV
 """Writers whose rows replace all rows of partitions, or of the table."""
 INSERTING = frozenset({OperationType.INSERT, OperationType.BULK_INSERT})
 """Writers whose keys must be new to the table."""
-WRITERS = INSERTING | REPLACING | {OperationType.UPSERT, OperationType.DELETE}
+UPDATING = frozenset({OperationType.UPSERT, OperationType.DELETE})
+"""Writers that find stored rows by their keys, and change or delete them."""
+WRITERS = INSERTING | REPLACING | UPDATING
 """Operations that change rows."""
 
 _SERVICE_ACTIONS = {

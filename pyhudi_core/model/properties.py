@@ -22,7 +22,9 @@ from types import MappingProxyType
 from pyhudi_core.errors import CorruptPropertiesError, TableVersionError, UnsafePathError, UnsupportedTableError
 from pyhudi_core.model.java_properties import parse, render
 from pyhudi_core.model.merge_mode import MODE, MergeMode, first, merging_of
+from pyhudi_core.model.meta_fields import RECORD_KEY
 from pyhudi_core.model.safe_path import safe_relative_path
+from pyhudi_core.naming import set_module
 
 __all__ = ["CdcMode", "KeyGenerator", "MergeMode", "TableConfig", "TableType", "checksum", "parse", "render", "verify"]
 
@@ -81,6 +83,7 @@ def verify(properties: Mapping[str, str], *, required: bool = False) -> bool:
     return not required if found is None else found.strip() == checksum(properties)
 
 
+@set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
 class TableConfig:
     """The properties of a table, typed."""
@@ -183,6 +186,17 @@ class TableConfig:
     def generates_keys(self) -> bool:
         """Whether rows get generated keys, because the table has no key columns."""
         return not self.record_key_fields
+
+    @property
+    def was_raised(self) -> bool:
+        """Whether the table may have been raised from version 6 or older: its logs and archived files can have names of that version."""
+        initial = self.raw.get("hoodie.table.initial.version", "").strip()
+        return not (initial.isascii() and initial.isdigit() and int(initial) >= 8)
+
+    @property
+    def identifying_fields(self) -> tuple[str, ...]:
+        """The columns that identify a row: the key columns, or the meta column of record keys if these are generated."""
+        return self.record_key_fields or (RECORD_KEY,)
 
     def to_properties(self) -> dict[str, str]:
         """Return every property for storing, unknown ones included."""

@@ -1,16 +1,20 @@
 """The record key of every row of a batch.
 
 Format reference: timeline 6.2. One key field gives the plain text of its value; several give ``field1:value1,field2:value2``
-with ``__null__`` and ``__empty__`` for missing parts. Nothing is escaped, as in Hudi.
+with ``__null__`` and ``__empty__`` for missing parts. Nothing is escaped, as in Hudi, so different values can have one text:
+``a="1,b:2", b="3"`` and ``a="1", b="2,b:3"``. Such values are refused, because one of the two rows would replace the other.
 
 Releases of Hudi differ for a COMPLEX generator over a single field: 1.0.2 writes the plain value, 1.1 and newer
 ``field:value``. The plain value is used, unless the caller says that the table holds the newer encoding. New tables never
 use this combination (see ``new_table``).
 
-Invariant: no key is null or empty.
+Invariants: no key is null or empty; different keys have different texts.
 """
 
 from __future__ import annotations
+
+import re
+from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,24 +28,28 @@ NULL_PART = "__null__"
 EMPTY_PART = "__empty__"
 
 
-def record_keys(batch: pa.RecordBatch, config: TableConfig, complex_single_new_encoding: bool = False) -> pa.Array:
+def record_keys(
+    batch: pa.RecordBatch, config: TableConfig, complex_single_new_encoding: bool = False, *, stored: bool = False
+) -> pa.Array:
     """Return the record key of every row as a string array without nulls.
 
     Args:
-        batch: rows with the key columns.
+        batch: rows with the key columns; with ``_hoodie_record_key`` if the table generates keys, which are no function of the other columns.
         config: the table.
         complex_single_new_encoding: a COMPLEX generator over one field writes ``field:value`` as Hudi 1.1 does.
+        stored: the rows are in the table, whatever their keys are; no other row has their text.
 
     Raises:
-        InvalidRecordKeyError: a column is missing, its type has no agreed text, or a row's key is null or empty.
+        InvalidRecordKeyError: a column is missing, its type has no agreed text, a row's key is null or empty, or another key has its text.
     """
-    fields = config.record_key_fields
-    assert fields, "keys that are generated are no function of the row"
+    fields = config.identifying_fields
     columns = [_text_column(batch, field) for field in fields]
     if len(fields) == 1 and not (complex_single_new_encoding and config.keygenerator_type is KeyGenerator.COMPLEX):
         _check_single(columns[0], fields[0])
         return columns[0]
     _check_composite(columns, fields)
+    if not stored and len(fields) > 1:
+        _refuse_ambiguous(columns, fields)
     parts = [part for field, column in zip(fields, columns, strict=True) for part in (f"{field}:", _part(column), ",")]
     return pc.binary_join_element_wise(*parts[:-1], "")
 
@@ -53,7 +61,34 @@ def key_columns(config: TableConfig) -> tuple[str, ...]:
 
 def stored_keys(batch: pa.RecordBatch, config: TableConfig) -> pa.Array:
     """The record keys of stored rows: their meta column, or computed from the key columns in a table without meta columns."""
-    return batch.column(RECORD_KEY) if config.populate_meta_fields else record_keys(batch, config)
+    return batch.column(RECORD_KEY) if config.populate_meta_fields else record_keys(batch, config, stored=True)
+
+
+def ambiguous_part(fields: Sequence[str]) -> str:
+    """Return the regular expression of values that make the text of a key ambiguous; empty for a key of one column.
+
+    A value is ambiguous if it has the text of a missing part, or the beginning of a later part. RE2 and Java read the expression alike.
+    """
+    later = "|".join(re.escape(field) for field in fields[1:])
+    return f"^(?:{NULL_PART}|{EMPTY_PART})$|,(?:{later}):" if later else ""
+
+
+def _refuse_ambiguous(columns: Sequence[pa.Array], fields: tuple[str, ...]) -> None:
+    pattern = ambiguous_part(fields)
+    for field, column in zip(fields, columns, strict=True):
+        found = column.filter(pc.match_substring_regex(column, pattern))
+        if len(found):
+            raise ambiguous_key(f"{field}={found[0].as_py()[:80]!r}", fields)
+
+
+def ambiguous_key(example: str, fields: Sequence[str]) -> InvalidRecordKeyError:
+    """The error for rows whose key has the same text as a key of other values."""
+    names = [f"',{field}:'" for field in fields[1:]]
+    return InvalidRecordKeyError(
+        f"The key of a row can be confused with another one ({example}): Hudi joins the key columns {', '.join(fields)} to one text",
+        hint=f"Values of key columns cannot be '{NULL_PART}' or '{EMPTY_PART}', nor contain {' or '.join(names)}. Change the values, or use one key"
+        " column. A row that is in the table is deleted with delete(where=...). Nothing was written",
+    )
 
 
 def _text_column(batch: pa.RecordBatch, field: str) -> pa.Array:

@@ -1,4 +1,9 @@
-"""Typed options with Hudi's keys, one source for parsing and documentation."""
+"""Typed options with Hudi's keys, one source for parsing and documentation.
+
+How to add an option: one `Option` in `definitions`, and a field of its concern in `write_options` (``retry.limit`` is a field of `RetryOptions`).
+Options of locks, clustering and other services have entries or concerns in `locks`, `clustering` and `upkeep`. Then run
+``python scripts/generate_docs.py``, which writes ``docs/options.md``.
+"""
 
 from pyhudi_core.options.definitions import OPTIONS
 from pyhudi_core.options.locks import LockOptions, LockServerOptions

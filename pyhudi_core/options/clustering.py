@@ -75,7 +75,7 @@ CLUSTERING_OPTIONS = (
     Option("hoodie.clustering.plan.strategy.max.num.groups", "clustering.max_groups", int, 30,
            "Maximum number of clustering groups of one plan.", minimum=1),
     Option("pyhudi.clustering.max.bytes", "clustering.most_bytes", int, 0,
-           "Bytes that one plan of a clustering rewrites at most. 0: no limit. Auto mode sets it to what is left of its own limits.", minimum=0),
+           "Bytes that one plan of a clustering rewrites at most. 0: no limit. `pyhudi upkeep` sets it to the rest of its own limits.", minimum=0),
     Option("hoodie.clustering.plan.strategy.single.group.clustering.enabled", "clustering.single_groups", bool, True,
            "A single small file is clustered, too, if that changes the order of its rows or merges its log files."),
     Option("hoodie.clustering.plan.strategy.sort.columns", "clustering.sort_columns", str, "",
@@ -97,7 +97,7 @@ CLUSTERING_OPTIONS = (
     Option("hoodie.clustering.plan.strategy.partition.selected", "clustering.partitions", str, None,
            "Comma-separated partitions that are clustered; others are not."),
     Option("hoodie.clustering.plan.strategy.partition.regex.pattern", "clustering.partition_pattern", str, None,
-           "Only partitions that match this regular expression as a whole are clustered."),
+           "Only partitions that match this regular expression completely are clustered."),
 )  # fmt: skip
 
 

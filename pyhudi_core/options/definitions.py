@@ -8,6 +8,7 @@ Invariant: every key and every alias belongs to exactly one option.
 
 from __future__ import annotations
 
+from pyhudi_core.model.help_pages import see
 from pyhudi_core.options.clustering import CLUSTERING_OPTIONS
 from pyhudi_core.options.locks import GENERATOR, LOCK_OPTIONS
 from pyhudi_core.options.option import MEBIBYTE, Option, Scope, words
@@ -163,10 +164,10 @@ WRITE_OPTIONS = (
            "the stored row is updated where it is."),
     Option("hoodie.bloom.index.update.partition.path", "index.bloom_moves", bool, True, "The same under GLOBAL_BLOOM."),
     Option("hoodie.record.index.update.partition.path", "index.record_moves", bool, False,
-           "The same under RECORD_INDEX, if that index is named."),
+           "The same under RECORD_INDEX, if `hoodie.index.type` selects it."),
     Option("pyhudi.update.moves.rows", "index.updates_move", bool, False,
-           "An upsert deletes the stored version of a row in its file group, and inserts the new one in another file group, by one commit "
-           "(decision 0051). If false, a row stays in its file group. Not in merge-on-read tables, under BUCKET, with partial updates or mergers."),
+           "An upsert deletes the stored version of a row in its file group, and inserts the new one in another file group, by one commit. "
+           "If false, a row stays in its file group. Not in merge-on-read tables, under BUCKET, with partial updates or mergers."),
     Option("hoodie.combine.before.upsert", "rows.combine_before_upsert", bool, True,
            "Combine rows of one upsert with the same key before the write. If false, they are an error."),
     Option("hoodie.combine.before.insert", "rows.combine_before_insert", bool, False,
@@ -189,22 +190,22 @@ WRITE_OPTIONS = (
     Option("hoodie.bloom.index.filter.dynamic.max.entries", "files.bloom_max_entries", int, 100_000,
            "Number of keys up to which a bloom filter grows by rows.", minimum=1, maximum=10_000_000),
     Option("hoodie.metadata.enable", "metadata.enable", bool, None,
-           "Not given: a new table gets a metadata table, and a table that is there stays as it is. `true`: the first write to a table without one "
-           "makes it, too. `false`: a new table gets none. A metadata table that is listed is written by every commit in any case."),
+           "By default a new table gets a metadata table, and an existing table stays as it is. `true`: the first write to an existing table without "
+           "one makes it. `false`: a new table gets none. Every commit updates a metadata table that the table's properties list."),
     Option("hoodie.metadata.index.column.stats.enable", "metadata.column_stats", bool, True,
-           "A new metadata table has statistics of the columns of each file. One that is there gets them by `pyhudi metadata LOCATION create`."),
+           "A new metadata table has statistics of the columns of each file. An existing one gets them by `pyhudi metadata LOCATION create`."),
     Option("hoodie.metadata.index.partition.stats.enable", "metadata.partition_stats", bool, True,
            "A new metadata table of a partitioned table has statistics of the columns of each partition."),
     Option("hoodie.metadata.record.index.enable", "metadata.record_index", bool, False,
-           "A new metadata table has a record index: the file group of each record key. Keys are then unique in the table. One that is there gets it "
+           "A new metadata table has a record index: the file group of each record key. Keys are then unique in the table. An existing one gets it "
            "by `pyhudi metadata LOCATION create --index record_index`; a write warns about it.",
            aliases=("hoodie.metadata.global.record.level.index.enable",)),
     Option("hoodie.metadata.index.column.stats.file.group.count", "metadata.column_stats_groups", int, 2,
            "Number of file groups of the column statistics, for ever.", minimum=1, maximum=1_000),
     Option("hoodie.metadata.record.index.min.filegroup.count", "metadata.record_index_least_groups", int, 10,
-           "Least number of file groups of a record index. A large table gets more: one for each GB of entries.", minimum=1, maximum=10_000),
+           "Minimum number of file groups of a record index. A large table gets more: one for each GB of entries.", minimum=1, maximum=10_000),
     Option("hoodie.metadata.index.bloom.filter.enable", "metadata.bloom_filters", bool, False,
-           "A new metadata table has the bloom filter of each base file, so that BLOOM and look-ups by key open no footers. One that is there gets "
+           "A new metadata table has the bloom filter of each base file, so that BLOOM and look-ups by key open no footers. An existing one gets "
            "them by `pyhudi metadata LOCATION create --index bloom_filters`; a write warns about it."),
     Option("hoodie.metadata.index.bloom.filter.file.group.count", "metadata.bloom_filters_groups", int, 4,
            "Number of file groups of the bloom filters, for ever.", minimum=1, maximum=1_000),
@@ -231,8 +232,8 @@ WRITE_OPTIONS = (
            "Milliseconds by which the clocks of two writers may differ; every new instant waits that long.", minimum=0,
            maximum=600_000),
     Option(GENERATOR, "clock.generator", str, "system",
-           "Where the times of instants come from: this machine's clock (`system`), or a counter in `zookeeper` or `dynamodb`, which no two writers "
-           "get the same time from (docs/locks.md). The server's keys are those of its lock.", choices=words("system", "zookeeper", "dynamodb")),
+           "Where the times of instants come from: this machine's clock (`system`), or a counter in `zookeeper` or `dynamodb`, which gives "
+           f"each writer another time. The server's keys are those of its lock. {see('locks')}.", choices=words("system", "zookeeper", "dynamodb")),
     Option("pyhudi.clock.max.ahead.ms", "clock.max_ahead_ms", int, 300_000,
            "Milliseconds by which the timeline may be ahead of this machine's clock. Beyond it a write is refused if a writer of Hudi's is on the "
            "timeline, or the storage has no put-if-absent; otherwise new times continue from the timeline's newest time, with a warning.", minimum=0),
@@ -257,10 +258,10 @@ WRITE_OPTIONS = (
            "read (`write.scan`, `delete(where=)`) a partition that the other one changed.",
            choices=words("snapshot", "serializable")),
     Option("hoodie.write.lock.conflict.resolution.strategy", "conflict.strategy", str, "simple",
-           "How the rules of docs/conflicts.md are applied: `simple`, unchanged; `prefer_writer`, table services yield to writes that are still "
+           "How the rules of conflicts are applied: `simple`, unchanged; `prefer_writer`, table services yield to writes that are still "
            "running, "
            "and writes never yield to planned services; `bucket`, file groups with the same bucket number count as one. Hudi's class names are "
-           "accepted.",
+           f"accepted. {see('conflicts')}.",
            choices=_STRATEGIES, not_yet=_LATER_STRATEGIES),
     Option("hoodie.write.concurrency.early.conflict.detection.enable", "conflict.early_detection", bool, False,
            "A write stops before all its files are written if an older, running write has announced a file group that both rewrite, "
@@ -293,7 +294,7 @@ WRITE_OPTIONS = (
     Option("hoodie.compaction.daybased.target.partitions", "compaction.day_partitions", int, 10,
            "Number of partitions, or of days, that the day-based strategies select.", minimum=1, maximum=100_000),
     Option("hoodie.clean.automatic", "cleaning.automatic", bool, False,
-           "Every commit also executes planned cleans without an executor, and cleans the table if that is due (decision 0055)."),
+           "Every commit also executes planned cleans without an executor, and cleans the table if that is due."),
     Option("hoodie.clean.policy", "cleaning.policy", str, "KEEP_LATEST_COMMITS",
            "Which older file slices stay: those of the last commits, those of the last hours, or the latest versions of each file group. The newest "
            "slice always stays, and so does everything that a savepoint, a pending write or a planned service needs.",

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from pyhudi_core.errors import InvalidOptionError, UnsafePathError
+from pyhudi_core.model.help_pages import see
 from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.options.option import Option, Scope
 
@@ -37,8 +38,9 @@ _ONLY_HUDI = "Accepted for Hudi's sake: here `hoodie.write.lock.wait_time_ms` al
 
 LOCK_OPTIONS = (
     Option(PROVIDER, "lock.provider", str, None,
-           "The lock that excludes other writers during a commit (docs/locks.md); Hudi's class names are accepted. By default `file_system` on a "
-           "disk, `storage_based` in an object store, `in_process` in memory. A commit must use the same lock as the previous commit.", Scope.LOCK,
+           "The lock that excludes other writers during a commit; Hudi's class names are accepted. By default `file_system` on a "
+           "disk, `storage_based` in an object store, `in_process` in memory. A commit must use the same lock as the previous commit. "
+           f"{see('locks')}.", Scope.LOCK,
            choices=_LOCKS, aliases=("lock",)),
     Option("hoodie.write.lock.wait_time_ms", "lock.wait_ms", int, 60_000, "Milliseconds to wait for the lock.", Scope.LOCK,
            minimum=0),
@@ -141,7 +143,7 @@ def refuse_incomplete(key: str, server: str, is_given: Callable[[str], object], 
         raise InvalidOptionError(
             f"{key}={server} needs the option {needed}",
             table=table,
-            hint="docs/locks.md shows the options of each lock.",
+            hint=see("locks"),
         )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyhudi_core.errors import InvalidOptionError, UnknownOptionError
 from pyhudi_core.late import late
+from pyhudi_core.model.help_pages import see
 from pyhudi_core.options.definitions import LATER_PREFIXES, OPTIONS
 from pyhudi_core.options.not_here import NOT_HERE
 from pyhudi_core.options.option import Option, Scope
@@ -40,7 +41,7 @@ def find_option(key: str) -> Option:
     lowered = {known.lower(): known for known in _BY_KEY}
     # A misspelling differs in a letter or two. An option of Hudi that is not here resembles others more loosely: to name one would mislead.
     near = difflib.get_close_matches(key.lower(), lowered, n=1, cutoff=_MISSPELT)
-    hint = f"Did you mean {lowered[near[0]]}?" if near else "docs/options.md lists all options"
+    hint = f"Did you mean {lowered[near[0]]}?" if near else see("options")
     if key.startswith(LATER_PREFIXES):
         raise UnknownOptionError(f"this package does not have the option {key!r}; Hudi may have it", hint=hint)
     raise UnknownOptionError(f"the option {key!r} does not exist", hint=hint)
@@ -150,7 +151,7 @@ def _number(option: Option, text: str, key: str) -> Value:
 
 def _bounds(option: Option) -> str:
     parts = [
-        f"at {name} {bound:g}"
+        f"at {name} {bound:.15g}"
         for name, bound in (("least", option.minimum), ("most", option.maximum))
         if bound is not None
     ]
@@ -169,13 +170,13 @@ def _values(option: Option) -> str:
     if option.kind is bool:
         return "`true`, `false`"
     bounds = [
-        f"{sign} {bound:g}" for sign, bound in (("≥", option.minimum), ("≤", option.maximum)) if bound is not None
+        f"{sign} {bound:.15g}" for sign, bound in (("≥", option.minimum), ("≤", option.maximum)) if bound is not None
     ]
     name = {int: "whole number", float: "number", str: "text"}[option.kind]
     return f"{name} {', '.join(bounds)}".strip()
 
 
 def _default(default: Value) -> str:
-    if default is None:
+    if default in (None, ""):
         return ""
     return f"`{str(default).lower()}`" if isinstance(default, bool) else f"`{default}`"

@@ -18,8 +18,8 @@ UPKEEP_OPTIONS = (
            "Bytes of log entries that a task of a compaction or clustering holds at once. Larger logs of a file group are merged by parts of the "
            "keys, and read again for each part.", minimum=1 << 20),
     Option("pyhudi.compaction.max.bytes", "compaction.most_bytes", int, 0,
-           "Bytes of base files and logs that one plan of a compaction takes at most, after its strategy. 0: no limit. Auto mode sets it to what is "
-           "left of its own limits.", minimum=0),
+           "Bytes of base files and logs that one plan of a compaction takes at most, after its strategy. 0: no limit. `pyhudi upkeep` sets it to "
+           "the rest of its own limits.", minimum=0),
     Option("pyhudi.sweep.min.age.minutes", "upkeep.sweep_age_minutes", int, 1440,
            "Minutes since its last change after which `table.sweep` deletes a file that no commit, no plan and no running writer names.", minimum=0),
     Option("hoodie.partition.ttl.inline", "upkeep.ttl_inline", bool, False, "Every commit also deletes partitions that have expired."),

@@ -11,7 +11,8 @@ Invariants of the result
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import TypeVar
 
 import pyarrow as pa
@@ -52,6 +53,19 @@ def bind(node: Node, schema: pa.Schema) -> Node:
     return _Binder(schema).condition(node, negated=False)
 
 
+def field_path(schema: pa.Schema, names: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the path of a column or nested field in the schema's spelling; None if it does not exist, or if several differ in case alone."""
+    kind: pa.DataType = pa.struct(list(schema))
+    path: list[str] = []
+    for part in names:
+        name = _find(kind, part)
+        if name is None:
+            return None
+        path.append(name)
+        kind = kind.field(name).type
+    return tuple(path)
+
+
 class _Binder:
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
@@ -83,6 +97,8 @@ class _Binder:
                 f"the condition {text_of(node)[:120]} is used as a value", hint="Join conditions with AND, OR and NOT"
             )
         args = tuple(self.value(arg) for arg in node.args)
+        if node.function == "coalesce":
+            return _coalesced([arg for arg in args if not (isinstance(arg, Literal) and arg.value is None)])
         if any(isinstance(arg, Literal) and arg.value is None for arg in args):
             return Literal(None, pa.null())
         if node.function.startswith("cast "):
@@ -91,21 +107,32 @@ class _Binder:
         return _folded(bound)
 
     def _column(self, column: Column) -> Column:
+        path = field_path(self._schema, column.path)
+        if path is None:
+            raise self._no_column(column)
         kind: pa.DataType = pa.struct(list(self._schema))
-        path: list[str] = []
-        for part in column.path:
-            name = _find(kind, part)
-            if name is None:
-                raise self._no_column(column)
-            path.append(name)
+        for name in path:
             kind = kind.field(name).type
-        return Column(tuple(path), kind)
+        return Column(path, kind)
 
     def _no_column(self, column: Column) -> PredicateError:
         near = difflib.get_close_matches(column.path[0], self._schema.names, n=1)
         names = ", ".join(self._schema.names[:30])
         known = f"Did you mean {near[0]}?" if near else f"The columns are {names}; write text in quotes, such as 'a'"
         return PredicateError(f"the where uses the column {column.name!r}, which does not exist", hint=known)
+
+
+def _coalesced(args: list[Node]) -> Node:
+    """Return the call for the first argument that is not null, with all arguments in one type."""
+    if not args or isinstance(args[0], Literal):
+        return args[0] if args else Literal(None, pa.null())
+    kind = reduce(common_type, [_plain(type_of(arg)) for arg in args if not isinstance(arg, Literal)])
+    for arg in args:
+        # A literal takes the type of the columns, or makes it wider.
+        kind = fit_literal(arg, kind).type or kind if isinstance(arg, Literal) else kind
+    _check_ordered(kind, args[0])
+    fitted = [fit_literal(arg, kind) if isinstance(arg, Literal) else _widened(arg, kind) for arg in args]
+    return Call("coalesce", tuple(fitted), kind) if len(fitted) > 1 else fitted[0]
 
 
 def cast(node: Node, target: pa.DataType) -> Node:

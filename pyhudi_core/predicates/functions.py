@@ -109,6 +109,8 @@ def compute(call: Call, args: list[pc.Expression], kinds: list[pa.DataType]) -> 
         return pc.strftime(moments, format=_literal_text(call, 1))
     if name == "substring":
         return _substring(call, args[0])
+    if name == "coalesce":
+        return pc.coalesce(*args)
     if name == "abs":
         return pc.abs_checked(args[0].cast(call.type, safe=False))
     if name in _DATE_PARTS:

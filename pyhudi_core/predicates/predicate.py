@@ -58,7 +58,7 @@ class Predicate:
         from pyhudi_core.predicates.sql import parse_sql  # noqa: PLC0415  (sqlglot takes half a second to import)
 
         try:
-            tree = bind(parse_sql(text), schema)
+            tree = bind(parse_sql(text, schema), schema)
             expression = to_expression(tree)
         except RecursionError:
             raise PredicateError("the where is nested too deeply", hint="Write long lists with IN") from None

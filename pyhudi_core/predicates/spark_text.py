@@ -30,7 +30,7 @@ _TYPES = {
     "date32[day]": "DATE",
 }
 _ZERO = "CAST('{}0.0' AS DOUBLE)"
-_PLAIN_FUNCTIONS = ("lower", "upper", "length", "substring", "abs", "year", "month", "day")
+_PLAIN_FUNCTIONS = ("lower", "upper", "length", "substring", "abs", "year", "month", "day", "coalesce")
 
 
 class _NoTextError(Exception):

@@ -11,11 +11,13 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, ClassVar
 
+import pyarrow as pa
 import sqlglot.expressions as exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 
 from pyhudi_core.errors import PredicateError
+from pyhudi_core.predicates.quotes import refuse_misread_texts
 from pyhudi_core.predicates.tree import And, Call, Column, Compare, In, IsNull, Like, Literal, Node, Not, Or
 
 LENGTH_LIMIT = 1_000_000
@@ -82,8 +84,12 @@ class _Dialect(Spark):
 _STATEMENT = re.compile(r"(?is)(?:\s*|.*\s)(select|delete|update|insert|merge|where|order\s+by|group\s+by|limit)\b")
 
 
-def parse_sql(text: str) -> Node:
+def parse_sql(text: str, schema: pa.Schema | None = None) -> Node:
     """Parse a condition such as ``day >= '2024-01-01' AND qty IN (1, 2)``.
+
+    Arguments:
+        text: the condition.
+        schema: the columns, so that texts that may be meant as columns are refused (`quotes`); None if they are not known yet.
 
     Raises:
         PredicateError: it is not SQL, or uses an unsupported part; the message gives the part and its position.
@@ -93,7 +99,10 @@ def parse_sql(text: str) -> Node:
     if not text.strip():
         raise PredicateError("the where is empty", hint="Omit where to read every row")
     try:
-        return _node(exp.condition(text, dialect=_Dialect))
+        parsed = exp.condition(text, dialect=_Dialect)
+        if schema is not None:
+            refuse_misread_texts(parsed, text, schema)
+        return _node(parsed)
     except RecursionError:
         raise PredicateError("the where is nested too deeply", hint="Write long lists with IN") from None
     except SqlglotError as error:
@@ -247,6 +256,10 @@ def _substring(part: Any) -> Node:
     return Call("substring", tuple(_node(argument) for argument in arguments if argument is not None))
 
 
+def _coalesce(part: Any) -> Node:
+    return Call("coalesce", tuple(_node(argument) for argument in [part.this, *part.expressions]))
+
+
 def _concat(part: Any) -> Node:
     if all(isinstance(piece, exp.Literal) and piece.is_string for piece in part.expressions):
         raise PredicateError(
@@ -275,6 +288,7 @@ _READERS: dict[type[Any], Callable[[Any], Node]] = {
     exp.UnixToStr: _from_unixtime,
     exp.Substring: _substring,
     exp.Concat: _concat,
+    exp.Coalesce: _coalesce,
 }
 
 
@@ -283,7 +297,7 @@ def _not_understood(part: Any) -> PredicateError:
     place = f" at character {min(places) + 1}" if places else ""
     return PredicateError(
         f"the where uses {part.sql(dialect='spark')[:120]!r}{place}, which is not supported",
-        hint="Use comparisons, IN, BETWEEN, LIKE, IS NULL, AND, OR, NOT, arithmetic, CAST, lower, upper, length, substring, "
+        hint="Use comparisons, IN, BETWEEN, LIKE, IS NULL, AND, OR, NOT, arithmetic, CAST, lower, upper, length, substring, coalesce, "
         "year, month, day, hour, from_unixtime; or filter the result",
     )
 

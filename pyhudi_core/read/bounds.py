@@ -14,7 +14,7 @@ from pyhudi_core.timeline.active import Timeline
 
 
 class CommitLike(Protocol):
-    """What a write returned (`pyhudi_core.Commit`)."""
+    """What a write returned (`pyhudi.Commit`)."""
 
     @property
     def instant(self) -> str: ...
@@ -23,7 +23,7 @@ class CommitLike(Protocol):
 
 
 class Commits(Protocol):
-    """What the commits of a table are searched in (`pyhudi_core.HudiTable`)."""
+    """What the commits of a table are searched in (`pyhudi.HudiTable`)."""
 
     def commits_with(self, key: str, after: str = "") -> Iterator[tuple[Instant, CommitMetadata]]: ...
 

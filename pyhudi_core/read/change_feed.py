@@ -1,4 +1,4 @@
-"""Find the file groups that the commits of a range changed, before and after each commit: the input of `changes.Changes`."""
+"""Find the file groups that the commits of a range changed, before and after each commit: the input of `changes.ChangeFeed`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pyhudi_core.model.operation import SERVICE_OPERATIONS
 from pyhudi_core.model.properties import CdcMode
 from pyhudi_core.predicates import Predicate
 from pyhudi_core.read.bounds import TimePoint, interval_bound
-from pyhudi_core.read.changes import ChangeReader, Changes, GroupChange
+from pyhudi_core.read.changes import ChangeFeed, ChangeReader, GroupChange
 from pyhudi_core.read.named_cleans import naming_clean
 from pyhudi_core.read.retention import refuse_cleaned, refuse_cleaned_change
 from pyhudi_core.read.snapshots import Columns, archived_between, make_scan, search_archived
@@ -30,7 +30,7 @@ def changes(
     until: TimePoint | None,
     columns: Columns = None,
     where: object = None,
-) -> Changes:
+) -> ChangeFeed:
     """Return every change of a row by commits completed in (after, until]. Raises `SnapshotExpiredError` if some were archived or cleaned."""
     timeline = context.folder.load()
     archived = search_archived(context, timeline)
@@ -60,7 +60,7 @@ def changes(
         commit = context.folder.read_commit(instant)
         if completed > lower and _changes_rows(commit):
             groups.extend(_changes_of(context, last, instant, commit))
-    return Changes(context.storage, context.runtime.executor, reader, tuple(groups))
+    return ChangeFeed(context.storage, context.runtime.executor, reader, tuple(groups))
 
 
 def _changes_rows(commit: CommitMetadata) -> bool:
@@ -100,7 +100,10 @@ def _changes_of(
 def _view_at(context: TableContext, last: Snapshot, bound: str) -> FileGroupView:
     """Return the file groups at another bound, from files that are listed already."""
     history = context.folder.history
-    visibility = Visibility.of(last.timeline, bound, context.folder.read_commit, history.exists, history=history)
+    raised = context.config.was_raised
+    visibility = Visibility.of(
+        last.timeline, bound, context.folder.read_commit, history.exists, history=history, raised=raised
+    )
     return FileGroupView(last.view.listing, visibility, context.table)
 
 

@@ -208,7 +208,7 @@ class ChangeReader:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class ChangeFeed:
     """The changes of some commits. Prints as a line; read it as Arrow, in batches, or on Spark."""
 
     storage: Storage
@@ -242,7 +242,7 @@ class Changes:
 
     def __str__(self) -> str:
         commits = len({change.instant for change in self.groups})
-        return f"Changes of {self.storage.location}: {commits} commits, {len(self.groups)} file groups"
+        return f"ChangeFeed of {self.storage.location}: {commits} commits, {len(self.groups)} file groups"
 
     def _repr_html_(self) -> str:
         return f"<p>{escape(str(self))}</p>"

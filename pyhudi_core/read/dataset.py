@@ -23,7 +23,7 @@ _READ_FIRST = "Read it first, with to_table(), or with scanner() for a stream."
 
 
 class Rows(Protocol):
-    """What a dataset asks of its scan (`pyhudi_core.Scan`)."""
+    """What a dataset asks of its scan (`pyhudi.Scan`)."""
 
     @property
     def schema(self) -> pa.Schema: ...

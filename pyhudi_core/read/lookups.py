@@ -22,7 +22,7 @@ from pyhudi_core.errors import (
 )
 from pyhudi_core.metadata_table.index_definitions import read_definitions
 from pyhudi_core.metadata_table.names import RECORD_INDEX, SECONDARY_INDEX_PREFIX
-from pyhudi_core.model.meta_fields import RECORD_KEY
+from pyhudi_core.model.meta_fields import RECORD_KEY, with_meta_fields
 from pyhudi_core.model.partition_path import partition_paths
 from pyhudi_core.model.properties import KeyGenerator, TableConfig
 from pyhudi_core.model.record_key import record_keys
@@ -125,11 +125,11 @@ def lookup(context: TableContext, keys: object, columns: Columns = None, index: 
     if index is not None:
         return _by_secondary_key(context, state, given, columns, index).pinned()
     config = context.config
-    if config.generates_keys:
+    if config.generates_keys and RECORD_KEY not in given.schema.names:
         raise InvalidOptionError(
-            "The table has no key columns, so rows cannot be looked up by their keys",
+            "The table has no key columns, so rows cannot be looked up by their values",
             table=context.table,
-            hint='Read them with a condition: table.scan(where="...").',
+            hint=f'Read them with a condition: table.scan(where="..."). Rows of a scan can be looked up by their {RECORD_KEY}.',
         )
     if nested := nested_keys(config, state.schema):
         raise UnsupportedTableError(
@@ -139,7 +139,7 @@ def lookup(context: TableContext, keys: object, columns: Columns = None, index: 
         )
     names = [
         name
-        for name in dict.fromkeys((*config.record_key_fields, *config.partition_fields))
+        for name in dict.fromkeys((*config.identifying_fields, *config.partition_fields))
         if name in given.schema.names
     ]
     missing = [name for name in config.record_key_fields if name not in names]
@@ -152,7 +152,8 @@ def lookup(context: TableContext, keys: object, columns: Columns = None, index: 
     batch = given.combine_chunks().to_batches()[0] if given.num_rows else given.schema.empty_table().to_batches()
     if not isinstance(batch, pa.RecordBatch):
         return make_scan(context, state, columns, None, keys=pa.array([], pa.string()))
-    typed = cast_batch(batch.select(names), pa.schema([state.schema.field(name) for name in names]))
+    stored = with_meta_fields(state.schema)
+    typed = cast_batch(batch.select(names), pa.schema([stored.field(name) for name in names]))
     has_partition_values = config.is_partitioned and all(name in names for name in config.partition_fields)
     by_text = _has_known_texts(config, state.schema) or len(config.record_key_fields) > 1
     folders = _folders(typed, config) if has_partition_values and by_text else None

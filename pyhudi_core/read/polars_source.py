@@ -27,7 +27,7 @@ _NAN, _FLOATS = re.compile(r"\bnan\b", re.IGNORECASE), re.compile("float|double"
 
 
 class Rows(Protocol):
-    """What a source asks of its scan (`pyhudi_core.Scan`)."""
+    """What a source asks of its scan (`pyhudi.Scan`)."""
 
     @property
     def schema(self) -> pa.Schema: ...

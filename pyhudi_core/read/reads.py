@@ -169,4 +169,4 @@ def _with_write(before: Snapshot, write: Staged, *, alone: bool = False) -> Visi
     def read_commit(instant: Instant) -> CommitMetadata:
         return write.metadata if instant.requested_time == own.requested_time else known.read_commit(instant)
 
-    return Visibility.of(timeline, None, read_commit, known.has_history, history=known.history)
+    return Visibility.of(timeline, None, read_commit, known.has_history, history=known.history, raised=known.raised)

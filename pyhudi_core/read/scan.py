@@ -17,6 +17,7 @@ from pyhudi_core.errors import InvalidOptionError, SchemaMismatchError, at_table
 from pyhudi_core.file_groups.skeletons import open_base
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.merge.merged_slice import Merging
+from pyhudi_core.naming import set_module
 from pyhudi_core.predicates import Predicate
 from pyhudi_core.read.engine_scan import EngineScan
 from pyhudi_core.read.plan import Explanation, Step, choose_slices, may_match
@@ -28,6 +29,7 @@ from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.storage.base import Storage
 
 
+@set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
 class Scan:
     """A read of one pinned snapshot.

@@ -19,6 +19,7 @@ from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.file_names import BaseFileName, parse_data_file, split
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.partition_path import full_partition, partition_path
+from pyhudi_core.naming import set_module
 from pyhudi_core.read.bounds import TimePoint, completion_bound
 from pyhudi_core.read.named_cleans import naming_clean
 from pyhudi_core.read.retention import refuse_cleaned
@@ -33,6 +34,7 @@ Partition = str | tuple[str | None, ...]
 """A partition by its path, such as ``day=2026-01-31``, or by the values of its columns."""
 
 
+@set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
 class Size:
     """The newest slices of a table or a partition.
@@ -58,6 +60,7 @@ class Size:
         return Size(None if self.rows is None else -self.rows, -self.bytes, -self.file_groups, -self.small_files)
 
 
+@set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
 class TableSize:
     """The size of the state of one commit, given by its requested time and its completion time; both are empty before the first commit."""

@@ -16,7 +16,7 @@ from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.home import reopened
 from pyhudi_core.write.handle import HandleReader, Write
 from pyhudi_core.write.result import Commit
-from pyhudi_core.write.states import WriteRequest
+from pyhudi_core.write.states import WriteSpec
 
 _log = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ def followed(context: TableContext, commit: Commit, engine: Engine | None = None
 class ServicedWrite(Write):
     """A write in steps that is followed by the services, as the verbs of the table are."""
 
-    def __init__(self, request: WriteRequest, reader: HandleReader | None = None) -> None:
+    def __init__(self, request: WriteSpec, reader: HandleReader | None = None) -> None:
         super().__init__(request, reader)
         self._opened = request.context
 

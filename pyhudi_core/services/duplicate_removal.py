@@ -25,7 +25,7 @@ from pyhudi_core.services.duplicates import DuplicatePlan, find_duplicates
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write import checks, states
-from pyhudi_core.write.batch import Batch, Found
+from pyhudi_core.write.batch import Found, WriteBatch
 from pyhudi_core.write.operations import commit_with_retries
 from pyhudi_core.write.plan import Volume
 from pyhudi_core.write.prepare import Prepared, prepared_schema
@@ -53,7 +53,7 @@ class Duplicates:
             return Commit.nothing(str(_OPERATION), plan.why_not, plan.snapshot.completion_time)
         engine = engine_for(None, self.context.runtime.executor, spark)
         extra = {REPAIR_KEY: DUPLICATES_REPAIR}
-        with ServicedWrite(states.WriteRequest(_without_first_build(self.context), _OPERATION, extra, spark)) as write:
+        with ServicedWrite(states.WriteSpec(_without_first_build(self.context), _OPERATION, extra, spark)) as write:
             return commit_with_retries(write, partial(write.write_found, engine, partial(self._batch, engine)))
 
     def _loaded(self) -> Snapshot:
@@ -67,14 +67,14 @@ class Duplicates:
             )
         return snapshot
 
-    def _batch(self, engine: Engine, snapshot: Snapshot) -> Batch:
+    def _batch(self, engine: Engine, snapshot: Snapshot) -> WriteBatch:
         """The keys to delete from this state of the table, tagged as by an index."""
         plan = find_duplicates(snapshot, self.context.storage)
         if not plan:
-            return Batch(engine=engine, found=Found(why_not=plan.why_not))
+            return WriteBatch(engine=engine, found=Found(why_not=plan.why_not))
         stays = plan.surplus.group_by(["partition", "kept"]).aggregate([])
         groups = zip(stays["partition"].to_pylist(), stays["kept"].to_pylist(), strict=True)
-        return Batch(_prepared(plan, engine), engine, found=Found(frozenset(groups), _key_changes(plan)))
+        return WriteBatch(_prepared(plan, engine), engine, found=Found(frozenset(groups), _key_changes(plan)))
 
 
 def _without_first_build(context: TableContext) -> TableContext:

@@ -22,6 +22,7 @@ from pyhudi_core.engine.local import as_table
 from pyhudi_core.errors import ErasureRefusedError, InvalidOptionError, UnsupportedTableError, columns_named
 from pyhudi_core.metadata_table.defined_indexes import is_kept
 from pyhudi_core.model.instant import Action, Instant
+from pyhudi_core.model.meta_fields import with_meta_fields
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.properties import TableType
 from pyhudi_core.model.record_key import record_keys
@@ -231,7 +232,7 @@ class Erasure:
     def _rows(self, context: TableContext, keys: _Keys) -> pa.Table:
         """The key and partition columns of the rows that readers see now."""
         config = context.config
-        columns = list(dict.fromkeys((*config.record_key_fields, *config.partition_fields)))
+        columns = list(dict.fromkeys((*config.identifying_fields, *config.partition_fields)))
         return lookup(context, keys.given, columns).to_arrow()
 
     def _examined(self, context: TableContext, keys: _Keys) -> ErasureProof:
@@ -254,14 +255,14 @@ class Erasure:
         config, schema = self.context.config, load(self.context).schema
         _refuse_unprovable(self.context, schema)
         given = as_table(keys)
-        names = [name for name in config.record_key_fields if name in given.schema.names]
-        if not given.num_rows or len(names) < len(config.record_key_fields):
+        names = [name for name in config.identifying_fields if name in given.schema.names]
+        if not given.num_rows or len(names) < len(config.identifying_fields):
             raise InvalidOptionError(
-                f"The keys to erase need rows and the columns {', '.join(config.record_key_fields)}",
+                f"The keys to erase need rows and the columns {', '.join(config.identifying_fields)}",
                 table=self.context.table,
-                hint=f"For example pa.table({{{config.record_key_fields[0]!r}: [...]}}).",
+                hint=f"For example pa.table({{{config.identifying_fields[0]!r}: [...]}}).",
             )
-        wanted = pa.schema([schema.field(name) for name in names])
+        wanted = pa.schema([with_meta_fields(schema).field(name) for name in names])
         [batch] = given.select(names).combine_chunks().to_batches()
         typed = cast_batch(batch, wanted)
         return _Keys(given, len(record_keys(typed, config).unique()), key_texts(typed, config))
@@ -299,7 +300,7 @@ def _refuse_unprovable(context: TableContext, schema: pa.Schema) -> None:
     why = ""
     if config.cdc_enabled:
         why = "writes change logs, which hold deleted rows"
-    elif not config.populate_meta_fields or not config.record_key_fields:
+    elif not config.populate_meta_fields:
         why = "does not store record keys"
     elif nested := nested_keys(config, schema):
         why = f"has keys in the nested {columns_named(nested)}"

@@ -32,8 +32,8 @@ from pyhudi_core.metadata_table import names
 from pyhudi_core.model.commit import SCHEMA_KEY, CommitMetadata
 from pyhudi_core.model.file_names import LogFileName, parse_data_file, split
 from pyhudi_core.model.meta_fields import RECORD_KEY
-from pyhudi_core.services.holds import read_holds
 from pyhudi_core.runtime.executors import SerialExecutor
+from pyhudi_core.services.holds import read_holds
 from pyhudi_core.storage.base import ObjectInfo, Storage
 from pyhudi_core.timeline.savepoints import read_savepoints
 from pyhudi_core.transaction.context import TableContext

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyhudi_core.late import late, late_call
+from pyhudi_core.naming import NamesInstead
 from pyhudi_core.transaction.home import TableHome
 
 if TYPE_CHECKING:
@@ -31,13 +32,11 @@ if TYPE_CHECKING:
     from pyhudi_core.services.metadata.compaction import MetadataCompaction
     from pyhudi_core.services.metadata.tables import Dropped, MetadataTableOf
     from pyhudi_core.services.registry import services_of
-    from pyhudi_core.services.restore.restores import RestoreResult, Restores
+    from pyhudi_core.services.restore.restores import Restores
     from pyhudi_core.services.restore.rollbacks import Rollbacks
-    from pyhudi_core.services.savepoints import CommitPoint, Savepoints
+    from pyhudi_core.services.savepoints import Savepoints
     from pyhudi_core.services.service import TableService
     from pyhudi_core.services.sweep.sweep import Sweep
-    from pyhudi_core.timeline.savepoints import Savepoint
-    from pyhudi_core.transaction.requested_rollbacks import Rollback
     from pyhudi_core.validators import Validator
     from pyhudi_core.write import operations
     from pyhudi_core.write.result import Commit
@@ -67,10 +66,15 @@ else:
     Sweep = late_call("pyhudi_core.services.sweep.sweep", "Sweep")
 
 
-class TableServices:
+class TableServices(NamesInstead):
     """What looks after a table: services with ``plan()``, ``schedule()``, ``execute()`` and ``run()``, and calls that make or remove something."""
 
     _home: TableHome
+    _INSTEAD: ClassVar[Mapping[str, str]] = {
+        "restores": "table.restore, as in table.restore.plan(to)",
+        "rollbacks": "table.rollback, as in table.rollback.plan(instant)",
+        "savepoint": "table.savepoints.create(instant, comment)",
+    }
 
     def alter(
         self,
@@ -184,13 +188,19 @@ class TableServices:
         return Sweep(self._home.context())
 
     @property
-    def restores(self) -> Restores:
-        """The service that goes back to an earlier commit: ``plan(to)``, ``schedule(to)``, ``execute()``, ``run(to)``, ``take_over()``."""
+    def restore(self) -> Restores:
+        """Go back to the state of a commit or savepoint: ``restore(to)``, or ``restore(before=commit)``; later commits are undone.
+
+        In steps: ``plan(to)``, ``schedule(to)``, ``execute()``, ``cancel(instant)``, and ``take_over()`` after a process that died.
+        """
         return Restores(self._home.context())
 
     @property
-    def rollbacks(self) -> Rollbacks:
-        """Rollbacks of one instant: ``plan(instant)`` and ``run(instant)``. The instants of dead writers need none."""
+    def rollback(self) -> Rollbacks:
+        """Roll back one pending write, or undo the newest commit: ``rollback(instant)``; ``rollback.plan(instant)`` shows it before.
+
+        The instants of dead writers need none.
+        """
         return Rollbacks(self._home.context())
 
     @property
@@ -202,21 +212,3 @@ class TableServices:
     def holds(self) -> Holds:
         """Files that stay until a stated time, for long readers: iterate over them, ``create(token, seconds=3600)``, ``delete(hold)``."""
         return Holds(self._home.context())
-
-    def savepoint(self, instant: CommitPoint | None = None, comment: str = "") -> Savepoint:
-        """Make a savepoint of a completed commit, the newest if none is given: its state stays readable."""
-        return self.savepoints.create(instant, comment)
-
-    def rollback(self, instant: CommitPoint, *, completed: bool = False) -> Rollback:
-        """Roll back a pending write of any writer; with ``completed`` also the newest commit. False, with a reason, if there is none.
-
-        Call this only if the writer of the instant has ended.
-        """
-        return self.rollbacks.run(instant, completed=completed)
-
-    def restore(self, to: CommitPoint | Savepoint | None = None, *, before: CommitPoint | None = None) -> RestoreResult:
-        """Go back to the state of a commit or savepoint, or to the state before a commit; later commits are undone, and their files deleted.
-
-        ``table.restores.plan(to)`` shows before what would be undone, and why a restore is refused. Raises as `Restores.schedule`.
-        """
-        return self.restores.run(to, before=before)

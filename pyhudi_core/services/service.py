@@ -29,6 +29,7 @@ from pyhudi_core.engine.base import Engine
 from pyhudi_core.engine.choice import engine_for
 from pyhudi_core.errors import HudiError, InvalidOptionError
 from pyhudi_core.model.instant import Action, Instant, is_time
+from pyhudi_core.naming import set_module
 from pyhudi_core.services.progress import ServiceProgress, silent
 from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.transaction.context import TableContext
@@ -38,6 +39,7 @@ Figures = Mapping[str, int | float]
 """Counts, bytes and seconds by name, for events, tables and JSON."""
 
 
+@set_module("pyhudi")
 class ServicePlan(Protocol):
     """What a service would do now: true if there is something. A frozen value; it prints as a sentence."""
 
@@ -94,6 +96,7 @@ class Execution:
     progress: ServiceProgress = silent
 
 
+@set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
 class ServiceResult:
     """What an execution did: true if it did something. Each service has its own kind, with more fields.
@@ -134,6 +137,7 @@ class ServiceResult:
 R = TypeVar("R", bound=ServiceResult)
 
 
+@set_module("pyhudi")
 class TableService(ABC, Generic[R]):
     """One service of one table; see the module's text. ``name`` is its attribute of the table, ``summary`` what it does, in one line."""
 
@@ -144,6 +148,9 @@ class TableService(ABC, Generic[R]):
 
     def __init__(self, context: TableContext) -> None:
         self.context = context
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__} of {self.context.table}"
 
     @abstractmethod
     def plan(self) -> ServicePlan:

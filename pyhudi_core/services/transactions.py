@@ -20,6 +20,7 @@ from typing import Protocol
 from pyhudi_core.errors import CorruptTimelineError, InvalidOptionError
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Instant
+from pyhudi_core.naming import set_module
 from pyhudi_core.timeline.active import Timeline
 
 TRANSACTIONS_KEY = "pyhudi.transactions"
@@ -40,6 +41,7 @@ class CommitLog(Protocol):
     def archived_commits(self, after: str = "") -> Iterator[CommitMetadata]: ...
 
 
+@set_module("pyhudi")
 def transactions(table: CommitLog, first: int, last: int) -> dict[str, str]:
     """The ``extra_metadata`` of a commit that holds the transactions ``first`` to ``last``, both included.
 
@@ -54,6 +56,7 @@ def transactions(table: CommitLog, first: int, last: int) -> dict[str, str]:
     return {TRANSACTIONS_KEY: _text(_united([*held_transactions(table), (first, last)])), SEEN_KEY: seen}
 
 
+@set_module("pyhudi")
 def held_transactions(table: CommitLog) -> list[Interval]:
     """The transactions that readers of the table see now, as intervals (first, last), lowest first."""
     timeline = table.timeline
@@ -67,6 +70,7 @@ def held_transactions(table: CommitLog) -> list[Interval]:
     return _united(interval for commit in saying for interval in _intervals(commit.extra[TRANSACTIONS_KEY]))
 
 
+@set_module("pyhudi")
 def transaction_watermark(table: CommitLog, first: int = 1) -> int:
     """The number up to which every transaction from ``first`` on is visible; ``first - 1`` if there is none."""
     for low, high in held_transactions(table):
@@ -96,7 +100,7 @@ def _intervals(text: str) -> list[Interval]:
         if not (low.isdecimal() and high.isdecimal() and int(low) <= int(high)):
             raise CorruptTimelineError(
                 f"A commit's {TRANSACTIONS_KEY!r} does not hold intervals: {text[:100]!r}",
-                hint="Write that key with pyhudi_core.transactions() only.",
+                hint="Write that key with pyhudi.transactions() only.",
             )
         found.append((int(low), int(high)))
     return found

@@ -20,6 +20,7 @@ from typing import Any
 from pyhudi_core.conflicts.concurrent import pending_plans
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.model.instant import Instant
+from pyhudi_core.naming import set_module
 from pyhudi_core.services.archival.archival import Archival, rules_of
 from pyhudi_core.services.estimates import BYTES_PER_SECOND, SECONDS, SECONDS_PER_RUN
 from pyhudi_core.services.registry import SERVICES
@@ -34,6 +35,7 @@ _IN_PARTS = frozenset({"compaction", "clustering"})
 """Services that rewrite some file groups now and the others in another run. Their names are those of the options, too."""
 
 
+@set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
 class UpkeepRules:
     """What auto mode goes by.

@@ -78,7 +78,10 @@ def build(
         executor: lists folders.
     """
     history = folder.history
-    visibility = Visibility.of(timeline, bound, folder.read_commit, history.exists, by_name=by_name, history=history)
+    raised = config.was_raised
+    visibility = Visibility.of(
+        timeline, bound, folder.read_commit, history.exists, by_name=by_name, history=history, raised=raised
+    )
     metadata = _metadata_table(storage, config, timeline, visibility)
     stored: FileListing = StorageListing(
         storage, bool(config.partition_fields), executor, folder.settled_files, visibility.is_settled

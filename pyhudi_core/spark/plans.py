@@ -16,7 +16,7 @@ from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.schema import reconcile
 from pyhudi_core.predicates import Predicate
 from pyhudi_core.read.bounds import TimePoint, archived_of, interval_bound
-from pyhudi_core.read.changes import ChangeReader, Changes
+from pyhudi_core.read.changes import ChangeFeed, ChangeReader
 from pyhudi_core.read.scan import Scan
 from pyhudi_core.read.tasks import Task
 from pyhudi_core.spark.settings import CHANGES, INCREMENTAL, READ_OPTIMIZED, Settings
@@ -25,7 +25,7 @@ from pyhudi_core.table import HudiTable
 TASK_BYTES = 32 << 20
 """Small slices are combined into one partition up to this size; a larger slice has its own."""
 
-Read = Scan | Changes
+Read = Scan | ChangeFeed
 _FOREVER = "99991231235959999"
 _IMAGES = ("before", "after")
 
@@ -117,7 +117,7 @@ def stream_read(table: HudiTable, settings: Settings, mode: str, after: str, unt
 
 def narrowed(read: Read, schema: pa.Schema) -> Read:
     """Limit a read to the columns of a stream that exist in it, at least one column, since a read without columns has no rows."""
-    if isinstance(read, Changes):
+    if isinstance(read, ChangeFeed):
         wanted = {field.name for name in _IMAGES if name in schema.names for field in schema.field(name).type}
         reader = read.reader
         return replace(read, reader=replace(reader, columns=_among(reader.columns, wanted) or reader.columns[:1]))

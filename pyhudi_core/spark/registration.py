@@ -7,8 +7,10 @@ from typing import Any
 
 from pyhudi_core.engine.task_errors import driver_errors, from_text
 from pyhudi_core.errors import HudiError, MissingExtraError, from_extra
+from pyhudi_core.naming import set_module
 
 
+@set_module("pyhudi.spark")
 def register(spark: Any) -> None:
     """Register ``format("pyhudi")`` with this session, for batches and streams. Safe to call again.
 
@@ -27,11 +29,13 @@ def register(spark: Any) -> None:
     spark.dataSource.register(PyhudiSource)
 
 
+@set_module("pyhudi.spark")
 def own_errors() -> AbstractContextManager[None]:
     """Raise this package's own error instead of Spark's wrapper: ``with own_errors(): frame.collect()``."""
     return driver_errors()
 
 
+@set_module("pyhudi.spark")
 def error_of(error: BaseException) -> HudiError | None:
     """Return this package's error inside a Spark error, of a stream for example; None for any other error."""
     return from_text(str(error))

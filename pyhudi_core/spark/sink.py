@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 from pyhudi_core.conflicts.requirement import TableState
 from pyhudi_core.errors import CommitRequirementError, InvalidOptionError
 from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.naming import set_module
 from pyhudi_core.opening import open_table
 from pyhudi_core.spark.settings import OPERATIONS
 from pyhudi_core.table import HudiTable
@@ -55,6 +56,7 @@ class BatchIsNew:
         return None
 
 
+@set_module("pyhudi.spark")
 @dataclass(frozen=True, slots=True)
 class StreamSink:
     """Writes the batches of one stream to a table: ``frame.writeStream.foreachBatch(StreamSink(location, "orders")).start()``.
@@ -103,6 +105,7 @@ class StreamSink:
             return None
 
 
+@set_module("pyhudi.spark")
 def last_batch(table: HudiTable, stream: str) -> int | None:
     """The greatest number of a batch of the stream that the table has; None if it has none."""
     found = (_batch_of(commit, stream) for _, commit in table.commits_with(f"{STREAM_KEY}{stream}"))

@@ -1,7 +1,7 @@
 """``frame.write.format("pyhudi")`` and ``frame.writeStream.format("pyhudi")``: tasks stage the rows, then one commit writes them.
 
 Spark commits such a write in a Python process without a session, and no process lives from the plan to the commit, which could hold a reservation
-(decision 0073). So each task writes its rows as a Parquet file below ``.hoodie/.aux/.pyhudi/sink``, and the commit is an ordinary operation of the
+(decision 0019). So each task writes its rows as a Parquet file below ``.hoodie/.aux/.pyhudi/sink``, and the commit is an ordinary operation of the
 table over these files, in that process. Few rows are written from memory. More stay in files, and its memory is bounded (`engine.spilled`).
 
 A batch of a stream is written exactly once, as by `sink.StreamSink`. Files of tasks that Spark gave up are in no message, so they are not read.

@@ -1,5 +1,8 @@
 """Storage of objects: one synchronous protocol (``base``) and its adapters for disks, S3 and memory. The S3 adapter is imported only for an S3
 location.
+
+How to add a storage: write a module here with a class that extends `Storage` of `base` and declares its `Capabilities`, and open it in `opening`. It
+must pass the suite of ``testing/storage_kit.py``.
 """
 
 from pyhudi_core.storage.base import Capabilities, Folder, ObjectInfo, OutputFile, Secret, Storage, StorageSpec

@@ -1,6 +1,6 @@
 """The protocol between the package and a disk or an object store.
 
-The protocol is small and synchronous: every step that another process can see is one call. So the explorer in ``pyhudi_core.testing`` can run the
+The protocol is small and synchronous: every step that another process can see is one call. So the explorer in ``pyhudi.testing`` can run the
 real code in every interleaving, with a crash at every call.
 
 Paths are relative to the root of the storage (the table's location). They use ``/``, do not begin with ``/`` and do not contain ``..``; any other

@@ -1,16 +1,21 @@
 """The simulated world and the explorer of interleavings, crashes and faults.
 
-The conformance suites for storages and locks are in ``storage_kit`` and ``lock_kit``; they need pytest.
+The conformance suites for storages and locks, ``StorageKit`` and ``LockKit``, need pytest. They are imported on first use.
 """
+
+from typing import TYPE_CHECKING
 
 try:
     import greenlet as _greenlet  # noqa: F401  (asked for first, so that the message names the extra)
 except ModuleNotFoundError as missing:
     raise ModuleNotFoundError(
-        f"pyhudi_core.testing needs the package {missing.name}: pip install 'pyhudi[testing]'", name=missing.name
+        f"pyhudi.testing needs the package {missing.name}: pip install 'pyhudi[testing]'", name=missing.name
     ) from missing
 
+from pyhudi_core.late import late_names
 from pyhudi_core.testing.commuting import explore_all
+from pyhudi_core.testing.crash_cases import CrashPlan, CrashReport, CrashScenario
+from pyhudi_core.testing.crashes import crash_at, crash_everywhere
 from pyhudi_core.testing.exploring import Bounds, Report, Scenario, World, explore, explore_randomly, replay
 from pyhudi_core.testing.faults import Fault
 from pyhudi_core.testing.history import Event, History
@@ -22,10 +27,20 @@ from pyhudi_core.testing.sim_clock import ActorClock, SimClock, SimIds, SimTimer
 from pyhudi_core.testing.sim_storage import Image, Profile, SimStorage
 from pyhudi_core.testing.sim_world import SimLock, SimOptions, SimWorld
 
+if TYPE_CHECKING:
+    from pyhudi_core.testing.lock_kit import LockKit, SharedLockKit
+    from pyhudi_core.testing.storage_kit import StorageKit
+else:
+    _KITS = {"LockKit": "lock_kit", "SharedLockKit": "lock_kit", "StorageKit": "storage_kit"}
+    __getattr__ = late_names(__name__, _KITS)
+
 __all__ = [
     "ActorClock",
     "ActorCrashed",
     "Bounds",
+    "CrashPlan",
+    "CrashReport",
+    "CrashScenario",
     "Disturbance",
     "Event",
     "Fate",
@@ -33,11 +48,13 @@ __all__ = [
     "History",
     "Image",
     "IncidentReplay",
+    "LockKit",
     "Profile",
     "PromiseBroken",
     "Report",
     "Scenario",
     "Scheduler",
+    "SharedLockKit",
     "SimClock",
     "SimIds",
     "SimLock",
@@ -46,10 +63,13 @@ __all__ = [
     "SimTimer",
     "SimWorld",
     "SimulationError",
+    "StorageKit",
     "Violation",
     "World",
     "attempt",
     "check_promises",
+    "crash_at",
+    "crash_everywhere",
     "explore",
     "explore_all",
     "explore_randomly",

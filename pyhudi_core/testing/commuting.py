@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from pyhudi_core.naming import set_module
 from pyhudi_core.testing.exploring import PREEMPTION, Bounds, Report, Scenario, Search, World
 from pyhudi_core.testing.history import History
 from pyhudi_core.testing.scheduler import CRASH, PAUSE, Call, Decision, Scheduler, SimulationError
@@ -162,6 +163,7 @@ class _Tree:
         return awake
 
 
+@set_module("pyhudi.testing")
 def explore_all(
     world: Callable[[], W],
     actors: Sequence[Callable[[W], object]],

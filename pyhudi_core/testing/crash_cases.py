@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
+from pyhudi_core.naming import set_module
 from pyhudi_core.testing.call_sites import CallSite
 from pyhudi_core.testing.scheduler import CRASH
 from pyhudi_core.testing.schedules import format_schedule
@@ -55,6 +56,7 @@ class Audit:
     left_overs: tuple[str, ...] = ()
 
 
+@set_module("pyhudi.testing")
 @dataclass(frozen=True, slots=True)
 class CrashScenario(Generic[T]):
     """One operation, and the checks of the state after its crash.
@@ -87,6 +89,7 @@ class CrashScenario(Generic[T]):
     expires_s: float = 3600
 
 
+@set_module("pyhudi.testing")
 @dataclass(frozen=True, slots=True)
 class CrashPlan:
     """Which cases to run.
@@ -166,6 +169,7 @@ class CrashProblem:
         return f"{self.scenario}: {self.what}\n    {self.case}\n    {test}"
 
 
+@set_module("pyhudi.testing")
 @dataclass(slots=True)
 class CrashReport:
     """The result of the enumeration.

@@ -20,6 +20,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Generic
 
 from pyhudi_core.errors import CommitStateUnknownError
+from pyhudi_core.naming import set_module
 from pyhudi_core.testing.call_sites import CallSite
 from pyhudi_core.testing.crash_cases import (
     CrashCase,
@@ -47,6 +48,7 @@ _INSPECTED = 5
 _LOCAL_CALLS = frozenset({"start", "sleep", "acquire", "still_held", "release", "linger"})
 
 
+@set_module("pyhudi.testing")
 def crash_everywhere(
     scenario: CrashScenario[T], plan: CrashPlan | None = None, covered: Covered | None = None
 ) -> CrashReport:
@@ -77,6 +79,7 @@ def crash_everywhere(
     return enumeration.report
 
 
+@set_module("pyhudi.testing")
 def crash_at(scenario: CrashScenario[T], schedule: str) -> CrashReport:
     """Repeat one case, as a problem prints it."""
     enumeration = _Enumeration(scenario, thorough=True)

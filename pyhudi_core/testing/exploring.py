@@ -20,6 +20,7 @@ from functools import partial
 from hashlib import blake2b
 from typing import Generic, Protocol, TypeVar
 
+from pyhudi_core.naming import set_module
 from pyhudi_core.testing.faults import Fault
 from pyhudi_core.testing.history import History
 from pyhudi_core.testing.random_choice import CoinTosses, Priorities
@@ -29,6 +30,7 @@ from pyhudi_core.testing.schedules import Violation, parse_schedule, shrink
 PREEMPTION = "preemption"
 
 
+@set_module("pyhudi.testing")
 class World(Protocol):
     """The part of a world that an exploration uses: a new scheduler, which all parts of the world share."""
 
@@ -38,6 +40,7 @@ class World(Protocol):
 W = TypeVar("W", bound=World)
 
 
+@set_module("pyhudi.testing")
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """The bounds of an exploration; see the module's docstring. ``every_call`` also crashes and switches actors at calls on private objects."""
@@ -59,6 +62,7 @@ class Bounds:
         return RunBounds(budgets, self.every_call, self.steps)
 
 
+@set_module("pyhudi.testing")
 @dataclass(frozen=True, slots=True)
 class Scenario(Generic[W]):
     """The scenario of an exploration.
@@ -74,6 +78,7 @@ class Scenario(Generic[W]):
     check: Callable[[W, History], None]
 
 
+@set_module("pyhudi.testing")
 @dataclass(frozen=True, slots=True)
 class Report:
     """The result of an exploration.
@@ -106,6 +111,7 @@ class Report:
         return self
 
 
+@set_module("pyhudi.testing")
 def explore(
     world: Callable[[], W],
     actors: Sequence[Callable[[W], object]],
@@ -137,6 +143,7 @@ def explore(
     return search.report(len(visited), exhausted=not pending)
 
 
+@set_module("pyhudi.testing")
 def explore_randomly(
     world: Callable[[], W],
     actors: Sequence[Callable[[W], object]],
@@ -161,6 +168,7 @@ def explore_randomly(
     return search.report(len(chooser.states), exhausted=False, seed=seed)
 
 
+@set_module("pyhudi.testing")
 def replay(
     world: Callable[[], W],
     actors: Sequence[Callable[[W], object]],

@@ -9,12 +9,14 @@ from fnmatch import fnmatchcase
 from typing import Generic, TypeVar
 
 from pyhudi_core.errors import PreconditionFailedError, StorageError, StorageStateUnknownError
+from pyhudi_core.naming import set_module
 from pyhudi_core.testing.hashing import stable_hash
 
 V = TypeVar("V")
 _MEMORY = 64
 
 
+@set_module("pyhudi.testing")
 class Fault(Enum):
     """Faults by name; the names are those of budgets and schedules."""
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from pyhudi_core.naming import set_module
 
+
+@set_module("pyhudi.testing")
 @dataclass(frozen=True, slots=True)
 class Event:
     """One event: its actor, its kind (``invoke``, ``ok``, ``failed``, ``broken``, ``crashed`` or a kind of the actor's own), and its value."""
@@ -14,6 +17,7 @@ class Event:
     value: object
 
 
+@set_module("pyhudi.testing")
 @dataclass(slots=True)
 class History:
     """The events of one run, oldest first."""

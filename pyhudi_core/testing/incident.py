@@ -24,6 +24,7 @@ from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Action, Instant
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.properties import TableType
+from pyhudi_core.naming import set_module
 from pyhudi_core.storage.base import ObjectInfo
 from pyhudi_core.testing.exploring import Bounds, Report, explore
 from pyhudi_core.testing.hashing import hash_bytes
@@ -46,6 +47,7 @@ _LEASE_S = 10
 _BOUNDS = Bounds(preemptions=1, crashes=1, schedules=200)
 
 
+@set_module("pyhudi.testing")
 class Fate(StrEnum):
     """The end of a pending instant when the next writer comes."""
 
@@ -74,6 +76,7 @@ class IncidentWorld:
         return TableHome(home.storage, home.runtime, home.options, home.lock, home.protections).context()
 
 
+@set_module("pyhudi.testing")
 @dataclass(frozen=True, slots=True)
 class IncidentReplay:
     """The result of the replay.
@@ -105,6 +108,7 @@ class IncidentReplay:
         return "\n".join(lines)
 
 
+@set_module("pyhudi.testing")
 def replay_incident(
     source: Incident | bytes | str | Path, options: Mapping[str, object] | None = None, bounds: Bounds | None = None
 ) -> IncidentReplay:
@@ -134,6 +138,7 @@ def replay_incident(
     return IncidentReplay(incident, tuple(zip(pending, fates, strict=True)), outcome, before, after, exploration)
 
 
+@set_module("pyhudi.testing")
 def load_incident(source: Incident | bytes | str | Path) -> Incident:
     """Read an incident from its document or its file. Raises `CorruptionError`."""
     if isinstance(source, Incident):
@@ -143,6 +148,7 @@ def load_incident(source: Incident | bytes | str | Path) -> Incident:
     return Incident.from_bytes(Path(source).read_bytes(), str(source))
 
 
+@set_module("pyhudi.testing")
 def incident_world(incident: Incident, options: Mapping[str, object] | None = None) -> IncidentWorld:
     """A world in the incident's state; explorations make a new one for every run."""
     profile = Profile.S3 if incident.conditional_replace else Profile.LOCAL_POSIX

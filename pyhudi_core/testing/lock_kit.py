@@ -18,6 +18,7 @@ import pytest
 
 from pyhudi_core.errors import HudiError, LockTimeoutError, StorageError
 from pyhudi_core.lock.base import LockProvider, LockSession
+from pyhudi_core.naming import set_module
 from pyhudi_core.testing.exploring import Bounds, Report, explore
 from pyhudi_core.testing.history import Event, History
 from pyhudi_core.testing.sim_clock import ActorClock
@@ -28,6 +29,7 @@ Providers = Callable[[], LockProvider]
 _BUSY_MACHINE_S = 300
 
 
+@set_module("pyhudi.testing")
 class LockKit:
     """The conformance suite; see the module's docstring."""
 
@@ -176,6 +178,7 @@ class LockKit:
             greedy.join(30)
 
 
+@set_module("pyhudi.testing")
 class SharedLockKit:
     """The conformance suite for a lock that lives in a storage; see the module's docstring.
 

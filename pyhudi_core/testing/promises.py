@@ -20,6 +20,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyhudi_core.errors import CommitStateUnknownError, HudiError
+from pyhudi_core.naming import set_module
 from pyhudi_core.testing.history import Event, History
 from pyhudi_core.testing.scheduler import Scheduler
 
@@ -30,6 +31,7 @@ ReadAsOf = Callable[[str], Iterable[tuple[Hashable, Hashable]]]
 BEGINS, WROTE, FAILED = "begins_write", "wrote", "write_failed"
 
 
+@set_module("pyhudi.testing")
 class PromiseBroken(AssertionError):  # noqa: N818 (an assertion of tests, not an error of the package)
     """What readers see contradicts the outcomes that writers got.
 
@@ -51,6 +53,7 @@ class _Write:
     ended: int = 1 << 60
 
 
+@set_module("pyhudi.testing")
 def attempt(scheduler: Scheduler, change: Change, work: Callable[[], str]) -> str:
     """Write as the running actor, and record the intended change and its outcome in the history.
 
@@ -72,6 +75,7 @@ def attempt(scheduler: Scheduler, change: Change, work: Callable[[], str]) -> st
     return completed
 
 
+@set_module("pyhudi.testing")
 def check_promises(history: History, times: Sequence[str], read: ReadAsOf, before: Rows | None = None) -> None:
     """Follow the table from commit to commit.
 

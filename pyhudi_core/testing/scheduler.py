@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import greenlet
 
 from pyhudi_core.errors import HudiError
+from pyhudi_core.naming import set_module
 from pyhudi_core.testing.call_sites import CallSite, calling_site
 from pyhudi_core.testing.hashing import stable_hash as stable_hash  # noqa: PLC0414 (values for `saw`)
 from pyhudi_core.testing.history import History
@@ -31,10 +32,12 @@ CRASH = "crash"
 PAUSE = "pause"
 
 
+@set_module("pyhudi.testing")
 class ActorCrashed(BaseException):
     """Unwinds a crashed actor; not an `Exception`, so that no ordinary handler stops it."""
 
 
+@set_module("pyhudi.testing")
 class SimulationError(Exception):
     """The simulation is used incorrectly, or its actors are not deterministic."""
 
@@ -81,6 +84,7 @@ class Decision:
         return self.find_key()
 
 
+@set_module("pyhudi.testing")
 @dataclass(frozen=True, slots=True)
 class Disturbance:
     """An event that may happen to the world at any time, such as the expiry of a lease."""
@@ -128,6 +132,7 @@ class _Actor:
         return self.pending.wait.until_ms if self.pending is not None and self.pending.wait is not None else 0
 
 
+@set_module("pyhudi.testing")
 class Scheduler:
     """Schedules the actors of a world; all its simulated parts share it. Outside of `run`, calls are executed at once.
 

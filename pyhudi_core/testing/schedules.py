@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
+from pyhudi_core.naming import set_module
 from pyhudi_core.testing.scheduler import SimulationError
 
 Attempt = Callable[[Sequence[str]], "Violation | None"]
 _ATTEMPTS = 400
 
 
+@set_module("pyhudi.testing")
 @dataclass(frozen=True, slots=True)
 class Violation:
     """A run that broke a promise.
@@ -45,12 +47,14 @@ class Violation:
         return f"{what}\n\nSteps of the smallest schedule found:\n{steps}\n\n{self.as_test()}"
 
 
+@set_module("pyhudi.testing")
 def format_schedule(choices: Sequence[str]) -> str:
     """``a a b a!crash`` as ``a*2 b a!crash``."""
     runs = [(choice, len(list(group))) for choice, group in groupby(choices)]
     return " ".join(choice if count == 1 else f"{choice}*{count}" for choice, count in runs)
 
 
+@set_module("pyhudi.testing")
 def parse_schedule(text: str) -> list[str]:
     """The inverse of `format_schedule`. Raises `SimulationError` for any other text."""
     choices: list[str] = []

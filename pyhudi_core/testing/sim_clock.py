@@ -12,6 +12,7 @@ from functools import partial
 from hashlib import blake2b
 from uuid import UUID
 
+from pyhudi_core.naming import set_module
 from pyhudi_core.testing.hashing import stable_hash
 from pyhudi_core.testing.scheduler import Call, Disturbance, Scheduler, Wait
 
@@ -19,6 +20,7 @@ START_MS = 1_767_225_600_000
 """2026-01-01T00:00:00Z."""
 
 
+@set_module("pyhudi.testing")
 @dataclass(frozen=True, slots=True)
 class ActorClock:
     """The error of one actor's clock.
@@ -44,6 +46,7 @@ class ActorClock:
 _RIGHT = ActorClock()
 
 
+@set_module("pyhudi.testing")
 class SimClock:
     """Virtual time. It does not advance while actors work. A sleep lets other actors continue; time advances if no actor can run.
 
@@ -118,6 +121,7 @@ class SimClock:
         self._on_wake.append(call)
 
 
+@set_module("pyhudi.testing")
 class SimIds:
     """Identifiers that depend only on seed, actor and count."""
 
@@ -156,6 +160,7 @@ class SimTimerHandle:
         self._timer.forget(self)
 
 
+@set_module("pyhudi.testing")
 class SimTimer:
     """Background calls without threads: they run in the actor that requested them, when it wakes from a sleep and they are due."""
 

@@ -28,6 +28,7 @@ from pyhudi_core.errors import (
     PreconditionFailedError,
     StorageError,
 )
+from pyhudi_core.naming import set_module
 from pyhudi_core.storage.base import Capabilities, Folder, ObjectInfo, Storage, StorageSpec, delete_each
 from pyhudi_core.storage.memory import folder_of
 from pyhudi_core.storage.paths import check_folder, check_path, check_prefix
@@ -37,6 +38,7 @@ from pyhudi_core.testing.scheduler import Call, Scheduler, SimulationError, Wait
 from pyhudi_core.testing.sim_output import SimOutputFile, Unfinished
 
 
+@set_module("pyhudi.testing")
 class Profile(Enum):
     """Kinds of storage.
 
@@ -101,6 +103,7 @@ def everything_is_shared(path: str) -> bool:
     return True
 
 
+@set_module("pyhudi.testing")
 class SimStorage(Storage):
     """The simulated storage.
 

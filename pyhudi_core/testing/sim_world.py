@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pyhudi_core.errors import LockTimeoutError
+from pyhudi_core.naming import set_module
 from pyhudi_core.runtime.base import Process, Runtime, UnknownProcess
 from pyhudi_core.runtime.executors import SerialExecutor
 from pyhudi_core.testing.hashing import stable_hash
@@ -14,6 +15,7 @@ from pyhudi_core.testing.sim_clock import START_MS, ActorClock, SimClock, SimIds
 from pyhudi_core.testing.sim_storage import Image, Profile, SimStorage, everything_is_shared
 
 
+@set_module("pyhudi.testing")
 class SimLock:
     """A lock provider whose waits are controlled by the scheduler, without polling.
 
@@ -118,6 +120,7 @@ class SimProcess:
         return bool(identity) and self._scheduler.is_seen_gone(identity)
 
 
+@set_module("pyhudi.testing")
 @dataclass(frozen=True, slots=True)
 class SimOptions:
     """The options of a world: storage profile, shared paths, objects at the start, clocks and their tick, seed, and the lock.
@@ -143,6 +146,7 @@ class SimOptions:
     one_machine: bool = False
 
 
+@set_module("pyhudi.testing")
 class SimWorld:
     """A simulated world. Explorations create a new one for every run; all actors of the run share it.
 

@@ -19,6 +19,7 @@ from pyhudi_core.errors import (
     StorageError,
     UnsafePathError,
 )
+from pyhudi_core.naming import set_module
 from pyhudi_core.storage.base import Capabilities, ObjectInfo, Storage
 
 UNSAFE_PATHS = ["", "/a", "a/", "a//b", "..", "../a", "a/../b", "a/..", ".", "./a", "a/./b", "a\0b", "/", "a/\ud800"]
@@ -35,6 +36,7 @@ ODD_PATHS = [
 ]
 
 
+@set_module("pyhudi.testing")
 class StorageKit:
     """The conformance suite; see the module's docstring."""
 

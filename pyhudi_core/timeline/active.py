@@ -24,11 +24,12 @@ from pyhudi_core.late import late_call
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import DATA_ACTIONS, WRITE_ACTIONS, Action, Instant, State, parse_file_name
 from pyhudi_core.model.operation import SERVICE_OPERATIONS
+from pyhudi_core.naming import set_module
 from pyhudi_core.runtime.base import Clock
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.settled_files import SettledFiles
 from pyhudi_core.timeline import restored
-from pyhudi_core.timeline.history import History
+from pyhudi_core.timeline.history import ArchivedTimeline
 
 if TYPE_CHECKING:
     from html import escape
@@ -51,6 +52,7 @@ Names = tuple[tuple[str, ...], tuple[str, ...]]
 """Of the files and of the folders in a folder."""
 
 
+@set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
 class Timeline:
     """Instants ordered by requested time, newest last; iterable, and filterable by action and state.
@@ -152,16 +154,18 @@ class Timeline:
 class TimelineFolder:
     """Reads the active timeline of one table.
 
-    ``history_path`` is relative to it. ``utc``: times never go back (local times do, once a year). ``clock`` waits for completed files that
-    another process is still writing; without it they are read as they are. ``latest`` is what the last `load` returned, and ``undone`` the requested
-    times that it left out because restores name them. ``settled_files`` is for listings of the table's data: this object lives as long as a handle.
+    ``history_path`` is relative to it; for ``raised`` see `ArchivedTimeline`. ``utc``: times never go back (local times do, once a year). ``clock``
+    waits for completed files that another process is still writing; without it they are read as they are. ``latest`` is what the last `load`
+    returned, and ``undone`` the requested times that it left out because restores name them. ``settled_files`` is for listings of the table's data: this object
+    lives as long as a handle.
     """
 
     storage: Storage
     path: str
     history_path: str = "history"
+    raised: bool = False
     _commits: dict[str, CommitMetadata] = field(default_factory=dict)
-    _history: History | None = None
+    _history: ArchivedTimeline | None = None
     utc: bool = False
     clock: Clock | None = None
     _parsed: tuple[Names, Timeline] | None = None
@@ -171,10 +175,10 @@ class TimelineFolder:
     settled_files: SettledFiles = field(default_factory=SettledFiles)
 
     @property
-    def history(self) -> History:
+    def history(self) -> ArchivedTimeline:
         """The archived timeline."""
         if self._history is None:
-            self._history = History(self.storage, f"{self.path}/{self.history_path}")
+            self._history = ArchivedTimeline(self.storage, f"{self.path}/{self.history_path}", self.raised)
         return self._history
 
     def load(self) -> Timeline:

@@ -20,7 +20,7 @@ from pyhudi_core.formats.history_manifest import HistoryFile
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
 from pyhudi_core.timeline.active import Timeline, TimelineFolder
-from pyhudi_core.timeline.history import History, HistoryState
+from pyhudi_core.timeline.history import ArchivedTimeline, HistoryState
 
 if TYPE_CHECKING:
     from pyhudi_core.formats.history_file import HistoryRow
@@ -99,7 +99,7 @@ class _Archived:
             self._files = sorted(self._state.files, key=lambda file: file.last, reverse=True)
         return self._state
 
-    def _opened_next(self, history: History, state: HistoryState, bound: str) -> bool:
+    def _opened_next(self, history: ArchivedTimeline, state: HistoryState, bound: str) -> bool:
         """Open the newest file that can hold the next commit; False if the next commit is already decoded."""
         top = max(bound, self._waiting[-1][0] if self._waiting else "")
         file = next((file for file in self._files if history.completes_after(state, file, top)), None)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from pyhudi_core.errors import CorruptionError, CorruptTimelineError, LimitExceededError, ObjectNotFoundError
@@ -66,11 +66,16 @@ class HistoryState:
 
 
 @dataclass(slots=True)
-class History:
-    """The archived timeline in one folder. Raises `CorruptTimelineError` if an answer depends on a file that cannot be read."""
+class ArchivedTimeline:
+    """The archived timeline in one folder. Raises `CorruptTimelineError` if an answer depends on a file that cannot be read.
+
+    ``raised``: the table may have been raised from version 6. Hudi's upgrade names a file after its first and its last row, which are not ordered
+    by time, so the range of each file that this package did not write is read from the file.
+    """
 
     storage: Storage
     path: str
+    raised: bool = False
     _manifests: dict[tuple[str, str], tuple[HistoryFile, ...]] = field(default_factory=dict)
     _times: dict[tuple[str, str], tuple[Instant, ...]] = field(default_factory=dict)
     _completions: dict[tuple[str, str], str | None] = field(default_factory=dict)
@@ -111,7 +116,8 @@ class History:
                 files = self._manifest(listed[manifest_name(number)])
                 missing = [file.name for file in files if file.name not in listed]
                 if not missing:
-                    return HistoryState(numbers[0], version, files, listed, problem)
+                    state = HistoryState(numbers[0], version, files, listed, problem)
+                    return replace(state, files=tuple(self._with_times(state, file) for file in files))
                 found = f"manifest_{number} lists {missing[0]}, which is not there"
             except (CorruptionError, LimitExceededError) as error:
                 found = str(error.message)
@@ -289,6 +295,13 @@ class History:
                 if row.action in Action._value2member_map_
             )
         return known
+
+    def _with_times(self, state: HistoryState, file: HistoryFile) -> HistoryFile:
+        """The file with the times that are in it, if its name may be false."""
+        if file.completed is not None or not (self.raised or file.has_false_name):
+            return file
+        found = [instant.requested_time for instant in self._instants(state, file)]
+        return replace(file, times=(min(found), max(found))) if found else file
 
     def _between(self, state: HistoryState, first: str, last: str) -> list[Instant]:
         return [i for file in _may_hold(state.files, first, last) for i in self._instants(state, file)]

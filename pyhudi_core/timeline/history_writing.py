@@ -37,7 +37,7 @@ from pyhudi_core.formats.history_manifest import (
     manifest_number,
 )
 from pyhudi_core.storage.base import Storage
-from pyhudi_core.timeline.history import History, HistoryState
+from pyhudi_core.timeline.history import ArchivedTimeline, HistoryState
 
 _log = logging.getLogger(__name__)
 _ATTEMPTS = 50
@@ -57,7 +57,7 @@ class HistoryWriter:
         nonce: gives unique texts.
     """
 
-    history: History
+    history: ArchivedTimeline
     create: Create
     nonce: Callable[[], str]
 

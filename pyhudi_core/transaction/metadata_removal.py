@@ -17,7 +17,7 @@ from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.transaction.layout import METADATA_TABLE
-from pyhudi_core.transaction.record import Changes, Publication, PublicationKind
+from pyhudi_core.transaction.record import Publication, PublicationKind, RecordedChanges
 
 _log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ def removal() -> Publication:
     return Publication(properties_file.PATH, "", PublicationKind.PROPERTIES, changes=((LISTED, None), (INFLIGHT, None)))
 
 
-def unlists(changes: Changes) -> bool:
+def unlists(changes: RecordedChanges) -> bool:
     """Whether a change of the properties takes the metadata table off the list."""
     return (LISTED, None) in changes
 

@@ -69,7 +69,8 @@ def timeline_folder(
     path = f".hoodie/{config.timeline_path}"
     folder = folders.get(path) if folders is not None else None
     if folder is None:
-        folder = TimelineFolder(storage, path, config.history_path, utc=config.timeline_timezone == "UTC", clock=clock)
+        utc, raised = config.timeline_timezone == "UTC", config.was_raised
+        folder = TimelineFolder(storage, path, config.history_path, raised, utc=utc, clock=clock)
         if folders is not None:
             folders[path] = folder
     return folder

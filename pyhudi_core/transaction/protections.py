@@ -1,4 +1,4 @@
-"""The protections of the commit protocol, as switches that only ``pyhudi_core.testing`` and tests turn off.
+"""The protections of the commit protocol, as switches that only ``pyhudi.testing`` and tests turn off.
 
 Some stand for the columns of the table of configurations in the model-checking study of Hudi's concurrency control (put-if-absent, salt, locking,
 monotonic timestamps, key check), the others for what this protocol adds. For each there is a test that sees the failure which it prevents; a

@@ -40,7 +40,7 @@ class PublicationKind(StrEnum):
     PROPERTIES = "properties"
 
 
-Changes = tuple[tuple[str, str | None], ...]
+RecordedChanges = tuple[tuple[str, str | None], ...]
 """Properties and their new values; None removes one."""
 
 
@@ -60,7 +60,7 @@ class Publication:
     staged: str
     kind: PublicationKind = PublicationKind.CREATE
     replaces: str = ""
-    changes: Changes = ()
+    changes: RecordedChanges = ()
 
     def to_json(self) -> dict[str, Any]:
         """What the record stores. A creation is stored as it was when there was no other kind."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from html import escape
 
 from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.naming import set_module
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import begin, heartbeat
 from pyhudi_core.transaction.commit import Gate, ask_gate
@@ -24,7 +25,7 @@ _PLANS = {
     Action.CLUSTERING: ("clustering", "cluster LOCATION --execute --instant {time}"),
     Action.CLEAN: ("cleaning", "clean LOCATION --execute --instant {time}"),
     Action.INDEXING: ("indexing", "index LOCATION execute {time}"),
-    Action.RESTORE: ("restores", "restore LOCATION --execute --instant {time}"),
+    Action.RESTORE: ("restore", "restore LOCATION --execute --instant {time}"),
 }
 _REMOVALS = {
     Action.CLUSTERING: "cluster LOCATION --cancel {time}",
@@ -95,6 +96,7 @@ def execute(context: TableContext, requested_time: str, gate: Gate | None = None
     return victim if victim is not None and victim.is_pending else None
 
 
+@set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
 class Rollback:
     """A write that was rolled back; or nothing, because no such write was pending. True as a condition if there was one.

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.model.instant import DATA_ACTIONS, Instant, State, is_time
+from pyhudi_core.naming import set_module
 from pyhudi_core.transaction.begin import TOKEN_KEY
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.decision import finish_decided
@@ -16,6 +17,7 @@ from pyhudi_core.transaction.record import record_store
 _NONCE = re.compile("[0-9a-f]{32}")
 
 
+@set_module("pyhudi")
 class CommitStatus(StrEnum):
     """Only ``undecided`` may change later."""
 

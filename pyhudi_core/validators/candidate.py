@@ -19,6 +19,7 @@ from pyhudi_core.file_groups.row_counts import rows_of_slices
 from pyhudi_core.formats.key_hash import hash_keys
 from pyhudi_core.model.meta_fields import RECORD_KEY
 from pyhudi_core.model.operation import SERVICE_OPERATIONS
+from pyhudi_core.naming import set_module
 from pyhudi_core.predicates import NotTrue, Predicate
 from pyhudi_core.read import lookups, reads
 from pyhudi_core.read.on_engine import dataset_of
@@ -35,8 +36,9 @@ SHOWN = 3
 _FOUND = pa.schema([("rows", pa.int64()), ("shown", pa.string())])
 
 
+@set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
-class Finding:
+class FoundRows:
     """Rows that a validator looked for: how many there are, and the keys or values of the first ones."""
 
     rows: int = 0
@@ -50,6 +52,7 @@ class Finding:
         return f"{self.rows:,} rows" + (f" ({', '.join(self.shown)}{more})" if self.shown else "")
 
 
+@set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """What would be committed now.
@@ -144,17 +147,17 @@ class Candidate:
                 return known
         return self.find(found, shown=0).rows
 
-    def find(self, found: Scan, shown: int = SHOWN) -> Finding:
+    def find(self, found: Scan, shown: int = SHOWN) -> FoundRows:
         """Count the rows of a scan, and show the first ones: the columns of the scan."""
         return _summed(dataset_of(found, self.engine).map(partial(_counted, shown), _FOUND).collect(), shown)
 
-    def violating(self, rule: str | Any, found: Scan) -> Finding:
+    def violating(self, rule: str | Any, found: Scan) -> FoundRows:
         """The rows of a scan for which a condition (SQL text, or a ``pyarrow.compute.Expression``) is not true: false or null."""
         predicate = Predicate.of(rule, found.rows.schema)
         limited = found if predicate is None else _limited(found, NotTrue(predicate))
         return self.find(limited)
 
-    def repeated(self, found: Scan, shown: int = SHOWN) -> Finding:
+    def repeated(self, found: Scan, shown: int = SHOWN) -> FoundRows:
         """The values of a scan's columns that several of its rows have; ``rows`` counts these rows. Rows with a null have no value.
 
         The rows are brought together by their values, so a task holds the values of its share.
@@ -170,9 +173,9 @@ def _limited(found: Scan, condition: NotTrue) -> Scan:
     return replace(found, rows=replace(found.rows, predicate=condition), _chosen=[])
 
 
-def _summed(found: pa.Table, shown: int) -> Finding:
+def _summed(found: pa.Table, shown: int) -> FoundRows:
     texts = sorted(found.column("shown").drop_null().to_pylist())
-    return Finding(pc.sum(found.column("rows")).as_py() or 0, tuple(texts[:shown]))
+    return FoundRows(pc.sum(found.column("rows")).as_py() or 0, tuple(texts[:shown]))
 
 
 def _counted(shown: int, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

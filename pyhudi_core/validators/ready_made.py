@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from pyhudi_core.errors import InvalidOptionError, SchemaMismatchError
 from pyhudi_core.model.meta_fields import with_meta_fields
+from pyhudi_core.naming import set_module
 from pyhudi_core.predicates import Predicate
 from pyhudi_core.validators.candidate import Candidate
 
@@ -22,17 +23,20 @@ _FEW = 100_000
 """Up to so many written values, `unique` reads only the rows of the table that have one of them."""
 
 
+@set_module("pyhudi")
 def not_null(*columns: str) -> NotNull:
     """No written row has a null in one of the columns."""
     return NotNull(_checked(columns, "not_null"))
 
 
+@set_module("pyhudi")
 def unique(*columns: str) -> Unique:
     """No two rows of the table have the same values of the columns, taken together. Rows with a null in one of them are not compared."""
     return Unique(_checked(columns, "unique"))
 
 
-def in_range(column: str, low: Any = None, high: Any = None) -> Holds:
+@set_module("pyhudi")
+def in_range(column: str, low: Any = None, high: Any = None) -> Satisfies:
     """The values of a column in the written rows are not below ``low`` and not above ``high``. Nulls are not compared; NaN is above every number."""
     (name,) = _checked((column,), "in_range")
     quoted = f"`{name.replace('`', '``')}`"
@@ -40,16 +44,18 @@ def in_range(column: str, low: Any = None, high: Any = None) -> Holds:
     if not bounds:
         raise InvalidOptionError("in_range needs a bound", hint=f"For example in_range({name!r}, 0, 100).")
     shown = ", ".join(f"{side}={value!r}" for side, value in (("low", low), ("high", high)) if value is not None)
-    return Holds(f"{quoted} IS NULL OR ({' AND '.join(bounds)})", f"in_range({name!r}, {shown})")
+    return Satisfies(f"{quoted} IS NULL OR ({' AND '.join(bounds)})", f"in_range({name!r}, {shown})")
 
 
-def holds(condition: Any) -> Holds:
+@set_module("pyhudi")
+def satisfies(condition: Any) -> Satisfies:
     """A condition (SQL text, or a ``pyarrow.compute.Expression``) is true for every written row. Null is not true."""
     if condition is None:
-        raise InvalidOptionError("holds needs a condition", hint="For example holds('price >= 0').")
-    return Holds(condition, f"holds({str(condition)!r})")
+        raise InvalidOptionError("satisfies needs a condition", hint="For example satisfies('price >= 0').")
+    return Satisfies(condition, f"satisfies({str(condition)!r})")
 
 
+@set_module("pyhudi")
 def row_count(at_least: int | None = None, at_most: int | None = None, *, unchanged: bool = False) -> RowCount:
     """The table has so many rows after the commit; with ``unchanged``, as many as before it."""
     if at_least is None and at_most is None and not unchanged:
@@ -121,8 +127,8 @@ class Unique:
 
 
 @dataclass(frozen=True, slots=True)
-class Holds:
-    """See `holds` and `in_range`. ``name`` is as it is written in Python."""
+class Satisfies:
+    """See `satisfies` and `in_range`. ``name`` is as it is written in Python."""
 
     condition: Any
     name: str
@@ -192,7 +198,7 @@ def _literal(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str | dt.date):
         raise InvalidOptionError(
             f"in_range cannot compare with {value!r}",
-            hint="Give a number, a text, a date or a datetime; or use holds().",
+            hint="Give a number, a text, a date or a datetime; or use satisfies().",
         )
     if isinstance(value, dt.datetime):
         return f"TIMESTAMP '{value.isoformat(sep=' ')}'"

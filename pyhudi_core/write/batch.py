@@ -45,7 +45,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class WriteBatch:
     """Rows (prepared, on an engine), or paths of partitions to drop, or nothing. Rows of a user are evaluated once for all attempts.
 
     Attributes:
@@ -58,7 +58,7 @@ class Batch:
     prepared: Prepared | None = None
     engine: Engine | None = None
     partitions: tuple[str, ...] = ()
-    find: Callable[[Snapshot], Batch] | None = None
+    find: Callable[[Snapshot], WriteBatch] | None = None
     found: Found = field(default=Found())
     altered: NewColumns | None = None
     columns: ColumnsThen | None = None
@@ -68,7 +68,7 @@ class Batch:
         """How many rows."""
         return self.prepared.total if self.prepared is not None else 0
 
-    def of(self, snapshot: Snapshot) -> Batch:
+    def of(self, snapshot: Snapshot) -> WriteBatch:
         """The batch of an attempt that starts from this state."""
         return self if self.find is None else self.find(snapshot)
 

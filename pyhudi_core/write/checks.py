@@ -18,7 +18,7 @@ from pyhudi_core.index.hash_ranges import has_consistent_hashing
 from pyhudi_core.merge.record_merger import find_merger, merger_name, unknown_merger, unwritten_merging, why_unfit
 from pyhudi_core.metadata_table import names
 from pyhudi_core.model.commit import BUCKETS_KEY, MERGES_KEY, ROWS_REPLACED_KEY, SCHEMA_KEY
-from pyhudi_core.model.operation import INSERTING, REPLACING, OperationType
+from pyhudi_core.model.operation import REPLACING, UPDATING, OperationType
 from pyhudi_core.model.partition_path import full_partition
 from pyhudi_core.model.properties import MergeMode, TableConfig, TableType
 from pyhudi_core.model.safe_path import is_safe
@@ -177,7 +177,7 @@ def refuse_operation(context: TableContext, operation: OperationType) -> None:
     what = "no meta columns (hoodie.populate.meta.fields=false)" if without_meta else "generated record keys"
     if not (without_meta or config.generates_keys):
         return
-    if operation not in _WITHOUT_KEYS:
+    if without_meta and operation in UPDATING:
         raise UnsupportedTableError(
             f"The table has {what}, so it takes no {operation.word}: its rows are never updated",
             table=context.table,
@@ -199,9 +199,6 @@ def refuse_operation(context: TableContext, operation: OperationType) -> None:
             table=context.table,
             hint="Omit the option, or remove the index (`pyhudi metadata LOCATION drop`). Nothing was changed.",
         )
-
-
-_WITHOUT_KEYS = INSERTING | REPLACING | {OperationType.ALTER_SCHEMA}
 
 
 def refuse_logs(snapshot: Snapshot, partitions: Iterable[str], table: str) -> None:

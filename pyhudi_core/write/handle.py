@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from pyhudi_core.conflicts.concurrent import restores_as_conflicts
 from pyhudi_core.conflicts.explain import SideAndCommit
-from pyhudi_core.conflicts.explanation import Explanation
+from pyhudi_core.conflicts.explanation import ConflictExplanation
 from pyhudi_core.conflicts.requirement import checked_requirements
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError, HudiError, LockServerError
@@ -25,6 +25,7 @@ from pyhudi_core.index.hash_ranges import has_consistent_hashing
 from pyhudi_core.model.alteration import ColumnChanges
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.operation import REPLACING, OperationType
+from pyhudi_core.naming import set_module
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.commit import Gate
@@ -32,12 +33,12 @@ from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.locking import after_failure
 from pyhudi_core.write import altering, checks, metadata_update, moving_updates, staging, states
 from pyhudi_core.write.attempt import Basis, validation_of
-from pyhudi_core.write.batch import Batch
+from pyhudi_core.write.batch import WriteBatch
 from pyhudi_core.write.indexing import is_bucketed
 from pyhudi_core.write.non_blocking import refuse_unfit
 from pyhudi_core.write.result import Commit, CommitStats, CommitVerdict
 from pyhudi_core.write.retrying import Retries
-from pyhudi_core.write.states import Committed, Draft, Unchanged, WriteRequest, WriteState
+from pyhudi_core.write.states import Committed, Draft, Unchanged, WriteSpec, WriteState
 from pyhudi_core.write.streams import Streams
 
 _log = logging.getLogger(__name__)
@@ -63,10 +64,11 @@ class HandleReader(Protocol):
         ...
 
 
+@set_module("pyhudi")
 class Write:
     """One write to one table. Made by ``table.begin``."""
 
-    def __init__(self, request: WriteRequest, reader: HandleReader | None = None) -> None:
+    def __init__(self, request: WriteSpec, reader: HandleReader | None = None) -> None:
         extra = checks.checked_extra(request.extra)
         requirements = checked_requirements(request.requirements)
         if request.allow_empty:
@@ -163,7 +165,7 @@ class Write:
         snapshot = self._loaded(draft)
         checks.refuse_index(request.context, request.operation, snapshot)
         if data is None and request.allow_empty:
-            self._state = replace(draft, batch=Batch())
+            self._state = replace(draft, batch=WriteBatch())
             return self._attempt(snapshot.timeline)
         if isinstance(data, pa.RecordBatchReader) and request.spark is None:
             states.take_rows(draft, data.schema.empty_table(), snapshot)  # refuses wrong columns before a row is read
@@ -175,11 +177,11 @@ class Write:
         self._state = states.nothing_to_change(draft, snapshot)
         return self
 
-    def write_found(self, engine: Engine, find: Callable[[Snapshot], Batch]) -> Self:
+    def write_found(self, engine: Engine, find: Callable[[Snapshot], WriteBatch]) -> Self:
         """Write the rows that ``find`` returns for the state from which the attempt starts. Each attempt finds them again."""
         draft = self._state.draft()
         snapshot = self._loaded(draft)
-        self._state = replace(draft, batch=Batch(engine=engine, find=find))
+        self._state = replace(draft, batch=WriteBatch(engine=engine, find=find))
         return self._attempt(snapshot.timeline)
 
     def drop(self, partitions: Sequence[str], missing_ok: bool = False) -> Self:
@@ -190,7 +192,7 @@ class Write:
         paths = checks.checked_partitions(partitions, context.config, table)
         snapshot = self._loaded(draft)
         known = checks.known_partitions(snapshot, paths, table, missing_ok=missing_ok)
-        self._state = draft = replace(draft, batch=Batch(partitions=known))
+        self._state = draft = replace(draft, batch=WriteBatch(partitions=known))
         if known:
             return self._attempt(snapshot.timeline)
         self._state = states.nothing_to_change(draft, snapshot)
@@ -203,12 +205,12 @@ class Write:
         altering.refuse_plans(draft.context, snapshot.timeline)
         new = altering.new_columns(draft.context, changes, snapshot)
         if new.altered.unchanged:
-            self._state = states.nothing_to_change(replace(draft, batch=Batch(altered=new)), snapshot)
+            self._state = states.nothing_to_change(replace(draft, batch=WriteBatch(altered=new)), snapshot)
             return self
         find = partial(_altered, draft.context, changes)
         if new.new_statistics:
             draft = states.in_context(draft, metadata_update.removing)
-        self._state = replace(draft, batch=Batch(find=find))
+        self._state = replace(draft, batch=WriteBatch(find=find))
         return self._attempt(snapshot.timeline)
 
     def scan(self, columns: Sequence[str] | None = None, where: object = None, *, meta: bool = True) -> Any:
@@ -241,7 +243,7 @@ class Write:
             validation_of(end.attempt).run()
         except HudiError as error:
             why = error.explanation if isinstance(error, CommitConflictError) else None
-            return CommitVerdict(False, str(error), why if isinstance(why, Explanation) else None, error)
+            return CommitVerdict(False, str(error), why if isinstance(why, ConflictExplanation) else None, error)
         began = end.requested.requested_time
         return CommitVerdict(True, f"nothing that completed since {began} began conflicts with it")
 
@@ -348,5 +350,5 @@ class Write:
             batch.prepared.rows.release()
 
 
-def _altered(context: TableContext, changes: ColumnChanges, snapshot: Snapshot) -> Batch:
-    return Batch(altered=altering.new_columns(context, changes, snapshot))
+def _altered(context: TableContext, changes: ColumnChanges, snapshot: Snapshot) -> WriteBatch:
+    return WriteBatch(altered=altering.new_columns(context, changes, snapshot))

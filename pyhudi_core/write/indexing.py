@@ -25,7 +25,7 @@ from pyhudi_core.metadata_table import names
 from pyhudi_core.metadata_table.slices import MetadataSlices
 from pyhudi_core.model.commit import BUCKETS_KEY, CONSISTENT, MERGES_KEY
 from pyhudi_core.model.file_names import BUCKET_FILE_ID
-from pyhudi_core.model.operation import OVERWRITING, OperationType
+from pyhudi_core.model.operation import OVERWRITING, UPDATING, OperationType
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.options import IndexOptions
 from pyhudi_core.snapshot.snapshot import Snapshot
@@ -164,9 +164,9 @@ def is_bucketed(snapshot: Snapshot) -> bool | None:
 def asks_index(context: TableContext, operation: OperationType, snapshot: Snapshot) -> bool:
     """Whether an index decides where the rows of the operation go. An overwrite looks up no key, but in a table with buckets the key decides.
 
-    A generated key is new.
+    A generated key of an inserted row is new.
     """
-    if context.config.generates_keys:
+    if context.config.generates_keys and operation not in UPDATING:
         return False
     named = context.options.index.type == IndexType.BUCKET
     return operation not in OVERWRITING or named or bool(is_bucketed(snapshot))

@@ -2,7 +2,7 @@
 
 Readers do not see such a row, until a compaction removes the delete. If the compaction was planned before the row's commit completed, the row's log
 belongs to the slice after it, so the row would come back: the compaction would change results, and neither the record index nor a secondary index
-would know the row. To leave it out, the write must read the logs of the slice. Therefore it does so only where it matters (decision 0061):
+would know the row. To leave it out, the write must read the logs of the slice. Therefore it does so only where it matters (decision 0039):
 
 - in a table with a record index always, because a compaction may be planned after the write began (not if the record
   index itself found the file groups: then the keys have rows, so no delete is their last version);

@@ -1,4 +1,4 @@
-"""Updates that move rows to another file group of their partition (``pyhudi.update.moves.rows``, decision 0051): which writes cannot do it."""
+"""Updates that move rows to another file group of their partition (``pyhudi.update.moves.rows``, decision 0045): which writes cannot do it."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from pyhudi_core.write.checks import refuse_operation
 from pyhudi_core.write.handle import HandleReader, Write
 from pyhudi_core.write.result import Commit
 from pyhudi_core.write.retrying import retry
-from pyhudi_core.write.states import WriteRequest
+from pyhudi_core.write.states import WriteSpec
 
 
 def run(
@@ -31,7 +31,7 @@ def run(
     gate: Gate | None = None,
 ) -> Commit:
     """Write a batch and commit it, with retries. ``partial_rows``: the rows may lack columns; ``gate`` as for `commit_with_retries`."""
-    request = WriteRequest(context, operation, extra, spark, partial=partial_rows, pre_commit=pre_commit)
+    request = WriteSpec(context, operation, extra, spark, partial=partial_rows, pre_commit=pre_commit)
     with Write(request) as write:
         return commit_with_retries(write, partial(write.write, data), gate)
 
@@ -79,8 +79,8 @@ def delete_found(
     ``keys_of`` takes the scan of the key and partition columns and returns the rows.
     """
     refuse_operation(context, OperationType.DELETE)
-    columns = tuple(dict.fromkeys((*context.config.record_key_fields, *context.config.partition_fields)))
-    with Write(WriteRequest(context, OperationType.DELETE, extra, spark, pre_commit=pre_commit), reader) as write:
+    columns = tuple(dict.fromkeys((*context.config.identifying_fields, *context.config.partition_fields)))
+    with Write(WriteSpec(context, OperationType.DELETE, extra, spark, pre_commit=pre_commit), reader) as write:
 
         def attempt() -> Commit:
             return write.write(keys_of(write.scan(columns, where))).commit()
@@ -97,7 +97,7 @@ def delete_partitions(
     pre_commit: PreCommit | None = None,
 ) -> Commit:
     """Remove partitions in one replacecommit. Raises `PartitionNotFoundError` for one that does not exist, unless ``missing_ok``."""
-    with Write(WriteRequest(context, OperationType.DELETE_PARTITION, extra, pre_commit=pre_commit)) as write:
+    with Write(WriteSpec(context, OperationType.DELETE_PARTITION, extra, pre_commit=pre_commit)) as write:
         return commit_with_retries(write, partial(write.drop, partitions, missing_ok))
 
 
@@ -109,7 +109,7 @@ def alter(
     pre_commit: PreCommit | None = None,
 ) -> Commit:
     """Change the columns of the table in one commit without files."""
-    request = WriteRequest(context, OperationType.ALTER_SCHEMA, extra, allow_empty=True, pre_commit=pre_commit)
+    request = WriteSpec(context, OperationType.ALTER_SCHEMA, extra, allow_empty=True, pre_commit=pre_commit)
     with Write(request) as write:
         return commit_with_retries(write, partial(write.alter, changes))
 

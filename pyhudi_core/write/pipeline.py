@@ -31,7 +31,7 @@ from pyhudi_core.model.file_names import new_file_id
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.internal_schema import Evolution
 from pyhudi_core.model.meta_fields import IS_DELETED, with_meta_fields
-from pyhudi_core.model.operation import INSERTING, OVERWRITING, OperationType
+from pyhudi_core.model.operation import INSERTING, OVERWRITING, UPDATING, OperationType
 from pyhudi_core.model.properties import TableType
 from pyhudi_core.model.schema import to_avro
 from pyhudi_core.options import FileOptions, WriteOptions
@@ -52,7 +52,7 @@ from pyhudi_core.write.indexing import ChosenIndex, Tagging, asks_index, choose_
 from pyhudi_core.write.late_rows import LateRows
 from pyhudi_core.write.non_blocking import begins_with_logs
 from pyhudi_core.write.numbers import evolution_after
-from pyhudi_core.write.plan import Plan, Planner, Profile, Sizing
+from pyhudi_core.write.plan import Plan, Planner, Sizing, WorkloadProfile
 from pyhudi_core.write.prepare import Prepared
 from pyhudi_core.write.tasks import WRITTEN, WriteTask, Written, route
 
@@ -87,12 +87,12 @@ class WriteJob:
             if tagged.has_tags:
                 # The tags are counted, and then used: the look-up runs once.
                 tagged = _persisted(tagged.rows, tagged, kept)
-            profile = Profile.of(tagged, self.prepared.volumes)
+            profile = WorkloadProfile.of(tagged, self.prepared.volumes)
             leaving = self._leaving(profile, indexing)
             if leaving:
                 planner.left = leaving if self._moves_inside else frozenset()
                 tagged = _persisted(self._moved(tagged, leaving, indexing, tagging), tagged, kept)
-                profile = Profile.of(tagged, self.prepared.volumes)
+                profile = WorkloadProfile.of(tagged, self.prepared.volumes)
             if self.operation in INSERTING and not hashed:
                 self._refuse_existing(profile)
             settings = self._settings(indexing)
@@ -129,7 +129,7 @@ class WriteJob:
         """Whether updated rows move to another file group of their partition."""
         return self.operation is OperationType.UPSERT and self.options.index.updates_move
 
-    def _leaving(self, profile: Profile, indexing: ChosenIndex | None) -> frozenset[Group]:
+    def _leaving(self, profile: WorkloadProfile, indexing: ChosenIndex | None) -> frozenset[Group]:
         """The file groups that rows may leave."""
         elsewhere = profile.elsewhere if self._may_move(indexing) else frozenset()
         return elsewhere.union(profile.tagged) if self._moves_inside else elsewhere
@@ -174,7 +174,7 @@ class WriteJob:
     def _slices(self, partition: str) -> tuple[FileSlice, ...]:
         return self.snapshot.view.slices(partition)
 
-    def _refuse_existing(self, profile: Profile) -> None:
+    def _refuse_existing(self, profile: WorkloadProfile) -> None:
         """Inserts: no key may be there already. Where logs may have deleted it, the append handle looks."""
         with_logs = {piece.group for path, _ in profile.tagged for piece in self._slices(path) if piece.logs}
         rows = sum(volume.rows for group, volume in profile.tagged.items() if group not in with_logs)
@@ -208,7 +208,7 @@ class WriteJob:
         context, schema = self.transaction.context, self.prepared.schema
         return LateRows.of(context, self.snapshot, schema, index, keeps_keys=self.key_changes)
 
-    def _plan(self, planner: Planner, profile: Profile) -> Plan:
+    def _plan(self, planner: Planner, profile: WorkloadProfile) -> Plan:
         self.snapshot.view.prepare(sorted({partition for partition, _ in profile.tagged}))
         if self.operation is OperationType.DELETE:
             return planner.delete(profile)
@@ -272,8 +272,11 @@ class WriteJob:
         context = transaction.context
         settings = HandleSettings.of(transaction.requested_time, schema, config, self.options.files)
         deletes = self.operation is OperationType.DELETE
+        updates = config.generates_keys and self.operation in UPDATING
         return replace(
             settings,
+            generates_keys=settings.generates_keys and not updates,
+            known_only=updates and not deletes,
             ordering=() if deletes else ordering_of(config),
             merger=None if deletes else find_merger(config),
             deletes=deletes,
@@ -299,7 +302,7 @@ class WriteJob:
         config = self.snapshot.config
         operation = config.operation_field or self.options.files.operation_field
         avro_schema = to_avro(columns, config.name, meta_fields=True, operation=operation)
-        # Release 1.0.2 merges partial rows by event time only, and misreads them beside a column that says what is deleted (decision 0046).
+        # Release 1.0.2 merges partial rows by event time only, and misreads them beside a column that says what is deleted (decision 0039).
         in_logs = bool(ordering_of(config)) and IS_DELETED not in schema.names
         return PartialRows(with_meta_fields(columns, operation=operation), avro_schema, in_logs)
 

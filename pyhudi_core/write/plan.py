@@ -1,9 +1,9 @@
 """The plan of a write: how much goes where, and which file groups are rewritten or made (Hudi's ``WorkloadProfile`` and ``UpsertPartitioner``).
 
 Pure: from tagged rows and the slices of a snapshot to buckets. First the rows and bytes are counted by file group, after the index has tagged the
-rows (`Profile`). Then each file group that rows go to becomes a bucket (`Planner`); a file group that no row goes to has none. A row whose key is
-known goes to the bucket of its file group, whatever its own partition is. A new key goes to a small file group of its partition, as far as there is
-room, or to a new group of the target size (specification, "Writer Expectations" 2).
+rows (`WorkloadProfile`). Then each file group that rows go to becomes a bucket (`Planner`); a file group that no row goes to has none. A row whose
+key is known goes to the bucket of its file group, whatever its own partition is. A new key goes to a small file group of its partition, as far as
+there is room, or to a new group of the target size (specification, "Writer Expectations" 2).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Volume:
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class WorkloadProfile:
     """Where the rows of a batch go; counted after the index has tagged the rows.
 
     Attributes:
@@ -48,7 +48,7 @@ class Profile:
     elsewhere: frozenset[Group] = frozenset()
 
     @classmethod
-    def of(cls, tagged: Tagged, volumes: Mapping[str, Volume]) -> Profile:
+    def of(cls, tagged: Tagged, volumes: Mapping[str, Volume]) -> WorkloadProfile:
         """Count tagged rows; ``volumes`` is known by partition. Runs over the rows only if they have tags."""
         if not tagged.has_tags:
             whole = {(path, file_id): volumes[path] for path, file_id in tagged.whole.items()}
@@ -172,7 +172,7 @@ class Planner:
     _groups: dict[Group, int] = field(default_factory=dict)
     _inserts: dict[str, tuple[tuple[int, float], ...]] = field(default_factory=dict)
 
-    def upsert(self, profile: Profile) -> Plan:
+    def upsert(self, profile: WorkloadProfile) -> Plan:
         """Tagged rows to their groups, new rows to small groups and new groups. Raises `CorruptionError` as `delete`."""
         self._to_groups(profile)
         for partition, volume in profile.new.items():
@@ -180,12 +180,12 @@ class Planner:
                 self._inserts[partition] = self._fill(partition, volume)
         return self._plan()
 
-    def delete(self, profile: Profile) -> Plan:
+    def delete(self, profile: WorkloadProfile) -> Plan:
         """Tagged rows to their groups, others nowhere. Raises `CorruptionError` if an index names a group that the snapshot does not have."""
         self._to_groups(profile, makes=False)
         return self._plan()
 
-    def create(self, profile: Profile, *, measure_files: bool) -> Plan:
+    def create(self, profile: WorkloadProfile, *, measure_files: bool) -> Plan:
         """New rows to new groups, tagged ones to theirs. ``measure_files``: the files of the partition say how many bytes a row takes."""
         self._to_groups(profile)
         for partition, volume in profile.new.items():
@@ -201,7 +201,7 @@ class Planner:
     def _plan(self) -> Plan:
         return Plan(tuple(self._buckets), self._groups, self._inserts)
 
-    def _to_groups(self, profile: Profile, *, makes: bool = True) -> None:
+    def _to_groups(self, profile: WorkloadProfile, *, makes: bool = True) -> None:
         known: dict[str, dict[str, FileSlice]] = {}
         for (partition, file_id), volume in profile.tagged.items():
             if partition not in known:
@@ -243,7 +243,7 @@ class Planner:
         """The smallest group of a merge-on-read table, unless its file is much larger than the new rows; ``incoming`` is their bytes.
 
         Otherwise each upsert that brings a few new keys would rewrite all files, and append nothing to logs. A new group takes the keys, and those of
-        the next upserts, so its file grows. A partition that has many small groups gets no more of them (decision 0115).
+        the next upserts, so its file grows. A partition that has many small groups gets no more of them (decision 0039).
         """
         if not small:
             return ()

@@ -24,10 +24,10 @@ from pyhudi_core.formats.key_hash import hash_keys
 from pyhudi_core.index.base import POSITION, TAG_LEAVES, TAGS
 from pyhudi_core.merge.record_merger import ordering_of
 from pyhudi_core.model.key_text import text_problem
-from pyhudi_core.model.meta_fields import PARTITION_PATH, RECORD_KEY
+from pyhudi_core.model.meta_fields import PARTITION_PATH, RECORD_KEY, with_meta_fields
 from pyhudi_core.model.partition_path import partition_paths
 from pyhudi_core.model.properties import TableConfig
-from pyhudi_core.model.record_key import EMPTY_PART, NULL_PART, record_keys, without_key
+from pyhudi_core.model.record_key import EMPTY_PART, NULL_PART, ambiguous_key, ambiguous_part, record_keys, without_key
 from pyhudi_core.model.schema import cast_batch, floats_for_integers, normalise, reconcile, unfit_for_integers
 from pyhudi_core.write.plan import Volume
 
@@ -102,6 +102,7 @@ def prepare(
     allow_lossy: bool = False,
     partial: bool = False,
     prefixed: bool = False,
+    updates: bool = False,
 ) -> Prepared:
     """Prepare rows to be written. Raises `DataError` and its kinds; nothing was written then.
 
@@ -109,7 +110,11 @@ def prepare(
         allow_lossy: 64-bit integers may become double.
         partial: the data may lack columns of the table, but not those that name and order a row.
         prefixed: a COMPLEX key of one column is ``column:value``.
+        updates: the rows are versions of rows, so a table that generates keys needs the keys that it has given them.
     """
+    generate = config.generates_keys and not updates
+    if config.generates_keys and updates:
+        _refuse_without_key(data.schema, table)
     incoming = normalise(data.schema, known=table_schema)
     refuse_internal_names(incoming.names, table)
     if partial:
@@ -117,20 +122,20 @@ def prepare(
     else:
         _refuse_missing(incoming, table_schema, table)
     if not floats_for_integers(table_schema, incoming):
-        return _with_schema(data, config, reconcile(table_schema, incoming), prefixed=prefixed)
+        return _with_schema(data, config, reconcile(table_schema, incoming), prefixed=prefixed, generate=generate)
     # The data is read twice here (to look at values, then to prepare rows), so it is kept: the input itself is evaluated once.
     kept = data.map(_as_it_is, data.schema).persist()
     try:
         schema = _reconciled(kept, incoming, table_schema, config, allow_lossy=allow_lossy)
-        return _with_schema(kept, config, schema, prefixed=prefixed)
+        return _with_schema(kept, config, schema, prefixed=prefixed, generate=generate)
     finally:
         kept.release()
 
 
-def _with_schema(data: Dataset, config: TableConfig, schema: pa.Schema, *, prefixed: bool) -> Prepared:
+def _with_schema(data: Dataset, config: TableConfig, schema: pa.Schema, *, prefixed: bool, generate: bool) -> Prepared:
     given = tuple(name for name in schema.names if name in data.schema.names)
     columns = pa.schema([schema.field(name) for name in given])
-    prepared = _run(data, PrepareRows(config, columns, False, prefixed), prepared_schema(columns), schema)
+    prepared = _run(data, PrepareRows(config, columns, False, prefixed, generate), prepared_schema(columns), schema)
     return prepared if len(given) == len(schema) else replace(prepared, given=given)
 
 
@@ -139,10 +144,16 @@ def _as_it_is(task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.
 
 
 def prepare_keys(
-    data: Dataset, config: TableConfig, table_schema: pa.Schema, table: str, *, prefixed: bool = False
+    data: Dataset,
+    config: TableConfig,
+    table_schema: pa.Schema,
+    table: str,
+    *,
+    prefixed: bool = False,
+    stored: bool = False,
 ) -> Prepared:
-    """Prepare keys to be deleted: rows that hold the key columns, and the partition columns."""
-    names = dict.fromkeys((*config.record_key_fields, *config.partition_fields))
+    """Prepare keys to be deleted: rows that hold the key columns, and the partition columns. ``stored``: a condition found them in the table."""
+    names = dict.fromkeys((*config.identifying_fields, *config.partition_fields))
     missing = [name for name in names if name not in data.schema.names]
     if missing:
         raise SchemaMismatchError(
@@ -150,8 +161,19 @@ def prepare_keys(
             table=table,
             hint="Give the key columns and the partition columns, or delete(where=...) to find rows by other columns.",
         )
-    columns = pa.schema([table_schema.field(name) for name in names])
-    return _run(data, PrepareRows(config, columns, True, prefixed), prepared_schema(None), table_schema)
+    known = with_meta_fields(table_schema)
+    columns = pa.schema([known.field(name) for name in names])
+    return _run(data, PrepareRows(config, columns, True, prefixed, stored=stored), prepared_schema(None), table_schema)
+
+
+def _refuse_without_key(incoming: pa.Schema, table: str) -> None:
+    """Raise `SchemaMismatchError` for updates of a table that generates keys, if the rows do not have the keys that they got."""
+    if RECORD_KEY not in incoming.names:
+        raise SchemaMismatchError(
+            f"The table has generated record keys, so rows without {RECORD_KEY} identify no row to update",
+            table=table,
+            hint=f"Insert new rows. To correct rows, read them with scan(where=...), change them, and upsert them with their {RECORD_KEY}.",
+        )
 
 
 def _refuse_missing(incoming: pa.Schema, table_schema: pa.Schema, table: str) -> None:
@@ -217,10 +239,12 @@ def _counted(source: Source, how: PrepareRows) -> tuple[CountedSource, SourceCou
     def hashes(batch: pa.RecordBatch) -> npt.NDArray[np.uint32]:
         return hash_keys(record_keys(batch, config, how.prefixed))
 
-    key = KeyColumns(config.record_key_fields, NULL_PART, EMPTY_PART, hashes)
+    key = KeyColumns(config.record_key_fields, NULL_PART, EMPTY_PART, hashes, ambiguous_part(config.record_key_fields))
     counts = source.counts(config.partition_fields, key)
     if counts.without_key:
         raise without_key(counts.without_key, config.record_key_fields)
+    if counts.ambiguous:
+        raise ambiguous_key(f"{counts.ambiguous} values", config.record_key_fields)
     paths = partition_paths(counts.values, config).to_pylist() if config.is_partitioned else [""] * len(counts.rows)
     return CountedSource(source, counts.values, tuple(paths), key, how), counts
 
@@ -251,12 +275,19 @@ def _width(kind: pa.DataType) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PrepareRows:
-    """Task function: raw batches in, prepared batches out."""
+    """Task function: raw batches in, prepared batches out.
+
+    Attributes:
+        generate: the rows are new, and the table gives them keys.
+        stored: the rows are in the table, as a condition found them.
+    """
 
     config: TableConfig
     columns: pa.Schema
     keys_only: bool
     prefixed: bool = False
+    generate: bool = False
+    stored: bool = False
 
     def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         position = task.number << 40
@@ -271,8 +302,12 @@ class PrepareRows:
         """One batch of prepared rows."""
         rows = cast_batch(batch, self.columns)
         # A generated key has the requested time of the write, so it is made with the file; until then the position tells rows apart.
-        generated = self.config.generates_keys
-        keys = positions.cast(pa.string()) if generated else record_keys(rows, self.config, self.prefixed)
+        named = batch if self.config.generates_keys else rows
+        keys = (
+            positions.cast(pa.string())
+            if self.generate
+            else record_keys(named, self.config, self.prefixed, stored=self.stored)
+        )
         own = [keys, partition_paths(rows, self.config), positions]
         columns = own if self.keys_only else [*own, *rows.columns]
         return pa.RecordBatch.from_arrays(columns, schema=prepared_schema(None if self.keys_only else self.columns))

@@ -6,14 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
 
-from pyhudi_core.conflicts.explanation import Explanation
+from pyhudi_core.conflicts.explanation import ConflictExplanation
 from pyhudi_core.errors import HudiError
 from pyhudi_core.index.choice import INDEX_KEY
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.operation import OperationType
+from pyhudi_core.naming import set_module
 from pyhudi_core.transaction import metadata_removal
 
 
+@set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
 class CommitStats:
     """Counts of one commit: rows, files, bytes. ``files`` has every written file; ``replaced`` the file groups that it removed.
@@ -60,6 +62,7 @@ class CommitStats:
         return tuple(sorted({stat.partition for stat in self.files} | {partition for partition, _ in self.replaced}))
 
 
+@set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
 class CommitVerdict:
     """Whether a write would commit now, and why not. True or false as a condition; a conflict comes with its explanation.
@@ -69,13 +72,14 @@ class CommitVerdict:
 
     commits: bool
     reason: str
-    explanation: Explanation | None = None
+    explanation: ConflictExplanation | None = None
     error: HudiError | None = None
 
     def __bool__(self) -> bool:
         return self.commits
 
 
+@set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
 class Commit:
     """What a write did: a commit that is in the table, or nothing, because there was nothing to change.

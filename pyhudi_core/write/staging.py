@@ -25,7 +25,7 @@ from pyhudi_core.transaction.begin import withdraw
 from pyhudi_core.write import checks, metadata_update
 from pyhudi_core.write.altering import refuse_plans
 from pyhudi_core.write.attempt import Attempt, CommitCheck, extra_of, replaced_by, touched_by
-from pyhudi_core.write.batch import Batch
+from pyhudi_core.write.batch import WriteBatch
 from pyhudi_core.write.indexing import index_notes
 from pyhudi_core.write.non_blocking import leaves_to_merge
 from pyhudi_core.write.numbers import history_files, numbers_after
@@ -38,7 +38,7 @@ from pyhudi_core.write.tasks import Written
 def stage(begun: Begun) -> Staged | Unchanged:
     """Write the files of an attempt from the state that it began with. If there is nothing to change, the instant is taken back."""
     snapshot = load(begun.context, begun.transaction.start)
-    batch = (begun.batch or Batch()).of(snapshot)
+    batch = (begun.batch or WriteBatch()).of(snapshot)
     kept = _kept(begun, batch, snapshot)
     prepared, written = _written(begun, batch, snapshot)
     with ExitStack() as ending:
@@ -49,7 +49,7 @@ def stage(begun: Begun) -> Staged | Unchanged:
 
 def _staged(
     begun: Begun,
-    batch: Batch,
+    batch: WriteBatch,
     snapshot: Snapshot,
     kept: MetadataSlices | None,
     prepared: Prepared | None,
@@ -91,7 +91,7 @@ def _staged(
     return Staged(request=request, batch=batch, basis=begun.basis, lock=begun.lock, check=CommitCheck.of(attempt))
 
 
-def _kept(begun: Begun, batch: Batch, snapshot: Snapshot) -> MetadataSlices | None:
+def _kept(begun: Begun, batch: WriteBatch, snapshot: Snapshot) -> MetadataSlices | None:
     """The metadata table that the commit keeps true; None if there is none, or the commit removes it. If it cannot, the instant is taken back."""
     try:
         if batch.altered is not None and batch.altered.new_statistics:
@@ -102,7 +102,7 @@ def _kept(begun: Begun, batch: Batch, snapshot: Snapshot) -> MetadataSlices | No
         raise
 
 
-def _schema_after(begun: Begun, batch: Batch, snapshot: Snapshot) -> pa.Schema:
+def _schema_after(begun: Begun, batch: WriteBatch, snapshot: Snapshot) -> pa.Schema:
     if batch.altered is not None:
         return batch.altered.schema
     deletes = begun.request.operation is OperationType.DELETE
@@ -118,7 +118,7 @@ def _found_by(begun: Begun, written: Written | None) -> Mapping[str, str]:
     return index_notes(begun.context, written.index, merges=merges)
 
 
-def _written(begun: Begun, batch: Batch, snapshot: Snapshot) -> tuple[Prepared | None, Written | None]:
+def _written(begun: Begun, batch: WriteBatch, snapshot: Snapshot) -> tuple[Prepared | None, Written | None]:
     """Write the rows; returns them as they fit the table now, and the files."""
     prepared, engine, operation = batch.prepared, batch.engine, begun.request.operation
     if prepared is None or engine is None or not batch.total:

@@ -45,7 +45,7 @@ from pyhudi_core.transaction.rollback import repair_by_policy, roll_back, sweep_
 from pyhudi_core.write import checks, key_form, metadata_update
 from pyhudi_core.write.asked_metadata_table import make_if_due
 from pyhudi_core.write.attempt import Attempt, Basis, CommitCheck, publish
-from pyhudi_core.write.batch import Batch
+from pyhudi_core.write.batch import WriteBatch
 from pyhudi_core.write.non_blocking import refuse_unfit_table
 from pyhudi_core.write.numbers import ColumnsThen
 from pyhudi_core.write.prepare import prepare, prepare_keys
@@ -56,7 +56,7 @@ _NEVER = Instant("0", Action.COMMIT, State.REQUESTED)  # of a write that has not
 
 
 @dataclass(frozen=True, slots=True)
-class WriteRequest:
+class WriteSpec:
     """What a write was asked to do; the same for all its attempts.
 
     Attributes:
@@ -86,8 +86,8 @@ class WriteRequest:
 class WriteState:
     """What all states have. ``lock`` is the table's lock, if this write holds it from its start to its end (pessimistic concurrency)."""
 
-    request: WriteRequest
-    batch: Batch | None = None
+    request: WriteSpec
+    batch: WriteBatch | None = None
     basis: Basis | None = None
     lock: WholeWrite | None = None
 
@@ -123,7 +123,7 @@ class Draft(WriteState):
             raise checks.second_batch(self.request.table)
         return self
 
-    def filled(self) -> Batch:
+    def filled(self) -> WriteBatch:
         """The batch; refused if there is none."""
         if self.batch is None:
             raise checks.nothing_written(self.request.table)
@@ -255,9 +255,10 @@ def take_rows(draft: Draft, data: object, snapshot: Snapshot) -> Draft:
     deletes = request.operation is OperationType.DELETE
     with at_table(context.table):
         prefixed = key_form.has_prefixed_keys(context, snapshot)
-        how = partial(prepare_keys, prefixed=prefixed)
+        how = partial(prepare_keys, prefixed=prefixed, stored=draft.basis is not None)
         if not deletes:
-            how = partial(prepare, allow_lossy=allow_lossy, partial=request.partial, prefixed=prefixed)
+            updates = request.operation is OperationType.UPSERT
+            how = partial(prepare, allow_lossy=allow_lossy, partial=request.partial, prefixed=prefixed, updates=updates)
         prepared = how(engine.dataset(data), context.config, snapshot.schema, context.table)
         if not deletes:
             checks.refuse_evolution(snapshot.schema, prepared, context.options.rows.schema_evolution, context.table)
@@ -265,7 +266,7 @@ def take_rows(draft: Draft, data: object, snapshot: Snapshot) -> Draft:
         for validators in (context.protocol.pre_commit, request.pre_commit):
             if validators is not None:
                 validators.refuse_unfit(snapshot.schema if deletes else prepared.schema)
-    filled = replace(draft, batch=Batch(prepared, engine, columns=ColumnsThen.of(snapshot)))
+    filled = replace(draft, batch=WriteBatch(prepared, engine, columns=ColumnsThen.of(snapshot)))
     if not deletes and metadata_update.replaces_statistics(context.config, snapshot.schema, prepared.schema):
         return in_context(filled, metadata_update.removing)
     return filled
@@ -294,7 +295,7 @@ def begin(draft: Draft, seen: Timeline | None = None) -> Begun:
 
 def nothing_to_change(state: WriteState, snapshot: Snapshot) -> Unchanged:
     """The end of an attempt that has nothing to change in this state of the table."""
-    batch = state.batch or Batch()
+    batch = state.batch or WriteBatch()
     reason = batch.why_unchanged(state.request.operation, by_condition=state.basis is not None)
     return Unchanged(
         request=state.request, batch=state.batch, basis=state.basis, lock=state.lock, snapshot=snapshot, reason=reason

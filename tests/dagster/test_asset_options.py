@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 import pyhudi_core as hudi
+from pyhudi_core import orchestration
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_dagster import Changes, HudiLakeResource, HudiWrite, hudi_asset
 from pyhudi_dagster.settings import OPERATIONS, TableSettings
@@ -95,5 +96,5 @@ def test_an_option_that_nobody_knows_fails_when_the_asset_is_defined(asset_of):
 
 def test_options_for_open_leaves_out_what_says_what_a_new_table_is(lake):
     given = {HIVE_STYLE: "false", "hoodie.datasource.write.table.name": "x", "isolation": "snapshot", "unknown": "1"}
-    assert hudi.options_for_open(given) == {"isolation": "snapshot", "unknown": "1"}
+    assert orchestration.options_for_open(given) == {"isolation": "snapshot", "unknown": "1"}
     assert TableSettings(("id",)).options == {}

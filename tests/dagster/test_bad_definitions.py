@@ -46,9 +46,9 @@ def orders_asset(**arguments: Any) -> dg.AssetsDefinition:
 @pytest.mark.parametrize(
     ("arguments", "option", "fix"),
     [
-        ({"pre_commit": [hudi.holds("amount >>> 3 and")]}, "pre_commit", "one condition in Spark SQL"),
-        ({"pre_commit": [hudi.holds("a >>> 3 and")], "schema": None}, "pre_commit", "one condition in Spark SQL"),
-        ({"pre_commit": [hudi.holds("amount > 3")]}, "pre_commit", "The columns are"),
+        ({"pre_commit": [hudi.satisfies("amount >>> 3 and")]}, "pre_commit", "one condition in Spark SQL"),
+        ({"pre_commit": [hudi.satisfies("a >>> 3 and")], "schema": None}, "pre_commit", "one condition in Spark SQL"),
+        ({"pre_commit": [hudi.satisfies("amount > 3")]}, "pre_commit", "The columns are"),
         ({"record_key": "idd"}, "record_key=['idd']", "id, day, ts"),
         ({"ordering": "tss"}, "ordering=['tss']", "id, day, ts"),
         ({"partition_by": "dayy"}, "partition_by=['dayy']", "id, day, ts"),
@@ -118,8 +118,8 @@ def test_limits_of_a_sensor_fail_at_load(tmp_path, numbers):
         ("", {}, "empty warehouse", "s3://bucket/lake"),
         ("ftp://lake", {}, "unknown scheme 'ftp'", "keep the table on a disk"),
         ("/lake", {LOCK: "NoLockProvider"}, f"{LOCK} cannot be 'NoLockProvider'", "file_system"),
-        ("/lake", {LOCK: "zookeeper"}, "needs the option hoodie.write.lock.zookeeper.url", "docs/locks.md"),
-        ("s3://lake", {LOCK: "sql"}, "needs the option pyhudi.lock.sql.url", "docs/locks.md"),
+        ("/lake", {LOCK: "zookeeper"}, "needs the option hoodie.write.lock.zookeeper.url", "pyhudi help locks"),
+        ("s3://lake", {LOCK: "sql"}, "needs the option pyhudi.lock.sql.url", "pyhudi help locks"),
         ("/lake", {"hoodie.write.lock.dynamodb.table": "t"}, "belongs to the lock dynamodb", f"{LOCK}=dynamodb"),
         ("/lake", {LOCK: "in_process"}, "excludes only the writers of one process", "Leave"),
         ("/lake", {LOCK: "storage_based"}, "is a folder on a disk", "Leave"),

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "dagster.md"
 PARTS = [
     "The first asset",
-    "A lake that is there already",
+    "A lake that exists already",
     "Partitions and backfills",
     "Rules before a commit",
     "Several tables from one function",
@@ -71,7 +71,7 @@ def test_every_fence_of_a_page_is_a_snippet_that_a_test_runs():
         "dagster-lake.md",
         "dagster-services.md",
         "dagster-timeline.md",
-        "dagster-migration.md",
+        "dagster-reference.md",
     }
     for name in OTHERS:
         fences = re.findall(r"^```(\w*)$", PAGE.with_name(name).read_text(), re.MULTILINE)[::2]

@@ -12,8 +12,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-import pyhudi_core as hudi
-from pyhudi_core.errors import InvalidOptionError
+import pyhudi as hudi
+from pyhudi.errors import InvalidOptionError
 from pyhudi_dagster import (
     HudiIOManager,
     HudiPartitions,

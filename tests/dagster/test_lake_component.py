@@ -51,7 +51,7 @@ ORDERS = {
         "cleaning": {"keep_commits": 20},
         "clustering": {"cron": "0 3 * * *"},
     },
-    "pre_commit": {"not_null": ["id"], "holds": ["id > 0"]},
+    "pre_commit": {"not_null": ["id"], "satisfies": ["id > 0"]},
     "read_optimized": True,
 }
 TOTALS = {"key": "sales/totals", "python": "tables.py:totals", "record_key": ["day"]}
@@ -187,7 +187,7 @@ def test_the_flights_in_yaml_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ({"partitions": {"type": "daily", "column": "day", "start": "yesterday"}}, "start='yesterday'"),
         ({"services": {"clustering": {"cron": "never"}}}, "cron expression 'never'"),
         ({"services": {"cleaning": {"keep_commits": -1}}}, "commits=-1"),
-        ({"pre_commit": {"holds": ["id >"]}}, "holds('id >')"),
+        ({"pre_commit": {"satisfies": ["id >"]}}, "satisfies('id >')"),
         ({"changes_of": {"context": "sales/ordres"}}, "changes_of=context"),
         ({"options": {"hoodie.write.lock.provider": "in_process"}}, "excludes only the writers of one process"),
     ],

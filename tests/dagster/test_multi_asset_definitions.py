@@ -44,7 +44,11 @@ DAYS = HudiPartitions.daily("day", "2026-01-01", end_date="2026-01-11")
             "lines",
             "merge_on_read",
         ),
-        (lambda: assets_of(None, second={"pre_commit": [hudi.holds("a >>> 3 and")]}), "lines has the validator", "SQL"),
+        (
+            lambda: assets_of(None, second={"pre_commit": [hudi.satisfies("a >>> 3 and")]}),
+            "lines has the validator",
+            "SQL",
+        ),
         (lambda: assets_of(None, second={"retry_policy": None}), "lines cannot take retry_policy=", "hudi_multi_asset"),
         (lambda: assets_of(None, second={"colour": "red"}), "lines cannot take colour=", "dagster.AssetSpec"),
         (

@@ -13,6 +13,7 @@ import dagster as dg
 import pytest
 
 import pyhudi_core as hudi
+from pyhudi_core import orchestration
 from pyhudi_core.errors import CommitAbortedError, InvalidOptionError
 from pyhudi_dagster import Changes, HudiLakeResource, HudiPartitions, HudiPipes, hudi_asset
 from pyhudi_dagster.identity import Identity
@@ -128,7 +129,7 @@ def test_a_run_that_ended_permits_nothing(run, lake, instance, script):
 
 
 def test_a_process_whose_step_is_gone_publishes_nothing(lake, orders):
-    request = hudi.WriteRequest(
+    request = orchestration.WriteRequest(
         table=lake.location("orders"), permit=lake.location("p"), operation="upsert", record_key=("id",), wait_s=0.6
     )
     with pytest.raises(CommitAbortedError, match="Nobody permitted the commit within 0.6 s"):
@@ -151,8 +152,8 @@ def test_an_answer_that_failed_by_any_error_is_tried_again(lake, orders, asset_o
     step = Step(
         None, None, Identity("run", "orders", "orders"), logging.getLogger("step"), gates=(unreachable_at_first,)
     )
-    with _answering(hudi.open_permit(place), step, lake, info):
-        hudi.open_permit(place).ask({"instant": "1", "partitions": [""]}, 10)
+    with _answering(orchestration.open_permit(place), step, lake, info):
+        orchestration.open_permit(place).ask({"instant": "1", "partitions": [""]}, 10)
     assert len(calls) == 2
     assert "the database of Dagster is away" in caplog.text
 

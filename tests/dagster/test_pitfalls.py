@@ -263,7 +263,7 @@ def test_a_service_run_of_many_tables_pays_for_one_process_and_not_for_one_per_t
 def test_our_command_lists_its_commands_and_the_pages_have_them_and_those_of_dg():
     """`dg --help` shows neither commands nor options with click 8.5, so people need them on a page."""
     shown = CliRunner().invoke(main, ["--help"]).output
-    pages = "".join((ROOT / "docs" / name).read_text() for name in ("dagster-command-line.md", "dagster-component.md"))
+    pages = "".join((ROOT / "docs" / name).read_text() for name in ("dagster-reference.md", "dagster-component.md"))
     for name in main.commands:
         assert f"  {name} " in shown, name
         assert f"`pyhudi-dagster {name}" in pages, name

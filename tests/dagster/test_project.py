@@ -68,4 +68,4 @@ def test_a_table_that_cannot_be_opened_is_bad_and_the_diagnosis_says_what_to_do(
 
     project: Any = SimpleNamespace(tables=[info], lakes=lambda: nullcontext(SimpleNamespace(table=table)))
     _, told = diagnosis.of_lake(project)
-    assert told == diagnosis.Finding("table orders", "It is broken", False, "Mend it.")
+    assert told == diagnosis.Diagnosis("table orders", "It is broken", False, "Mend it.")

@@ -9,7 +9,7 @@ import pytest
 from support.dagster_services import definitions, do, filled, only, orders_asset, told
 from support.planned_services import begun
 
-import pyhudi_core as hudi
+from pyhudi_core import orchestration
 from pyhudi_core.services import registry
 from pyhudi_core.services.compaction.execution import CompactionRun
 from pyhudi_core.services.failed_writes import FailedWrites
@@ -41,7 +41,7 @@ def observations(instance):
 
 
 def test_the_job_of_a_table_has_an_op_for_each_service_of_the_core_and_they_run_in_its_order(defs, instance):
-    names = [kind.name for kind in hudi.service_kinds()]
+    names = [kind.name for kind in orchestration.service_kinds()]
     assert list(do(defs, instance, JOB)) == names
 
 

@@ -268,13 +268,13 @@ def test_a_table_that_cannot_be_examined_does_not_come_first_in_every_tick(lake,
 def test_a_restore_that_somebody_planned_is_executed_by_nobody_else(lake, instance, clock):
     asset = orders_asset()
     table = filled(lake, asset, 2)
-    table.restores.schedule(table.timeline.commits.instants[0])
-    assert table.services["restores"].waiting()
+    table.restore.schedule(table.timeline.commits.instants[0])
+    assert table.services["restore"].waiting()
     assert asked(tick(definitions(lake, asset, clock=clock), instance, lake)) == {}
-    config = {"ops": {"restores": {"config": {"when": "always"}}}}
+    config = {"ops": {"restore": {"config": {"when": "always"}}}}
     done = do(definitions(lake, asset, clock=clock), instance, "hudi__orders__services", run_config=config)
-    assert "is pending" in done["restores"]["skipped_because"]
-    assert table.services["restores"].waiting()
+    assert "is pending" in done["restore"]["skipped_because"]
+    assert table.services["restore"].waiting()
 
 
 def test_a_table_of_version_9_is_skipped_with_its_reason_by_jobs_sensor_and_schedules(lake, kept):

@@ -13,7 +13,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from pyhudi_core.errors import InvalidOptionError
+from pyhudi.errors import InvalidOptionError
 from pyhudi_dagster import Changes, HudiIOManager, HudiWrite, hudi_asset, hudi_metadata
 
 ONE = pa.table({"id": [1]})
@@ -97,7 +97,7 @@ def test_what_is_no_rows_is_refused_at_once_with_a_hint(run, what):
     assert len(calls) == 1
     said = " ".join(failure_of(result).split())
     assert re.search(why, said), said
-    assert said.startswith(("pyhudi_core.errors.", "SchemaMismatchError")), said
+    assert said.startswith(("pyhudi.errors.", "SchemaMismatchError")), said
 
 
 @pytest.mark.parametrize("what", ["an Output", "a list of rows", "a pandas Series", "doubled columns of pandas", "batches of two schemas", "an unnamed index"])  # fmt: skip

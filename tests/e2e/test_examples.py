@@ -51,6 +51,6 @@ def test_the_dagster_example_materializes_one_day_as_one_commit(tmp_path: Path) 
 def test_the_example_that_goes_back_ends_with_the_state_of_its_savepoint(tmp_path: Path) -> None:
     printed = _run("going_back.py", tmp_path).splitlines()
     assert printed[-2:] == [
-        "restores: instants 1, commits 2, files 3",
+        "restore: instants 1, commits 2, files 3",
         "[{'id': 1, 'price': 9.5}, {'id': 2, 'price': 7.0}]",
     ]

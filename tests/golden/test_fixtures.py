@@ -59,7 +59,7 @@ WRITES = {
     "clustering": lambda table, data: table.clustering.schedule(),
     "compaction": lambda table, data: table.compaction.run(),
     "archival": lambda table, data: table.archival.run(),
-    "savepoint": lambda table, data: table.savepoint(),
+    "savepoint": lambda table, data: table.savepoints.create(),
     "restore": lambda table, data: table.restore(table.timeline.commits[1]),
     "rollback": lambda table, data: table.rollback(table.timeline.commits[-1], completed=True),
     "metadata table": lambda table, data: table.metadata_table.rebuild(),

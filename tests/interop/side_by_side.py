@@ -46,7 +46,7 @@ HUDIS = {
     "hoodie.metadata.enable": "false",
 }
 """Optimistic concurrency with the same lock; lazy about failed writes, because an eager Hudi rolls back any pending write of ours; and without a
-metadata table, because our commits take it off the list (docs/decisions/0007). With Hudi's default conflict strategy, commits of Hudi's are lost that it
+metadata table, because our commits take it off the list (docs/decisions/0042). With Hudi's default conflict strategy, commits of Hudi's are lost that it
 reported as successful (docs/spec-deviations.md, "Hudi's default conflict strategy"). We cannot prevent that, so the tests use the strategy
 that compares with everything that completed after Hudi's requested time."""
 

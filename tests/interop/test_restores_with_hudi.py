@@ -91,7 +91,7 @@ def test_hudi_goes_back_to_our_savepoint_and_we_to_hudis(
     path, judge = tmp_path / "t", first_release
     table = make(path, kind)
     name = known(judge, path)
-    saved = table.savepoint(times(path)[1])
+    saved = table.savepoints.create(times(path)[1])
     wanted = table.scan(as_of=table.timeline.find(saved.instant)).to_arrow()
     judge.sql(f"CALL rollback_to_savepoint(table => '{name}', instant_time => '{saved.instant}')")
     table = hudi.open_table(str(path))
@@ -124,9 +124,9 @@ def test_hudi_executes_our_plan_and_we_execute_hudis_which_is_what_ours_would_ha
 ) -> None:
     path, judge = tmp_path / "t", first_release
     table = make(path, kind)
-    saved = table.savepoint(times(path)[1])
+    saved = table.savepoints.create(times(path)[1])
     wanted = table.scan(as_of=table.timeline.find(saved.instant)).to_arrow()
-    ours = decode_record(table.restores.plan(saved).encode(b"0" * 16), "HoodieRestorePlan")
+    ours = decode_record(table.restore.plan(saved).encode(b"0" * 16), "HoodieRestorePlan")
     copy = tmp_path / "copy"
     shutil.copytree(path, copy)
     # Hudi makes a plan and executes it; we execute that plan in a copy of the table.
@@ -135,16 +135,16 @@ def test_hudi_executes_our_plan_and_we_execute_hudis_which_is_what_ours_would_ha
     requested = Instant(restore.requested_time, Action.RESTORE, State.REQUESTED).file_name()
     assert decode_record((path / ".hoodie/timeline" / requested).read_bytes(), "HoodieRestorePlan") == ours
     shutil.copy(path / ".hoodie/timeline" / requested, copy / ".hoodie/timeline" / requested)
-    assert hudi.open_table(str(copy)).restores.run().commits == 2
+    assert hudi.open_table(str(copy)).restore.run().commits == 2
     for place in (path, copy):
         assert_same_rows(hudi.open_table(str(place)).scan().to_arrow(), wanted, by=KEY)
         agree(judge, place)
     # We plan, and Hudi executes.
     again = tmp_path / "again"
     table = make(again, kind)
-    saved = table.savepoint(times(again)[1])
+    saved = table.savepoints.create(times(again)[1])
     wanted = table.scan(as_of=table.timeline.find(saved.instant)).to_arrow()
-    planned = table.restores.schedule(saved)
+    planned = table.restore.schedule(saved)
     assert planned is not None
     judge.sql(f"CALL rollback_to_savepoint(table => '{known(judge, again)}', instant_time => '{saved.instant}')")
     table = hudi.open_table(str(again))
@@ -156,7 +156,7 @@ def test_hudi_executes_our_plan_and_we_execute_hudis_which_is_what_ours_would_ha
 @pytest.mark.slow
 @pytest.mark.row("C8", "N11", "Q3")
 def test_what_hudi_does_with_a_rollback_of_a_completed_commit(first_release: JudgeProcess, tmp_path: Path) -> None:
-    """The facts on which the rollback of completed commits rests (docs/decisions/0062): Hudi undoes the newest one, and refuses an older one."""
+    """The facts on which the rollback of completed commits rests (docs/decisions/0048): Hudi undoes the newest one, and refuses an older one."""
     path, judge = tmp_path / "t", first_release
     make(path, "copy_on_write")
     name = known(judge, path)

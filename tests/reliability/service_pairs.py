@@ -132,11 +132,11 @@ VERBS: dict[str, Act] = {
     "rollback": attempt(lambda t: t.rollback(_stand_of(t).newest, completed=True), InvalidOptionError),
     "restore": attempt(lambda t: t.restore(_stand_of(t).point), InvalidOptionError, SnapshotExpiredError),
     # The old commit may be archived, and its files may be cleaned.
-    "savepoint": attempt(lambda t: t.savepoint(_stand_of(t).old), InvalidOptionError, SnapshotExpiredError),
+    "savepoint": attempt(lambda t: t.savepoints.create(_stand_of(t).old), InvalidOptionError, SnapshotExpiredError),
     "hold": attempt(
         lambda t: t.holds.create(_stand_of(t).old, seconds=HOLD_S), InvalidOptionError, SnapshotExpiredError
     ),
-    "savepoint of the newest": attempt(lambda t: t.savepoint(_stand_of(t).newest), InvalidOptionError),
+    "savepoint of the newest": attempt(lambda t: t.savepoints.create(_stand_of(t).newest), InvalidOptionError),
 }
 SERVICES = ("compaction", "log compaction", "clustering", "clean", "archival", "indexing", "savepoint")
 """The verbs that change no row."""
@@ -301,8 +301,8 @@ def finish(world: TableWorld) -> None:
     """What the next process does: it looks after dead writers, and executes whatever is planned."""
     world.wait()
     world.table().failed_writes.run()
-    world.table().restores.take_over()
-    world.table().restores.run()
+    world.table().restore.take_over()
+    world.table().restore.run()
     names = [i.action for i in world.table().timeline.pending]
     for name in ("compaction", "log_compaction", "clustering", "cleaning", "indexing"):
         if names:

@@ -84,7 +84,7 @@ def acts(chance: random.Random) -> list[tuple[str, Callable[[hudi.HudiTable], ob
     return [
         *named,
         *taken,
-        ("savepoint", lambda table: table.savepoint(comment="soak")),
+        ("savepoint", lambda table: table.savepoints.create(comment="soak")),
         ("savepoint deleted", _delete_savepoints),
         ("index built", lambda table: table.indexing.run(partitions=[index])),
         ("index dropped", lambda table: table.indexes.drop(index, if_exists=True)),

@@ -166,7 +166,7 @@ LATE: dict[str, tuple[bool, bool]] = {
     "planned": (True, False),
 }
 """Whether the compaction is planned before the write begins, and whether the table has a record index. Without one, a write knows only the plans that
-were there when it began (decision 0061)."""
+were there when it began (decision 0039)."""
 
 
 @cache

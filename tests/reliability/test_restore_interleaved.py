@@ -50,7 +50,7 @@ def _setup(
     made.table().upsert(orders((1, "a", 12.0), (4, "c", 12.0)))
     made.table().upsert(orders(NEWEST[0]))
     if planned:
-        assert made.table().restores.schedule(point_of(made)) is not None
+        assert made.table().restore.schedule(point_of(made)) is not None
     image, now = made.storage.image(), made.scheduler.time_ms
     # A restore removes data files that others may read, so these are shared as well.
     sim = replace(empty.sim, image=image, start_ms=now + 1_000, shared=SimOptions().shared)
@@ -78,7 +78,7 @@ def attempt(act: Act) -> Act:
 
 
 def execute(world: TableWorld) -> object:
-    return attempt(lambda found: found.table().restores.execute())(world)
+    return attempt(lambda found: found.table().restore.execute())(world)
 
 
 def read(world: TableWorld) -> object:
@@ -93,8 +93,8 @@ def read(world: TableWorld) -> object:
 def ended(world: TableWorld) -> hudi.HudiTable:
     """The table after somebody has finished what is left; nothing is pending, and the doctor finds no error."""
     world.wait()
-    world.table().restores.take_over()
-    world.table().restores.run()
+    world.table().restore.take_over()
+    world.table().restore.run()
     world.table().failed_writes.run()
     table = world.table()
     assert table.check().ok, table.check().findings
@@ -130,7 +130,7 @@ BESIDE: dict[str, tuple[str, bool, Act, Act, Callable[[TableWorld, History], Non
     "a compaction": (MOR, False, restore, attempt(lambda w: w.table().compaction.run()), state_or()),
     "a clean": (COW, False, restore, attempt(lambda w: w.table().cleaning.run()), state_or()),
     "a clustering": (COW, False, restore, attempt(lambda w: w.table().clustering.run()), state_or()),
-    "a savepoint": (COW, False, restore, attempt(lambda w: w.table().savepoint()), state_or()),
+    "a savepoint": (COW, False, restore, attempt(lambda w: w.table().savepoints.create()), state_or()),
     "another restore": (COW, False, restore, restore, state_or()),
     "a reader": (COW, True, execute, read, state_or()),
     "a reader of logs": (MOR, True, execute, read, state_or()),
@@ -219,7 +219,7 @@ def test_zombie_put_after_restore(profile: Profile, metadata: bool) -> None:
         keeper.open().upsert(batch((3, "c", value)))
     keeper.open().archival.run()
     assert rows_of_story(table) == [*before, (3, "c", 8)]
-    keeper.open().restores.take_over()
+    keeper.open().restore.take_over()
     assert not [info for info in story.storage.list(".hoodie/timeline/") if f"/{commit.instant}_" in info.path]
     assert table.check().ok, table.check().findings
 
@@ -234,7 +234,7 @@ def test_zombie_executor_deletes_nothing_of_what_was_written_after_its_restore()
 
     def meanwhile() -> None:
         story.pass_time(400)
-        assert other.open().restores.take_over()
+        assert other.open().restore.take_over()
         other.open().upsert(batch((1, "a", 3), (2, "b", 2)))
 
     zombie.pause_before("delete", ".commit", meanwhile)
@@ -257,8 +257,8 @@ LATER: Row = (90, "a", 90.0)
 
 def next_process(world: TableWorld) -> None:
     """Somebody finishes what is left, and a writer writes; if the restore was never planned, it begins anew."""
-    world.table().restores.take_over()
-    world.table().restores.run()
+    world.table().restore.take_over()
+    world.table().restore.run()
     if not len(world.table().timeline.filter(Action.RESTORE)):
         world.table().restore(point_of(world))
     assert rows_of(world.table()) in (POINT, (*POINT, LATER)), "perhaps a process before this one has written already"
@@ -270,7 +270,7 @@ def next_process_that_cancels(world: TableWorld) -> None:
     """Somebody takes the plan back, if there is one, and a writer writes."""
     world.table().failed_writes.run()
     for plan in world.table().timeline.filter(Action.RESTORE):
-        world.table().restores.cancel(plan)
+        world.table().restore.cancel(plan)
     assert rows_of(world.table()) in (NEWEST, (*NEWEST, LATER))
     world.table().upsert(orders(LATER))
     world.table().failed_writes.run()
@@ -294,12 +294,12 @@ def run(world: TableWorld) -> object:
 
 
 def schedule(world: TableWorld) -> object:
-    return world.table().restores.schedule(point_of(world))
+    return world.table().restore.schedule(point_of(world))
 
 
 def with_dead_executor(world: TableWorld) -> None:
     """A process that had registered as the executor, and died at its first deletion of a data file."""
-    crashed_before(world, lambda found: found.table().restores.execute(), "delete", "*.parquet")
+    crashed_before(world, lambda found: found.table().restore.execute(), "delete", "*.parquet")
 
 
 SCENARIOS: dict[str, Callable[[Profile], CrashScenario[TableWorld]]] = {
@@ -307,15 +307,15 @@ SCENARIOS: dict[str, Callable[[Profile], CrashScenario[TableWorld]]] = {
     "run_with_logs": partial(scenario, "run_with_logs", MOR, run, False),
     "run_with_metadata_table": partial(scenario, "run_with_metadata_table", COW, run, False, metadata=True),
     "schedule": partial(scenario, "schedule", COW, schedule, False),
-    "execute": partial(scenario, "execute", MOR, lambda world: world.table().restores.execute(), True),
+    "execute": partial(scenario, "execute", MOR, lambda world: world.table().restore.execute(), True),
     "take_over": partial(
-        scenario, "take_over", COW, lambda world: world.table().restores.take_over(), True, prepare=with_dead_executor
+        scenario, "take_over", COW, lambda world: world.table().restore.take_over(), True, prepare=with_dead_executor
     ),
     "cancel": partial(
         scenario,
         "cancel",
         COW,
-        lambda world: world.table().restores.cancel(world.table().timeline.filter(Action.RESTORE)[0]),
+        lambda world: world.table().restore.cancel(world.table().timeline.filter(Action.RESTORE)[0]),
         True,
     ),
 }
@@ -343,7 +343,7 @@ def test_the_doctor_says_how_a_restore_whose_process_died_is_finished(verb: str,
     world.wait(700)
     report = world.table().check()
     assert not report.errors, report
-    assert report.repairable or "table.restores.take_over()" in str(report)
+    assert report.repairable or "table.restore.take_over()" in str(report)
     next_process(world)
     assert world.table().check().ok
 

@@ -175,7 +175,7 @@ class Operations:
         service = self.table.services[name]
         can = ["run", "run"]
         waiting = service.waiting()
-        if hasattr(service, "_is_current") and name != "restores":
+        if hasattr(service, "_is_current") and name != "restore":
             can += ["schedule", "schedule"]
         if waiting:
             can += ["execute", "execute"] + (["cancel"] if hasattr(service, "cancel") else [])
@@ -249,7 +249,7 @@ class Operations:
         if found and self.draw.random() < 0.5:
             one = self.draw.choice(found)
             return (lambda: self.table.savepoints.delete(one.instant)), self.state
-        return self.table.savepoint, self.state
+        return self.table.savepoints.create, self.state
 
     def do_hold(self) -> Choice:
         """Hold the files of the newest state, or end a hold."""

@@ -47,6 +47,7 @@ CONDITIONS = [
     "TRY_CAST(s AS DECIMAL(5,2)) = 7", "s = '7' OR s > 'a'", "day = '2026-1-5'", "day IN ('2026-01-01', DATE '2026-01-08')", "day = TIMESTAMP_NTZ '2026-01-02 00:00:00'",
     "year(day) = 2026 AND day(day) < 4", "local = day", "local > '2026-01-01 06:00:00'", "ok", "NOT ok", "ok IS NOT TRUE", "ok <=> NULL", "b > X'61'",
     "b = X'1'", "b IN (X'', X'FF')", "NULL", "1 = 1", "i = NULL OR ok", "CAST(i AS STRING) < '2'", "CAST(ok AS INT) = 1", "i / 2 = 3.5", "-i = 1",
+    "coalesce(i, 7) = 7", "coalesce(f, d, 0.5D) < 1", "nvl(s, 'none') = 'none'", "NOT coalesce(ok, FALSE)", "coalesce(c, i) > 1", "ifnull(day, DATE '2020-01-01') < '2021-01-01'",
 ]  # fmt: skip
 
 OF_MOMENTS = [

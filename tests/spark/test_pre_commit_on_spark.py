@@ -20,8 +20,8 @@ def test_validators_run_where_the_rows_were_written(location: str, spark: Any) -
     rules = [
         hudi.not_null("day", "ts"),
         hudi.in_range("price", 0, 9),
-        hudi.holds("id > 0"),
-        hudi.holds(pa.compute.field("id") > 0),
+        hudi.satisfies("id > 0"),
+        hudi.satisfies(pa.compute.field("id") > 0),
         hudi.unique("price"),
         hudi.row_count(4, 5),
     ]

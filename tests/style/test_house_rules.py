@@ -192,7 +192,7 @@ def test_data_files_are_deleted_in_one_place() -> None:
 
 
 def _drawn(kind: type[BaseException], indent: str = "") -> Iterator[str]:
-    children = [child for child in kind.__subclasses__() if child.__module__ == errors.__name__]
+    children = [child for child in kind.__subclasses__() if child.__module__ == kind.__module__]
     for child in children:
         last = child is children[-1]
         yield f"{indent}{'└─' if last else '├─'} {child.__name__}"

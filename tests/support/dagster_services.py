@@ -8,6 +8,7 @@ import dagster as dg
 import pyarrow as pa
 
 import pyhudi_core as hudi
+from pyhudi_core import orchestration
 from pyhudi_dagster import Every, HudiLakeResource, Services, build_hudi_services, hudi_asset
 from pyhudi_dagster.info import info_of
 
@@ -84,5 +85,5 @@ def told(result: dg.ExecuteInProcessResult) -> dict[str, dict[str, Any]]:
 def only(service: str, when: str = "due", dry_run: bool = False) -> dict[str, Any]:
     """The run config of a table's job for one service."""
 
-    ops = {kind.name: {"config": {"when": "never"}} for kind in hudi.service_kinds()}
+    ops = {kind.name: {"config": {"when": "never"}} for kind in orchestration.service_kinds()}
     return {"ops": {**ops, service: {"config": {"when": when, "dry_run": dry_run}}}}

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import pyhudi_core as hudi
-from pyhudi_core.read.changes import Changes
+from pyhudi_core.read.changes import ChangeFeed
 
 FIXTURES = Path(__file__).resolve().parents[1] / "golden" / "fixtures"
 _BEGIN = "hoodie.datasource.read.begin.instanttime"
@@ -79,7 +79,7 @@ class Query:
             return f"{int(begin) - 1:017d}"  # that release includes the begin itself
         return begin
 
-    def ask(self, table: hudi.HudiTable) -> hudi.Scan | Changes:
+    def ask(self, table: hudi.HudiTable) -> hudi.Scan | ChangeFeed:
         """Our answer, still to be read."""
         if self.kind == "time_travel":
             return table.scan(as_of=self.as_of)

@@ -8,7 +8,7 @@ from pyhudi_core.formats.history_file import HistoryRow
 from pyhudi_core.formats.history_manifest import HistoryFile
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.storage.base import Storage
-from pyhudi_core.timeline.history import History
+from pyhudi_core.timeline.history import ArchivedTimeline
 from pyhudi_core.timeline.history_writing import HistoryWriter
 from pyhudi_core.transaction.publication import create_once
 
@@ -38,7 +38,7 @@ def nonces() -> Iterator[str]:
 
 def writer_on(storage: Storage) -> HistoryWriter:
     source = nonces()
-    return HistoryWriter(History(storage, PATH), create_once, lambda: next(source))
+    return HistoryWriter(ArchivedTimeline(storage, PATH), create_once, lambda: next(source))
 
 
 def flush(writer: HistoryWriter, *rows: HistoryRow) -> HistoryFile:

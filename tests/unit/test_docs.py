@@ -10,6 +10,7 @@ import tempfile
 import tomllib
 import types
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import pytest
@@ -61,7 +62,8 @@ def test_the_table_of_packages_has_the_layers_that_the_linter_checks() -> None:
 
 
 @pytest.mark.parametrize(
-    "page", ["consumers.md", "index.md", "merging.md", "migration.md", "reading.md", "upkeep.md", "writing.md"]
+    "page",
+    ["consumers.md", "index.md", "merging.md", "migration.md", "reading.md", "services.md", "upkeep.md", "writing.md"],
 )
 def test_the_python_of_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -73,11 +75,9 @@ def test_the_python_of_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytes
         unregister_merger(name)  # the registration of an example is valid in its process
 
 
-def test_the_parts_of_ci_and_their_minutes_are_those_that_contributors_read() -> None:
+def test_every_part_of_ci_has_its_minutes_and_all_are_at_most_thirty() -> None:
     script = (ROOT / ".ci" / "run").read_text()
     said = re.findall(r"^#   (\w+) +(\d+) +(\d+) ", script, re.MULTILINE)
-    table = (ROOT / "CONTRIBUTING.md").read_text().partition("## What CI does")[2].partition("\n## ")[0]
-    assert re.findall(r"^\| (\w+) \| .*? \| (\d+) \| (\d+) \|$", table, re.MULTILINE) == said
     parts = re.findall(r"^part (\w+)", script, re.MULTILINE)
     assert [name for name, _, _ in said] == [name for name in parts if name not in ("room", "clone")]
     assert sum(int(minutes) + int(more) for _, minutes, more in said) <= 30
@@ -88,10 +88,24 @@ def test_generated_pages_are_current() -> None:
 
 
 def test_no_number_of_a_decision_is_used_twice() -> None:
-    """A number may be missing: numbers are given out before the pages are written."""
-    numbers = [int(page.name[:4]) for page in DECISIONS]
-    assert numbers[0] == 1
+    """A number may be missing: the page of a merged decision goes, and its number is not used again."""
+    numbers = [page.name[:4] for page in DECISIONS]
+    assert numbers
     assert len(set(numbers)) == len(numbers)
+
+
+def test_a_decision_that_is_named_has_a_page() -> None:
+    numbers = {page.name[:4] for page in DECISIONS}
+    sources = [
+        path for top in ("pyhudi_core", "pyhudi_dagster", "tests", "scripts") for path in ROOT.glob(f"{top}/**/*.py")
+    ]
+    named = {
+        f"{_name(path)}: {number}"
+        for path in [*PAGES, *sources]
+        for number in re.findall(r"\b[Dd]ecisions?[ /]\[?(0\d{3})\b", path.read_text())
+        if number not in numbers
+    }
+    assert named == set()
 
 
 def test_a_decision_says_why_what_it_costs_and_how_it_is_tested() -> None:
@@ -101,16 +115,26 @@ def test_a_decision_says_why_what_it_costs_and_how_it_is_tested() -> None:
     assert {name: headings for name, headings in found.items() if headings != HEADINGS} == {}
 
 
-def test_a_decision_is_in_the_list() -> None:
-    listed = (ROOT / "docs" / "decisions" / "README.md").read_text()
-    assert [page.name for page in DECISIONS if f"({page.name})" not in listed] == []
+def test_the_list_of_decisions_has_the_title_and_the_status_of_each_page() -> None:
+    rows = []
+    for page in DECISIONS:
+        title, status = re.findall(
+            r"\A# \d{4}\. (.+)\n\nStatus: ((?:accepted|superseded by \d{4}), \d{4}-\d\d-\d\d)", page.read_text()
+        )[0]
+        rows.append(f"|[{page.name[:4]}]({page.name})|{title}|{status}|")
+    listed = (ROOT / "docs" / "decisions" / "README.md").read_text().splitlines()
+    assert [line for line in listed if line.startswith("|[")] == rows
 
 
-def test_the_first_lines_of_the_readme_run(tmp_path: Path) -> None:
+def test_the_first_sample_of_the_readme_runs_as_it_is_typed_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     code = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)[0]
-    found: dict[str, object] = {}
-    exec(compile(code.replace("/tmp/lake", str(tmp_path)), "README.md", "exec"), found)
-    assert found["table"].scan(columns=["id"]).to_arrow().to_pylist() == [{"id": 1}, {"id": 2}]
+    for _ in range(2):
+        found: dict[str, Any] = {}
+        exec(compile(code, "README.md", "exec"), found)
+        assert found["table"].scan(columns=["id"]).to_arrow().to_pylist() == [{"id": 1}, {"id": 2}]
 
 
 @pytest.mark.slow

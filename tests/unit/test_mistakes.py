@@ -65,7 +65,7 @@ WRITES: dict[str, Mistake] = {
     "unsafe partition": lambda table: table.upsert(orders((1, ".."))),
     "key that is there": lambda table: table.insert(ROW),
     "key twice": lambda table: table.insert(orders((7,), (7,))),
-    "partial insert": lambda table: table.insert(ROW, partial=True),
+    "partial insert": lambda table: table.begin("insert", partial=True),
     "partial rows without a key": lambda table: table.upsert(ROW.drop(["id"]), partial=True),
     "partial rows with new keys": lambda table: table.upsert(orders((99,)).drop(["price"]), partial=True),
     "delete of nothing": lambda table: table.delete(),

@@ -304,7 +304,9 @@ def test_a_named_index_of_a_pandas_frame_is_a_column_and_an_unnamed_one_is_refus
     table.delete(frame[frame["id"] == 3].set_index("id")[["day"]])
     table.upsert(frame[frame["id"] == 1].set_index(["id", "day"]))
     assert table.schema.names == ORDERS.names
-    assert rows(table, "id", "day") == [(1, "a"), (2, "a")], "an index with names is columns, as pandas' own writers have it"
+    assert rows(table, "id", "day") == [(1, "a"), (2, "a")], (
+        "an index with names is columns, as pandas' own writers have it"
+    )
 
 
 def test_columns_may_come_in_any_order_and_meta_columns_are_passed_over(location: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support.disk import contents
@@ -12,7 +13,14 @@ from support.golden import unpack
 from support.tables import create_plain, make, orders, reopen, rows
 
 import pyhudi_core as hudi
-from pyhudi_core.errors import CommitConflictError, DuplicateKeyError, InvalidOptionError, UnsupportedTableError
+from pyhudi_core.errors import (
+    CommitConflictError,
+    DataError,
+    DuplicateKeyError,
+    InvalidOptionError,
+    SchemaMismatchError,
+    UnsupportedTableError,
+)
 from pyhudi_core.model.meta_fields import META_FIELDS
 
 TYPES = ["COPY_ON_WRITE", "MERGE_ON_READ"]
@@ -71,23 +79,106 @@ def test_two_inserts_of_one_key_at_the_same_time_conflict_without_meta_columns(l
     assert rows(table, "id", "price") == [(1, 1.0), (3, 3.0)]
 
 
-@pytest.mark.row("E10", "J7")
-@pytest.mark.parametrize(("key", "options", "words"), [("id", WITHOUT_META, "no meta columns"), ((), {}, "generated")])
+@pytest.mark.row("E10")
 @pytest.mark.parametrize("kind", TYPES)
-def test_what_needs_keys_is_refused_by_name(
-    location: str, kind: str, key: Any, options: dict[str, str], words: str
-) -> None:
-    table = make(location, record_key=key, table_type=kind, options=options)
+def test_what_needs_keys_is_refused_by_name_without_meta_columns(location: str, kind: str) -> None:
+    table = make(location, record_key="id", table_type=kind, options=WITHOUT_META)
     table.insert(orders((1, "a", 1.0)))
     before = contents(location)
     for operation in ("upsert", "delete"):
-        with pytest.raises(UnsupportedTableError, match=f"{words}.* no {operation}"):
+        with pytest.raises(UnsupportedTableError, match=f"no meta columns.* no {operation}"):
             getattr(table, operation)(orders((1, "a", 2.0)))
-    with pytest.raises(UnsupportedTableError, match=f"{words}.* no delete"):
+    with pytest.raises(UnsupportedTableError, match="no meta columns.* no delete"):
         table.delete(where="id = 1")
     with pytest.raises(InvalidOptionError, match=r"hoodie\.index\.type"):
         reopen(table, hoodie__index__type="GLOBAL_SIMPLE").insert(orders((2, "a", 2.0)))
     assert contents(location) == before
+
+
+KEY = "_hoodie_record_key"
+RECORD_INDEX = {"hoodie.metadata.enable": "true", "hoodie.metadata.record.index.enable": "true"}
+
+
+def corrected(found: pa.Table, price: float) -> pa.Table:
+    """The rows of a scan with another price."""
+    at = found.schema.get_field_index("price")
+    return found.set_column(at, found.field(at), pa.array([price] * len(found)))
+
+
+@pytest.fixture(params=[(kind, options) for kind in TYPES for options in ({}, RECORD_INDEX)], ids=str)
+def events(location: str, request: pytest.FixtureRequest) -> hudi.HudiTable:
+    """A table whose keys are generated, with two rows that are equal."""
+    kind, options = request.param
+    table = make(location, record_key=(), table_type=kind, options=options)
+    table.insert(orders((1, "a", 1.0), (1, "a", 1.0), (2, "a", 2.0), (3, "b", 3.0)))
+    return table
+
+
+@pytest.mark.row("J7")
+def test_rows_with_generated_keys_are_deleted_by_a_condition(events: hudi.HudiTable) -> None:
+    assert events.delete(where="id = 1 OR price > 2.5").stats.rows_deleted == 3
+    assert rows(events, "id", "day") == [(2, "a")]
+    assert not events.delete(where="id = 1")
+    assert events.check().ok
+
+
+@pytest.mark.row("J7")
+def test_rows_with_generated_keys_are_corrected_by_their_keys(events: hudi.HudiTable) -> None:
+    found = events.scan(where="id = 1").to_arrow()
+    commit = events.upsert(corrected(found.slice(0, 1), 9.0))
+    assert (commit.stats.rows_updated, commit.stats.rows_inserted) == (1, 0)
+    assert rows(events, "id", "price") == [(1, 1.0), (1, 9.0), (2, 2.0), (3, 3.0)]
+    one = events.scan(columns=[KEY, "day", "price"], where="id = 2").to_arrow()
+    events.upsert(corrected(one, 8.0), partial=True)
+    events.delete(events.scan(columns=[KEY, "day"], where="id = 3").to_arrow())
+    assert rows(events, "id", "price") == [(1, 1.0), (1, 9.0), (2, 8.0)]
+    kept = events.scan().to_arrow().column(KEY).to_pylist()
+    assert set(kept) <= {*found.column(KEY).to_pylist(), *one.column(KEY).to_pylist()}
+    assert events.lookup(one.select([KEY])).to_arrow().column("price").to_pylist() == [8.0]
+    assert events.check().ok
+
+
+@pytest.mark.row("J7")
+def test_a_correction_that_names_no_row_is_refused_and_nothing_is_written(events: hudi.HudiTable) -> None:
+    found = events.scan(where="id = 2").to_arrow()
+    other_day = found.set_column(found.schema.get_field_index("day"), "day", pa.array(["b"]))
+    without = found.drop_columns([KEY])
+    null = found.set_column(found.schema.get_field_index(KEY), KEY, pa.array([None], pa.string()))
+    cases = {"generated record keys": without, "no value in the key column": null, "in their partition": other_day}
+    for words, batch in cases.items():
+        with pytest.raises(DataError, match=words):
+            events.upsert(batch)
+    with pytest.raises(SchemaMismatchError, match=KEY):
+        events.delete(without)
+    events.delete(where="id = 2")
+    with pytest.raises(SchemaMismatchError, match="generated record key that the table does not have"):
+        events.upsert(corrected(found, 7.0))
+    assert rows(events, "id", "price") == [(1, 1.0), (1, 1.0), (3, 3.0)]
+    assert events.check().ok
+
+
+@pytest.mark.row("J7")
+def test_rows_with_generated_keys_are_erased(location: str) -> None:
+    table = make(location, record_key=(), options={"pyhudi.clean.keep.seconds": "0"})
+    table.insert(orders((1, "a", 1.0), (2, "a", 2.0)))
+    table.insert(orders((3, "a", 3.0)))
+    keys = table.scan(columns=[KEY, "day"], where="id = 1").to_arrow()
+    assert table.erasure.run(keys)
+    assert rows(table, "id") == [(2,), (3,)]
+
+
+@pytest.mark.row("J7", "K7")
+def test_two_corrections_of_one_row_conflict(location: str) -> None:
+    table = make(location, record_key=())
+    table.insert(orders((1, "a", 1.0), (2, "a", 2.0)))
+    found = table.scan(where="id = 1").to_arrow()
+    with table.begin("upsert") as one, table.begin("delete") as other:
+        one.write(corrected(found, 5.0))
+        other.write(found)
+        one.commit()
+        with pytest.raises(CommitConflictError):
+            other.commit()
+    assert rows(table, "id", "price") == [(1, 5.0), (2, 2.0)]
 
 
 @pytest.mark.row("E10")

@@ -3,7 +3,7 @@
 ``plan`` says what would be compacted, ``schedule`` puts the plan on the timeline, and ``execute`` carries it out; any process may, Hudi's too. The
 plan is Hudi's record, and the completed instant is a ``commit`` of the operation COMPACT. While a compaction is planned or runs, writers go on: their
 log files belong to the file slice after it. Rows keep their commit times, so a compaction changes the result of no query; read-optimized queries show
-the rows that they left out before. (A compaction also removes deletes. Decision 0061 says which older rows writes keep out so that these do not come
+the rows that they left out before. (A compaction also removes deletes. Decision 0039 says which older rows writes keep out so that these do not come
 back then, and which ones they do not.)
 
 A plan is executed by one process at a time. A second one stops at once and says who executes it; `take_over` finishes what dead processes began.

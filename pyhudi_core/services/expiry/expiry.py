@@ -21,7 +21,7 @@ from pyhudi_core.services.service import Execution, Figures, ServiceResult, Tabl
 from pyhudi_core.write.checks import checked_extra
 from pyhudi_core.write.handle import Write
 from pyhudi_core.write.retrying import Retries
-from pyhudi_core.write.states import WriteRequest
+from pyhudi_core.write.states import WriteSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Expiry(TableService[ExpiryResult]):
             return self._nothing(planned.why_not)
         steps = Steps(how.progress, "delete partitions", len(planned.paths))
         steps.begin()
-        with Write(WriteRequest(self.context, OperationType.DELETE_PARTITION, extra)) as write:
+        with Write(WriteSpec(self.context, OperationType.DELETE_PARTITION, extra)) as write:
             write.drop(planned.paths, missing_ok=True)
             # What completed after the plan and before this write began is no conflict of the write.
             if not set(planned.paths) <= set(self.plan().paths):

@@ -20,6 +20,7 @@ from pyhudi_core.errors import InvalidOptionError, UnsupportedTableError
 from pyhudi_core.metadata_table import names
 from pyhudi_core.metadata_table.defined_indexes import needs_of, new_definition
 from pyhudi_core.metadata_table.index_definitions import IndexDefinition, read_definitions
+from pyhudi_core.model.help_pages import see
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.services.indexing import statements as index_statements
 from pyhudi_core.services.indexing.drop import drop_partitions, refuse_files, with_dependents
@@ -180,8 +181,7 @@ class Indexes:
         return self._indexing(definition)
 
     def _refusal(self, why: str) -> UnsupportedTableError:
-        hint = "docs/writing.md says which indexes there are, and on which columns."
-        return metadata_build.refusal(self.context, why, hint)
+        return metadata_build.refusal(self.context, why, see("services"))
 
     def _refuse_another(self, wanted: IndexDefinition) -> None:
         """Raise `InvalidOptionError` if the table has, builds or plans an index of this name that is on something else."""

@@ -33,6 +33,7 @@ from pyhudi_core.model.instant import Action, Instant, State, time_after
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.properties import TableConfig, TableType
 from pyhudi_core.model.schema import from_avro, to_avro
+from pyhudi_core.naming import set_module
 from pyhudi_core.runtime.base import Executor
 from pyhudi_core.services.recovery.columns import column_questions
 from pyhudi_core.services.recovery.questions import Answers, Questions, RecoveredFile, newest_bases, without_meta
@@ -46,6 +47,7 @@ _REPLACED = "file groups that were replaced (overwritten, clustered, dropped par
 _COMPACTED = "whether the older log files of {} file groups are merged in their newest base file: they count as merged"
 
 
+@set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
 class RecoveryPlan:
     """What would be rebuilt; false if it cannot be, because questions are open.

@@ -66,7 +66,7 @@ class RestoreResult(PlannedResult):
         files: how many data files were deleted; those that an earlier executor had deleted count.
     """
 
-    service: ClassVar[str] = "restores"
+    service: ClassVar[str] = "restore"
     to: str = ""
     commits: int = 0
     files: int = 0
@@ -75,7 +75,7 @@ class RestoreResult(PlannedResult):
 class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
     """Restores of one table."""
 
-    name = "restores"
+    name = "restore"
     summary = "go back to an earlier commit, and finish restores that were begun"
     action = Action.RESTORE
     noun = "restore"
@@ -102,6 +102,15 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
         except HudiError as refusal:
             hint = f" {refusal.hint}" if refusal.hint else ""
             return RestorePlan(why_not=f"{refusal.message}.{hint}")
+
+    def __call__(
+        self, to: CommitPoint | Savepoint | None = None, *, before: CommitPoint | None = None
+    ) -> RestoreResult:
+        """Go back to the state of a commit or savepoint, or to the state before a commit. Later commits are undone, and their files deleted.
+
+        ``plan`` shows before what would be undone, and why a restore is refused. As `run`; raises as `schedule`.
+        """
+        return self.run(to, before=before)
 
     def undone(self) -> Mapping[str, frozenset[str]]:
         """The requested times that each restore undoes, by the requested time of the restore; only restores that have begun."""
@@ -297,7 +306,7 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
             token="",
             table=self.context.table,
             instant=found[-1].requested_time if found else None,
-            hint="table.restores.take_over() or `pyhudi restore LOCATION --execute` finishes it; until then nothing is written.",
+            hint="table.restore.take_over() or `pyhudi restore LOCATION --execute` finishes it; until then nothing is written.",
         )
 
     def _nothing(self, why_not: str) -> RestoreResult:
@@ -317,7 +326,7 @@ def _rebuild(context: TableContext, requested_time: str, engine: Engine) -> str:
             why_not = f"indexes were not built again: {left_out}" if left_out else ""
     except HudiError as error:
         why_not = (
-            f"the metadata table could not be built again: {error.message}; table.restores.take_over() tries once more"
+            f"the metadata table could not be built again: {error.message}; table.restore.take_over() tries once more"
         )
         _log.warning("%s: after the restore %s %s", context.table, requested_time, why_not)
         return why_not

@@ -67,6 +67,9 @@ class Rollbacks:
     def __init__(self, context: TableContext) -> None:
         self.context = context
 
+    def __repr__(self) -> str:
+        return f"Rollbacks of {self.context.table}"
+
     def plan(self, instant: CommitPoint) -> RollbackPlan:
         """What a rollback of this instant would do. Changes nothing."""
         with at_table(self.context.table):
@@ -87,10 +90,10 @@ class Rollbacks:
         plan = Restores(self.context).plan(before=found)
         return RollbackPlan(time, restore=plan, why_not=plan.why_not)
 
-    def run(self, instant: CommitPoint, *, completed: bool = False) -> Rollback:
-        """Roll a pending write back; with ``completed`` also the newest commit. The result is false, with a reason, if there was nothing to do.
+    def __call__(self, instant: CommitPoint, *, completed: bool = False) -> Rollback:
+        """Roll a pending write of any writer back; with ``completed`` also the newest commit. False, with a reason, if there was nothing to do.
 
-        The caller knows that the writer of a pending write has ended. Raises `InvalidOptionError` for a wrong time, and for a commit with later
+        Call it only if the writer of the instant has ended. Raises `InvalidOptionError` for a wrong time, and for a commit with later
         ones; and as `Restores.schedule` for a completed commit, so beside a planned restore that undoes anything else.
         """
         with at_table(self.context.table):

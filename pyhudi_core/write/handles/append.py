@@ -41,7 +41,7 @@ from pyhudi_core.write.handles.base import (
     WrittenFile,
     filled,
     known_keys,
-    refuse_new_partial,
+    refuse_unknown_rows,
     stamped,
 )
 from pyhudi_core.write.handles.new_file import announce_partition, new_token
@@ -88,7 +88,8 @@ class AppendHandle:
             for keys in (left, self._deleted_by(rows.filter(pa.array(flagged)))):
                 self._context.note_deleted(self._bucket.partition, self._bucket.file_id, keys)
         deletes = self._flagged_deletes(rows.filter(pa.array(leaves | flagged)))
-        self._append(kept if self._context.settings.partial is None else self._known_or_completed(kept), deletes)
+        updates = self._context.settings.updates_only
+        self._append(self._known_or_completed(kept) if updates else kept, deletes)
         self._note_new(kept.column(RECORD_KEY))
 
     def _insert(self, rows: pa.Table) -> None:
@@ -182,16 +183,16 @@ class AppendHandle:
         return self._deletes(rows, orderings)
 
     def _known_or_completed(self, rows: pa.Table) -> pa.Table:
-        """Partial rows as they are logged: partial, or completed. The index found their keys, but the logs may have deleted them."""
+        """Updates as they are logged: partial rows as they are, or completed. The index found their keys, but the logs may have deleted them."""
         partial = self._context.settings.partial
-        assert partial is not None
-        if partial.in_logs and not self._piece.logs and not self._bucket.hashed:
+        completes = partial is not None and not partial.in_logs
+        if not completes and not self._piece.logs and not self._bucket.hashed:
             return rows
         keys = rows.column(RECORD_KEY)
-        living = self._living(keys, () if partial.in_logs else self._context.settings.schema.names)
+        living = self._living(keys, self._context.settings.schema.names if completes else ())
         found = pc.index_in(keys, value_set=living.column(RECORD_KEY))
-        refuse_new_partial(self._context, found.null_count, self._piece.path)
-        return rows if partial.in_logs else filled(rows, living.take(found))
+        refuse_unknown_rows(self._context, found.null_count, self._piece.path)
+        return filled(rows, living.take(found)) if completes else rows
 
     def _without_known(self, rows: pa.Table) -> pa.Table:
         """The rows of an insert whose keys were deleted. Raises `DuplicateKeyError` for the others, unless they are left out."""

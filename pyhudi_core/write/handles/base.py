@@ -132,6 +132,7 @@ class HandleSettings:
         token_salt: the number that all write tokens share; None for a random one in each.
         populate: rows get their meta columns; if not, these are null, and files have no bloom filter and no key range.
         generates_keys: rows get a generated key, which is their number in the commit.
+        known_only: every row is a version of a stored row; its key was generated before.
         config: of the table; for the values of partition columns that base files lack.
         evolution: what columns are called in older files, if they have numbers.
     """
@@ -156,8 +157,14 @@ class HandleSettings:
     token_salt: int | None = None
     populate: bool = True
     generates_keys: bool = False
+    known_only: bool = False
     config: TableConfig | None = None
     evolution: Evolution | None = None
+
+    @property
+    def updates_only(self) -> bool:
+        """Whether every row is to be a version of a stored row; see `refuse_unknown_rows`."""
+        return self.known_only or self.partial is not None
 
     def constants_of(self, partition: str) -> Constants:
         """The values of the partition columns in a partition, for files that do not have them."""
@@ -236,9 +243,19 @@ class HandleContext:
             self.changes.append(KeyChange(partition, file_id, keys, deleted=True))
 
 
-def refuse_new_partial(context: HandleContext, count: int, path: str) -> None:
-    """Partial updates: raise `SchemaMismatchError` if there are rows whose keys are not in the table; nothing could fill their columns."""
+def refuse_unknown_rows(context: HandleContext, count: int, path: str) -> None:
+    """Raise `SchemaMismatchError` for rows whose keys are not in the table, if the write may only update rows.
+
+    Nothing could fill the columns of a new partial row. A key that the table has generated cannot be that of a new row.
+    """
     partial = context.settings.partial
+    if count and context.settings.known_only:
+        raise SchemaMismatchError(
+            f"{count} rows of the update have a generated record key that the table does not have in their partition",
+            path=path or None,
+            hint="Nothing was published. Their rows were deleted, or are in another partition: read them again with scan(where=...). Insert new"
+            " rows; to move a row to another partition, insert it there and delete the old one.",
+        )
     if partial is None or not count:
         return
     missing = [name for name in context.settings.schema.names if name not in partial.schema.names]

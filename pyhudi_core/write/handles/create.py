@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from pyhudi_core.merge.law import says_deleted
-from pyhudi_core.write.handles.base import HandleContext, WrittenFile, refuse_new_partial
+from pyhudi_core.write.handles.base import HandleContext, WrittenFile, refuse_unknown_rows
 from pyhudi_core.write.handles.new_file import NewFile, announce_partition
 from pyhudi_core.write.plan import Bucket
 
@@ -66,7 +66,7 @@ class CreateHandle:
         merger = self._context.settings.merger
         deleted = says_deleted(rows) if merger is None else says_deleted(rows) | merger.deletes(rows)
         left = rows.filter(pa.array(~deleted)) if deleted.any() else rows
-        refuse_new_partial(self._context, len(left), self._bucket.partition)
+        refuse_unknown_rows(self._context, len(left), self._bucket.partition)
         if self._bucket.new_partition and len(left):
             announce_partition(self._context.runtime, self._context.settings.requested_time, self._bucket.partition)
         self._files.insert(left)

@@ -21,7 +21,14 @@ from pyhudi_core.merge.law import Mask, MergeLaw, TableMerger, Versions, mask
 from pyhudi_core.model.internal_schema import in_file, names_at
 from pyhudi_core.model.meta_fields import COMMIT_TIME, FILE_NAME, RECORD_KEY
 from pyhudi_core.model.schema import conform
-from pyhudi_core.write.handles.base import HandleContext, KnownKeys, WrittenFile, filled, known_keys, refuse_new_partial
+from pyhudi_core.write.handles.base import (
+    HandleContext,
+    KnownKeys,
+    WrittenFile,
+    filled,
+    known_keys,
+    refuse_unknown_rows,
+)
 from pyhudi_core.write.handles.change_log import ChangeLog
 from pyhudi_core.write.handles.create import RollingFiles
 from pyhudi_core.write.handles.new_file import NewFile
@@ -54,7 +61,7 @@ class MergeHandle:
             for batch in reader.iter_batches():
                 self._merge(self._open, incoming, with_constants(conform(batch, settings.schema, called), constants))
             left = incoming.rows.slice(0, 0) if settings.deletes else incoming.unmatched(settings.merger)
-            refuse_new_partial(self._context, len(left), base.path)
+            refuse_unknown_rows(self._context, len(left), base.path)
             fitting = self._fitting(self._open, left)
             if fitting:
                 self._open.insert(left.slice(0, fitting))

@@ -48,7 +48,7 @@ def test_no_table_ends_with_2(tmp_path: Path, place: str) -> None:
     target = str(tmp_path / place) if place == "absent" else place
     for command in (("check",), ("timeline",)):
         assert run(*command, target).exit_code == 2
-    assert run("status", target, f"20260101000000000-{'0' * 32}").exit_code == 2
+    assert run("commit-status", target, f"20260101000000000-{'0' * 32}").exit_code == 2
     assert not (tmp_path / "absent").exists()
 
 
@@ -118,13 +118,19 @@ def test_the_timeline_is_shown_newest_last(location: str) -> None:
 def test_the_status_of_a_write_is_told_by_word_and_exit_code(location: str) -> None:
     table = make(location)
     commit = table.upsert(orders((1, "a", 1.0)))
-    assert (run("status", location, commit.token).output, run("status", location, commit.token).exit_code) == (
+    assert (
+        run("commit-status", location, commit.token).output,
+        run("commit-status", location, commit.token).exit_code,
+    ) == (
         "committed\n",
         0,
     )
     other = commit.token[:-32] + "0" * 32
-    assert (run("status", location, other).output, run("status", location, other).exit_code) == ("not_committed\n", 1)
-    assert run("status", location, "nonsense").exit_code == 2
+    assert (run("commit-status", location, other).output, run("commit-status", location, other).exit_code) == (
+        "not_committed\n",
+        1,
+    )
+    assert run("commit-status", location, "nonsense").exit_code == 2
 
 
 SECRET = "wJalrXUtnFEMI0000000SECRET"
@@ -173,7 +179,7 @@ def test_the_module_is_the_command(location: str) -> None:
 
 def test_help_names_every_command() -> None:
     output = run("--help").output
-    assert all(word in output for word in ("check", "timeline", "status"))
+    assert all(word in output for word in ("check", "timeline", "commit-status"))
     assert "--record" in run("check", "--help").output
 
 

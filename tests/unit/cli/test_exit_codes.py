@@ -23,11 +23,12 @@ READ_ONLY = {
     "completion",
     "count",
     "head",
+    "help",
     "history",
     "schema",
     "services",
     "show",
-    "status",
+    "commit-status",
     "timeline",
 }
 NAMES = main.list_commands(click.Context(main))
@@ -39,7 +40,7 @@ def test_a_command_has_the_flags_of_all_others_and_says_its_exit_codes(name: str
     command = main.get_command(click.Context(main), name)
     assert command is not None
     flags = {flag: option for option in command.params for flag in option.opts}
-    assert "--json" in flags or name == "completion"
+    assert "--json" in flags or name in ("completion", "help")
     assert "--plan" in flags or name in READ_ONLY | {"savepoint", "hold", "init", "import"}
     assert "Exit code 0: " in (command.help or "")
     if "--option" in flags:
@@ -93,7 +94,7 @@ def results(table: hudi.HudiTable, source: str) -> list[tuple[int, tuple[str, ..
         (0, ("timeline", place)),
         (0, ("check", place, "--no-keys")),
         (0, ("upkeep", place, "--plan")),
-        (1, ("status", place, f"{ABSENT}-{'0' * 32}")),
+        (1, ("commit-status", place, f"{ABSENT}-{'0' * 32}")),
         (2, ("recover", place, "--plan")),
         *((0, (command, place)) for command in ("show", "schema", "head", "count", "history")),
         (0, ("commit", place, newest)),
@@ -112,7 +113,7 @@ def test_an_exit_code_means_the_same_for_every_command(location: str, tmp_path: 
     pq.write_table(pa.table({"id": [1]}), source / "rows.parquet")
     before = [instant.file_name() for instant in table.timeline]
     found = results(table, str(source))
-    assert {arguments[0] for _, arguments in found} == {*NAMES} - {"completion"}, "every command is tried"
+    assert {arguments[0] for _, arguments in found} == {*NAMES} - {"completion", "help"}, "every command is tried"
     for expected, arguments in found:
         done = CliRunner().invoke(main, [*arguments, "--json"])
         assert done.exit_code == expected, f"{arguments}: {done.output} {done.exception}"
@@ -124,7 +125,7 @@ def test_an_exit_code_means_the_same_for_every_command(location: str, tmp_path: 
 def test_what_refuses_an_erasure_is_the_answer_of_its_plan(location: str) -> None:
     table = make(location)
     table.upsert(orders((1, "a", 1.0)))
-    table.savepoint()
+    table.savepoints.create()
     for flag, code in (("--plan", 1), ("--json", 2)):
         assert CliRunner().invoke(main, ["erase", location, "--key", "1", flag]).exit_code == code
 

@@ -51,10 +51,40 @@ def test_commands_that_look_tell_what_the_table_says_and_change_nothing(location
     for command in ("show", "schema", "head", "count", "history", "timeline"):
         assert run(command, location).exit_code == 0
     assert "run=7" in run("history", location).output
-    assert told("status", location, first.token)["status"] == "committed"
+    assert told("commit-status", location, first.token)["status"] == "committed"
     assert run("commit", location, "20200101000000000").exit_code == 1
     assert run("count", location, "--where", "nothing = 1").exit_code == 2
     assert contents(location) == before
+
+
+def test_the_state_of_a_table_is_shown_under_both_names(location: str) -> None:
+    table = make(location, table_type="merge_on_read")
+    table.upsert(orders((1, "a", 1.0)))
+    quiet = told("show", location)
+    assert [quiet[name] for name in ("pending_writes", "pending_plans", "services_due")] == ["none"] * 3
+    assert quiet["lock"] == "file_system:.hoodie: free"
+    table.upsert(orders((1, "a", 2.0)))
+    plan = table.compaction.schedule()
+    assert plan is not None
+    with table.begin() as write:
+        write.write(orders((7, "b", 7.0)))
+        session = table.savepoints.context.lock.acquire(1.0, "a test")
+        found = told("status", location)
+        session.release()
+        assert found["pending_writes"] == write.instant
+    assert "The lock is held by process" in found["lock"]
+    assert found["pending_plans"] == f"compaction {plan.requested_time}"
+    assert found["services_due"] == "compaction"
+    assert "also: status" in run("show", "--help").output
+    assert "status" not in main.list_commands(click.Context(main))
+
+
+def test_a_lock_of_a_server_is_not_asked(location: str) -> None:
+    from pyhudi_core.doctor.locks import lock_state
+
+    table = make(location, options={"hoodie.write.lock.provider": "in_process"})
+    assert lock_state(table.savepoints.context).startswith("in_process:")
+    assert "free" not in lock_state(table.savepoints.context)
 
 
 def test_the_instants_of_a_history_are_never_cut(location: str) -> None:

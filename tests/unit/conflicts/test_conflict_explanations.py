@@ -177,7 +177,7 @@ def test_it_is_a_value_that_prints_well(table: hudi.HudiTable) -> None:
         other = reopen(table).upsert(orders((1, "a", 6.0)))
         found = table.explain_conflict(write, other)
     text = str(found)
-    assert text.startswith("Explanation\n")
+    assert text.startswith("ConflictExplanation\n")
     assert all(word in text for word in ("verdict", "replan", "rule", "day=a", other.instant, "to do"))
     html = found._repr_html_()
     assert html.startswith("<table>")

@@ -23,7 +23,7 @@ from pyhudi_core.transaction import execution
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.execution import give_up
 
-NAMES = ("compaction", "log_compaction", "clustering", "cleaning", "indexing", "restores")
+NAMES = ("compaction", "log_compaction", "clustering", "cleaning", "indexing", "restore")
 ENDS = ("given up", "of Hudi", "dead")
 OPTIONS = {"hoodie__clean__commits__retained": 1, "hoodie__log__compaction__blocks__threshold": 2}
 
@@ -39,7 +39,7 @@ def planned(location: str, name: str) -> tuple[hudi.HudiTable, Instant]:
         for price in range(2):
             table.compaction.run()
             table.upsert(orders((1, "a", 20.0 + price)))
-    arguments = {"indexing": (["record_index"],), "restores": (times[1],)}.get(name, ())
+    arguments = {"indexing": (["record_index"],), "restore": (times[1],)}.get(name, ())
     plan = table.services[name].schedule(*arguments)
     assert plan is not None
     return table, plan
@@ -112,12 +112,12 @@ def test_what_the_doctor_advises_for_an_execution_that_ended_works(tmp_path: Pat
 
 @pytest.mark.row("N4", "N15")
 def test_what_the_doctor_advises_for_a_planned_restore_works(tmp_path: Path) -> None:
-    table, plan = planned(str(tmp_path / "0"), "restores")
+    table, plan = planned(str(tmp_path / "0"), "restore")
     ways = len(advised(finding_of(table, plan).what_to_do))
     assert ways == 4
     for way in range(ways):
         if way:
-            table, plan = planned(str(tmp_path / str(way)), "restores")
+            table, plan = planned(str(tmp_path / str(way)), "restore")
         follow(table, advised(finding_of(table, plan).what_to_do)[way])
         assert not table.timeline.pending.instants
 
@@ -129,19 +129,19 @@ def test_a_rollback_of_a_plan_says_what_ends_it(tmp_path: Path, name: str) -> No
     table, plan = planned(str(tmp_path / "0"), name)
     done = table.rollback(plan.requested_time)
     assert not done
-    assert not table.rollbacks.plan(plan.requested_time)
+    assert not table.rollback.plan(plan.requested_time)
     ways = advised(done.reason)
-    assert ways == advised(table.rollbacks.plan(plan.requested_time).why_not)
-    assert len(ways) == (4 if name in ("indexing", "restores") else 2)
+    assert ways == advised(table.rollback.plan(plan.requested_time).why_not)
+    assert len(ways) == (4 if name in ("indexing", "restore") else 2)
     follow(table, ways[-1])
     assert not table.timeline.pending.instants
 
 
-@pytest.mark.parametrize("name", ["clustering", "restores"])
+@pytest.mark.parametrize("name", ["clustering", "restore"])
 def test_a_plan_that_cannot_be_read_is_removed_as_the_doctor_says(tmp_path: Path, name: str) -> None:
     table, plan = planned(str(tmp_path / "0"), name)
     Path(table.location, context_of(table).folder.file(plan)).write_bytes(b"no plan")
     table = reopen(table)
     assert table.check().of(Kind.PLAN_UNREADABLE)
-    assert table.restores.cancel(plan) if name == "restores" else table.rollback(plan.requested_time)
+    assert table.restore.cancel(plan) if name == "restore" else table.rollback(plan.requested_time)
     assert table.check().ok, table.check().findings

@@ -63,6 +63,12 @@ def test_the_default_of_an_option_is_one_of_its_values() -> None:
     assert [option.key for option in given if type(option.default) is not option.kind] == []
 
 
+def test_the_page_and_the_errors_show_bounds_with_all_their_digits() -> None:
+    assert "e+" not in render_docs()
+    with pytest.raises(InvalidOptionError, match=r"at most 99999999\."):
+        WriteOptions.parse({"hoodie.bucket.index.num.buckets": 10**9})
+
+
 def test_every_option_is_documented() -> None:
     docs = render_docs()
     assert [option.key for option in OPTIONS if option.doc not in docs] == []

@@ -16,7 +16,7 @@ def with_a_kept_file(location: str, keep: str, kind: str, *, archived: bool) -> 
     if keep == "hold":
         table.holds.create(seconds=3600)
     else:
-        table.savepoint()
+        table.savepoints.create()
     table.upsert(orders((1, "a", 2.0, 2)))
     if kind == "merge_on_read":
         table.compaction.run()

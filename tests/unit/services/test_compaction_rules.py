@@ -11,7 +11,7 @@ from support.tables import make, orders
 from pyhudi_core.file_groups.slice import BaseFile, FileSlice, LogFile
 from pyhudi_core.model.file_names import BaseFileName, LogFileName
 from pyhudi_core.model.instant import Action, Instant, State
-from pyhudi_core.options import WriteOptions
+from pyhudi_core.options import WriteOptions, find_option
 from pyhudi_core.options.upkeep import CompactionOptions
 from pyhudi_core.services.compaction.plan import MEBIBYTE, CompactionOperation, CompactionPlan, decode
 from pyhudi_core.services.compaction.rules import chosen, trigger_of
@@ -80,26 +80,33 @@ OPERATIONS = [
 ]
 
 
+STRATEGIES: list[tuple[dict[str, object], str]] = [
+    ({}, "cbad"),
+    ({"log_size_threshold": 2 * MEBIBYTE}, "cba"),
+    ({"target_io_mb": 130}, "cb"),
+    ({"target_io_mb": 129}, "c"),
+    ({"strategy": "log_file_num"}, "cabd"),
+    ({"strategy": "log_file_num", "log_count_threshold": 2}, "ca"),
+    ({"strategy": "bounded_io", "target_io_mb": 25}, "ab"),
+    ({"strategy": "day_based", "day_partitions": 2}, "ca"),
+    ({"strategy": "bounded_partition_aware", "day_partitions": 9}, "cab"),
+    ({"strategy": "unbounded_partition_aware", "day_partitions": 8}, "bd"),
+    ({"strategy": "unbounded", "target_io_mb": 1}, "abcd"),
+]
+"""Options, and the file groups that are chosen by them, in their order."""
+
+
 @pytest.mark.row("N3")
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        ({}, "cbad"),
-        ({"log_size_threshold": 2 * MEBIBYTE}, "cba"),
-        ({"target_io_mb": 130}, "cb"),
-        ({"target_io_mb": 129}, "c"),
-        ({"strategy": "log_file_num"}, "cabd"),
-        ({"strategy": "log_file_num", "log_count_threshold": 2}, "ca"),
-        ({"strategy": "bounded_io", "target_io_mb": 25}, "ab"),
-        ({"strategy": "day_based", "day_partitions": 2}, "ca"),
-        ({"strategy": "bounded_partition_aware", "day_partitions": 9}, "cab"),
-        ({"strategy": "unbounded_partition_aware", "day_partitions": 8}, "bd"),
-        ({"strategy": "unbounded", "target_io_mb": 1}, "abcd"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "expected"), STRATEGIES)
 def test_each_strategy_takes_its_slices_in_its_order(changes: dict[str, object], expected: str) -> None:
     found = chosen(OPERATIONS, options(**changes), NOW)
     assert "".join(operation.piece.file_id for operation in found) == expected
+
+
+def test_every_strategy_of_the_options_has_a_case() -> None:
+    default = options().strategy
+    offered = set(find_option("hoodie.compaction.strategy").choices.values())
+    assert {changes.get("strategy", default) for changes, _ in STRATEGIES} == offered
 
 
 @pytest.mark.row("N3")

@@ -23,11 +23,11 @@ def table(location: str) -> hudi.HudiTable:
 def test_the_commit_that_a_write_returned_names_it_in_every_service(table: hudi.HudiTable) -> None:
     first = table.upsert(orders((1, "a", 1.0)))
     before = rows(table)
-    assert table.savepoint(first).instant == first.instant
+    assert table.savepoints.create(first).instant == first.instant
     assert table.savepoints.delete(first)
     second = table.upsert(orders((1, "a", 2.0)))
-    assert table.restores.plan(before=second)
-    assert table.rollbacks.plan(second)
+    assert table.restore.plan(before=second)
+    assert table.rollback.plan(second)
     assert table.restore(first)
     assert rows(table) == before
 

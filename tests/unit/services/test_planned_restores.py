@@ -44,13 +44,13 @@ def refused(table: hudi.HudiTable, call: Callable[[], object], error: type[Excep
 @pytest.mark.parametrize("call", OTHERS.values(), ids=list(OTHERS))
 def test_a_restore_that_is_only_planned_is_not_executed_by_who_asks_for_another_one(location: str, call: Call) -> None:
     table, times = table_of_four(location, table_type="merge_on_read")
-    table.savepoint(times[0])
-    planned = table.restores.schedule(times[1])
+    table.savepoints.create(times[0])
+    planned = table.restore.schedule(times[1])
     assert planned is not None
     error = refused(
         table, lambda: call(table, times), CommitConflictError, f"restore {planned.requested_time} is pending"
     )
-    for advice in ("restore LOCATION --execute", f"restores.cancel('{planned.requested_time}')"):
+    for advice in ("restore LOCATION --execute", f"restore.cancel('{planned.requested_time}')"):
         assert advice in str(error)
     assert len(table.timeline.commits) == 4
 
@@ -60,7 +60,7 @@ def test_a_restore_that_is_only_planned_is_not_executed_by_who_asks_for_another_
 @pytest.mark.parametrize("inflight", [False, True], ids=["planned", "begun"])
 def test_a_misspelt_restore_executes_and_finishes_no_other_one(location: str, wrong: str, inflight: bool) -> None:
     table, times = table_of_four(location)
-    planned = table.restores.schedule(times[1])
+    planned = table.restore.schedule(times[1])
     assert planned is not None
     if inflight:
         begun(table, planned).heartbeat.handle.cancel()
@@ -74,7 +74,7 @@ def test_a_misspelt_restore_executes_and_finishes_no_other_one(location: str, wr
 def test_a_restore_that_was_begun_is_finished_before_the_one_that_is_asked_for(location: str) -> None:
     table, times = table_of_four(location)
     wanted = at(table, times[0])
-    planned = table.restores.schedule(times[2])
+    planned = table.restore.schedule(times[2])
     assert planned is not None
     begun(table, planned).heartbeat.handle.cancel()
     expire(table, planned.requested_time)
@@ -88,10 +88,10 @@ def test_a_restore_that_was_begun_is_finished_before_the_one_that_is_asked_for(l
 def test_who_asks_for_the_planned_restore_executes_it(location: str, call: Call) -> None:
     table, times = table_of_four(location)
     wanted = at(table, times[2])
-    planned = table.restores.schedule(times[2])
+    planned = table.restore.schedule(times[2])
     assert planned is not None
-    assert [one.instant.requested_time for one in table.restores.plan(times[2]).commits] == [times[3]]
-    assert table.rollbacks.plan(times[3])
+    assert [one.instant.requested_time for one in table.restore.plan(times[2]).commits] == [times[3]]
+    assert table.rollback.plan(times[3])
     assert call(table, times)
     assert now(table) == wanted
     assert [i.requested_time for i in table.timeline.filter(Action.RESTORE)] == [planned.requested_time]
@@ -102,7 +102,7 @@ def test_who_asks_for_the_planned_restore_executes_it(location: str, call: Call)
 def test_a_rollback_of_what_an_earlier_restore_undid_executes_no_planned_one(location: str) -> None:
     table, times = table_of_four(location)
     table.restore(times[2])
-    assert table.restores.schedule(times[0])
+    assert table.restore.schedule(times[0])
     before = contents(location)
     assert "not on the timeline" in reopen(table).rollback(times[3], completed=True).reason
     assert contents(location) == before
@@ -111,7 +111,7 @@ def test_a_rollback_of_what_an_earlier_restore_undid_executes_no_planned_one(loc
 @pytest.mark.row("N15")
 def test_the_commands_leave_a_planned_restore_to_who_asks_for_it(location: str) -> None:
     table, times = table_of_four(location)
-    assert table.restores.schedule(times[0])
+    assert table.restore.schedule(times[0])
 
     def run(*arguments: str) -> int:
         return CliRunner().invoke(main, [arguments[0], location, *arguments[1:]]).exit_code

@@ -87,7 +87,7 @@ def build(table: hudi.HudiTable, progress: ServiceProgress | None) -> tuple[Serv
 
 def restore(table: hudi.HudiTable, progress: ServiceProgress | None) -> tuple[ServicePlan, object]:
     to = table.timeline.commits.instants[1]
-    return table.restores.plan(to), table.restores.run(to, progress=progress)
+    return table.restore.plan(to), table.restore.run(to, progress=progress)
 
 
 SERVICES: dict[str, tuple[Callable[[str], hudi.HudiTable], Run, str, int]] = {

@@ -33,7 +33,7 @@ from pyhudi_core.services.restore.plan import RestorePlan, UndoneCommit, decode
 def test_the_state_of_the_commit_is_back_and_the_later_files_are_gone(location: str, kind: str) -> None:
     table, times = table_of_four(location, table_type=kind)
     wanted = at(table, times[1])
-    plan = table.restores.plan(times[1])
+    plan = table.restore.plan(times[1])
     named = {path for commit in plan.commits for path in commit.files}
     assert [commit.instant.requested_time for commit in plan.commits] == times[:1:-1]
     own = {path for path in files(location) if not path.startswith(".hoodie/")}
@@ -54,7 +54,7 @@ def test_the_state_of_the_commit_is_back_and_the_later_files_are_gone(location: 
 @pytest.mark.row("C10")
 def test_the_files_on_the_timeline_are_those_that_hudi_writes(location: str) -> None:
     table, times = table_of_four(location)
-    table.savepoint(times[1])
+    table.savepoints.create(times[1])
     written = [stat.path for stat in table.commit_metadata(table.timeline.commits[3]).stats]
     [restore] = table.restore(times[1]).instants
     plan = read_avro(table, Instant(restore.requested_time, Action.RESTORE, State.REQUESTED), "HoodieRestorePlan")
@@ -149,18 +149,18 @@ def test_a_metadata_table_that_could_not_be_built_again_is_built_by_a_later_take
     table, times = table_of_four(location)
     table.metadata_table.create(PARTITIONS)
     folder = Path(location, ".hoodie/timeline")
-    restore = table.restores.schedule(times[1])
+    restore = table.restore.schedule(times[1])
     assert restore is not None
     foreign = str(int(restore.requested_time) + 1)
     for state in ("commit.requested", "inflight"):
         (folder / f"{foreign}.{state}").touch()
-    done = table.restores.execute(restore)
+    done = table.restore.execute(restore)
     assert "another program is writing" in done.why_not
     assert not reopen(table).config.metadata_partitions
-    assert "another program is writing" in table.restores.take_over().why_not
+    assert "another program is writing" in table.restore.take_over().why_not
     for left in folder.glob(f"{foreign}*"):
         left.unlink()
-    assert "metadata table" not in table.restores.take_over().why_not
+    assert "metadata table" not in table.restore.take_over().why_not
     assert set(reopen(table).config.metadata_partitions) == {"files", *PARTITIONS}
     assert not left_behind(location)
     assert_metadata_is_true(reopen(table))
@@ -173,15 +173,15 @@ def test_nothing_is_done_if_no_commit_is_later(location: str) -> None:
     done = table.restore(times[-1])
     assert not done
     assert times[-1] in done.why_not
-    assert not table.restores.run()
-    assert table.restores.schedule(times[-1]) is None
+    assert not table.restore.run()
+    assert table.restore.schedule(times[-1]) is None
     assert contents(location) == before
 
 
 @pytest.mark.row("N15")
 def test_a_restore_goes_to_a_savepoint_or_to_the_state_before_a_commit(location: str) -> None:
     table, times = table_of_four(location)
-    saved = table.savepoint(times[2])
+    saved = table.savepoints.create(times[2])
     assert table.restore(saved).commits == 1
     assert now(table)[0] == (1, "a", 2.0)
     table.savepoints.delete(saved.instant)
@@ -203,7 +203,7 @@ def test_what_counts_is_when_commits_completed_not_when_they_began(location: str
     assert done.instant < late
     wanted = at(table, late)
     assert (50, "q", 5.0) not in wanted
-    plan = table.restores.plan(late)
+    plan = table.restore.plan(late)
     assert [commit.instant.requested_time for commit in plan.commits] == [done.instant]
     table.restore(late)
     assert now(table) == wanted
@@ -214,16 +214,16 @@ def test_what_counts_is_when_commits_completed_not_when_they_began(location: str
 def test_a_planned_restore_can_be_taken_back_until_it_is_begun(location: str) -> None:
     table, times = table_of_four(location)
     before = now(table)
-    restore = table.restores.schedule(times[1])
+    restore = table.restore.schedule(times[1])
     assert restore is not None
-    assert table.restores.cancel(restore)
-    assert not table.restores.cancel(restore)
+    assert table.restore.cancel(restore)
+    assert not table.restore.cancel(restore)
     assert now(table) == before
     assert table.upsert(orders((1, "a", 5.0)))
-    again = table.restores.schedule(times[1])
+    again = table.restore.schedule(times[1])
     assert again is not None
     running = begun(table, again)
-    assert not table.restores.cancel(again)
+    assert not table.restore.cancel(again)
     running.heartbeat.handle.cancel()
     assert table.check().findings
 
@@ -237,7 +237,7 @@ def test_readers_see_the_old_state_from_the_inflight_file_on_and_another_process
     table, times = table_of_four(location, table_type=kind)
     table.metadata_table.create(PARTITIONS)
     wanted = at(table, times[1])
-    restore = table.restores.schedule(times[1])
+    restore = table.restore.schedule(times[1])
     assert restore is not None
     dead = begun(table, restore)
     dead.heartbeat.handle.cancel()
@@ -246,9 +246,9 @@ def test_readers_see_the_old_state_from_the_inflight_file_on_and_another_process
     assert now(fresh) == wanted
     assert set(times[2:]).isdisjoint(i.requested_time for i in fresh.timeline)
     assert any(times[3] in path for path in data_files(location))
-    assert not fresh.restores.take_over(), "its process may be alive"
+    assert not fresh.restore.take_over(), "its process may be alive"
     expire(table, restore.requested_time)
-    done = fresh.restores.take_over()
+    done = fresh.restore.take_over()
     assert (done.commits, [i.requested_time for i in done.instants]) == (2, [restore.requested_time])
     assert not any(times[3] in path for path in data_files(location))
     assert now(fresh) == wanted
@@ -262,11 +262,11 @@ def test_the_gate_is_asked_before_anything_is_undone(location: str) -> None:
     table, times = table_of_four(location)
     before = now(table)
     with pytest.raises(CommitAbortedError, match="gate"):
-        table.restores.run(times[1], gate=lambda: False)
+        table.restore.run(times[1], gate=lambda: False)
     assert now(table) == before
     [pending] = table.timeline.pending
     assert pending.state is State.REQUESTED
-    assert table.restores.run().commits == 2
+    assert table.restore.run().commits == 2
     assert now(table)[0] == (1, "a", 1.0)
 
 
@@ -317,11 +317,11 @@ def test_the_newest_commit_is_rolled_back_and_an_older_one_is_not(location: str,
     table, times = table_of_four(location, table_type=kind)
     before = contents(location)
     assert not table.rollback(times[3]), "only with completed=True"
-    plan = table.rollbacks.plan(times[2])
+    plan = table.rollback.plan(times[2])
     assert (bool(plan), times[3] in plan.why_not) == (False, True)
     with pytest.raises(InvalidOptionError, match=f"{times[3]} the first of them"):
         table.rollback(times[2], completed=True)
-    plan = table.rollbacks.plan(times[3])
+    plan = table.rollback.plan(times[3])
     assert plan.restore is not None
     assert plan.figures["commits"] == 1
     assert contents(location) == before
@@ -339,7 +339,7 @@ def test_the_first_commit_is_not_rolled_back(location: str) -> None:
     first = table.upsert(orders((1, "a", 1.0))).instant
     with pytest.raises(InvalidOptionError, match="no state to go back to"):
         table.rollback(first, completed=True)
-    assert not table.rollbacks.plan(first)
+    assert not table.rollback.plan(first)
     assert rows(table, "id") == [(1,)]
 
 

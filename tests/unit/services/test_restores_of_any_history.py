@@ -50,7 +50,7 @@ def take(table: hudi.HudiTable, step: str, chance: random.Random) -> None:
     elif step == "savepoint":
         for saved in table.savepoints:
             table.savepoints.delete(saved.instant)
-        table.savepoint()
+        table.savepoints.create()
     elif step == "plan_compaction":
         table.compaction.schedule()
     else:

@@ -26,7 +26,7 @@ def refusals(table: hudi.HudiTable, times: list[str], error: type[HudiError], ma
     before = contents(table.location)
     with pytest.raises(error, match=match):
         table.restore(times[1])
-    plan = table.restores.plan(times[1])
+    plan = table.restore.plan(times[1])
     assert not plan
     assert plan.why_not
     assert contents(table.location) == before
@@ -50,7 +50,7 @@ def test_an_archived_commit_is_refused(location: str) -> None:
 @pytest.mark.row("N15")
 def test_a_commit_with_a_savepoint_is_not_undone(location: str) -> None:
     table, times = table_of_four(location)
-    table.savepoint(times[2])
+    table.savepoints.create(times[2])
     refusals(table, times, CommitAbortedError, f"savepoint, {times[2]}")
 
 
@@ -59,7 +59,7 @@ def test_a_state_whose_files_are_cleaned_is_refused_and_the_clean_is_named(locat
     table, times = table_of_four(location)
     [clean] = reopen(table, hoodie__clean__commits__retained=1).cleaning.run().instants
     refusals(table, times, SnapshotExpiredError, f"by the clean {clean.requested_time}")
-    assert table.restores.plan(times[2]), "this state is kept by the clean"
+    assert table.restore.plan(times[2]), "this state is kept by the clean"
 
 
 @pytest.mark.row("N15")
@@ -88,7 +88,7 @@ def test_planned_services_go_along_and_one_that_is_executed_is_not_disturbed(loc
     refusals(table, times, CommitAbortedError, f"compaction {plan.requested_time} is executed")
     execution.give_up(running)
     wanted = at(table, times[1])
-    shown = table.restores.plan(times[1])
+    shown = table.restore.plan(times[1])
     assert [i.requested_time for i in shown.plans] == [plan.requested_time]
     assert [i.requested_time for i in shown.cleans] == ([clean.requested_time] if clean else [])
     table.restore(times[1])
@@ -121,14 +121,14 @@ def test_while_a_restore_is_pending_nothing_is_written_and_no_plan_is_executed(l
     plan = table.compaction.schedule()
     assert plan is not None
     wanted = {False: now(table), True: at(table, times[1])}[inflight]
-    restore = table.restores.schedule(times[1])
+    restore = table.restore.schedule(times[1])
     assert restore is not None
     running = begun(table, restore) if inflight else None
     before = contents(location)
     for attempt in (
         lambda: table.upsert(orders((1, "a", 5.0))),
-        lambda: table.savepoint(times[0]),
-        lambda: table.restores.schedule(times[0]),
+        lambda: table.savepoints.create(times[0]),
+        lambda: table.restore.schedule(times[0]),
     ):
         with pytest.raises(CommitConflictError, match=f"The restore {restore.requested_time} is pending"):
             attempt()

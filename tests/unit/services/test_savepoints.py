@@ -57,9 +57,9 @@ def test_a_savepoint_names_the_files_of_the_state_at_its_commit(location: str, k
 @pytest.mark.row("C9", "N15")
 def test_the_newest_commit_is_saved_once_and_its_savepoint_can_be_deleted(location: str) -> None:
     table, done = table_of_three(location)
-    made = table.savepoint()
+    made = table.savepoints.create()
     assert made.instant == done[-1].instant
-    assert table.savepoint(done[-1].instant, "again") == made
+    assert table.savepoints.create(done[-1].instant, "again") == made
     assert kept_files(context_of(table).folder, table.timeline) == made.paths
     assert table.savepoints.delete(made.instant)
     assert not table.savepoints.delete(made.instant)
@@ -78,10 +78,10 @@ def test_what_is_no_completed_commit_is_refused_and_nothing_is_written(location:
         before = contents(location)
         for wrong in ("20200101000000000", "no time", str(write.instant)):
             with pytest.raises(InvalidOptionError, match="so it is no commit"):
-                table.savepoint(wrong)
+                table.savepoints.create(wrong)
         assert contents(location) == before
     with pytest.raises(InvalidOptionError, match="no commit"):
-        make(f"{location}/empty").savepoint()
+        make(f"{location}/empty").savepoints.create()
 
 
 @pytest.mark.row("N15")
@@ -91,7 +91,7 @@ def test_a_state_whose_files_are_cleaned_is_refused(location: str) -> None:
     Path(location, first).unlink()
     before = contents(location)
     with pytest.raises(SnapshotExpiredError):
-        table.savepoint(done[0].instant)
+        table.savepoints.create(done[0].instant)
     assert contents(location) == before
 
 
@@ -112,9 +112,11 @@ def test_a_state_that_a_pending_clean_takes_files_from_is_refused(location: str)
     path.write_bytes(encode_record("HoodieCleanerPlan", plan, sync_marker=SYNC))
     impatient = reopen(table, pyhudi__commit__retries=0)
     with pytest.raises(CommitConflictError, match="clean"):
-        impatient.savepoint(done[0].instant)
+        impatient.savepoints.create(done[0].instant)
     assert not list(table.savepoints)
-    assert impatient.savepoint(done[1].instant).instant == done[1].instant, "the clean takes nothing of this state"
+    assert impatient.savepoints.create(done[1].instant).instant == done[1].instant, (
+        "the clean takes nothing of this state"
+    )
     assert name not in {name for names in impatient.savepoints.create(done[1].instant).files.values() for name in names}
 
 
@@ -144,7 +146,7 @@ def test_the_command_lists_makes_and_deletes_savepoints(location: str) -> None:
 
 def test_a_half_deleted_savepoint_is_named_by_the_clean_that_waits_for_it_and_by_the_doctor(location: str) -> None:
     table, done = table_of_three(location)
-    table.savepoint(done[0].instant)
+    table.savepoints.create(done[0].instant)
     [completed] = Path(location, ".hoodie/timeline").glob("*.savepoint")
     completed.unlink()
     kept = reopen(table, hoodie__clean__commits__retained=1)
@@ -158,8 +160,8 @@ def test_a_half_deleted_savepoint_is_named_by_the_clean_that_waits_for_it_and_by
 @pytest.mark.parametrize("age", ["old", "of an hour", "young"])
 def test_a_savepoint_that_was_left_half_made_or_half_deleted_is_removed_by_the_repair(location: str, age: str) -> None:
     table, done = table_of_three(location)
-    kept = table.savepoint(done[0].instant)
-    table.savepoint(done[1].instant)
+    kept = table.savepoints.create(done[0].instant)
+    table.savepoints.create(done[1].instant)
     half = next(i for i in table.timeline if i.action is Action.SAVEPOINT and i.requested_time == done[1].instant)
     folder = Path(location, ".hoodie/timeline")
     (folder / half.file_name()).unlink()

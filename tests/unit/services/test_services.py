@@ -43,7 +43,7 @@ def test_every_service_is_listed_once_and_is_an_attribute_of_the_table(location:
         == [kind.name for kind in SERVICES]
         == [
             "failed_writes",
-            "restores",
+            "restore",
             "compaction",
             "log_compaction",
             "clustering",

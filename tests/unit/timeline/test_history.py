@@ -11,12 +11,12 @@ from support.wrapping import WrappedStorage
 from pyhudi_core.errors import CorruptTimelineError
 from pyhudi_core.model.instant import Action, Instant
 from pyhudi_core.storage.base import Folder, Storage
-from pyhudi_core.timeline.history import History
+from pyhudi_core.timeline.history import ArchivedTimeline
 from pyhudi_core.timeline.history_layers import merge_layers
 
 
 def test_there_is_no_history_until_something_is_archived(storage: Storage) -> None:
-    history = History(storage, PATH)
+    history = ArchivedTimeline(storage, PATH)
     assert not history.exists()
     assert history.state().files == ()
     assert history.find(time(10)) is None
@@ -78,7 +78,7 @@ def test_a_damaged_manifest_in_force_leaves_the_one_before_for_reading(storage: 
     flush(writer, row(1))
     flush(writer, row(2))
     storage.put(f"{PATH}/manifest_2", b"\0\0")
-    history = History(storage, PATH)
+    history = ArchivedTimeline(storage, PATH)
     assert history.state().problem is not None
     assert history.find(time(10)) == instant(1), "what is found is right"
     for ask in (
@@ -169,7 +169,7 @@ def test_files_are_opened_only_where_the_answer_can_be(storage: Storage) -> None
             opened.append(path)
             return storage.open_input(path)
 
-    history = History(Watching(), PATH)  # type: ignore[arg-type]
+    history = ArchivedTimeline(Watching(), PATH)  # type: ignore[arg-type]
     history.state()
     assert history.find(time(10_000)) is None
     assert opened == []
@@ -196,7 +196,7 @@ def test_a_merge_during_a_look_up_leads_to_another_look(storage: Storage) -> Non
                         storage.delete(info.path)
             return storage.open_input(path)
 
-    history = History(Merging(), PATH)  # type: ignore[arg-type]
+    history = ArchivedTimeline(Merging(), PATH)  # type: ignore[arg-type]
     assert history.find(time(30)) == instant(3)
 
 
@@ -221,7 +221,7 @@ def test_a_listing_in_whose_middle_the_process_stood_still_is_not_called_a_damag
             seen = tuple(i for i in names.objects if i.path.endswith("manifest_4") or storage.head(i.path))
             return Folder(seen, names.folders)
 
-    history = History(Paused(), PATH)  # type: ignore[arg-type]
+    history = ArchivedTimeline(Paused(), PATH)  # type: ignore[arg-type]
     if known:
         history.state()
     before = writer.history.state()

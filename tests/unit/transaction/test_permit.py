@@ -12,6 +12,7 @@ import pytest
 from support.homes import StandingClock
 
 import pyhudi_core as hudi
+from pyhudi_core import orchestration
 from pyhudi_core.errors import CommitAbortedError, LockTimeoutError, StorageError
 from pyhudi_core.storage import open_storage
 from pyhudi_core.transaction.permit import VALID_S, Permit
@@ -120,14 +121,14 @@ def test_an_answer_that_could_not_be_stored_is_given_again(location: str) -> Non
     assert other.question() is None
 
 
-def request(location: str, **more: Any) -> hudi.WriteRequest:
-    return hudi.WriteRequest(f"{location}/t", f"{location}/p", "upsert", ("id",), **{"wait_s": 20.0, **more})
+def request(location: str, **more: Any) -> orchestration.WriteRequest:
+    return orchestration.WriteRequest(f"{location}/t", f"{location}/p", "upsert", ("id",), **{"wait_s": 20.0, **more})
 
 
 @contextmanager
-def step(location: str, answer: Callable[[hudi.Permit], object]) -> Iterator[None]:
+def step(location: str, answer: Callable[[orchestration.Permit], object]) -> Iterator[None]:
     """The other side in a thread: calls ``answer`` when there is a question, and again for each further one."""
-    permit, ended = hudi.open_permit(f"{location}/p"), threading.Event()
+    permit, ended = orchestration.open_permit(f"{location}/p"), threading.Event()
 
     def answering() -> None:
         while not ended.wait(0.05):
@@ -154,7 +155,7 @@ def test_an_answer_may_take_as_long_as_the_request_allows_and_nobody_waits_for_t
     hudi.create_table(f"{location}/t", schema=ROWS.schema, record_key=["id"])
     others: list[hudi.Commit] = []
 
-    def slow(permit: hudi.Permit) -> None:
+    def slow(permit: orchestration.Permit) -> None:
         others.append(other_writer(location).upsert(pa.table({"id": [9]})))
         threading.Event().wait(2.2)  # more than a gate may take under the lock
         permit.answer()
@@ -176,7 +177,7 @@ def test_a_write_that_nobody_permits_keeps_nobody_from_the_table(location: str) 
 
     thread = threading.Thread(target=orphan)
     thread.start()
-    watched = hudi.open_permit(f"{location}/p")
+    watched = orchestration.open_permit(f"{location}/p")
     while watched.question() is None:
         threading.Event().wait(0.02)
     try:
@@ -195,7 +196,7 @@ def test_a_permission_that_grew_old_while_the_lock_was_awaited_is_asked_for_agai
     answered: list[int] = []
     monkeypatch.setattr("pyhudi_core.transaction.permit.VALID_S", 1.0)
 
-    def grant(permit: hudi.Permit) -> None:
+    def grant(permit: orchestration.Permit) -> None:
         permit.answer()
         answered.append(1)
 
@@ -213,7 +214,7 @@ def test_a_permission_that_is_taken_back_before_the_lock_is_held_publishes_nothi
     hudi.create_table(f"{location}/t", schema=ROWS.schema, record_key=["id"])
 
     def step_ends(_: object) -> None:
-        hudi.open_permit(f"{location}/p").close()
+        orchestration.open_permit(f"{location}/p").close()
 
     with (
         step(location, lambda permit: permit.answer()),

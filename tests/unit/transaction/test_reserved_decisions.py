@@ -21,7 +21,7 @@ from pyhudi_core.transaction.reserved_decision import sweep_reservation
 
 DECISIONS: dict[str, Callable[[hudi.HudiTable], object]] = {
     "a plan": lambda table: table.cleaning.schedule(),
-    "a savepoint": lambda table: table.savepoint(),
+    "a savepoint": lambda table: table.savepoints.create(),
     "the drop of an index": lambda table: table.indexes.drop("record_index"),
     "the drop of the metadata table": lambda table: table.metadata_table.drop(),
 }

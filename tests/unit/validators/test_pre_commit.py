@@ -57,24 +57,24 @@ def test_rules_about_rows_look_only_at_rows_that_the_write_changes(location: str
             Path(path if path.startswith("/") else f"{location}/{path}").unlink()
     with pytest.raises(hudi.HudiError):
         table.scan(where="day = 'b'").to_arrow()
-    rules = [hudi.not_null("price"), hudi.in_range("price", 0, 5), hudi.holds("price >= 0 AND day = 'a'")]
+    rules = [hudi.not_null("price"), hudi.in_range("price", 0, 5), hudi.satisfies("price >= 0 AND day = 'a'")]
     assert table.upsert(orders((4, "a", 2.5)), pre_commit=rules)
 
 
 @pytest.mark.parametrize(
     ("rule", "row", "passes"),
     [
-        (hudi.holds("price > 1"), (1, "a", 2.0), True),
-        (hudi.holds("price > 1"), (1, "a", 0.5), False),
-        (hudi.holds("price > 1"), (1, "a", None), False),
-        (hudi.holds("price IS NULL OR price > 1"), (1, "a", None), True),
-        (hudi.holds("lower(day) = day"), (1, "A", 1.0), False),
+        (hudi.satisfies("price > 1"), (1, "a", 2.0), True),
+        (hudi.satisfies("price > 1"), (1, "a", 0.5), False),
+        (hudi.satisfies("price > 1"), (1, "a", None), False),
+        (hudi.satisfies("price IS NULL OR price > 1"), (1, "a", None), True),
+        (hudi.satisfies("lower(day) = day"), (1, "A", 1.0), False),
         (hudi.in_range("price", 1), (1, "a", None), True),
         (hudi.in_range("price", 1, 3), (1, "a", 3.0), True),
         (hudi.in_range("price", 1, 3), (1, "a", float("nan")), False),
         (hudi.in_range("day", "b'", "c\\"), (1, "b'x", 1.0), True),
         (hudi.in_range("day", "b'", "c\\"), (1, "b", 1.0), False),
-        (hudi.holds(pa.compute.field("price") > 1), (1, "a", None), False),
+        (hudi.satisfies(pa.compute.field("price") > 1), (1, "a", None), False),
     ],
 )
 def test_a_rule_is_true_for_each_written_row(location: str, rule: Any, row: tuple[Any, ...], passes: bool) -> None:
@@ -276,7 +276,7 @@ def test_a_write_without_changes_asks_no_validator(location: str) -> None:
     [
         ([hudi.not_null("nothing")], SchemaMismatchError),
         ([hudi.unique("nothing")], SchemaMismatchError),
-        ([hudi.holds("nothing > 1")], PredicateError),
+        ([hudi.satisfies("nothing > 1")], PredicateError),
         (hudi.not_null("id"), InvalidOptionError),
         (["id IS NOT NULL"], InvalidOptionError),
     ],

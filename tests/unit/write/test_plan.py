@@ -14,7 +14,7 @@ from pyhudi_core.errors import CorruptionError
 from pyhudi_core.file_groups.slice import BaseFile, FileSlice
 from pyhudi_core.model.commit import WriteStat
 from pyhudi_core.model.file_names import BaseFileName
-from pyhudi_core.write.plan import Bucket, Planner, Profile, Sizing, Volume, balance
+from pyhudi_core.write.plan import Bucket, Planner, Sizing, Volume, WorkloadProfile, balance
 
 MB = 1 << 20
 SIZING = Sizing(target=120 * MB, small=100 * MB, row_estimate=1024)
@@ -31,9 +31,9 @@ def _planner(*slices: FileSlice, sizing: Sizing = SIZING) -> Planner:
     return Planner(sizing, lambda: f"new{next(numbers)}", lambda path: slices if path == "p" else ())
 
 
-def _new(rows: int, size: int) -> Profile:
+def _new(rows: int, size: int) -> WorkloadProfile:
     """All rows are new ones of partition p."""
-    return Profile({}, {"p": Volume(rows, size)})
+    return WorkloadProfile({}, {"p": Volume(rows, size)})
 
 
 def test_a_new_partition_gets_groups_of_the_target_size() -> None:
@@ -50,7 +50,7 @@ def test_parts_of_a_new_group_are_limited_by_rows_and_by_bytes() -> None:
 
 
 def test_all_rows_of_a_partition_with_one_group_go_to_it() -> None:
-    profile = Profile({("p", "f"): Volume(100, 10_000)}, {}, {"p": "f"})
+    profile = WorkloadProfile({("p", "f"): Volume(100, 10_000)}, {}, {"p": "f"})
     plan = _planner(_slice("f", 50 * MB)).upsert(profile)
     assert [bucket.file_id for bucket in plan.buckets] == ["f"]
     assert plan.inserts["p"] == ((0, 1.0),)
@@ -65,7 +65,7 @@ def test_a_batch_larger_than_a_file_is_not_for_one_group() -> None:
 def test_only_groups_that_rows_go_to_are_planned() -> None:
     """A thousand groups, and rows for two of them and for one new key."""
     slices = tuple(_slice(f"f{number:04d}", 110 * MB) for number in range(1000))
-    profile = Profile({("p", "f0007"): Volume(1, 100), ("p", "f0500"): Volume(3, 300)}, {"p": Volume(1, 100)})
+    profile = WorkloadProfile({("p", "f0007"): Volume(1, 100), ("p", "f0500"): Volume(3, 300)}, {"p": Volume(1, 100)})
     plan = _planner(*slices).upsert(profile)
     assert [bucket.file_id for bucket in plan.buckets] == ["f0007", "f0500", "new0"]
     assert plan.groups == {("p", "f0007"): 0, ("p", "f0500"): 1}
@@ -77,7 +77,7 @@ def test_inserts_go_to_small_groups_first_the_smallest_before_all() -> None:
     plan = _planner(*slices).upsert(_new(100, 100 * 100))
     assert [plan.buckets[number].file_id for number, _ in plan.inserts["p"]] == ["smaller"]
     tagged = {("p", piece.file_id): Volume(1, 100) for piece in slices}
-    plan = _planner(*slices).upsert(Profile(tagged, {"p": Volume(100, 100 * 100)}))
+    plan = _planner(*slices).upsert(WorkloadProfile(tagged, {"p": Volume(100, 100 * 100)}))
     by_id = {bucket.file_id: bucket for bucket in plan.buckets}
     assert len(plan.buckets) == 3, "a group that has rows already takes new ones too"
     assert [plan.buckets[number].file_id for number, _ in plan.inserts["p"]] == ["smaller"]
@@ -110,7 +110,7 @@ def _appending(*slices: FileSlice) -> Planner:
 @pytest.mark.row("J3")
 def test_few_new_keys_do_not_rewrite_a_large_file_of_a_merge_on_read_table() -> None:
     """They go to a new group, and known keys to logs; the next new keys go to that group as long as it is cheap."""
-    profile = Profile({("p", "f"): Volume(100, 10_000)}, {"p": Volume(100, 10_000)})
+    profile = WorkloadProfile({("p", "f"): Volume(100, 10_000)}, {"p": Volume(100, 10_000)})
     plan = _appending(_slice("f", 50 * MB)).upsert(profile)
     assert [(bucket.file_id, bucket.appends) for bucket in plan.buckets] == [("f", True), ("new0", False)]
     assert plan.rewritten_bytes == 0
@@ -134,14 +134,16 @@ def test_a_partition_of_a_merge_on_read_table_gets_no_more_than_ten_small_groups
 
 def test_deletes_go_to_the_groups_that_hold_their_keys_and_make_none() -> None:
     tagged = {("p", "a"): Volume(10, 100), ("p", "b"): Volume(1, 10)}
-    plan = _planner(_slice("a", MB), _slice("b", MB), _slice("c", MB)).delete(Profile(tagged, {"q": Volume(10, 100)}))
+    plan = _planner(_slice("a", MB), _slice("b", MB), _slice("c", MB)).delete(
+        WorkloadProfile(tagged, {"q": Volume(10, 100)})
+    )
     assert [bucket.file_id for bucket in plan.buckets] == ["a", "b"]
     assert plan.inserts == {}
 
 
 def test_an_index_that_names_a_file_group_which_the_table_has_not_ends_the_write() -> None:
     with pytest.raises(CorruptionError, match="no such file group") as caught:
-        _planner(_slice("a", MB)).upsert(Profile({("p", "gone"): Volume(1, 10)}, {}))
+        _planner(_slice("a", MB)).upsert(WorkloadProfile({("p", "gone"): Volume(1, 10)}, {}))
     assert caught.value.path == "p/gone"
 
 

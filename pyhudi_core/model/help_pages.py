@@ -1,0 +1,28 @@
+"""The pages of the documentation that messages name, and the one text that names them.
+
+A page is ``docs/<page>.md`` in a checkout, and is in the wheel (``pyproject.toml``). The command ``pyhudi help <page>`` shows it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Page = Literal[
+    "concepts",
+    "conflicts",
+    "consumers",
+    "doctor",
+    "locks",
+    "merging",
+    "options",
+    "reading",
+    "services",
+    "spark",
+    "upkeep",
+    "writing",
+]
+
+
+def see(page: Page) -> str:
+    """Return the sentence that ends a hint: the command that shows the page."""
+    return f"See: pyhudi help {page}"

@@ -1,0 +1,46 @@
+"""What a package needs that runs tables for its users under an orchestrator, as ``pyhudi_dagster`` does; its users need none of these names.
+
+They are as stable as the names of ``pyhudi``: the table services that there are, before a table is opened; options checked before a run; a write that
+retries, and asks before it commits; and the half of `pyhudi.commit_for` that asks another process for a write and permits its commit. Names are
+imported on first use.
+"""
+
+from typing import TYPE_CHECKING
+
+from pyhudi_core.late import late_names
+
+if TYPE_CHECKING:
+    from pyhudi_core.lock.fitting import refuse_unfit_options
+    from pyhudi_core.options import options_for_open
+    from pyhudi_core.remote import WriteRequest, open_permit, schema_text
+    from pyhudi_core.services.registry import service_kinds
+    from pyhudi_core.transaction.permit import Permit
+    from pyhudi_core.write.operations import commit_with_retries
+
+_HOMES = {
+    "Permit": "transaction.permit",
+    "WriteRequest": "remote",
+    "commit_with_retries": "write.operations",
+    "open_permit": "remote",
+    "options_for_open": "options",
+    "refuse_unfit_options": "lock.fitting",
+    "schema_text": "remote",
+    "service_kinds": "services.registry",
+}
+
+__all__ = [
+    "Permit",
+    "WriteRequest",
+    "commit_with_retries",
+    "open_permit",
+    "options_for_open",
+    "refuse_unfit_options",
+    "schema_text",
+    "service_kinds",
+]
+
+__getattr__ = late_names(__name__, _HOMES, "pyhudi_core")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
