@@ -16,6 +16,8 @@ from html import escape
 from typing import Any
 
 from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.file_groups.listing import list_folders
+from pyhudi_core.model.file_names import PARTITION_METAFILE
 from pyhudi_core.naming import set_module
 from pyhudi_core.opening import open_table
 from pyhudi_core.runtime.base import Clock
@@ -24,6 +26,7 @@ from pyhudi_core.services.estimates import BYTES_PER_SECOND
 from pyhudi_core.services.service import Refused, TableService
 from pyhudi_core.services.upkeep import Need, UpkeepRules, need_of, part_of
 from pyhudi_core.storage.opening import open_storage
+from pyhudi_core.storage.own_part import is_table
 from pyhudi_core.table import HudiTable
 from pyhudi_core.transaction.commit import Gate
 
@@ -163,18 +166,24 @@ def upkeep(
 
 
 def tables_below(location: str, storage_options: Mapping[str, str] | None = None) -> list[str]:
-    """The locations of the tables at or below a folder, sorted; searched `DEPTH` levels deep, and not inside of tables."""
-    storage = open_storage(location, storage_options)
+    """The locations of the tables at or below a folder, sorted; searched `DEPTH` levels deep. Of a table itself it is this table alone.
+
+    A table may be in the folder of another one (``sales`` and ``sales/eu``), but not in one of its partitions.
+    """
+    storage, executor = open_storage(location, storage_options), system_runtime().executor
     found: list[str] = []
     level = [""]
     for _ in range(DEPTH + 1):
         following: list[str] = []
-        for path in level:
-            folders = storage.list_folder(path).folders
-            if any(name.rpartition("/")[2] == ".hoodie" for name in folders):
+        for path, folder in zip(level, list_folders(storage, executor, level), strict=True):
+            table = is_table(folder.folders)
+            if table:
                 found.append(f"{storage.location.rstrip('/')}/{path}".rstrip("/"))
-            else:
-                following += [name for name in folders if not name.rpartition("/")[2].startswith(".")]
+                if not path:
+                    return found
+            # A table without partition columns has the metafile of a partition in its own folder.
+            if table or not any(info.path.rpartition("/")[2].startswith(PARTITION_METAFILE) for info in folder.objects):
+                following += [name for name in folder.folders if not name.rpartition("/")[2].startswith(".")]
         level = following
     return sorted(found)
 

@@ -24,6 +24,7 @@ from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.opening import open_storage
+from pyhudi_core.storage.own_part import own_part
 from pyhudi_core.storage.paths import Place
 from pyhudi_core.table import HudiTable
 from pyhudi_core.timeline import properties_file
@@ -359,10 +360,8 @@ def _refuse_remains(storage: Storage) -> None:
     pending, looked = [""], 0
     while pending and looked < _LOOKED:
         place = pending.pop()
-        folder = storage.list_folder(place)
+        folder = own_part(place, storage.list_folder(place))
         looked += 1
-        if place and f"{place}/.hoodie" in folder.folders:
-            continue  # another table
         data = next((info.path for info in folder.objects if parse_data_file(split(info.path)[1])), None)
         if data is not None:
             _refuse_existing(storage)  # another process may have made the table, and written to it, meanwhile

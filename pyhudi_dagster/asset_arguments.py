@@ -17,6 +17,8 @@ from pyhudi_dagster.incremental import Changes
 from pyhudi_dagster.info import HudiAssetInfo, info_of
 from pyhudi_dagster.partitions import Backfill, HudiPartitions, backfill_of
 
+_CONTEXT = frozenset({"_", "_context", "context", "context_"})
+"""What Dagster takes for the context if it is the first parameter."""
 _OWN = frozenset({"key", "skippable", "deps", "partitions_def"})
 _SPEC = frozenset(inspect.signature(dg.AssetSpec).parameters) - _OWN
 _STEP = frozenset({"config_schema", "hooks", "op_tags", "resource_defs", "retry_policy"})
@@ -104,7 +106,7 @@ class Inputs:
 
     changes: Mapping[str, Upstream]
     loaded: Mapping[str, dg.AssetIn]
-    takes_context: bool
+    context: str | None
     takes_lake: bool
 
 
@@ -116,8 +118,10 @@ def inputs_of(
     given: Mapping[str, dg.AssetIn],
 ) -> Inputs:
     """Find the source of each parameter: the context, the lake, `Changes`, config and resources; all others come from an IO manager."""
+    refuse_unfit_function(key, function)
     hints = parameter_hints(function)
     parameters = list(inspect.signature(function).parameters)
+    context = _context_of(key, parameters, hints)
     incremental = [name for name in parameters if hints.get(name) is Changes]
     unknown = sorted(set(changes_of) - set(incremental))
     if unknown:
@@ -127,16 +131,39 @@ def inputs_of(
         )
     loaded = {}
     for name in parameters:
-        if name in ("context", lake) or name in incremental or _is_config_or_resource(hints.get(name)):
+        if name in (context, lake) or name in incremental or _is_config_or_resource(hints.get(name)):
             continue
         described = given.get(name, dg.AssetIn())
         loaded[name] = described if described.key is not None else described._replace(key=dg.AssetKey(name))
     return Inputs(
         changes={name: _upstream(key, changes_of.get(name, name)) for name in incremental},
         loaded=loaded,
-        takes_context=parameters[:1] == ["context"],
+        context=context,
         takes_lake=lake in parameters,
     )
+
+
+def refuse_unfit_function(key: dg.AssetKey, function: Callable[..., Any]) -> None:
+    """Raise `InvalidOptionError` for a function that no step could call."""
+    if inspect.isasyncgenfunction(inspect.unwrap(function)):
+        raise definition_error(
+            f"The function of the asset {key.to_user_string()} is an async generator",
+            "Collect the rows in it and return them: an async function may return rows, and a generator without async may yield them.",
+        )
+
+
+def _context_of(key: dg.AssetKey, parameters: Sequence[str], hints: Mapping[str, Any]) -> str | None:
+    """The parameter that receives the context. Raises `InvalidOptionError` for one that Dagster would take for an input."""
+    first = parameters[0] if parameters and parameters[0] in _CONTEXT else None
+    for name in parameters:
+        kind = hints.get(name)
+        is_context = inspect.isclass(kind) and issubclass(kind, dg.AssetExecutionContext | dg.OpExecutionContext)
+        if name != first and (is_context or name == "context"):
+            raise definition_error(
+                f"The asset {key.to_user_string()} has the parameter {name} for the context, which Dagster would take for an input",
+                "Make it the first parameter, and name it context (or _context, context_, _).",
+            )
+    return first
 
 
 def asset_spec(
@@ -147,7 +174,12 @@ def asset_spec(
     loaded = [each.key for each in inputs.loaded.values() if each.key is not None]
     entries = {**metadata.definition_metadata(info), **spec.metadata, **info.metadata()}
     complete = spec.replace_attributes(deps=[*spec.deps, *deps, *upstream, *loaded], metadata=entries)
-    return complete.with_io_manager_key(given.io_manager_key) if given.io_manager_key else complete
+    return complete.with_io_manager_key(given.io_manager_key or io_manager_key(info.lake))
+
+
+def io_manager_key(lake: str) -> str:
+    """The resource key of the IO manager that reads the assets of a lake, if they name none."""
+    return f"{lake}__io_manager"
 
 
 def only_spec(asset: dg.AssetsDefinition, whose: str) -> dg.AssetSpec:

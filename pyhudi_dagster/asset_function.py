@@ -5,6 +5,7 @@ Dagster sees the function's own parameters without the `Changes`, and with the l
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -44,8 +45,9 @@ class AssetFunction:
         return lake
 
     def call(self, context: dg.AssetExecutionContext, arguments: Mapping[str, Any]) -> Any:
-        """What the function returns."""
-        return self.function(context, **arguments) if self.inputs.takes_context else self.function(**arguments)
+        """What the function returns; an async function is run to its end."""
+        result = self.function(*[context] * (self.inputs.context is not None), **arguments)
+        return asyncio.run(_awaited(result)) if inspect.iscoroutine(result) else result
 
     def upstream(
         self, context: dg.AssetExecutionContext, lake: HudiLakeResource
@@ -74,15 +76,19 @@ class AssetFunction:
         return compute
 
     def _parameters(self) -> Iterator[inspect.Parameter]:
-        if self.inputs.takes_context:
+        if self.inputs.context is not None:
             yield inspect.Parameter("context", _ORDINARY, annotation=dg.AssetExecutionContext)
         if not self.lake_by_key:
             yield inspect.Parameter(self.lake_key, _ORDINARY, annotation=HudiLakeResource)
         hints = parameter_hints(self.function)
         for name, parameter in inspect.signature(self.function).parameters.items():
-            if name != "context" and name not in self.inputs.changes and name != self.lake_key:
+            if name != self.inputs.context and name not in self.inputs.changes and name != self.lake_key:
                 hint = as_resource(hints.get(name, parameter.annotation))
                 yield parameter.replace(annotation=hint, kind=_ORDINARY)
+
+
+async def _awaited(result: Any) -> Any:
+    return await result
 
 
 def _opened(lake: HudiLakeResource, name: str) -> hudi.HudiTable:

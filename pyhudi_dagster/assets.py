@@ -17,8 +17,10 @@ from pyhudi_dagster import pre_commit as checks_before
 from pyhudi_dagster.asset_arguments import AssetArguments, Inputs, asset_spec, inputs_of
 from pyhudi_dagster.asset_function import AssetFunction
 from pyhudi_dagster.asset_step import HudiAsset
+from pyhudi_dagster.dagster_internals import with_resources
 from pyhudi_dagster.errors import definition_error
-from pyhudi_dagster.info import HudiAssetInfo
+from pyhudi_dagster.info import HudiAssetInfo, step_name
+from pyhudi_dagster.io_manager import io_manager_of
 from pyhudi_dagster.outputs import HudiOutput, hudi_output
 from pyhudi_dagster.partitions import Backfill, ForeignRows, HudiPartitions
 from pyhudi_dagster.pre_commit import Validator
@@ -117,17 +119,18 @@ class _Declared:
         info = with_inputs(info, inputs)
         keys = given.resource_keys
         called = AssetFunction(function, inputs, self.lake, lake_by_key=keys is not None)
-        return dg.multi_asset(
+        made = dg.multi_asset(
             specs=[asset_spec(spec, info, inputs, output.deps, given)],
             check_specs=checks_before.check_specs(info.key, info.pre_commit) or None,
             ins=inputs.loaded,
-            name=info.key.to_python_identifier(),
+            name=step_name(info.key),
             partitions_def=output.partitions.definition if output.partitions else None,
             backfill_policy=given.backfill.policy if output.partitions else None,
-            pool=given.pool or f"hudi/{info.table}",
+            pool=given.pool or info.pool,
             required_resource_keys={*keys, self.lake} if keys is not None else None,
             **given.of_the_step,
         )(called.for_dagster(HudiAsset(called, info).run))
+        return with_resources(made, io_manager_of(self.lake))
 
 
 def with_inputs(info: HudiAssetInfo, inputs: Inputs) -> HudiAssetInfo:

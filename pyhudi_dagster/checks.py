@@ -13,7 +13,7 @@ import dagster as dg
 import pyhudi as hudi
 from pyhudi.errors import HudiError
 from pyhudi_dagster import past_commits
-from pyhudi_dagster.info import HudiAssetInfo
+from pyhudi_dagster.info import HudiAssetInfo, refuse_unfit_key, step_name
 from pyhudi_dagster.reported_commits import materialized_since
 from pyhudi_dagster.timeline_view import moment_of
 
@@ -88,7 +88,7 @@ def no_stuck_instants(examined: Examined) -> CheckVerdict:
     if not dead and not old:
         return CheckVerdict(True, f"{pending} instants are pending, and none is stuck.", entries)
     text = "; ".join([*([str(dead)] if dead else []), *old[:_NAMED]])
-    job = f"hudi__{examined.info.key.to_python_identifier()}__services"
+    job = f"hudi__{step_name(examined.info.key)}__services"
     return CheckVerdict(
         False, f"{text}. The job {job} of build_hudi_services does this, or pyhudi on the command line.", entries
     )
@@ -187,6 +187,7 @@ def checks_of(
     info: HudiAssetInfo, wanted: Sequence[HudiCheck], clock: Callable[[], datetime]
 ) -> dg.AssetChecksDefinition:
     """The checks of one asset, in one op from which Dagster may run a part."""
+    refuse_unfit_key(info.key)
     by_name = {check.name: check for check in wanted}
     specs = [
         dg.AssetCheckSpec(name, asset=info.key, description=f"{KINDS[name].promise}.", blocking=check.blocking)
@@ -194,7 +195,7 @@ def checks_of(
     ]
 
     @dg.multi_asset_check(
-        name=f"hudi__{info.key.to_python_identifier()}__{'_and_'.join(by_name)}"[:200],
+        name=f"hudi__{step_name(info.key)}__{'_and_'.join(by_name)}"[:200],
         specs=specs,
         can_subset=True,
         required_resource_keys={info.lake},

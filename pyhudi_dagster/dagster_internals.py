@@ -6,6 +6,7 @@ so a change in a new release of Dagster fails there, with the function's name.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -65,6 +66,14 @@ def input_facts_of(context: dg.InputContext) -> InputFacts:
     )
 
 
+def is_own_input(context: dg.InputContext) -> bool:
+    """Whether the step writes the asset that it reads here. ``step_context.get_output_asset_keys``; a context of a unit test has no step."""
+    try:
+        return context.asset_key in context.step_context.get_output_asset_keys()
+    except dg.DagsterInvariantViolationError:
+        return False
+
+
 def is_called_directly(context: dg.AssetExecutionContext) -> bool:
     """Whether it is a context of ``dg.build_asset_context``. It has no run, and Dagster raises an error if its run is accessed."""
     try:
@@ -87,6 +96,14 @@ def metadata_of_asset(context: dg.AssetExecutionContext, key: dg.AssetKey) -> Ma
         return {}
     layer = context.job_def.asset_layer
     return dict(layer.get(key).metadata) if layer.has(key) else {}
+
+
+def with_resources(asset: dg.AssetsDefinition, resources: Mapping[str, dg.ResourceDefinition]) -> dg.AssetsDefinition:
+    """The asset with resources of its own, which may need resources of the definitions. ``AssetsDefinition.get_attributes_dict``."""
+    attributes = asset.get_attributes_dict()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dg.BetaWarning)  # of arguments that Dagster's own methods pass in the same way
+        return dg.AssetsDefinition(**{**attributes, "resource_defs": {**resources, **attributes["resource_defs"]}})
 
 
 def add_output_entries(context: dg.OutputContext, key: dg.AssetKey, partition: str, entries: Mapping[str, Any]) -> None:

@@ -12,10 +12,14 @@ from collections.abc import Iterator, Sequence
 
 import dagster as dg
 
+from pyhudi_dagster.asset_arguments import io_manager_key
 from pyhudi_dagster.errors import definition_error
-from pyhudi_dagster.info import HudiAssetInfo, info_of
+from pyhudi_dagster.info import INFO, HudiAssetInfo, info_of
 from pyhudi_dagster.io_manager import HudiIOManager
 from pyhudi_dagster.resource import HudiLakeResource
+
+_MANAGER_OF_SPEC = "dagster/io_manager_key"
+_DAGSTERS = (dg.FilesystemIOManager, dg.InMemoryIOManager)
 
 
 def checked_definitions(definitions: dg.Definitions) -> dg.Definitions:
@@ -25,11 +29,41 @@ def checked_definitions(definitions: dg.Definitions) -> dg.Definitions:
 
     - reads the changes of an asset that is not there;
     - has options, such as those of its lock, that do not fit its lake;
-    - has a `HudiIOManager`, but metadata without a record key, or partitions without partition columns.
+    - has a `HudiIOManager`, but metadata without a record key, or partitions without partition columns;
+    - takes a Hudi asset as a parameter, and Dagster's own IO manager, which looks for a pickled file, would load it; also for an asset check.
 
     Example:
         defs = checked_definitions(dg.Definitions(assets=[orders], resources={"io_manager": HudiIOManager(lake=lake)}))
     """
+    refuse_unloadable(definitions)
+    return checked_tables(definitions)
+
+
+def refuse_unloadable(definitions: dg.Definitions) -> None:
+    """Raise `InvalidOptionError` for a Hudi asset as a parameter that no IO manager of these definitions can load."""
+    resources = definitions.resources or {}
+    specs = {spec.key: spec for spec in _specs(definitions)}
+    for consumer in [*(definitions.assets or []), *(definitions.asset_checks or [])]:
+        if not isinstance(consumer, dg.AssetsDefinition) or not consumer.is_executable:
+            continue
+        for name, key in consumer.node_keys_by_input_name.items():
+            info = info_of(key, specs[key].metadata) if key in specs and INFO in specs[key].metadata else None
+            taken = consumer.node_def.input_def_named(name)
+            if info is None or taken.dagster_type.is_nothing or info.lake not in resources:
+                continue
+            manager = taken.input_manager_key or specs[key].metadata.get(_MANAGER_OF_SPEC) or "io_manager"
+            found = resources.get(manager)
+            own = manager == io_manager_key(info.lake)  # which a @hudi_asset brings along
+            if not own and (found is None or isinstance(found, _DAGSTERS)):
+                raise definition_error(
+                    f"{consumer.node_def.name} takes the Hudi asset {key.to_user_string()} as the parameter {name}, and no HudiIOManager loads it",
+                    f"Add resources={{'{manager}': HudiIOManager(lake=...)}}, or name another one in ins={{'{name}': "
+                    "dg.AssetIn(input_manager_key='...')}.",
+                )
+
+
+def checked_tables(definitions: dg.Definitions) -> dg.Definitions:
+    """The same but for parameters, whose IO manager may be in other definitions."""
     resources = definitions.resources or {}
     managers = {key for key, resource in resources.items() if isinstance(resource, HudiIOManager)}
     specs = list(_specs(definitions))

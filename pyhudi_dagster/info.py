@@ -6,6 +6,7 @@ The info object is in the metadata of the asset's spec, as dagster-dbt stores it
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
@@ -66,6 +67,11 @@ class HudiAssetInfo:
             )
         self.settings.refuse_unfit(name)
 
+    @property
+    def pool(self) -> str:
+        """The pool of the steps that write the table. A pool's name has no spaces."""
+        return f"hudi/{'_'.join(self.table.split())}"
+
     def metadata(self) -> dict[str, Any]:
         """The entry for the spec's metadata from which `info_of` restores this object."""
         return {INFO: InfoEntry(self)}
@@ -106,6 +112,21 @@ class OptionsEntry(dict[str, Any]):
         self.options = dict(options)
 
 
+def step_name(key: dg.AssetKey) -> str:
+    """The name of a step for an asset: its key, with letters, digits and underscores only, as Dagster asks for."""
+    return re.sub(r"[^A-Za-z0-9_]", "_", key.to_python_identifier())
+
+
+def refuse_unfit_key(key: dg.AssetKey) -> None:
+    """Raise `InvalidOptionError` for a key that no step or check of Dagster can have."""
+    name = key.to_user_string()
+    if step_name(key) != key.to_python_identifier():
+        raise definition_error(
+            f"The asset key {name!r} has characters that Dagster does not allow",
+            f"Use letters, digits and underscores, and name the table apart: table={name!r}.",
+        )
+
+
 def table_name(key: dg.AssetKey) -> str:
     """The default table name of an asset: the parts of its key as a path."""
     return "/".join(key.path)
@@ -117,7 +138,7 @@ def info_of(
     """The table that a definition's metadata describes; None if it describes no Hudi table.
 
     ``@hudi_asset`` and `hudi_metadata` store the object; a plain ``@dg.asset`` may describe its table with single entries: ``record_key``,
-    ``partition_by``, ``ordering``, ``table_type``, ``table``, ``options``, ``schema``, ``operation``, ``on_foreign_rows``.
+    ``partition_by``, ``fmt``, ``ordering``, ``table_type``, ``table``, ``options``, ``schema``, ``operation``, ``on_foreign_rows``.
     """
     entries = metadata or {}
     entry = entries.get(INFO)
@@ -140,7 +161,7 @@ def info_of(
             schema=entries.get("schema"),
             options=options.options if isinstance(options, OptionsEntry) else dict(options),
         ),
-        partitions=HudiPartitions.of(partitions_def, columns) if partitions_def is not None else None,
+        partitions=HudiPartitions.of(partitions_def, columns, fmt=entries.get("fmt")) if partitions_def else None,
         on_foreign_rows=entries.get("on_foreign_rows", "fail"),
         operation=checked_operation(str(entries.get("operation", "upsert"))),
     )
@@ -165,9 +186,11 @@ def hudi_metadata(
     on_foreign_rows: ForeignRows = "fail",
     schema: Any = None,
     options: Mapping[str, str] | None = None,
+    fmt: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None = None,
 ) -> dict[str, Any]:
     """The metadata of a plain ``@dg.asset`` whose output `HudiIOManager` writes. It describes the organisation of the table.
 
+    ``fmt`` is how the partition columns write the times of the asset's partitions; for the default see `HudiPartitions.of`.
     Dagster's UI shows the keys of ``options``, but not their values, which may be secrets.
 
     Example:
@@ -184,5 +207,6 @@ def hudi_metadata(
         "on_foreign_rows": on_foreign_rows,
         "schema": schema,
         "options": OptionsEntry(options) if options else None,
+        "fmt": fmt,
     }
     return {name: value for name, value in given.items() if value}

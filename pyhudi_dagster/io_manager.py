@@ -2,22 +2,37 @@
 
 The metadata of an asset describes the organisation of its table (`hudi_metadata`). The metadata of an input says what to read: ``columns``,
 ``where``, ``as_of`` (also ``"run_start"``). The type annotation selects a Spark DataFrame, an Arrow table or reader, or a pandas or Polars frame.
+
+An input may have nothing to read: it needs no partition of its table, as the first partition of an asset that reads its own previous partition, or
+it is the asset itself, whose table does not exist yet. It is None if its annotation allows None, else it has no rows.
 """
 
+import types
+import typing
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 import dagster as dg
 import pyarrow as pa
 
+from pyhudi.errors import TableNotFoundError
+from pyhudi_core import orchestration
 from pyhudi_dagster import events, past_commits, polars_frames, runner, writer
-from pyhudi_dagster.dagster_internals import add_output_entries, input_facts_of, set_output_data_version
+from pyhudi_dagster.asset_arguments import io_manager_key
+from pyhudi_dagster.dagster_internals import (
+    add_output_entries,
+    input_facts_of,
+    is_own_input,
+    set_output_data_version,
+)
 from pyhudi_dagster.errors import definition_error
 from pyhudi_dagster.identity import attempt_of, begun
 from pyhudi_dagster.info import HudiAssetInfo, info_of, table_name
 from pyhudi_dagster.late_data import report_late
 from pyhudi_dagster.partition_condition import condition_of
-from pyhudi_dagster.partitions import value_of_path
+from pyhudi_dagster.partitions import HudiPartitions, value_of_path
 from pyhudi_dagster.resource import HudiLakeResource
 from pyhudi_dagster.settings import HudiWrite, checked_operation, names
 
@@ -38,6 +53,7 @@ class HudiIOManager(dg.ConfigurableIOManager):
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
         """Commit the output; an empty one makes no commit."""
+        _refuse_no_asset(context, f"The output {context.name}")
         info = _output_info(context)
         step = runner.step_of(context, info.key)
         request = obj if isinstance(obj, HudiWrite) else HudiWrite(obj, info.operation)
@@ -52,15 +68,59 @@ class HudiIOManager(dg.ConfigurableIOManager):
 
     def load_input(self, context: dg.InputContext) -> Any:
         """Read the upstream table, or only the partitions that the run needs."""
+        _refuse_no_asset(context, f"The input {context.name}" if context.has_input_name else "An input")
         info = _input_info(context)
-        table = self.lake.table(info.table if info is not None else table_name(context.asset_key))
         wanted = context.definition_metadata or {}
+        kind, optional = _kind_of(context.dagster_type.typing_type)
+        partitions = _partitions_of(context, info, wanted)
+        needs_none = partitions is not None and not context.asset_partition_keys
+        if needs_none and optional:
+            return None
+        try:
+            table = self.lake.table(info.table if info is not None else table_name(context.asset_key))
+        except TableNotFoundError:
+            if not needs_none and not is_own_input(context):
+                raise
+            schema = info.settings.schema if info is not None and isinstance(info.settings.schema, pa.Schema) else None
+            return None if optional else _as_type((schema or pa.schema([])).empty_table(), kind, self.lake)
         scan = table.scan(
             columns=list(names(wanted.get("columns"))) or [field.name for field in table.schema],
             as_of=_pinned(context) if wanted.get("as_of") == RUN_START else wanted.get("as_of"),
-            **_conditions(context, info, wanted.get("where"), table.schema),
+            **_conditions(context, partitions, wanted.get("where"), table.schema),
         )
-        return _as_type(scan, context.dagster_type.typing_type, self.lake)
+        return _as_type(scan, kind, self.lake)
+
+
+@cache
+def io_manager_of(lake: str) -> dict[str, dg.IOManagerDefinition]:
+    """The IO manager that reads a ``@hudi_asset`` with this resource key of its lake, if the asset names none; by its resource key.
+
+    The same object for each asset of the lake: Dagster refuses two of one name.
+    """
+
+    @dg.io_manager(required_resource_keys={lake}, description=f"Reads the Hudi tables of {lake}.")
+    def made(context: dg.InitResourceContext) -> HudiIOManager:
+        return HudiIOManager(lake=getattr(context.resources, lake))
+
+    return {io_manager_key(lake): made}
+
+
+def _refuse_no_asset(context: dg.OutputContext | dg.InputContext, what: str) -> None:
+    """Raise `InvalidOptionError` for a value that is passed between ops: it has no asset key, and so no table."""
+    if not context.has_asset_key:
+        raise definition_error(
+            f"{what} of the op {context.op_def.name} is no asset, and HudiIOManager stores and reads assets only",
+            "Give the output another IO manager: @dg.op(out=dg.Out(io_manager_key='between_ops')), with a resource 'between_ops', such as "
+            "dg.FilesystemIOManager(); or keep HudiIOManager under another key than 'io_manager', and name it in io_manager_key of the assets.",
+        )
+
+
+def _kind_of(annotation: Any) -> tuple[Any, bool]:
+    """The type of an annotation, and whether it also allows None."""
+    if typing.get_origin(annotation) not in (typing.Union, types.UnionType):
+        return annotation, False
+    kinds = [kind for kind in typing.get_args(annotation) if kind is not types.NoneType]
+    return (kinds[0] if len(kinds) == 1 else annotation), len(kinds) < len(typing.get_args(annotation))
 
 
 def _pinned(context: dg.InputContext) -> datetime:
@@ -77,26 +137,33 @@ def _pinned(context: dg.InputContext) -> datetime:
     return start.replace(tzinfo=UTC) if start.tzinfo is None else start
 
 
-def _as_type(scan: Any, wanted: Any, lake: HudiLakeResource) -> Any:
+def _as_type(rows: Any, wanted: Any, lake: HudiLakeResource) -> Any:
+    """The rows of a scan, or of an empty table, as the annotated type."""
+    module = str(getattr(wanted, "__module__", ""))
+    if module.startswith("pyspark.sql"):
+        return _empty_frame(rows, lake) if isinstance(rows, pa.Table) else rows.to_spark(lake.spark)
     if wanted is pa.RecordBatchReader:
-        return pa.RecordBatchReader.from_batches(scan.schema, scan.to_batches())
+        return pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches())
     if wanted is pa.Table or wanted in (Any, None):
-        return scan.to_arrow()
-    if _module(wanted).startswith("pandas."):
-        return scan.to_arrow().to_pandas()
+        return _arrow(rows)
+    if isinstance(wanted, type) and orchestration.is_pandas(wanted):
+        return _arrow(rows).to_pandas()
     if polars_frames.is_polars(wanted):
-        return polars_frames.from_arrow(scan.to_arrow(), wanted)
-    if _module(wanted).startswith("pyspark.sql"):
-        return scan.to_spark(lake.spark)
+        return polars_frames.from_arrow(_arrow(rows), wanted)
     raise definition_error(
         f"A Hudi table cannot be read as {wanted}",
         "Annotate the input with a pyspark, pandas or polars DataFrame, polars.LazyFrame, pyarrow.Table or pyarrow.RecordBatchReader.",
     )
 
 
-def _module(wanted: Any) -> str:
-    """The full name of a type, to identify it without importing pandas or pyspark."""
-    return str(getattr(wanted, "__module__", ""))
+def _arrow(rows: Any) -> pa.Table:
+    return rows if isinstance(rows, pa.Table) else rows.to_arrow()
+
+
+def _empty_frame(rows: pa.Table, lake: HudiLakeResource) -> Any:
+    from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 - the annotation is a Spark DataFrame
+
+    return lake.spark.createDataFrame([], from_arrow_schema(rows.schema))
 
 
 def _output_info(context: dg.OutputContext) -> HudiAssetInfo:
@@ -143,11 +210,30 @@ def _report_nothing(context: dg.OutputContext, info: HudiAssetInfo, step: runner
     context.add_output_metadata({"hudi/nothing_written": _WHY_NOTHING})
 
 
-def _conditions(context: dg.InputContext, info: HudiAssetInfo | None, given: Any, schema: pa.Schema) -> dict[str, Any]:
+def _partitions_of(
+    context: dg.InputContext, info: HudiAssetInfo | None, wanted: Mapping[str, Any]
+) -> HudiPartitions | None:
+    """The partitions of an input in terms of its table; None if it has none. Raises `InvalidOptionError` if the columns are not known: then the
+    input would be the whole table."""
+    if not context.has_asset_partitions:
+        return None
+    if info is not None and info.partitions is not None:
+        return info.partitions
+    if columns := names(wanted.get("partition_by")):
+        return HudiPartitions.of(context.asset_partitions_def, columns, fmt=wanted.get("fmt"))
+    raise definition_error(
+        f"The asset {context.asset_key.to_user_string()} has partitions, but its metadata does not name the partition columns of its table",
+        "Name them in the input: dg.AssetIn(metadata={'partition_by': 'column'}), one column for each dimension; or describe the asset with "
+        "hudi_external_asset(partitions=...) or metadata=hudi_metadata(record_key='id', partition_by='column').",
+    )
+
+
+def _conditions(
+    context: dg.InputContext, partitions: HudiPartitions | None, given: Any, schema: pa.Schema
+) -> dict[str, Any]:
     """The scan arguments for the input's condition and for the set of partitions that it needs."""
-    if not context.has_asset_partitions or info is None or info.partitions is None:
+    if partitions is None:
         return {"where": given}
-    partitions = info.partitions
     owned = condition_of(partitions.columns, partitions.values(context.asset_partition_keys), schema)
     if owned.expression is None or given is None:
         where = given if owned.expression is None else owned.expression

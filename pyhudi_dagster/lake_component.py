@@ -8,7 +8,7 @@ import importlib.util
 import re
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -23,7 +23,7 @@ import pyhudi as hudi
 from pyhudi.errors import InvalidOptionError
 from pyhudi_dagster.assets import hudi_asset
 from pyhudi_dagster.automation import HudiAutomation
-from pyhudi_dagster.definition_check import checked_definitions
+from pyhudi_dagster.definition_check import checked_tables
 from pyhudi_dagster.errors import definition_error
 from pyhudi_dagster.external import hudi_external_asset
 from pyhudi_dagster.observation_definitions import build_hudi_checks, build_hudi_timeline_sensor
@@ -33,6 +33,7 @@ from pyhudi_dagster.resource import HudiLakeResource
 from pyhudi_dagster.service_definitions import build_hudi_services
 from pyhudi_dagster.service_policy import PerTableJob, ServicePolicy, SharedSession
 from pyhudi_dagster.service_settings import Every, Keep, OnCron, Services, Trigger
+from pyhudi_dagster.template_env import TemplateEnv
 
 _SCAFFOLDED = '''"""The rows of the tables: one function for each."""
 
@@ -308,6 +309,11 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
         """Lets people make and change a lake in Dagster's UI."""
         return dg.ComponentFormConfig(label="Hudi lake", editable=True)
 
+    @classmethod
+    def get_additional_scope(cls) -> Mapping[str, Any]:
+        """The names that templates in the YAML can use besides Dagster's."""
+        return {**super().get_additional_scope(), "env": TemplateEnv()}
+
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """The definitions. Raises `InvalidOptionError` for what cannot work, and names the asset."""
         lake = HudiLakeResource(warehouse=self.warehouse, storage_options=self.storage_options, options=self.options)
@@ -323,7 +329,7 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
             parts.append(build_hudi_services(lake, assets, policy=ServicePolicy(**given), runner=runner))
         if self.checks:
             parts.append(build_hudi_checks(assets, self.checks))
-        return checked_definitions(dg.Definitions.merge(*parts))
+        return checked_tables(dg.Definitions.merge(*parts))
 
 
 @contextmanager

@@ -14,6 +14,7 @@ import dagster as dg
 
 from pyhudi_dagster import events
 from pyhudi_dagster.info import HudiAssetInfo
+from pyhudi_dagster.partition_values import KnownKeys
 from pyhudi_dagster.reported_commits import is_observed, reported_until
 from pyhudi_dagster.runner import Step
 from pyhudi_dagster.writer import Written
@@ -30,7 +31,8 @@ def report_late(
         return
     if instance is None or running is None:  # a direct call has no instance to report to
         return
-    owners = {value: partitions.key_of(value, instance) for value in written.foreign}
+    known = KnownKeys(instance)
+    owners = {value: partitions.key_of(value, known) for value in written.foreign}
     if unowned := ["/".join(value) for value, key in owners.items() if key is None]:
         step.log.warning("the commit also changed folders that no partition of %s owns: %s", info.table, _some(unowned))
     keys = sorted({key for key in owners.values() if key is not None})

@@ -16,8 +16,10 @@ from pyhudi_dagster import pre_commit as checks_before
 from pyhudi_dagster.asset_arguments import AssetArguments, asset_spec, inputs_of
 from pyhudi_dagster.asset_function import AssetFunction
 from pyhudi_dagster.assets import with_inputs
+from pyhudi_dagster.dagster_internals import with_resources
 from pyhudi_dagster.errors import definition_error
 from pyhudi_dagster.info import HudiAssetInfo
+from pyhudi_dagster.io_manager import io_manager_of
 from pyhudi_dagster.multi_step import HudiMultiAsset
 from pyhudi_dagster.outputs import HudiOutput
 from pyhudi_dagster.partitions import Backfill, HudiPartitions
@@ -114,7 +116,7 @@ class _Declared:
         checks = [each for info in infos.values() for each in checks_before.check_specs(info.key, info.pre_commit)]
         keys = shared.resource_keys
         called = AssetFunction(function, inputs, self.lake, lake_by_key=keys is not None)
-        return dg.multi_asset(
+        made = dg.multi_asset(
             specs=specs,
             check_specs=checks or None,
             ins=inputs.loaded,
@@ -126,6 +128,7 @@ class _Declared:
             required_resource_keys={*keys, self.lake} if keys is not None else None,
             **shared.of_the_step,
         )(called.for_dagster(HudiMultiAsset(called, infos).run))
+        return with_resources(made, io_manager_of(self.lake))
 
     def _given(self, name: str, output: HudiOutput, shared: AssetArguments) -> AssetArguments:
         """The spec arguments of one output, and those of all outputs. Raises `InvalidOptionError` for an argument of the step."""

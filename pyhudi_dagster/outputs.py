@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyhudi_dagster import pre_commit as checks_before
 from pyhudi_dagster.asset_arguments import AssetArguments
 from pyhudi_dagster.errors import definition_error
-from pyhudi_dagster.info import HudiAssetInfo
+from pyhudi_dagster.info import HudiAssetInfo, refuse_unfit_key
 from pyhudi_dagster.partitions import ForeignRows, HudiPartitions
 from pyhudi_dagster.pre_commit import Validator
 from pyhudi_dagster.resource import HudiLakeResource
@@ -47,6 +47,7 @@ class HudiOutput:
         key = dg.AssetKey.from_coercible(self.key if self.key is not None else default)
         key = key.with_prefix(self.key_prefix) if self.key_prefix else key
         checked_operation(self.operation, f"The asset {key.to_user_string()}")
+        refuse_unfit_key(key)
         return key
 
     def defined(

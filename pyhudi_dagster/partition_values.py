@@ -34,14 +34,30 @@ _READ_BACK = 100
 _TRANSITION_DAYS = 2 * 366
 _UNPADDED = re.compile(r"%-([a-zA-Z])")
 _BETWEEN = "|"
+_FORMATS_OF_DAGSTER = frozenset({"%Y-%m-%d", "%Y-%m-%d-%H:%M", "%Y-%m-%d-%H:%M%z"})
+"""The formats of keys that Dagster's definitions have if nobody gave them one."""
+
+
+class KnownKeys:
+    """The keys of dynamic definitions that an instance has. One question to its database for each definition, however many keys are looked up."""
+
+    def __init__(self, instance: dg.DagsterInstance) -> None:
+        self._instance = instance
+        self._keys: dict[str, frozenset[str]] = {}
+
+    def has(self, name: str, key: str) -> bool:
+        """Whether the definition with this name has the key."""
+        if name not in self._keys:
+            self._keys[name] = frozenset(self._instance.get_dynamic_partitions(name))
+        return key in self._keys[name]
 
 
 class Layout(Protocol):
-    """Maps keys to values and back. ``instance`` provides the keys of a dynamic definition."""
+    """Maps keys to values and back. ``known`` has the keys of dynamic definitions; without it every value has a key there."""
 
     def values(self, key: str) -> frozenset[Value]: ...
 
-    def key(self, value: Value, instance: dg.DagsterInstance | None = None) -> str | None: ...
+    def key(self, value: Value, known: KnownKeys | None = None) -> str | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +69,15 @@ class Texts:
     def values(self, key: str) -> frozenset[Value]:
         return frozenset({(key,)})
 
-    def key(self, value: Value, instance: dg.DagsterInstance | None = None) -> str | None:
+    def key(self, value: Value, known: KnownKeys | None = None) -> str | None:
         if len(value) != 1:
             return None
         if isinstance(self.definition, dg.DynamicPartitionsDefinition):
             name = self.definition.name
-            known = instance is None or name is None or instance.has_dynamic_partition(name, value[0])
+            is_there = known is None or name is None or known.has(name, value[0])
         else:
-            known = value[0] in self.definition.get_partition_keys()
-        return value[0] if known else None
+            is_there = self.definition.has_partition_key(value[0])
+        return value[0] if is_there else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +94,7 @@ class Windows:
     def values(self, key: str) -> frozenset[Value]:
         return frozenset(map(self._text, self._folders(self.definition.time_window_for_partition_key(key))))
 
-    def key(self, value: Value, instance: dg.DagsterInstance | None = None) -> str | None:
+    def key(self, value: Value, known: KnownKeys | None = None) -> str | None:
         found = self.owner(value)
         return found if found is not None and self.definition.has_partition_key(found) else None
 
@@ -140,11 +156,11 @@ class Product:
             combined = {before + value for before in combined for value in owned}
         return frozenset(combined)
 
-    def key(self, value: Value, instance: dg.DagsterInstance | None = None) -> str | None:
+    def key(self, value: Value, known: KnownKeys | None = None) -> str | None:
         keys: dict[str, str] = {}
         rest = value
         for name, width, layout in self.parts:
-            found = layout.key(rest[:width], instance)
+            found = layout.key(rest[:width], known)
             if found is None:
                 return None
             keys[name], rest = found, rest[width:]
@@ -158,7 +174,15 @@ def windows(
     step: Granularity | None = None,
 ) -> Windows:
     """The layout of time windows. Raises `InvalidOptionError` if two windows share a folder or a folder does not identify its window."""
-    samples = list(_samples(definition))
+    try:
+        samples = list(_samples(definition))
+        for key in samples[0]:
+            definition.time_window_for_partition_key(key)
+    except ValueError as error:
+        raise definition_error(
+            f"Dagster cannot read its own partition keys of the format {definition.fmt!r}: {error}",
+            "Give the definition a format with a full date, such as '%Y-%m-%d', or '%G-W%V-%u' for weeks.",
+        ) from error
     given = tuple(formats) or _usual_formats(definition, samples[0], len(columns), step)
     if len(given) != len(columns):
         raise definition_error(
@@ -210,7 +234,10 @@ def _clock_changes(definition: dg.TimeWindowPartitionsDefinition) -> Iterator[da
 def _usual_formats(
     definition: dg.TimeWindowPartitionsDefinition, keys: Sequence[str], columns: int, step: Granularity | None
 ) -> tuple[str, ...]:
-    """``%Y-%m`` for months and longer, ``%Y-%m-%d`` for days and weeks; for hours one column with day and hour, or one column for each."""
+    """The format of the keys if it is nobody's default; ``%Y-%m`` for months and longer, ``%Y-%m-%d`` for days and weeks; for hours one column with
+    day and hour, or one column for each."""
+    if columns == 1 and step is None and definition.fmt not in _FORMATS_OF_DAGSTER:
+        return (definition.fmt,)
     starts = [definition.time_window_for_partition_key(key).start for key in keys]
     if step == "month" or (step is None and len({(each.year, each.month) for each in starts}) == len(starts)):
         return ("%Y-%m",)

@@ -8,7 +8,7 @@ partition column of the table, in the order of the folders.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import unquote
@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_dagster.errors import definition_error
-from pyhudi_dagster.partition_values import Granularity, Layout, Product, Texts, Value, windows
+from pyhudi_dagster.partition_values import Granularity, KnownKeys, Layout, Product, Texts, Value, windows
 
 Columns = str | Sequence[str]
 ForeignRows = Literal["fail", "drop", "allow"]
@@ -152,7 +152,7 @@ class HudiPartitions:
         definition: dg.PartitionsDefinition,
         columns: Columns | Mapping[str, Columns],
         *,
-        fmt: Columns | None = None,
+        fmt: Columns | Mapping[str, Columns] | None = None,
         path_granularity: Granularity | None = None,
     ) -> HudiPartitions:
         """Use an existing definition of any kind.
@@ -161,21 +161,25 @@ class HudiPartitions:
             definition: Dagster's definition.
             columns: the table's partition columns, in the order of the folders. For a multi-partitions definition, a mapping
                 from dimension to column, unless the columns have the names of the dimensions.
-            fmt: for time windows, a format for each column. The defaults are ``%Y-%m`` for months, ``%Y-%m-%d`` for days and weeks,
-                ``%Y-%m-%d-%H`` for windows of hours, or two columns ``%Y-%m-%d`` and ``%H``.
+            fmt: for time windows, a format for each column; for a multi-partitions definition, a mapping from dimension to formats. The default is
+                the ``fmt`` of the definition if it was given one: the column holds the partition key. Else it is ``%Y-%m`` for months, ``%Y-%m-%d``
+                for days and weeks, ``%Y-%m-%d-%H`` for windows of hours, or two columns ``%Y-%m-%d`` and ``%H``.
             path_granularity: for time windows with several folders, the time span of one folder. None: one folder per window.
 
         Raises `InvalidOptionError` if two partitions would share a folder, or a folder does not identify its partition.
         """
         if isinstance(definition, dg.MultiPartitionsDefinition):
-            if fmt or path_granularity:
+            parts = _by_dimension(definition, columns)
+            formats = fmt if isinstance(fmt, Mapping) else {}
+            if (fmt and not formats) or path_granularity or set(formats) - set(parts):
                 raise definition_error(
                     "fmt and path_granularity apply to one dimension of a multi-partitions definition",
-                    "Use HudiPartitions.multi({dimension: HudiPartitions.of(..., fmt=...), ...}).",
+                    f"Pass fmt={{dimension: format}} for some of {', '.join(parts)}, or use "
+                    "HudiPartitions.multi({dimension: HudiPartitions.of(..., fmt=...), ...}).",
                 )
-            parts = _by_dimension(definition, columns)
-            return cls._product(definition, {name: cls.of(part, own) for name, (part, own) in parts.items()})
-        if isinstance(columns, Mapping):
+            own = {name: cls.of(part, its, fmt=formats.get(name)) for name, (part, its) in parts.items()}
+            return cls._product(definition, own)
+        if isinstance(columns, Mapping) or isinstance(fmt, Mapping):
             raise definition_error("Only a multi-partitions definition has dimensions", "Pass only the column names.")
         if isinstance(definition, dg.TimeWindowPartitionsDefinition):
             return cls._of_windows(definition, columns, fmt, path_granularity, None)
@@ -218,9 +222,30 @@ class HudiPartitions:
         """The partition values of all the keys."""
         return frozenset[Value]().union(*map(self.layout.values, keys))
 
-    def key_of(self, value: Value, instance: dg.DagsterInstance | None = None) -> str | None:
+    def key_of(self, value: Value, instance: dg.DagsterInstance | KnownKeys | None = None) -> str | None:
         """The partition key that owns a value, or None for a value outside the definition. ``instance`` provides the dynamic keys."""
-        return self.layout.key(value, instance) if len(value) == len(self.columns) else None
+        known = KnownKeys(instance) if isinstance(instance, dg.DagsterInstance) else instance
+        return self.layout.key(value, known) if len(value) == len(self.columns) else None
+
+    def dynamic_keys(self, keys: Iterable[str]) -> dict[str, list[str]]:
+        """The keys of dynamic definitions in some keys, by the name of the definition; for two dimensions those of each dynamic one."""
+        found: dict[str, list[str]] = {}
+        split = [self._by_dimension(key) for key in keys]
+        for dimension, name in self._dynamic_names():
+            found[name] = list(dict.fromkeys([*found.get(name, []), *(part[dimension] for part in split)]))
+        return found
+
+    def _dynamic_names(self) -> Iterator[tuple[str, str]]:
+        whole = self.definition
+        parts = whole.partitions_defs if isinstance(whole, dg.MultiPartitionsDefinition) else ()
+        for dimension, part in [(each.name, each.partitions_def) for each in parts] or [("", whole)]:
+            if isinstance(part, dg.DynamicPartitionsDefinition) and part.name is not None:
+                yield dimension, part.name
+
+    def _by_dimension(self, key: str) -> Mapping[str, str]:
+        if isinstance(self.definition, dg.MultiPartitionsDefinition):
+            return self.definition.get_partition_key_from_str(key).keys_by_dimension
+        return {"": key}
 
     def check_types(self, schema: pa.Schema) -> None:
         """Raise `InvalidOptionError` if the type of a partition column cannot have the texts of the partitions."""

@@ -15,7 +15,7 @@ import pyhudi as hudi
 from pyhudi_dagster import events, runner, service_runs
 from pyhudi_dagster.asset_arguments import only_spec
 from pyhudi_dagster.errors import definition_error
-from pyhudi_dagster.info import HudiAssetInfo, info_of
+from pyhudi_dagster.info import HudiAssetInfo, info_of, step_name
 from pyhudi_dagster.past_commits import PastCommit
 from pyhudi_dagster.resource import HudiLakeResource
 
@@ -64,8 +64,8 @@ def hudi_read_optimized_asset(
 
     @dg.multi_asset(
         specs=[described],
-        name=named.to_python_identifier(),
-        pool=f"hudi/{info.table}/services",
+        name=step_name(named),
+        pool=f"{info.pool}/services",
         required_resource_keys={info.lake},
     )
     def compact(context) -> Iterator[dg.MaterializeResult[Any]]:  # type: ignore[no-untyped-def]

@@ -179,17 +179,15 @@ class _Reconciliation:
     ) -> Iterator[Event]:
         """The missing events of one instant. New keys of dynamic partitions are added first."""
         if self._is_missing(past, info, reported):
-            for event in events.missing_events(table, past, info, reported):
-                self._add_key(info, event.partition)
-                yield event
+            found = list(events.missing_events(table, past, info, reported))
+            if info.partitions is not None:
+                keys = [event.partition for event in found if event.partition is not None]
+                for name, some in info.partitions.dynamic_keys(keys).items():
+                    self.instance.add_dynamic_partitions(name, some)
+            yield from found
         view = self.views.get(info.table)
         if view is not None and self._view_misses(past, view, of_view):
             yield read_optimized.materialization(table, past, info, view)
-
-    def _add_key(self, info: HudiAssetInfo, key: str | None) -> None:
-        definition = info.partitions.definition if info.partitions else None
-        if key is not None and isinstance(definition, dg.DynamicPartitionsDefinition) and definition.name is not None:
-            self.instance.add_dynamic_partitions(definition.name, [key])
 
 
 class ReconcileConfig(dg.Config):

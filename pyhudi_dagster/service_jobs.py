@@ -17,7 +17,7 @@ import pyhudi as hudi
 from pyhudi.errors import HudiError
 from pyhudi_core import orchestration
 from pyhudi_dagster import read_optimized, runner, service_runs
-from pyhudi_dagster.info import HudiAssetInfo
+from pyhudi_dagster.info import HudiAssetInfo, step_name
 from pyhudi_dagster.resource import HudiLakeResource
 from pyhudi_dagster.service_policy import ServicePolicy, ServiceRunner
 from pyhudi_dagster.service_runs import Asked, Outcome, When
@@ -52,7 +52,7 @@ class ServiceTable:
     @property
     def identifier(self) -> str:
         """The asset key as an identifier."""
-        return self.info.key.to_python_identifier()
+        return step_name(self.info.key)
 
     @property
     def job_name(self) -> str:
@@ -94,7 +94,7 @@ def _op(
         name=f"{table.identifier}__{kind.name}",
         description=f"{kind.name}: {kind.summary}.",
         out=dg.Out(dg.Nothing),
-        pool=f"hudi/{info.table}/services",
+        pool=f"{info.pool}/services",
         required_resource_keys={info.lake},
         tags={"dagster/priority": str(priority), "dagster/kind/hudi": ""},
     )

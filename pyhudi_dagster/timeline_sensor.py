@@ -15,6 +15,7 @@ import pyhudi as hudi
 from pyhudi.errors import HudiError, TableNotFoundError
 from pyhudi_dagster import events, past_commits, read_optimized
 from pyhudi_dagster.info import HudiAssetInfo
+from pyhudi_dagster.partition_values import KnownKeys
 from pyhudi_dagster.read_optimized import Views
 from pyhudi_dagster.reported_commits import Reported, reported_since, reported_until
 from pyhudi_dagster.resource import HudiLakeResource
@@ -36,7 +37,7 @@ class Tick:
         most: number of events after which the tick ends.
         views: assets of read-optimized views, by table; compactions are their materializations.
         events, notes: what it reports, and what it says of tables that gave no event.
-        new_keys: new keys of dynamic partitions, by the name of their definition.
+        keys: keys of dynamic partitions that the events have, by the name of their definition.
         reconciled: whether a run of the job of `build_hudi_reconcile` is under way; None: nobody has asked yet.
     """
 
@@ -48,7 +49,7 @@ class Tick:
     views: Views
     events: list[Event] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    new_keys: dict[str, list[str]] = field(default_factory=dict)
+    keys: dict[str, list[str]] = field(default_factory=dict)
     reconciled: bool | None = None
 
     def run(self, infos: Sequence[HudiAssetInfo]) -> None:
@@ -134,11 +135,14 @@ class Tick:
         info: HudiAssetInfo,
         known: hudi.TableSize | None,
         reported: frozenset[Reported],
-    ) -> Iterator[Event]:
+    ) -> list[dg.AssetMaterialization | dg.AssetObservation]:
         """The events of one instant that Dagster does not have yet."""
-        for event in events.missing_events(table, past, info, reported, known):
-            self._add_key(info, event.partition)
-            yield event
+        found = list(events.missing_events(table, past, info, reported, known))
+        if info.partitions is not None:
+            keys = [event.partition for event in found if event.partition is not None]
+            for name, some in info.partitions.dynamic_keys(keys).items():
+                self.keys.setdefault(name, []).extend(some)
+        return found
 
     def _of_view(
         self, table: hudi.HudiTable, past: past_commits.PastCommit, info: HudiAssetInfo
@@ -150,14 +154,6 @@ class Tick:
             return
         if (past.completion_time, None) not in reported_since(self.instance, view, since):
             yield read_optimized.materialization(table, past, info, view)
-
-    def _add_key(self, info: HudiAssetInfo, key: str | None) -> None:
-        definition = info.partitions.definition if info.partitions else None
-        if key is None or not isinstance(definition, dg.DynamicPartitionsDefinition) or definition.name is None:
-            return
-        keys = self.new_keys.setdefault(definition.name, [])
-        if key not in keys and not self.instance.has_dynamic_partition(definition.name, key):
-            keys.append(key)
 
     def _unreadable(self, info: HudiAssetInfo, error: HudiError) -> None:
         """The table fails its check, once; the others go on."""
@@ -172,11 +168,11 @@ class Tick:
 
     def partition_requests(self) -> list[Any]:
         """The requests that add new keys of dynamic partitions."""
-        return [
-            dg.DynamicPartitionsDefinition(name=name).build_add_request(keys)
-            for name, keys in self.new_keys.items()
-            if keys
-        ]
+        known = KnownKeys(self.instance)
+        new = {
+            name: [key for key in dict.fromkeys(keys) if not known.has(name, key)] for name, keys in self.keys.items()
+        }
+        return [dg.DynamicPartitionsDefinition(name=name).build_add_request(keys) for name, keys in new.items() if keys]
 
 
 def _readable(

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+import dagster as dg
+
 import pyhudi as hudi
 from pyhudi.errors import PreCommitError, TableNotFoundError
 from pyhudi_dagster import data as data_kinds
@@ -290,6 +292,16 @@ def _foreign_error(
         f"The data of partition {step.identity.partitions} has rows of other partitions: {columns} is {named}{more}",
         table=table.location,
         hint=f"Rows of the run have {columns} = {', '.join(own[:_NAMED])}{' ...' * (len(own) > _NAMED)}; "
-        "set fmt= of HudiPartitions if the format differs. "
+        f"{_format_hint(info, step, foreign)} "
         "Filter the other rows in the asset, or set on_foreign_rows='drop' to omit them or 'allow' to write them (late data).",
     )
+
+
+def _format_hint(info: HudiAssetInfo, step: Step, foreign: Sequence[Value]) -> str:
+    """What to do if the rows only write their partition in another way."""
+    definition = info.partitions.definition if info.partitions else None
+    if isinstance(definition, dg.TimeWindowPartitionsDefinition) and any(
+        (key,) in foreign for key in step.partition_keys
+    ):
+        return f"The rows have the partition key itself: set fmt={definition.fmt!r} in hudi_metadata or HudiPartitions."
+    return "If only the format differs, set fmt= in hudi_metadata or HudiPartitions."

@@ -61,7 +61,7 @@ def hudi_services():
         >> service("compact", "compact", TABLE)
         >> service("cluster", "cluster", TABLE)
         >> service("clean", "clean", TABLE)
-        >> service("index", "index", TABLE, "create", "bloom_filters")
+        >> service("index", "index", TABLE, "create", "bloom_filters", "--if-not-exists")
         >> remember()
     )
 

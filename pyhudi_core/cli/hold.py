@@ -21,6 +21,7 @@ _ACTIONS = ("list", "create", "delete")
 @click.option("--hours", type=float, help="With create: how long the files stay.")
 @click.option("--name", help="With delete: the hold.")
 @click.option("--comment", default="", help="With create: why the files are kept.")
+@click.option("--if-exists", is_flag=True, help="With delete: no hold of this name is no error.")
 @click.option("--json", "as_json", is_flag=True, help="Print the holds as JSON.")
 @click.pass_context
 def hold(
@@ -32,6 +33,7 @@ def hold(
     hours: float | None,
     name: str | None,
     comment: str,
+    if_exists: bool,
     as_json: bool,
 ) -> None:
     """List, create or delete holds of the table at LOCATION. A hold keeps the files of one state from being cleaned until its end.
@@ -57,7 +59,7 @@ def hold(
         _show(shown)
     if not deleted:
         console(stderr=True).print(f"There is no hold {safe(str(name))}")
-        context.exit(FOUND)
+        context.exit(0 if if_exists else FOUND)
 
 
 def _of(one: Hold) -> dict[str, object]:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from pyhudi_core.cli.progress import progress_bar, with_estimate
 from pyhudi_core.cli.terminal import FOUND, at_location, console, pairs, reporting_errors, safe, table_option
+from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.opening import open_table
 from pyhudi_core.services.indexing.indexes import IndexState
 from pyhudi_core.services.indexing.plan import IndexingPlan
@@ -34,6 +35,8 @@ _Shown = tuple[str, Any, int]
     default="",
     help="With create and schedule: column_stats, for an index on an expression; without it, a secondary index.",
 )
+@click.option("--if-not-exists", is_flag=True, help="With create: an index of this name is left as it is.")
+@click.option("--if-exists", is_flag=True, help="With drop: no index of this name is no error.")
 @click.option("--plan", "only_plan", is_flag=True, help="Say what would be done, and change nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option(
@@ -54,6 +57,8 @@ def index(
     names: tuple[str, ...],
     columns: tuple[str, ...],
     using: str,
+    if_not_exists: bool,
+    if_exists: bool,
     only_plan: bool,
     as_json: bool,
     index_options: dict[str, str],
@@ -61,7 +66,7 @@ def index(
 ) -> None:
     """Indexes of the table at LOCATION: list; create or drop NAMES; schedule NAMES for any process to build; execute or cancel a plan by its time.
 
-    Indexes are built while writers write.
+    Indexes are built while writers write. Create does nothing if the index is there already; one of its name on something else is refused.
 
     Exit code 0: done, or nothing to do; 1: a plan that is named is not pending, or --plan: it would be refused; 2: it was refused, or failed.
     """
@@ -71,10 +76,12 @@ def index(
         raise click.UsageError("--plan goes with create, drop and schedule")
     if (columns or using or index_options) and (action not in ("create", "schedule") or len(names) != 1):
         raise click.UsageError("--column, --using and --index-option go with create or schedule, and one name")
+    if (if_not_exists and action != "create") or (if_exists and action != "drop"):
+        raise click.UsageError("--if-not-exists goes with create, and --if-exists with drop")
     if (using or index_options) and not columns:
         raise click.UsageError("--using and --index-option describe an index on a --column")
     with reporting_errors(context):
-        given = _Given(action, names, columns, using, index_options, only_plan)
+        given = _Given(action, names, columns, using, index_options, if_not_exists or if_exists, only_plan)
         text, found, code = _carried_out(open_table(location, storage_options, options=options), given)
         _print(text, found, as_json=as_json)
         context.exit(code)
@@ -117,13 +124,14 @@ def sql(
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """What the user asked for."""
+    """What the user asked for. ``lenient``: an index that is there already, or is not there, is no error."""
 
     action: str
     names: tuple[str, ...]
     columns: tuple[str, ...]
     using: str
     options: dict[str, str]
+    lenient: bool
     only_plan: bool
 
     @property
@@ -149,9 +157,10 @@ def _carried_out(table: HudiTable, given: _Given) -> _Shown:
         return _planned(table, given) if given.only_plan else _made(table, given)
     if given.action == "drop":
         if given.only_plan:
-            there = dict.fromkeys(one for name in given.names for one in table.indexes.plan_drop(name))
+            plans = [table.indexes.plan_drop(name, if_exists=given.lenient) for name in given.names]
+            there = dict.fromkeys(one for plan in plans for one in plan)
             return _dropping(there), [asdict(one) for one in there], 0
-        dropped = [str(table.indexes.drop(name)) for name in given.names]
+        dropped = [str(table.indexes.drop(name, if_exists=given.lenient)) for name in given.names]
         return "\n".join(dropped), {"result": dropped}, 0
     if given.action == "cancel":
         done = {time: table.indexing.cancel(time) for time in given.names}
@@ -168,9 +177,18 @@ def _planned(table: HudiTable, given: _Given) -> _Shown:
         plans = [table.indexing.plan(given.names)] if not given.is_of_column else [_plan_of(table, given)]
     else:
         plans = [table.indexes.plan(name, *given.of_index) for name in given.names]
-    # `schedule` plans nothing for an index that is there; `create` refuses it.
-    refused = any(plan.refused for plan in plans) or (given.action == "create" and not all(plans))
+    refused = any(plan.refused for plan in plans) or (given.action == "create" and not _may_be_there(table, given))
     return "\n".join(map(with_estimate, plans)), [_of_plan(plan) for plan in plans], FOUND if refused else 0
+
+
+def _may_be_there(table: HudiTable, given: _Given) -> bool:
+    """Whether `create` leaves each index that is there as it is: none of them is on something else."""
+    try:
+        for name in () if given.lenient else given.names:
+            table.indexes.has(name, *given.of_index)
+    except InvalidOptionError:
+        return False
+    return True
 
 
 def _of_plan(plan: IndexingPlan) -> dict[str, Any]:
@@ -199,8 +217,9 @@ def _made(table: HudiTable, given: _Given) -> _Shown:
         return (f"Planned {time}: {plan}" if time else str(plan)), {"instant": time, "why_not": plan.why_not}, 0
     made = []
     for name in given.names:
+        there = given.lenient or table.indexes.has(name, *given.of_index)
         with progress_bar(f"index {name}") as bar:
-            made.append(table.indexes.create(name, *given.of_index, progress=bar))
+            made.append(table.indexes.create(name, *given.of_index, if_not_exists=there, progress=bar))
     times = [instant.requested_time for result in made for instant in result.instants]
     return "\n".join(map(str, made)), {"instants": times, "partitions": [name for one in made for name in one.names]}, 0
 

@@ -10,7 +10,14 @@ import click
 import pyarrow as pa
 
 from pyhudi_core.cli.terminal import at_location, console, pairs, rename_option, reporting_errors, safe, table_option
-from pyhudi_core.errors import DataError, InvalidOptionError, TableNotFoundError, at_table
+from pyhudi_core.errors import (
+    DataError,
+    InvalidOptionError,
+    SchemaMismatchError,
+    TableExistsError,
+    TableNotFoundError,
+    at_table,
+)
 from pyhudi_core.opening import checked_config, create_table, open_table
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.runtime.system import system_runtime
@@ -92,6 +99,9 @@ def _delimiter(context: click.Context, parameter: click.Parameter, given: str | 
 )
 @_with_keys
 @table_option("hoodie.metadata.enable")
+@click.option(
+    "--if-not-exists", is_flag=True, help="A table that is there with these columns and keys is left as it is."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.pass_context
 def init(
@@ -100,12 +110,20 @@ def init(
     location: str,
     storage_options: dict[str, str],
     columns: pa.Schema,
+    if_not_exists: bool,
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Make an empty table at LOCATION. Exit code 0: made; 2: it was refused, or it failed."""
+    """Make an empty table at LOCATION. Exit code 0: made, or there already; 2: it was refused, or it failed."""
     with reporting_errors(context):
-        made = create_table(location, columns, storage_options=storage_options, **given)
+        try:
+            made = create_table(location, columns, storage_options=storage_options, **given)
+        except TableExistsError:
+            if not if_not_exists:
+                raise
+            made = open_table(location, storage_options)
+            _refuse_other_keys(made, given)
+            _refuse_other_columns(made, columns)
         summary = str(made)
     click.echo(json.dumps({"location": made.location, "name": made.name}) if as_json else safe(summary))
 
@@ -232,8 +250,23 @@ def _table_and_rows(
     return table, import_rows(files, style, table.schema, table=table.location, keys=keys, allow_lossy=allow_lossy)
 
 
+def _refuse_other_columns(table: HudiTable, columns: pa.Schema) -> None:
+    """Raise `SchemaMismatchError` if the table lacks one of the columns, or has it with another type."""
+    wrong = [
+        field
+        for field in columns
+        if field.name not in table.schema.names or table.schema.field(field.name).type != field.type
+    ]
+    if wrong:
+        raise SchemaMismatchError(
+            f"The table is there, without the column {wrong[0].name} of type {wrong[0].type}",
+            table=table.location,
+            hint="`pyhudi schema` shows its columns; table.alter adds some.",
+        )
+
+
 def _refuse_other_keys(table: HudiTable, given: dict[str, Any]) -> None:
-    """Raise `InvalidOptionError` for keys that the table does not have."""
+    """Raise `InvalidOptionError` if the table has other key or partition columns than are given."""
     asked = {name: value for name, value in given.items() if value}
     has = {"record_key": table.config.record_key_fields, "partition_by": table.config.partition_fields}
     wrong = [name for name, value in asked.items() if name in has and tuple(value) != has[name]]

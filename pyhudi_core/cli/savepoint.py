@@ -21,6 +21,7 @@ _ACTIONS = ("list", "create", "delete")
 @click.option("--instant", help="The requested time of the commit; without it, create takes the newest commit.")
 @click.option("--comment", default="", help="With create: why the state is kept.")
 @click.option("--by", "created_by", default="pyhudi", show_default=True, help="With create: who keeps it.")
+@click.option("--if-exists", is_flag=True, help="With delete: no savepoint of this commit is no error.")
 @click.option("--json", "as_json", is_flag=True, help="Print the savepoints as JSON.")
 @click.pass_context
 def savepoint(
@@ -31,6 +32,7 @@ def savepoint(
     instant: str | None,
     comment: str,
     created_by: str,
+    if_exists: bool,
     as_json: bool,
 ) -> None:
     """List, create or delete savepoints of the table at LOCATION. A savepoint keeps the files of the state at a commit.
@@ -55,7 +57,7 @@ def savepoint(
         _show(shown)
     if not deleted:
         console(stderr=True).print(f"The commit {safe(str(instant))} has no savepoint")
-        context.exit(FOUND)
+        context.exit(0 if if_exists else FOUND)
 
 
 def _of(one: Savepoint) -> dict[str, object]:

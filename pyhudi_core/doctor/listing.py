@@ -12,6 +12,7 @@ from pyhudi_core.doctor.examination import Examination
 from pyhudi_core.doctor.kinds import Area
 from pyhudi_core.model.file_names import PARTITION_METAFILE, BaseFileName, LogFileName, parse_data_file
 from pyhudi_core.storage.base import Folder, ObjectInfo
+from pyhudi_core.storage.own_part import own_part
 
 _AREA = Area.FILES
 
@@ -37,15 +38,15 @@ class Listed:
 
 
 def walk(exam: Examination, found: Listed) -> None:
-    """List every folder except ``.hoodie``, up to the limit of data files, into ``found``."""
+    """List every folder of the table except ``.hoodie``, up to the limit of data files, into ``found``."""
     executor = exam.runtime.executor.at_least(exam.storage.capabilities.parallel_calls)
     level = [""]
     while level:
-        folders = executor.map(lambda path: exam.folder(_AREA, path), level)
+        folders = executor.map(lambda path: own_part(path, exam.folder(_AREA, path)), level)
         following: list[str] = []
         for path, folder in zip(level, folders, strict=True):
             _take(found, path, folder)
-            following.extend(name for name in folder.folders if name != ".hoodie")
+            following.extend(folder.folders)
         exam.progress(str(_AREA), len(found.files), 0)
         if len(found.files) > exam.limits.data_files and following:
             exam.not_examined(

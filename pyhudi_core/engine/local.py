@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ import pyarrow.compute as pc
 from pyhudi_core.engine.base import Dataset, Source, TaskFunction, TaskInfo, sorted_counts
 from pyhudi_core.engine.local_shuffle import task_rows
 from pyhudi_core.engine.local_source import LocalSource
+from pyhudi_core.engine.pandas_frames import is_pandas, pandas_table
 from pyhudi_core.errors import ConfigError, SchemaMismatchError
 from pyhudi_core.runtime.base import Executor
 
@@ -31,8 +31,6 @@ _HOW = {
     "dict": "Make a table of the columns first: pyarrow.table(columns).",
 }
 """How data that looks like rows becomes rows, by the name of its type."""
-_UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
-"""What Arrow calls the index of a pandas DataFrame that was filtered or sorted."""
 
 Part = Iterable[pa.RecordBatch]
 """The batches of a task; they can be iterated over more than once."""
@@ -205,7 +203,7 @@ def readable(kind: str = "") -> Iterator[None]:
 
 
 def as_table(data: object) -> pa.Table:
-    """Data that speaks the Arrow C stream interface as one table; the unnamed index of a pandas DataFrame is no column.
+    """Data that speaks the Arrow C stream interface as one table; for the index of a pandas DataFrame see `pandas_frames`.
 
     Raises `ConfigError` for anything else, and `SchemaMismatchError` if its values do not become Arrow's.
     """
@@ -216,9 +214,8 @@ def as_table(data: object) -> pa.Table:
     with readable(type(data).__name__):
         if isinstance(data, pa.RecordBatchReader):
             return data.read_all()
-        if type(data).__module__.startswith("pandas."):
-            table = pa.table(data)
-            return table.select([name for name in table.schema.names if not _UNNAMED_INDEX.fullmatch(name)])
+        if is_pandas(type(data)):
+            return pandas_table(data)
         if hasattr(data, "__arrow_c_stream__"):
             return pa.table(data)
     raise ConfigError(

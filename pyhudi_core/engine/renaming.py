@@ -8,8 +8,10 @@ import pyarrow as pa
 
 from pyhudi_core.engine.local import as_table
 from pyhudi_core.model.column_names import renamed, snake_names, snake_schema
+from pyhudi_core.naming import set_module
 
 
+@set_module("pyhudi")
 def rename_columns(data: Any) -> Any:
     """Return data with names in snake case: 'Größe (cm)' becomes groesse_cm, and OrderId becomes order_id.
 

@@ -17,6 +17,7 @@ from pyhudi_core.model.file_names import PARTITION_METAFILE
 from pyhudi_core.runtime.base import Executor
 from pyhudi_core.runtime.executors import SerialExecutor
 from pyhudi_core.storage.base import Folder, ObjectInfo, Storage
+from pyhudi_core.storage.own_part import own_part
 from pyhudi_core.storage.settled_files import IsSettled, SettledFiles
 
 
@@ -34,9 +35,6 @@ class FileListing(Protocol):
     def prepare(self, partitions: Iterable[str]) -> None:
         """Say that `files` will be asked for these: what is not known yet of them is listed now, together."""
         ...
-
-
-_HOODIE = ".hoodie"
 
 
 def _never(_name: str) -> bool:
@@ -77,12 +75,11 @@ class StorageListing:
 
     def _walk(self) -> list[str]:
         found: list[str] = []
-        level = [name for name in self.storage.list_folder("").folders if name != _HOODIE]
+        level = list(own_part("", self.storage.list_folder("")).folders)
         while level:
             following: list[str] = []
-            for path, folder in zip(level, list_folders(self.storage, self.executor, level), strict=True):
-                if any(name.rpartition("/")[2] == _HOODIE for name in folder.folders):
-                    continue
+            for path, listed in zip(level, list_folders(self.storage, self.executor, level), strict=True):
+                folder = own_part(path, listed)
                 if any(info.path.rpartition("/")[2].startswith(PARTITION_METAFILE) for info in folder.objects):
                     self._files.setdefault(path, folder.objects)
                     found.append(path)

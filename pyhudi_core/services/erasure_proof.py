@@ -32,11 +32,13 @@ from pyhudi_core.metadata_table import names
 from pyhudi_core.model.commit import SCHEMA_KEY, CommitMetadata
 from pyhudi_core.model.file_names import LogFileName, parse_data_file, split
 from pyhudi_core.model.meta_fields import RECORD_KEY
+from pyhudi_core.runtime.executors import SerialExecutor
 from pyhudi_core.services.holds import read_holds
 from pyhudi_core.storage.base import ObjectInfo, Storage
 from pyhudi_core.timeline.savepoints import read_savepoints
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.layout import ROWS
+from pyhudi_core.transaction.own_objects import own_objects
 from pyhudi_core.transaction.waiting_rows import folders_of
 
 LONG = 8
@@ -126,10 +128,7 @@ class _Look:
 
 def _data_files(storage: Storage) -> Iterator[ObjectInfo]:
     """All base files and logs below a table's folder, but for those of its metadata table."""
-    top = storage.list_folder("")
-    folders = [path for path in top.folders if path != _OWN_FOLDER]
-    listed = [*top.objects, *(info for path in folders for info in storage.list(f"{path}/"))]
-    return (info for info in listed if parse_data_file(split(info.path)[1]) is not None)
+    return (info for info in own_objects(storage, SerialExecutor()) if parse_data_file(split(info.path)[1]) is not None)
 
 
 def _index_folders(storage: Storage) -> list[str]:

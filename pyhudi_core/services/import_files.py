@@ -116,7 +116,7 @@ class ImportRows:
 
         ``unique``: the write refuses keys that occur twice. Then the keys of all rows are in memory.
         """
-        prepare = PrepareRows(config, self.schema, keys_only=False)
+        prepare = PrepareRows(config, self.schema, keys_only=False, generate=config.generates_keys)
         prepared = (prepare.batch(batch, pa.array(np.arange(len(batch)))) for batch in self._batches())
         keys = [keys_of(rows.column(RECORD_KEY), rows.column(PARTITION_PATH)) for rows in prepared if unique]
         refuse_repeated(keys, ", ".join(file.path for file, _ in self.files))

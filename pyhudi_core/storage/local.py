@@ -20,6 +20,7 @@ import pyarrow as pa
 from pyhudi_core.errors import ObjectNotFoundError, PreconditionFailedError, StorageError, UnsafePathError
 from pyhudi_core.storage import local_files as files
 from pyhudi_core.storage.base import Capabilities, Folder, ObjectInfo, Storage, StorageSpec
+from pyhudi_core.storage.own_part import is_other_table
 from pyhudi_core.storage.paths import check_folder, check_path, check_prefix, parse_location
 
 _WRITE_BUFFER = 1 << 20
@@ -143,8 +144,11 @@ class LocalStorage(Storage):
         swept: builtins.list[str] = []
         with self._errors(folder):
             for parent, below, names in os.walk(top):  # follows no links
-                below[:] = below if deep else []
-                paths = [os.path.join(parent, name) for name in names if files.is_temporary(name)]
+                inside = "" if parent == self._real_root else os.path.relpath(parent, self._real_root)
+                other = is_other_table(inside, below)
+                below[:] = below if deep and not other else []
+                own = [] if other else names
+                paths = [os.path.join(parent, name) for name in own if files.is_temporary(name)]
                 swept.extend(path for path in paths if files.remove_if_abandoned(path, before_ns))
         return sorted(os.path.relpath(path, self._real_root) for path in swept)
 

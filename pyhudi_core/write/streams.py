@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from pyhudi_core.engine.local import readable
 from pyhudi_core.engine.spilled import IpcPart, Scratch, SpilledRows
+from pyhudi_core.errors import SchemaMismatchError
 from pyhudi_core.transaction import waiting_rows
 from pyhudi_core.transaction.context import TableContext
 
@@ -57,8 +58,17 @@ class Streams:
 
 def _read(data: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
     with readable():
-        for batch in data:
+        for number, batch in enumerate(data, 1):
+            if not batch.schema.equals(data.schema):
+                raise SchemaMismatchError(
+                    f"Batch {number} of the stream has {_columns(batch.schema)}, and the stream has {_columns(data.schema)}",
+                    hint="Give each batch the columns of the stream: batch.select(schema.names).cast(schema).",
+                )
             yield from (batch.slice(start, _BATCH_ROWS) for start in range(0, len(batch), _BATCH_ROWS))
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)
 
 
 def _staged(scratch: Scratch, schema: pa.Schema, rows: Iterator[pa.RecordBatch]) -> SpilledRows:

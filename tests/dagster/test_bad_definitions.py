@@ -274,3 +274,18 @@ def test_an_asset_that_its_lakes_translator_did_not_name_is_refused():
             build()
         assert "Define the lake above its assets" in refused.value.hint
     assert build_hudi_timeline_sensor(translated, [own, hudi_external_asset("events")]).sensors
+
+
+def test_a_table_may_have_a_space_in_its_name_and_a_key_that_dagster_refuses_is_named_with_the_way_out(lake, run):
+    @hudi_asset(table="erp/my orders", record_key="id", services=Services(cleaning=Every(commits=1)))
+    def orders() -> pa.Table:
+        return pa.table({"id": [1]})
+
+    parts = (build_hudi_services(lake, [orders]), build_hudi_timeline_sensor(lake, [orders]))
+    dg.Definitions.validate_loadable(dg.Definitions.merge(dg.Definitions(assets=[orders]), *parts))
+    assert run(orders).success
+    assert lake.table("erp/my orders").scan().count() == 1
+    for key in ("my orders", ["erp", "bestellungen_\u00e4"]):
+        with pytest.raises(InvalidOptionError, match="characters that Dagster does not allow") as refused:
+            hudi_asset(key=key, record_key="id")(lambda: None)
+        assert "table=" in refused.value.hint

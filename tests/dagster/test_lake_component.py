@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 import yaml
 from dagster.components.core.package_entry import get_package_objects_in_module
+from dagster.components.resolved.errors import ResolutionException
 from dagster.components.testing.utils import create_defs_folder_sandbox
 from dagster_shared.libraries import DagsterLibraryRegistry
 
@@ -338,3 +339,21 @@ def test_a_file_of_functions_is_executed_once_for_all_its_tables_and_again_if_it
     later = file.stat().st_mtime_ns + 1_000_000
     os.utime(file, ns=(later, later))
     assert function_of("tables.py:orders", tmp_path) is not orders
+
+
+@pytest.mark.parametrize("warehouse", ["{{ env.NO_LAKE }}", "{{ env.NO_LAKE }}/tables", "{{ env('NO_LAKE') }}"])
+def test_a_variable_that_is_not_set_is_named_and_no_folder_none_is_made(tmp_path: Path, warehouse: str) -> None:
+    with pytest.raises(ResolutionException, match=r"NO_LAKE is not set. Set it, or give a default: env\('NO_LAKE'"):
+        template({"warehouse": warehouse})
+
+
+@pytest.mark.parametrize("warehouse", ["{{ env('NO_LAKE', 'x') }}", "{{ env.NO_LAKE or 'x' }}", "{{ env.A_LAKE }}"])
+def test_a_variable_with_a_default_or_a_value_has_it(monkeypatch: pytest.MonkeyPatch, warehouse: str) -> None:
+    monkeypatch.setenv("A_LAKE", "x")
+    assert template({"warehouse": warehouse}) == {"warehouse": "x"}
+
+
+def template(attributes: dict[str, str]) -> dict[str, str]:
+    """The attributes as Dagster renders them for the component."""
+    scope = dg.ResolutionContext.default().with_scope(**HudiLakeComponent.get_additional_scope())
+    return dict(scope.resolve_value(attributes))

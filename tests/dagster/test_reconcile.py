@@ -205,3 +205,14 @@ def test_an_event_without_its_commit_is_named_although_it_is_older_than_the_time
     )
     (found,) = reconcile(instance, lake, [WEB], since=begun - timedelta(minutes=1), dry_run=True)
     assert found.without_commit == (gone,)
+
+
+def test_new_keys_of_dynamic_dimensions_come_back_in_one_write(lake, instance, monkeypatch):
+    rows = pa.table({"id": list("ab"), "day": ["2026-01-01"] * 2, "shop": ["berlin", "rome"]})
+    hudi.create_table(lake.location("sales"), rows.schema, "id", ["day", "shop"]).upsert(rows)
+    both = HudiPartitions.multi({"day": DAYS, "shop": HudiPartitions.dynamic("shop", "shops")})
+    written, plain = [], instance.add_dynamic_partitions
+    monkeypatch.setattr(instance, "add_dynamic_partitions", lambda *given: written.append(given) or plain(*given))
+    reconcile(instance, lake, [hudi_external_asset("sales", partitions=both)])
+    assert written == [("shops", ["berlin", "rome"])]
+    assert list(instance.get_dynamic_partitions("shops")) == ["berlin", "rome"]

@@ -174,6 +174,32 @@ def test_new_dynamic_partitions_are_added_in_the_tick_that_reports_them(lake, in
     assert (request.partitions_def_name, list(request.partition_keys)) == ("days", ["a", "b"])
 
 
+def test_new_keys_of_a_dynamic_dimension_are_added_too(lake, instance):
+    twice = HudiPartitions.dynamic("day", "days"), HudiPartitions.dynamic("ts", "times")
+    table = create_plain(lake.location("both"), rows("a").schema, "id", ["day", "ts"])
+    table.upsert(rows("a", "b", number=7))
+    both = hudi_external_asset("both", partitions=HudiPartitions.multi({"day": twice[0], "ts": twice[1]}))
+    sales = HudiPartitions.multi({"day": DAYS, "shop": HudiPartitions.dynamic("id", "shops")})
+    create_plain(lake.location("sales"), rows("a").schema, "id", ["day", "id"]).upsert(rows("2026-01-01"))
+    requests = look(lake, instance, both, hudi_external_asset("sales", partitions=sales)).dynamic_partitions_requests
+    found = {request.partitions_def_name: list(request.partition_keys) for request in requests}
+    assert found == {"days": ["a", "b"], "times": ["7"], "shops": ["2026-01-011"]}
+
+
+def test_the_keys_of_a_large_commit_are_one_question_to_the_database(lake, instance, monkeypatch):
+    names = [f"k{number}" for number in range(40)]
+    web_table(lake, names)
+    instance.add_dynamic_partitions("days", names[:10])
+    asked = []
+    for name in ("has_dynamic_partition", "get_dynamic_partitions"):
+        plain = getattr(instance, name)
+        monkeypatch.setattr(instance, name, lambda *given, plain=plain: asked.append(given) or plain(*given))
+    events = hudi_external_asset("web/events", partitions=HudiPartitions.dynamic("day", "days"))
+    (request,) = look(lake, instance, events).dynamic_partitions_requests
+    assert len(request.partition_keys) == 30
+    assert asked == [("days",)]
+
+
 def test_two_unreachable_tables_fail_their_checks_once_and_the_third_is_reported(lake, instance):
     assets = [orders_asset(None, key=name) for name in ("one", "two", "well")]
     for asset in assets:

@@ -58,6 +58,7 @@ ALLOWED = {
     ("pyhudi_core/opening.py", "pyhudi_core.runtime.system.system_runtime"): _DOOR,
     ("pyhudi_core/recovering.py", "pyhudi_core.runtime.system.system_runtime"): _DOOR,
     ("pyhudi_core/remote.py", "pyhudi_core.runtime.system_runtime"): _DOOR,
+    ("pyhudi_dagster/asset_function.py", "asyncio"): "it runs the functions of users that are async",
     ("pyhudi_dagster/checks.py", "datetime.datetime.now"): _IN_DAGSTER,
     ("pyhudi_dagster/diagnosis.py", "signal"): "it says who handles the signal of a terminated run",
     ("pyhudi_dagster/interrupts.py", "threading"): _IN_DAGSTER,

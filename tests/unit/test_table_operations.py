@@ -8,7 +8,7 @@ from support.disk import contents, data_files
 from support.tables import ORDERS, make, orders, read_avro, reopen, rows, timeline_names
 
 import pyhudi_core as hudi
-from pyhudi_core.errors import DuplicateKeyError, InvalidOptionError
+from pyhudi_core.errors import DuplicateKeyError, InvalidOptionError, SchemaMismatchError
 from pyhudi_core.model.instant import Action
 
 
@@ -289,16 +289,24 @@ def test_data_of_several_kinds_can_be_written(location: str) -> None:
     assert rows(table, "id", "price") == [(1, 1.0), (2, 2.0), (3, 3.0)]
 
 
-def test_the_index_of_a_filtered_pandas_frame_does_not_become_a_column(location: str) -> None:
+def test_a_named_index_of_a_pandas_frame_is_a_column_and_an_unnamed_one_is_refused_unless_it_numbers_the_rows(
+    location: str,
+) -> None:
     table = make(location)
     frame = orders((1, "a", 1.0, 1), (2, "a", 2.0, 1), (3, "b", 3.0, 1)).to_pandas()
-    table.upsert(frame[frame["price"] > 1.0])
+    chosen = frame[frame["price"] > 1.0]
+    with pytest.raises(SchemaMismatchError, match="index without a name, 1, 2") as refused:
+        table.upsert(chosen)
+    assert "reset_index(drop=True)" in str(refused.value.hint)
+    table.upsert(chosen.reset_index(drop=True))
     assert table.schema.names == ORDERS.names
     assert rows(table, "id") == [(2,), (3,)]
-    table.delete(frame[frame["id"] == 3][["id", "day"]])
-    table.upsert(frame[frame["id"] == 1].set_index("id"))
+    table.delete(frame[frame["id"] == 3].set_index("id")[["day"]])
+    table.upsert(frame[frame["id"] == 1].set_index(["id", "day"]))
     assert table.schema.names == ORDERS.names
-    assert rows(table, "id") == [(1,), (2,)], "an index with a name is a column, as pandas' own writers have it"
+    assert rows(table, "id", "day") == [(1, "a"), (2, "a")], (
+        "an index with names is columns, as pandas' own writers have it"
+    )
 
 
 def test_columns_may_come_in_any_order_and_meta_columns_are_passed_over(location: str) -> None:

@@ -137,7 +137,7 @@ class Indexes:
             raise InvalidOptionError(
                 f"The table has the index {there} already",
                 table=self.context.table,
-                hint="With IF NOT EXISTS (if_not_exists=True) this is no error. Drop the index first to build it again.",
+                hint="With IF NOT EXISTS (if_not_exists=True, --if-not-exists) this is no error. Drop the index first to build it again.",
             )
         if definition is None:
             return Indexing(self.context).run(spark, partitions=[partition], progress=progress)
@@ -148,6 +148,17 @@ class Indexes:
             return done
         built = MetadataTableOf(self.context).make_index(definition, spark)
         return IndexingResult((), "", len(built.partitions), sum(built.partitions.values()), tuple(built.partitions))
+
+    def has(
+        self, name: str, columns: str | Sequence[str] = (), using: str = "", options: Mapping[str, str] | None = None
+    ) -> bool:
+        """Whether the table has this index already; arguments as for `create`. Raises `InvalidOptionError` for one of its name on something else."""
+        wanted = self._wanted(name, columns, using, options)
+        definition = self._definition(wanted)
+        if definition is not None:
+            self._refuse_another(definition)
+        partition = self._partition(wanted) if definition is None else definition.name
+        return partition in reopened(self.context).config.metadata_partitions
 
     def schedule(
         self, name: str, columns: str | Sequence[str] = (), using: str = "", options: Mapping[str, str] | None = None
@@ -212,10 +223,10 @@ class Indexes:
         found = self._named(name, [one.name for one in self], if_exists=if_exists)
         return drop_partitions(self.context, found) if found else Dropped(why_not=f"the table has no index {name!r}")
 
-    def plan_drop(self, name: str) -> tuple[IndexState, ...]:
+    def plan_drop(self, name: str, *, if_exists: bool = False) -> tuple[IndexState, ...]:
         """What `drop` would remove now: the index, and those that cannot be kept without it. Changes nothing. Raises as `drop`."""
         states = list(self)
-        found = self._named(name, [one.name for one in states])
+        found = self._named(name, [one.name for one in states], if_exists=if_exists)
         refuse_files(self.context, found)
         dependent = with_dependents(found, [one.name for one in states])
         return tuple(one for one in states if one.name in dependent)
@@ -236,7 +247,7 @@ class Indexes:
         raise InvalidOptionError(
             f"The table has no index {name!r}",
             table=self.context.table,
-            hint=f"It has: {', '.join(sorted(there)) or 'none'}. With IF EXISTS (if_exists=True) this is no error.",
+            hint=f"It has: {', '.join(sorted(there)) or 'none'}. With IF EXISTS (if_exists=True, --if-exists) this is no error.",
         )
 
     def sql(self, statement: str, spark: Any = None) -> pa.Table | IndexingResult | Dropped:

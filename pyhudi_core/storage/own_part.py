@@ -1,0 +1,38 @@
+"""Which files below a table's folder are its own: the one rule for all that walks or lists a table.
+
+A folder that has a ``.hoodie`` is another table, and nothing in it belongs to the table above it. Hudi reads by the same rule. Only below the
+table's own ``.hoodie`` there is no other table: its metadata table belongs to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyhudi_core.storage.base import Folder, ObjectInfo
+
+HOODIE = ".hoodie"
+
+
+def is_table(names: Iterable[str]) -> bool:
+    """Whether a folder with sub-folders of these names, or paths, is a table."""
+    return any(name.rpartition("/")[2] == HOODIE for name in names)
+
+
+def is_other_table(path: str, names: Iterable[str]) -> bool:
+    """Whether a folder below a table, with sub-folders of these names, is another table. ``path`` is relative to the table."""
+    return bool(path) and path.partition("/")[0] != HOODIE and is_table(names)
+
+
+def own_part(path: str, folder: Folder) -> Folder:
+    """What of a folder belongs to the table, without its ``.hoodie``: nothing, if the folder is another table."""
+    if is_other_table(path, folder.folders):
+        return Folder((), ())
+    return Folder(folder.objects, tuple(name for name in folder.folders if name.rpartition("/")[2] != HOODIE))
+
+
+def own_objects(objects: Iterable[ObjectInfo]) -> list[ObjectInfo]:
+    """The objects, at any depth below a table, that are its own; its ``.hoodie`` is not among them."""
+    found = [info for info in objects if not info.path.startswith(f"{HOODIE}/")]
+    inside = f"/{HOODIE}/"
+    others = {info.path.partition(inside)[0] + "/" for info in found if inside in info.path}
+    return [info for info in found if not info.path.startswith(tuple(others))]

@@ -1,0 +1,36 @@
+"""The variables of the environment in a component's YAML: one that is not set is an error with its name, where Dagster's own scope gives None.
+
+With None, ``"{{ env.LAKE }}/tables"`` would be the folder ``None/tables``.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Literal
+
+from jinja2 import StrictUndefined
+
+_NOTHING: Any = object()
+
+
+class _Unset(StrictUndefined):
+    """An unset variable: false in a condition, such as ``env.LAKE or 'lake'``, and an error as a value."""
+
+    def __bool__(self) -> Literal[False]:  # type: ignore[override]
+        return False
+
+
+class TemplateEnv:
+    """``env`` in templates: ``env.NAME``, or ``env('NAME', 'a default')``."""
+
+    def __call__(self, name: str, default: Any = _NOTHING) -> Any:
+        value = os.environ.get(name, default)
+        if value is _NOTHING:
+            hint = f"The environment variable {name} is not set. Set it, or give a default: env('{name}', 'a default')."
+            return _Unset(hint)
+        return value
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith(("jinja", "__")):  # jinja asks every object for attributes of its own
+            raise AttributeError(name)
+        return self(name)

@@ -1,0 +1,65 @@
+"""The index of a pandas frame: kept under its names, dropped if it only numbers the rows, else refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from pyhudi_core.engine.local import as_table
+from pyhudi_core.engine.pandas_frames import is_pandas
+from pyhudi_core.errors import SchemaMismatchError
+
+FRAME = pd.DataFrame({"a": [1, 2, 3], "b": ["x", "y", "z"]})
+DAYS = pd.date_range("2026-01-01", periods=3)
+
+
+@pytest.mark.parametrize(
+    ("frame", "columns"),
+    [
+        pytest.param(FRAME, ["a", "b"], id="numbered"),
+        pytest.param(FRAME.set_index(pd.Index([0, 1, 2])), ["a", "b"], id="numbered by integers"),
+        pytest.param(FRAME[FRAME["a"] > 9], ["a", "b"], id="no rows"),
+        pytest.param(FRAME.rename_axis("n"), ["a", "b", "n"], id="numbers with a name"),
+        pytest.param(FRAME.set_index("a"), ["b", "a"], id="set_index"),
+        pytest.param(FRAME.set_index(["a", "b"]).assign(c=1), ["c", "a", "b"], id="two levels"),
+        pytest.param(FRAME.groupby("b").sum(), ["a", "b"], id="groupby"),
+        pytest.param(FRAME.set_index(DAYS.rename("day")).resample("D").sum(), ["a", "b", "day"], id="resample"),
+        pytest.param(FRAME.set_index("a", drop=False), ["a", "b"], id="the column and the index are the same"),
+    ],
+)
+def test_no_value_of_a_named_index_is_lost(frame: pd.DataFrame, columns: list[str]) -> None:
+    table = as_table(frame)
+    assert table.column_names == columns
+    expected = frame.reset_index(drop=set(frame.index.names) <= {None, *frame.columns})
+    assert table.to_pylist() == pa.Table.from_pandas(expected[columns], preserve_index=False).to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("frame", "why"),
+    [
+        pytest.param(FRAME[FRAME["a"] > 1], "index without a name, 1, 2", id="filtered"),
+        pytest.param(FRAME.sort_values("a", ascending=False), "2, 1, 0", id="sorted"),
+        pytest.param(FRAME.set_index(DAYS), "2026-01-01", id="times"),
+        pytest.param(FRAME.set_index([DAYS, DAYS]), "without a name", id="two levels"),
+        pytest.param(FRAME.set_index([DAYS.rename("day"), DAYS]), "without a name", id="one name of two"),
+        pytest.param(FRAME.set_index(FRAME["b"].rename("a")), "as a column and as the name of its index", id="clash"),
+        pytest.param(pd.DataFrame([[1, 2]], columns=["a", "a"]), "several columns with the name a", id="doubled"),
+        pytest.param(pd.DataFrame([[1, 2]], columns=[1, "1"]), "several columns with the name 1", id="doubled as text"),
+        pytest.param(pd.DataFrame({"a": ["x", 3]}), "cannot be read as Arrow", id="mixed"),
+    ],
+)
+def test_what_would_lose_values_is_refused_with_the_way_out(frame: pd.DataFrame, why: str) -> None:
+    with pytest.raises(SchemaMismatchError, match=why) as refused:
+        as_table(frame)
+    assert refused.value.hint
+
+
+def test_frames_are_known_by_their_class_in_every_release_and_library() -> None:
+    of_pandas_3: Any = type("DataFrame", (), {"__module__": "pandas"})
+    assert is_pandas(of_pandas_3)
+    assert is_pandas(type("GeoDataFrame", (pd.DataFrame,), {"__module__": "geopandas"}))
+    assert not is_pandas(pd.Series)
+    assert not is_pandas(type("DataFrame", (), {"__module__": "polars.dataframe.frame"}))
