@@ -129,6 +129,12 @@ def test_what_the_rows_are_refused_for_leaves_no_table_either(
     )
 
 
+def test_files_without_a_key_are_rows_with_generated_keys(files: dict[str, Path], location: str) -> None:
+    assert run(location, files["rows.parquet"], files["rows.parquet"]).exit_code == 0
+    assert run(location, files["rows.csv"]).exit_code == 0
+    assert [row["id"] for row in stored(location, "id", "v")] == [1, 1, 2, 2, 3]
+
+
 def test_a_later_value_that_is_not_of_the_type_leaves_no_table_and_the_type_can_be_given(
     location: str, tmp_path: Path
 ) -> None:
