@@ -13,7 +13,7 @@ sys.path.insert(0, str(ROOT))
 from pyhudi_core.options import render_docs  # noqa: E402
 
 PAGES: dict[str, Callable[[], str]] = {"docs/options.md": render_docs}
-"""Each page, and the function that renders it. ``docs/benchmarks.md`` is written by ``make bench``, from a run."""
+"""Each page, and the function that renders it. ``docs/evidence.md`` is written by ``make evidence``, from runs."""
 
 
 def stale() -> list[str]:

@@ -1,14 +1,13 @@
-"""What it costs to find one key: what an upsert of one row reads, by index and by file groups of its partition.
-
-Prints the table of docs/how-a-write-works.md. Run it as ``python scripts/index_costs.py``; tables are in memory, so nothing is left behind.
-"""
+"""Print what an upsert of one row reads, by index and by file groups of its partition: the table of docs/how-a-write-works.md."""
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 
@@ -21,22 +20,15 @@ from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.metadata_table import names
 from pyhudi_core.storage.memory import MemoryStorage
 
-SMALL_FILES = {
-    "hoodie.metadata.enable": False,
-    "hoodie.parquet.max.file.size": 1024,
-    "hoodie.parquet.small.file.limit": 0,
-    "pyhudi.parquet.row.group.rows": 400,
-    "hoodie.copyonwrite.record.size.estimate": 10,
-}
-READS = ("open_input", "get", "head", "list_folder")
-ROWS_A_GROUP = 100
+SMALL_FILES = {"hoodie.metadata.enable": False, "hoodie.parquet.max.file.size": 1024, "hoodie.parquet.small.file.limit": 0,
+               "pyhudi.parquet.row.group.rows": 400, "hoodie.copyonwrite.record.size.estimate": 10}  # fmt: skip
 
 
 def table_of(groups: int, index: str) -> hudi.HudiTable:
     """One partition of so many file groups with 100 rows each; every group's keys are spread over the whole range of keys."""
     location = f"memory://costs/{index}-{groups}"
     table = hudi.create_table(location, SCHEMA, "id", "day", ordering="ts", options=SMALL_FILES)
-    numbers = range(groups * ROWS_A_GROUP)
+    numbers = range(groups * 100)
     columns = (
         [f"k{n * 7919 % 1_000_003:07d}" for n in numbers],
         ["d"] * len(numbers),
@@ -52,47 +44,35 @@ def table_of(groups: int, index: str) -> hudi.HudiTable:
 def cost_of(table: hudi.HudiTable, key: str) -> Counter[str]:
     """What an upsert of one row reads."""
     found: Counter[str] = Counter()
-    real = {verb: getattr(MemoryStorage, verb) for verb in READS}
 
-    def counted(verb: str) -> Any:
-        def call(self: MemoryStorage, path: str, *arguments: Any, **named: Any) -> Any:
-            found["calls"] += 1
-            found["data files"] += verb == "open_input" and ".hoodie" not in path
-            return real[verb](self, path, *arguments, **named)
+    def counted(kind: type, verb: str, what: str) -> Any:
+        real = getattr(kind, verb)
 
-        return call
+        def call(self: Any, *arguments: Any, **named: Any) -> Any:
+            found[what] += 1
+            found["data files"] += verb == "open_input" and ".hoodie" not in arguments[0]
+            return real(self, *arguments, **named)
 
-    def rows_read(self: BaseFileReader, *arguments: Any, **named: Any) -> Any:
-        found["files whose rows are read"] += 1
-        return read(self, *arguments, **named)
+        return patch.object(kind, verb, call)
 
-    read = BaseFileReader.iter_batches
-    for verb in READS:
-        setattr(MemoryStorage, verb, counted(verb))
-    BaseFileReader.iter_batches = rows_read  # type: ignore[method-assign]
-    try:
-        batch = pa.table([[key], ["d"], [1 << 40], [1.5]], schema=SCHEMA)
-        assert table.upsert(batch).stats.rows_updated == 1
-    finally:
-        for verb, method in real.items():
-            setattr(MemoryStorage, verb, method)
-        BaseFileReader.iter_batches = read  # type: ignore[method-assign]
+    with ExitStack() as stack:
+        for verb in ("open_input", "get", "head", "list_folder"):
+            stack.enter_context(counted(MemoryStorage, verb, "calls"))
+        stack.enter_context(counted(BaseFileReader, "iter_batches", "files whose rows are read"))
+        assert table.upsert(pa.table([[key], ["d"], [1 << 40], [1.5]], schema=SCHEMA)).stats.rows_updated == 1
     return found
 
 
-def main() -> None:
-    """Print the table."""
-    print("| index | file groups | calls that read | data files opened | data files whose rows are read |")
-    print("|---|---|---|---|---|")
+if __name__ == "__main__":
+    print(
+        "| index | file groups | read calls | opened data files | data files whose rows are read |\n|---|---|---|---|---|"
+    )
     for index in ("SIMPLE", "BLOOM", "RECORD_INDEX"):
         for groups in (10, 1_000):
             table = table_of(groups, index)
-            count = len(table.snapshot().view.slices("day=d"))
             cost = cost_of(table, "k0007919")
-            print(
-                f"| {index} | {count:,} | {cost['calls']:,} | {cost['data files']:,} | {cost['files whose rows are read']:,} |"
+            cells = (
+                len(table.snapshot().view.slices("day=d")),
+                *(cost[what] for what in ("calls", "data files", "files whose rows are read")),
             )
-
-
-if __name__ == "__main__":
-    main()
+            print(f"| {index} | " + " | ".join(f"{cell:,}" for cell in cells) + " |")

@@ -1,23 +1,16 @@
-"""Measure the locks of real servers, and commits in S3 on a real gateway, with latency injected; write docs/benchmarks.md.
-
-    PYTHONPATH=.:tests python scripts/lock_figures.py                everything
-    PYTHONPATH=.:tests python scripts/lock_figures.py sql commits    the locks with this text in their names, and the commits
+"""Measure the locks of real servers, and commits in S3 on a real gateway, with latency injected (`make evidence PARTS=bench-locks`).
 
 `make locks` installs the servers. Calls are counted by a proxy between the client and the server, so they do not depend on the machine.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +24,8 @@ from locks.server_cases import SECRET, Lab  # noqa: E402
 from support.tcp_proxy import TcpProxy  # noqa: E402
 
 import pyhudi_core as hudi  # noqa: E402
-from benchmarks import report  # noqa: E402
-from benchmarks.machine import occasion  # noqa: E402
-from benchmarks.run import RESULTS  # noqa: E402
+from benchmarks.locks import section  # noqa: E402
+from benchmarks.recording import record  # noqa: E402
 from pyhudi_core.lock.base import LockProvider  # noqa: E402
 from pyhudi_core.lock.storage_based import StorageBasedLockProvider  # noqa: E402
 from pyhudi_core.runtime.system import system_runtime  # noqa: E402
@@ -116,28 +108,13 @@ KINDS = (
 
 
 def main() -> int:
-    """Measure, keep the results, and write the page; returns the exit code."""
-    path = RESULTS / "locks.json"
-    kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"locks": {}}
-    names = [*WITHOUT_SERVER, *(kind.name for kind in KINDS), "commits"]
-    chosen = [name for name in names if not sys.argv[1:] or any(text in name for text in sys.argv[1:])]
+    """Measure all, and hand the figures over."""
     with servers.scratch() as folder:
-        measures: dict[str, Callable[[], dict[str, Any]]] = {
-            **{name: partial(_without_server, given(folder), folder) for name, given in WITHOUT_SERVER.items()},
-            **{kind.name: partial(_with_server, kind) for kind in KINDS},
-            "commits": _commits,
-        }
-        for name in chosen:
-            began = occasion()
-            found = measures[name]()
-            load = round((began["load"] + os.getloadavg()[0]) / 2, 1)
-            into = kept if name == "commits" else kept["locks"]
-            into[name] = {**found, "taken": {**began, "load": load}}
-            print(name, found, flush=True)
-    kept["locks"] = {name: kept["locks"][name] for name in names if name in kept["locks"]}
-    kept |= {"latencies_ms": LATENCIES_MS, "taken": {**occasion(), "pyspark": version("pyspark")}}
-    path.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-    report.write(RESULTS, ROOT / "docs")
+        found = {name: _without_server(given(folder), folder) for name, given in WITHOUT_SERVER.items()}
+        found |= {kind.name: _with_server(kind) for kind in KINDS}
+    result = {"locks": found, "commits": _commits(), "latencies_ms": LATENCIES_MS}
+    print(section({"locks": result}))
+    record("benchmarks", {"locks": result})
     return 0
 
 
