@@ -5,7 +5,6 @@ Nothing checks the page: it says how old each figure is on the day when it is ma
 
 from __future__ import annotations
 
-import ast
 import datetime as dt
 import json
 import re
@@ -21,27 +20,14 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from benchmarks import report  # noqa: E402
-from benchmarks.picture import Bar, bars  # noqa: E402
 from scripts.evidence_parts import PARTS  # noqa: E402
 
 DOCS, TESTS = ROOT / "docs", ROOT / "tests"
 CODE = ("pyhudi_core", "pyhudi_dagster")
 OLD_COMMITS, OLD_DAYS = 50, 30
-GOAL_MS = 50
 Record = Mapping[str, Any]
 _PROMISE = re.compile(r"\bP(\d+)(?: to P(\d+))?\b")
-PROMISES = {
-    1: "a commit reported as done is in every later state, until it is cleaned",
-    2: "a commit reported as failed is in no state",
-    3: "an unknown outcome can be asked for, and a definite answer never changes",
-    4: "two visible rows never have the same key, where the index searches",
-    5: "a repeated read of a state gives the same rows, or an error if they were cleaned",
-    6: "a consumer gets every commit exactly once",
-    7: "after a crash at any moment the next writer repairs the table",
-    8: "nothing outside the table's folder is touched",
-    9: "a hostile file needs bounded memory",
-    10: "wrong clocks lose nothing",
-}
+BENCHMARKS = "## Benchmarks\n\n![COW upsert, load and delete beside the limit](images/benchmarks.svg)\n"
 OPENING = """# Evidence
 
 Made by `make evidence` from the records in `docs/evidence/`; do not edit. Each figure is of the part that is named beside it. The table of parts has
@@ -56,10 +42,10 @@ def records(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def write(found: Mapping[str, Record], docs: Path = DOCS) -> None:
-    """Write the page and its pictures."""
+    """Write the page and its picture."""
     (docs / "evidence.md").write_text(page(found), encoding="utf-8")
-    for name, picture in pictures(found).items():
-        (docs / "images" / name).write_text(picture, encoding="utf-8")
+    if benchmarks := results(found):
+        (docs / "images" / "benchmarks.svg").write_text(report.picture(benchmarks), encoding="utf-8")
 
 
 def page(found: Mapping[str, Record], today: dt.date | None = None) -> str:
@@ -69,17 +55,15 @@ def page(found: Mapping[str, Record], today: dt.date | None = None) -> str:
     named = {
         name + (f" (**old**: {age(one, today)})" if is_old(one, today) else ""): one for name, one in found.items()
     }
-    parts = [
-        opening,
-        _promises(),
+    figures = [
         _explored(named),
         small_commits(named),
         _mutants(named),
         _idle(named),
-        "## Benchmarks\n",
+        BENCHMARKS,
         report.page(results(named)),
     ]
-    return "\n".join(part for part in [*parts, _capabilities(), _parts(found, today)] if part)
+    return "\n".join(part for part in [opening, _promises(), *figures, _capabilities(), _parts(found, today)] if part)
 
 
 def table(head: Iterable[str], body: Iterable[Iterable[object]]) -> str:
@@ -96,31 +80,31 @@ def _cell(value: object) -> str:
 # --- promises and capabilities: read from the tests
 
 
+def promises() -> dict[int, str]:
+    """The first sentence of each promise of docs/reliability.md."""
+    text = (DOCS / "reliability.md").read_text(encoding="utf-8")
+    return {
+        int(number): " ".join(said.split())
+        for number, said in re.findall(r"^- \*\*P(\d+)\*\* ([^.:]*)", text, re.MULTILINE)
+    }
+
+
 def promised_by(tests: Path = TESTS) -> dict[int, list[str]]:
     """The files of tests that name each promise in a docstring."""
     found: dict[int, list[str]] = defaultdict(list)
     for path in sorted(tests.rglob("test_*.py")):
-        text = path.read_text(encoding="utf-8")
-        if not _PROMISE.search(text):
-            continue
-        tree = ast.parse(text)
-        said = [
-            ast.get_docstring(each) or ""
-            for each in (tree, *(n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)))
-        ]
-        spans = [range(int(one[1]), int(one[2] or one[1]) + 1) for doc in said for one in _PROMISE.finditer(doc)]
+        docstrings = " ".join(re.findall(r'"""(.*?)"""', path.read_text(encoding="utf-8"), re.DOTALL))
+        spans = [range(int(one[1]), int(one[2] or one[1]) + 1) for one in _PROMISE.finditer(docstrings)]
         for promise in sorted({number for span in spans for number in span}):
             found[promise].append(path.relative_to(tests).as_posix())
     return found
 
 
 def _promises() -> str:
-    tests = promised_by()
-    links = {
-        n: " ".join(f"[{Path(file).stem.removeprefix('test_')}](../tests/{file})" for file in tests[n])
-        for n in PROMISES
-    }
-    body = ([f"[P{n}](reliability.md#promises)", text, links[n]] for n, text in PROMISES.items())
+    tests, body = promised_by(), []
+    for number, text in promises().items():
+        links = (f"[{Path(file).stem.removeprefix('test_')}](../tests/{file})" for file in tests.get(number, ()))
+        body.append([f"[P{number}](reliability.md#promises)", text, " ".join(links)])
     return "## The ten promises\n\n" + table(["", "promise", "tests that name it"], body)
 
 
@@ -235,10 +219,10 @@ def _explored(found: Mapping[str, Record]) -> str:
         table(["crashed", "operations", "crash points", "crashes of the recovery", "parts"], crashes),
     ]
     rows = []
-    for kind, words in (
-        ("explored", "writers, services and readers"),
-        ("interleavings", "named cases of two or three writers"),
-    ):
+    for kind, words in {
+        "explored": "writers, services and readers",
+        "interleavings": "named cases of two or three",
+    }.items():
         sums, parts = _sums(found, kind, ("explorations", "schedules", "states", "violations_found"))
         rows.append([words, sums[0] or sum(1 for _ in _entries(found, kind)), *sums[1:], parts])
     eleven = [(part, entry) for part, _, entry in _entries(found, "eleven_rows")]
@@ -256,10 +240,9 @@ def _explored(found: Mapping[str, Record]) -> str:
     writers = [[name.replace("_", ", "), one["acknowledged"], one["rows"], one["retries"], f"{one['acknowledged'] / one['seconds']:.1f}", part]
                for part, name, one in _entries(found, "processes")]  # fmt: skip
     if writers:
-        lines += [
-            "\n",
-            table(["processes x commits", "acknowledged", "found", "retries", "commits/s", "part"], writers),
-        ]
+        lines.append(
+            "\n" + table(["processes x commits", "acknowledged", "found", "retries", "commits/s", "part"], writers)
+        )
     soak = {name: value for _, name, value in _entries(found, "soak")}
     if soak:
         lines.append(
@@ -284,34 +267,26 @@ def small_commits(found: Mapping[str, Record]) -> str:
     kept = {name: entry for _, name, entry in _entries(found, "commits")}
     calls = {name.replace("_", " "): entry["calls"] for _, name, entry in _entries(found, "lock_calls")}
     part = ", ".join(dict.fromkeys(part for part, _, _ in _entries(found, "commits")))
-    lines = (
-        [f"## Small commits\n\nPart: {part}.\n\n![Commits per second](images/commits-per-second.svg)\n\n"]
-        if kept
-        else []
-    )
+    lines = [f"## Small commits\n\nPart: {part}. Times: median, 95th percentile, longest.\n\n"] if kept else []
     if "rates" in kept:
         lines.append(table(["partitions", "writers", "commits/s", "retries per commit", "lock wait, ms", "lock held, ms"], (
             [{"disjoint": "apart"}.get(one["place"], "same"), one["writers"], f"{one['commits_per_second']:.1f} ({one['low']:.1f}-{one['high']:.1f})",
              f"{one['retries_per_commit']:.2f}", _times(one["lock_wait_ms"]), _times(one["lock_held_ms"])] for one in kept["rates"]["rates"]
-        )) + "\nTimes: median, 95th percentile, longest.\n\n")  # fmt: skip
+        )) + "\n")  # fmt: skip
     if "lock_hold" in kept:
         rows = [[f"{row[size]:,} {words}", *(_times(row[what]) for what in ("lock_held_ms", "lock_processor_ms", "commit_ms"))]
                 for key, (size, words) in HOLD_BY.items() for row in kept["lock_hold"][f"by_{key}"]]  # fmt: skip
-        lines += ["![How long the lock is held](images/lock-hold.svg)\n\n",
-                  table(["a commit of one row", "lock held, ms", "its processor time", "complete commit"], rows), "\n"]  # fmt: skip
+        lines += [table(["a commit of one row", "lock held, ms", "its processor time", "complete commit"], rows), "\n"]  # fmt: skip
     if "conflicts" in kept:
         rows = [
             [row["file_groups"], row["writers"], f"{row['lost_attempts']:.0%}", f"{row['commits_per_second']:.1f}"]
             for row in kept["conflicts"]["conflicts"]
         ]
-        lines += [
-            "Updates of random rows; a lost attempt is planned again.\n\n",
-            table(["file groups", "writers", "lost", "commits/s"], rows),
-        ]
+        lines.append("\nUpdates of random rows; a lost attempt is planned again.\n\n")
+        lines.append(table(["file groups", "writers", "lost", "commits/s"], rows))
     if calls:
-        lines.append(
-            "\nStorage calls under the lock: " + ", ".join(f"{name} {count}" for name, count in calls.items()) + ".\n"
-        )
+        said = ", ".join(f"{name} {count}" for name, count in calls.items())
+        lines.append(f"\nStorage calls under the lock: {said}.\n")
     return "".join(lines)
 
 
@@ -324,14 +299,11 @@ def _mutants(found: Mapping[str, Record]) -> str:
     sums = {kind: sum(counts.get(kind, 0) for counts in one["rooms"].values()) for kind in kinds}
     share = sums["caught"] / max(sums["caught"] + sums["survived"], 1)
     body = [[room, *(counts.get(kind, 0) for kind in kinds)] for room, counts in one["rooms"].items()]
-    left = [
-        f"- {each['place']}: `{each['line']}` became `{each['becomes']}`\n"
-        for each in one["survivors"]
-        if not each["why"]
-    ]
+    survivors = [each for each in one["survivors"] if not each["why"]]
+    left = [f"- {each['place']}: `{each['line']}` became `{each['becomes']}`\n" for each in survivors]
     text = (
-        f"Part: {part}. {one['mutants']:,} possible changes, a sample of {one['sample']} with seed {one['seed']}, {sums['run']} run. Caught: {share:.1%} "
-        "of those that do not do the same (`scripts/equivalent_mutants.jsonl`). Not caught in that run:\n\n"
+        f"Part: {part}. {one['mutants']:,} possible changes, a sample of {one['sample']} with seed {one['seed']}, {sums['run']} run. Caught: "
+        f"{share:.1%} of those that do not do the same (`scripts/equivalent_mutants.jsonl`). Not caught in that run:\n\n"
     )
     return "## Mutants\n\n" + table(["package", *kinds], body) + "\n" + text + "".join(left)
 
@@ -344,31 +316,3 @@ def _idle(found: Mapping[str, Record]) -> str:
         if rows
         else ""
     )
-
-
-def pictures(found: Mapping[str, Record]) -> dict[str, str]:
-    """The pictures on the page, by name."""
-    made, kept = {}, {name: entry for _, name, entry in _entries(found, "commits")}
-    if "rates" in kept:
-        titles = {"disjoint": "a partition each", "same": "all in one file group"}
-        groups = {title: [] for title in titles.values()}
-        for r in kept["rates"]["rates"]:
-            groups[titles[r["place"]]].append(
-                Bar(f"{r['writers']} writers", r["commits_per_second"], r["low"], r["high"], True)
-            )
-        made["commits-per-second.svg"] = bars("Small commits per second (median, slowest and fastest round)", groups)
-    if "lock_hold" in kept:
-        groups = {
-            words: [_bar(f"{row[size]:,}", row["lock_held_ms"]) for row in kept["lock_hold"][f"by_{key}"]]
-            for key, (size, words) in HOLD_BY.items()
-        }
-        made["lock-hold.svg"] = bars(
-            f"Lock held for a small commit, ms (median to 95th percentile; goal {GOAL_MS})", groups
-        )
-    if benchmarks := results(found):
-        made["benchmarks.svg"] = report.picture(benchmarks)
-    return made
-
-
-def _bar(name: str, held: Mapping[str, float]) -> Bar:
-    return Bar(name, held["median"], held["median"], held["p95"], held["median"] <= GOAL_MS)

@@ -35,10 +35,9 @@ LATENCIES_MS = (0, 20, 100)
 ROUNDS = 7
 COMMITS = 6
 SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int64())])
-PLAIN = {"hoodie.metadata.enable": False}
 KEY = "AKIDEXAMPLE"
-Commit = tuple[float, float, float, float]
-"""Calls, calls under the lock, milliseconds, milliseconds under the lock."""
+Commit = tuple[float, float, float]
+"""Calls, milliseconds, milliseconds under the lock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,47 +63,20 @@ WITHOUT_SERVER: dict[str, Callable[[Path], dict[str, object]]] = {
     "`sql`, SQLite": lambda folder: {"lock": "sql", "pyhudi.lock.sql.url": f"sqlite:///{folder}/locks.db"},
 }
 KINDS = (
-    Kind(
-        "`storage_based`, S3",
-        _gateway,
-        lambda port: StorageBasedLockProvider(S3Storage("s3://lake/locked", _storage(port)), system_runtime(1)),
-    ),
-    _kind(
-        "`sql`, PostgreSQL",
-        lambda folder: servers.postgresql(folder, SECRET),
-        lambda port: {"lock": "sql", "pyhudi.lock.sql.url": f"postgresql://hudi:{SECRET}@127.0.0.1:{port}/locks"},
-    ),
-    _kind(
-        "`zookeeper`",
-        servers.zookeeper,
-        lambda port: {
-            "lock": "zookeeper",
-            "hoodie.write.lock.zookeeper.url": f"127.0.0.1:{port}",
-            "hoodie.write.lock.zookeeper.base_path": "/hudi",
-        },
-    ),
-    _kind(
-        "`hive_metastore`, Derby",
-        lambda folder: servers.hive_metastore(folder, 300),
-        lambda port: {
-            "lock": "hive_metastore",
-            "hoodie.write.lock.hivemetastore.uris": f"thrift://127.0.0.1:{port}",
-            "hoodie.write.lock.hivemetastore.database": "sales",
-            "hoodie.write.lock.hivemetastore.table": "orders",
-        },
-    ),
-    _kind(
-        "`dynamodb`, DynamoDB Local",
-        servers.dynamodb,
-        lambda port: {
-            "lock": "dynamodb",
-            "hoodie.write.lock.dynamodb.table": "locks",
-            "hoodie.write.lock.dynamodb.endpoint_url": f"http://127.0.0.1:{port}",
-            "hoodie.aws.access.key": KEY,
-            "hoodie.aws.secret.key": SECRET,
-        },
-    ),
-)
+    Kind("`storage_based`, S3", _gateway,
+         lambda port: StorageBasedLockProvider(S3Storage("s3://lake/locked", _storage(port)), system_runtime(1))),
+    _kind("`sql`, PostgreSQL", lambda folder: servers.postgresql(folder, SECRET),
+          lambda port: {"lock": "sql", "pyhudi.lock.sql.url": f"postgresql://hudi:{SECRET}@127.0.0.1:{port}/locks"}),
+    _kind("`zookeeper`", servers.zookeeper,
+          lambda port: {"lock": "zookeeper", "hoodie.write.lock.zookeeper.url": f"127.0.0.1:{port}",
+                        "hoodie.write.lock.zookeeper.base_path": "/hudi"}),
+    _kind("`hive_metastore`, Derby", lambda folder: servers.hive_metastore(folder, 300),
+          lambda port: {"lock": "hive_metastore", "hoodie.write.lock.hivemetastore.uris": f"thrift://127.0.0.1:{port}",
+                        "hoodie.write.lock.hivemetastore.database": "sales", "hoodie.write.lock.hivemetastore.table": "orders"}),
+    _kind("`dynamodb`, DynamoDB Local", servers.dynamodb,
+          lambda port: {"lock": "dynamodb", "hoodie.write.lock.dynamodb.table": "locks", "hoodie.aws.access.key": KEY,
+                        "hoodie.aws.secret.key": SECRET, "hoodie.write.lock.dynamodb.endpoint_url": f"http://127.0.0.1:{port}"}),
+)  # fmt: skip
 
 
 def main() -> int:
@@ -158,46 +130,19 @@ def _commits() -> dict[str, Any]:
             name = f"S3, {latency} ms a call"
             found[name] = _upserts(f"s3://lake/{latency}/orders", _storage(proxy.port), lambda p=proxy: p.calls)  # type: ignore[misc]
             proxy.close()
-    calls, under = found[f"S3, {LATENCIES_MS[1]} ms a call"][:2]
-    return {"calls": calls, "calls_under_lock": under, "ms": {name: each[2:] for name, each in found.items()}}
+    return {"calls": found[name][0], "ms": {name: each[1:] for name, each in found.items()}}
 
 
 def _upserts(place: str, storage: dict[str, str], calls: Callable[[], int]) -> Commit:
     """Medians of commits of one row."""
-    table = hudi.create_table(place, SCHEMA, "id", options=PLAIN, storage_options=storage)
-    found, marks = [], list[int]()
-    StorageBasedLockProvider.acquire = _noting(calls, marks)  # type: ignore[method-assign]
+    table = hudi.create_table(place, SCHEMA, "id", options={"hoodie.metadata.enable": False}, storage_options=storage)
+    found: list[Commit] = []
     for n in range(COMMITS):
-        marks.clear()
         before, began = calls(), time.perf_counter()
         commit = table.upsert(pa.table({"id": [1], "n": [n]}, SCHEMA))
-        took = time.perf_counter() - began
-        under = marks[1] - marks[0] if marks else 0
-        found.append((calls() - before, under, took * 1000, commit.lock_held * 1000))
-    StorageBasedLockProvider.acquire = _acquire  # type: ignore[method-assign]
-    number, inside, whole, held = (round(statistics.median(column), 1) for column in zip(*found[1:], strict=True))
-    return number, inside, whole, held
-
-
-_acquire = StorageBasedLockProvider.acquire
-
-
-def _noting(calls: Callable[[], int], marks: list[int]) -> Callable[..., Any]:
-    """`acquire`, which also notes the number of calls when the lock was taken, and when it was given back."""
-
-    def acquire(self: StorageBasedLockProvider, timeout_s: float, note: str = "") -> Any:
-        session: Any = _acquire(self, timeout_s, note)
-        marks.append(calls())
-        release = session.release
-
-        def noted() -> None:
-            release()
-            marks.append(calls())
-
-        session.release = noted
-        return session
-
-    return acquire
+        found.append((calls() - before, (time.perf_counter() - began) * 1000, commit.lock_held * 1000))
+    number, whole, held = (round(statistics.median(column), 1) for column in zip(*found[1:], strict=True))
+    return number, whole, held
 
 
 def _storage(port: int) -> dict[str, str]:

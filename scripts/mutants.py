@@ -1,11 +1,11 @@
 """Make small changes to the code (mutants), and see whether a test notices them. cosmic-ray makes the changes and runs the tests.
 
-    python scripts/mutants.py                               a sample of 400 over all packages (`make evidence PARTS=mutants`)
+    python scripts/mutants.py                                 a sample of 400 over all packages (`make evidence PARTS=mutants`)
     python scripts/mutants.py --only lock/storage --size 20   a sample of the modules with this text in their path
-    python scripts/mutants.py --minutes 55                  stop after that; the next run goes on
+    python scripts/mutants.py --minutes 55                    stop after that; the next run goes on
 
-Each process has a session of cosmic-ray in .cache/mutants, which `cosmic-ray dump` and `cr-html` read. Its test command (mutant_reach.py) runs the quick
-tests that call the changed function; with --only those of the packages alone. A survivor that does the same as the code is in
+Each process has a session of cosmic-ray in .cache/mutants, which `cosmic-ray dump` and `cr-html` read. Its test command (mutant_reach.py) runs the
+quick tests that call the changed function; with --only those of the packages alone. A survivor that does the same as the code is in
 equivalent_mutants.jsonl with the reason. The sample has the candidates with the smallest seeded hashes: it stays the same where the code does.
 """
 
@@ -49,40 +49,15 @@ ROOMS = {
 } | {"pyhudi_dagster": "tests/dagster"}
 """The tests of each package."""
 ALL_TESTS = "tests/unit tests/dagster tests/golden tests/hostile tests/reliability"
-_COMPARISONS = [
-    "Eq_NotEq",
-    "NotEq_Eq",
-    "Lt_LtE",
-    "Lt_GtE",
-    "LtE_Lt",
-    "LtE_Gt",
-    "Gt_GtE",
-    "Gt_LtE",
-    "GtE_Gt",
-    "GtE_Lt",
-    "Is_IsNot",
-    "IsNot_Is",
-]
-_BINARY = [
-    "Add_Sub",
-    "Sub_Add",
-    "Mul_Add",
-    "Div_Mul",
-    "FloorDiv_Mul",
-    "Mod_Mul",
-    "Pow_Mul",
-    "BitAnd_BitOr",
-    "BitOr_BitAnd",
-    "BitXor_BitOr",
-    "LShift_RShift",
-    "RShift_LShift",
-]
-OPERATORS = (
-    *(f"ReplaceComparisonOperator_{pair}" for pair in _COMPARISONS), *(f"ReplaceBinaryOperator_{pair}" for pair in _BINARY),
-    "ReplaceUnaryOperator_USub_UAdd", "ReplaceUnaryOperator_Delete_Not", "AddNot", "ReplaceTrueWithFalse", "ReplaceFalseWithTrue", "ReplaceAndWithOr",
-    "ReplaceOrWithAnd", "ReplaceBreakWithContinue", "ReplaceContinueWithBreak", "ExceptionReplacer", "NumberReplacer", "RemoveDecorator",
-    "ZeroIterationForLoop",
-)  # fmt: skip
+_KINDS = {
+    "ReplaceComparisonOperator_": "Eq_NotEq NotEq_Eq Lt_LtE Lt_GtE LtE_Lt LtE_Gt Gt_GtE Gt_LtE GtE_Gt GtE_Lt Is_IsNot IsNot_Is",
+    "ReplaceBinaryOperator_": "Add_Sub Sub_Add Mul_Add Div_Mul FloorDiv_Mul Mod_Mul Pow_Mul BitAnd_BitOr BitOr_BitAnd BitXor_BitOr "
+    "LShift_RShift RShift_LShift",
+    "ReplaceUnaryOperator_": "USub_UAdd Delete_Not",
+    "Replace": "TrueWithFalse FalseWithTrue AndWithOr OrWithAnd BreakWithContinue ContinueWithBreak",
+    "": "AddNot ExceptionReplacer NumberReplacer RemoveDecorator ZeroIterationForLoop",
+}
+OPERATORS = tuple(kind + name for kind, names in _KINDS.items() for name in names.split())
 """One or two replacements of each operator of the language, so that the sample is not mostly arithmetic."""
 
 
@@ -108,9 +83,7 @@ def candidates(code: str, module: str) -> Iterator[Candidate]:
             text = lines[start[0] - 1].strip()
             about = f"{module}|{name}|{text}"
             seen[about] += 1
-            dotted = (
-                name == "ExceptionReplacer" and "." in lines[start[0] - 1][start[1] : end[1]]
-            )  # it cannot change it
+            dotted = name == "ExceptionReplacer" and "." in lines[start[0] - 1][start[1] : end[1]]  # it fails there
             if start not in stars and not dotted and not any(first <= start < last for first, last in silent):
                 key = hashlib.sha256(f"{about}|{seen[about]}".encode()).hexdigest()[:10]
                 yield Candidate(key, MutationSpec(module, f"core/{name}", occurrence, start, end), text)
@@ -158,24 +131,10 @@ def reach(tests: str, tree: Path, jobs: int) -> Path:
         print(f"which tests of {tests} call which functions", flush=True)
         part = found.with_suffix(".part")
         part.unlink(missing_ok=True)
-        words = [
-            "-n",
-            str(jobs),
-            "--dist",
-            "loadscope",
-            "-m",
-            "not slow and not spark and not alone",
-            "-p",
-            "scripts.mutant_reach",
-        ]
-        command = [sys.executable, "-m", "pytest", "-q", "--tb=no", "-p", "no:cacheprovider", *words, *tests.split()]
-        subprocess.run(
-            command,
-            cwd=tree,
-            env={**_environment(tree), "PYHUDI_REACH": str(part)},
-            stdout=subprocess.DEVNULL,
-            check=False,
-        )
+        options = f"-m pytest -q --tb=no -p no:cacheprovider -p scripts.mutant_reach -n {jobs} --dist loadscope {tests}".split()
+        command = [sys.executable, *options, "-m", "not slow and not spark and not alone"]
+        environment = {**_environment(tree), "PYHUDI_REACH": str(part)}
+        subprocess.run(command, cwd=tree, env=environment, stdout=subprocess.DEVNULL, check=False)
         part.replace(found)
     return found
 
@@ -191,21 +150,14 @@ def session(number: int, chosen: list[Candidate], found: Path) -> Path:
             work.add_work_items([WorkItem.single(each.key, each.spec) for each in chosen])
         of.touch()
     command = shlex.join([sys.executable, "scripts/mutant_reach.py", str(found), str(ROOT), *ROOMS])
-    lines = ["[cosmic-ray]", "timeout = 300", 'module-path = "."', f"test-command = {json.dumps(command)}"]
-    (folder / "cr.toml").write_text(
-        "\n".join([*lines, "[cosmic-ray.distributor]", 'name = "local"', ""]), encoding="utf-8"
-    )
+    settings = f'timeout = 300\nmodule-path = "."\ntest-command = {json.dumps(command)}\n'
+    (folder / "cr.toml").write_text(f'[cosmic-ray]\n{settings}distributor.name = "local"\n', encoding="utf-8")
     return folder
 
 
 def run(folder: Path, tree: Path, end: float) -> dict[str, Any]:
     """The results of a session that runs until the end of the time."""
-    program = [
-        str(Path(sys.executable).with_name("cosmic-ray")),
-        "exec",
-        str(folder / "cr.toml"),
-        str(folder / "session.sqlite"),
-    ]
+    program = [Path(sys.executable).with_name("cosmic-ray"), "exec", folder / "cr.toml", folder / "session.sqlite"]
     with subprocess.Popen(program, cwd=tree, env=_environment(tree), start_new_session=True) as process:
         try:
             process.wait(max(1.0, end - time.monotonic()))
@@ -222,17 +174,14 @@ def _environment(tree: Path) -> dict[str, str]:
 
 def _became(diff: str) -> str:
     """The line as the mutant has it."""
-    return " ".join(
-        line[1:].strip() for line in diff.splitlines() if line.startswith("+") and not line.startswith("+++")
-    )
+    added = (line[1:].strip() for line in diff.splitlines() if line.startswith("+") and not line.startswith("+++"))
+    return " ".join(added)
 
 
 def copy_project(tree: Path) -> Path:
     """A copy of what git knows, in which the changes are made."""
-    names = subprocess.check_output(["git", "ls-files", "-z", "-co", "--exclude-standard"], cwd=ROOT, text=True).split(
-        "\0"
-    )
-    for name in names:
+    command = ["git", "ls-files", "-z", "-co", "--exclude-standard"]
+    for name in subprocess.check_output(command, cwd=ROOT, text=True).split("\0"):
         if name and (ROOT / name).is_file():
             (tree / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, tree / name)
@@ -250,13 +199,9 @@ def summary(found: Iterable[tuple[Candidate, Any]], total: int, asked: int, seed
         if not caught:
             place = f"{module}:{each.spec.start_pos[0]}"
             survivors.append({"place": place, "line": each.text, "becomes": _became(result.diff), "why": why})
-    figures = {
-        "mutants": total,
-        "sample": asked,
-        "seed": seed,
-        "rooms": {room: dict(c) for room, c in rooms.items() if c},
-    }
-    return figures | {"survivors": sorted(survivors, key=lambda one: one["place"])}
+    survivors.sort(key=lambda one: one["place"])
+    counts = {room: dict(counts) for room, counts in rooms.items() if counts}
+    return {"mutants": total, "sample": asked, "seed": seed, "rooms": counts, "survivors": survivors}
 
 
 def score(rooms: Mapping[str, Mapping[str, int]]) -> float:
@@ -276,30 +221,26 @@ def main() -> int:
     given = parser.parse_args()
     modules = [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))]
     texts = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in modules}
-    gone = [
-        f"{module}: {line}"
-        for module, line, _ in equivalents()
-        if line not in map(str.strip, texts.get(module, "").splitlines())
-    ]
-    print(*(f"no longer in the code, remove it from equivalent_mutants.jsonl: {each}" for each in gone), sep="\n")
+    for module, line, _ in equivalents():
+        if line not in map(str.strip, texts.get(module, "").splitlines()):
+            print(f"no longer in the code, remove it from equivalent_mutants.jsonl: {module}: {line}")
     found = [each for module, code in texts.items() if given.only in module for each in candidates(code, module)]
     chosen = sample(found, given.size, given.seed)
     end = time.monotonic() + 60 * given.minutes
     rooms = {room for room in ROOMS for each in chosen if str(each.spec.module_path).startswith(room + "/")}
-    tests = " ".join(sorted({ROOMS[room] for room in rooms})) if given.only else ALL_TESTS
+    tests = " ".join(ROOMS[room] for room in sorted(rooms)) if given.only else ALL_TESTS
     HOME.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="pyhudi-mutants-") as place, ThreadPoolExecutor(given.jobs) as pool:
         trees = [copy_project(Path(place, str(number))) for number in range(given.jobs)]
         found_reach = reach(tests, trees[0], given.jobs)
         folders = [session(number, chosen[number :: given.jobs], found_reach) for number in range(given.jobs)]
-        done = {
-            key: result for part in pool.map(run, folders, trees, [end] * given.jobs) for key, result in part.items()
-        }
+        done = dict(pair for part in pool.map(run, folders, trees, [end] * given.jobs) for pair in part.items())
     results = [(each, done[each.key]) for each in chosen if each.key in done]
     figures = summary(results, len(found), len(chosen), given.seed)
     for survivor in figures["survivors"]:
         print(
-            f"{survivor['place']}: {survivor['line']} -> {survivor['becomes']} {survivor['why'] and '= ' + survivor['why']}"
+            f"{survivor['place']}: {survivor['line']} -> {survivor['becomes']}",
+            survivor["why"] and f"(does the same: {survivor['why']})",
         )
     if not given.only:
         record("mutants", figures)

@@ -60,7 +60,6 @@ def test_the_page_shows_the_ceiling_of_each_lock_and_commits_with_injected_laten
     }
     commits = {
         "calls": 45.0,
-        "calls_under_lock": 9.2,
         "ms": {"a local disk": [12.0, 4.0], "S3, 20 ms a call": [1500.0, 250.0]},
     }
     kept = {"latencies_ms": [0, 20, 100], "locks": ways, "commits": commits, "run": "bench-locks"}

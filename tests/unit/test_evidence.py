@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -41,13 +40,6 @@ def test_a_record_has_the_figures_that_a_run_hands_over_and_the_next_run_replace
     assert {"cores", "memory_gb", "python", "load"} <= set(kept["machine"])
     again = evidence.run("fuzz", _part(code.format("record('b', {})") + "; raise SystemExit(1)"), tmp_path)
     assert (again["outcome"], again["figures"]) == ("failed", {"b": {}})
-
-
-def test_nothing_is_recorded_outside_of_a_part(tmp_path: Path) -> None:
-    code = "from benchmarks.recording import record; record('a', {'x': 1})"
-    subprocess.run([sys.executable, "-c", code], cwd=evidence.ROOT, check=True)
-    evidence.run("fuzz", _part("print('1 passed')"), tmp_path)
-    assert json.loads((tmp_path / "fuzz.json").read_text())["figures"] == {}
 
 
 def test_a_part_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,12 +104,12 @@ def test_a_configuration_that_differs_from_the_model_is_counted() -> None:
     assert "Of the eleven configurations 1 gave another result than the model." in page
 
 
-def test_the_recorded_runs_make_a_page_and_its_pictures(tmp_path: Path) -> None:
+def test_the_recorded_runs_make_a_page_and_its_picture(tmp_path: Path) -> None:
     """Whatever their age, and with or without history."""
     (tmp_path / "images").mkdir()
-    found = evidence_page.records(evidence.RECORDS)
-    evidence_page.write(found, tmp_path)
-    assert {path.name for path in (tmp_path / "images").iterdir()} == set(evidence_page.pictures(found))
+    evidence_page.write(evidence_page.records(evidence.RECORDS), tmp_path)
+    assert "images/benchmarks.svg" in (tmp_path / "evidence.md").read_text()
+    assert (tmp_path / "images" / "benchmarks.svg").exists()
 
 
 def test_commits_since_a_run_are_unknown_without_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
