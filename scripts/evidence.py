@@ -25,6 +25,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -85,7 +86,9 @@ def passed_with_this_code(record: Record | None) -> bool:
     if record is None or record["outcome"] != "passed" or "changes" in record["commit"] or "changes" in commit():
         return False
     command = ["git", "diff", "--quiet", record["commit"], "HEAD", "--", *CODE]
-    return subprocess.run(command, cwd=ROOT, stderr=subprocess.DEVNULL, check=False).returncode == 0
+    with suppress(FileNotFoundError):  # without git nothing is known to be the same
+        return subprocess.run(command, cwd=ROOT, stderr=subprocess.DEVNULL, check=False).returncode == 0
+    return False
 
 
 def run(name: str, part: Part, records: Path = RECORDS) -> Record:
