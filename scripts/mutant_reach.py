@@ -70,7 +70,10 @@ def _note(frame: FrameType, _event: str, _: object) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests that PYHUDI_CHOSEN names, in its order."""
+    """Keep the tests that PYHUDI_CHOSEN names, in its order; those of which it is not known yet what they call."""
+    if Path(known := os.environ.get("PYHUDI_REACH", "")).is_file():
+        done = {json.loads(line)["test"] for line in Path(known).read_text(encoding="utf-8").splitlines()}
+        items[:] = [item for item in items if item.nodeid not in done]
     if chosen := os.environ.get("PYHUDI_CHOSEN"):
         place = {name: number for number, name in enumerate(Path(chosen).read_text(encoding="utf-8").splitlines())}
         items[:] = sorted((item for item in items if item.nodeid in place), key=lambda item: place[item.nodeid])

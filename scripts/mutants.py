@@ -122,7 +122,7 @@ def equivalents() -> dict[tuple[str, str, str], str]:
 
 
 def reach(tests: str, tree: Path, jobs: int) -> Path:
-    """Which tests call which functions, of these tests and this code; they run once, with a profiler."""
+    """Which tests call which functions, of these tests and this code; they run once and are traced; a run that was ended goes on."""
     of = hashlib.sha256(tests.encode())
     for path in sorted(path for place in ("tests", *ROOMS) for path in (ROOT / place).rglob("*.py")):
         of.update(path.read_bytes())
@@ -130,7 +130,6 @@ def reach(tests: str, tree: Path, jobs: int) -> Path:
     if not found.exists():
         print(f"which tests of {tests} call which functions", flush=True)
         part = found.with_suffix(".part")
-        part.unlink(missing_ok=True)
         options = f"-m pytest -q --tb=no -p no:cacheprovider -p scripts.mutant_reach -n {jobs} --dist loadscope {tests}".split()
         command = [sys.executable, *options, "-m", "not slow and not spark and not alone"]
         environment = {**_environment(tree), "PYHUDI_REACH": str(part)}

@@ -99,6 +99,9 @@ def test_a_mutant_that_a_test_notices_fails_the_command_and_others_do_not(tmp_pa
     assert [(one["test"], one["functions"]) for one in map(json.loads, reach.read_text().splitlines())] == [
         ("test_a.py::test_used", ["pyhudi_x/a.py:used"]), ("test_a.py::test_nothing", [])]  # fmt: skip
 
+    again = subprocess.run(command, cwd=here, env=environment, capture_output=True, text=True, check=False)
+    assert "2 deselected" in again.stdout or "no tests ran" in again.stdout, "a run that was ended goes on where it was"
+
     def noticed(code: str) -> bool:
         (here / "pyhudi_x" / "a.py").write_text(code)
         words = [
