@@ -55,14 +55,8 @@ def page(found: Mapping[str, Record], today: dt.date | None = None) -> str:
     named = {
         name + (f" (**old**: {age(one, today)})" if is_old(one, today) else ""): one for name, one in found.items()
     }
-    figures = [
-        _explored(named),
-        small_commits(named),
-        _mutants(named),
-        _idle(named),
-        BENCHMARKS,
-        report.page(results(named)),
-    ]
+    figures = [_explored(named), small_commits(named), _mutants(named), _idle(named)]
+    figures += [BENCHMARKS, report.page(results(named))]
     return "\n".join(part for part in [opening, _promises(), *figures, _capabilities(), _parts(found, today)] if part)
 
 
@@ -83,10 +77,8 @@ def _cell(value: object) -> str:
 def promises() -> dict[int, str]:
     """The first sentence of each promise of docs/reliability.md."""
     text = (DOCS / "reliability.md").read_text(encoding="utf-8")
-    return {
-        int(number): " ".join(said.split())
-        for number, said in re.findall(r"^- \*\*P(\d+)\*\* ([^.:]*)", text, re.MULTILINE)
-    }
+    found = re.findall(r"^- \*\*P(\d+)\*\* ([^.:]*)", text, re.MULTILINE)
+    return {int(number): " ".join(said.split()) for number, said in found}
 
 
 def promised_by(tests: Path = TESTS) -> dict[int, list[str]]:
@@ -202,9 +194,8 @@ def results(found: Mapping[str, Record]) -> dict[str, dict[str, Any]]:
 
 def _sums(found: Mapping[str, Record], kind: str, columns: Iterable[str]) -> tuple[list[int], str]:
     entries = [(part, entry) for part, _, entry in _entries(found, kind)]
-    return [sum(entry.get(column, 0) for _, entry in entries) for column in columns], ", ".join(
-        dict.fromkeys(part for part, _ in entries)
-    )
+    parts = ", ".join(dict.fromkeys(part for part, _ in entries))
+    return [sum(entry.get(column, 0) for _, entry in entries) for column in columns], parts
 
 
 def _explored(found: Mapping[str, Record]) -> str:
@@ -219,10 +210,7 @@ def _explored(found: Mapping[str, Record]) -> str:
         table(["crashed", "operations", "crash points", "crashes of the recovery", "parts"], crashes),
     ]
     rows = []
-    for kind, words in {
-        "explored": "writers, services and readers",
-        "interleavings": "named cases of two or three",
-    }.items():
+    for kind, words in (("explored", "writers, services and readers"), ("interleavings", "named cases of a few")):
         sums, parts = _sums(found, kind, ("explorations", "schedules", "states", "violations_found"))
         rows.append([words, sums[0] or sum(1 for _ in _entries(found, kind)), *sums[1:], parts])
     eleven = [(part, entry) for part, _, entry in _entries(found, "eleven_rows")]
@@ -256,11 +244,7 @@ def _times(spread: Mapping[str, float]) -> str:
     return f"{spread['median']:.1f}, {spread['p95']:.1f}, {spread['max']:.1f}"
 
 
-HOLD_BY = {
-    "history": ("archived", "archived commits"),
-    "instants": ("instants", "active instants"),
-    "files": ("files", "files"),
-}
+HOLD_BY = {"history": ("archived", "archived commits"), "instants": ("instants", "instants"), "files": ("files",) * 2}
 
 
 def small_commits(found: Mapping[str, Record]) -> str:
@@ -311,8 +295,5 @@ def _mutants(found: Mapping[str, Record]) -> str:
 def _idle(found: Mapping[str, Record]) -> str:
     rows = [[name, one["cpu_percent"], one["pss_mb"]] for _, name, one in _entries(found, "idle_cost")]
     part = ", ".join(dict.fromkeys(part for part, _, _ in _entries(found, "idle_cost")))
-    return (
-        f"## Dagster at rest\n\nPart: {part}.\n\n" + table(["`dagster dev` with", "% of a core", "MB"], rows)
-        if rows
-        else ""
-    )
+    head = f"## Dagster at rest\n\nPart: {part}.\n\n"
+    return head + table(["`dagster dev` with", "% of a core", "MB"], rows) if rows else ""

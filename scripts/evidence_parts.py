@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -81,14 +81,6 @@ def _releases(name: str, what: str, paths: tuple[str, ...], of: Mapping[str, tup
     }
 
 
-def _rest(taken: Iterable[Part]) -> Part:
-    return _in_two(
-        "the other slow tests of reliability",
-        ("tests/reliability/",),
-        tuple(sorted({path for part in taken for path in part.paths})),
-    )
-
-
 MATRIX = "tests/interop/test_matrix.py"
 LEFT_BEHIND = ("tests/interop/test_tables_left_behind.py", "tests/interop/test_hudi_continues_our_tables.py")
 ORDERS = "beside others: many orders, and crashes at every call"
@@ -149,7 +141,8 @@ PARTS: dict[str, Part] = {
     "machine": Part("20,000 random sequences of writes, crashes, wrong clocks, expiring locks and archival",
                     (PYTHON, "-m", "pytest", "tests/reliability/test_table_machine.py", "-q"), {"PYHUDI_MACHINE": "20000"}),
     **_OWN,
-    "reliability-rest": _rest(_OWN.values()),
+    "reliability-rest": _in_two("the other slow tests of reliability", ("tests/reliability/",),
+                                tuple(sorted(path for part in _OWN.values() for path in part.paths))),
     "e2e": Part("real `dagster dev` and Airflow: schedules, backfills, Terminate, killed processes",
                 ("make", "--no-print-directory", "e2e"), paths=("tests/e2e/",), slow=True),
     "slow-units": _in_two("the slow tests of functions, golden tables and damaged files",

@@ -30,11 +30,8 @@ def test_a_record_has_the_figures_that_a_run_hands_over_and_the_next_run_replace
     made = evidence.run("fuzz", _part(code.format(both), PYHUDI_EXPLORE="3"), tmp_path)
     kept = json.loads((tmp_path / "fuzz.json").read_text())
     assert kept == made == evidence_page.records(tmp_path)["fuzz"]
-    assert (kept["outcome"], kept["closing"], kept["figures"]) == (
-        "passed",
-        "5 passed in 1s",
-        {"a": {"x": 1, "y": 2}, "b": {"z": 3}},
-    )
+    assert (kept["outcome"], kept["closing"]) == ("passed", "5 passed in 1s")
+    assert kept["figures"] == {"a": {"x": 1, "y": 2}, "b": {"z": 3}}
     assert kept["command"].startswith("PYHUDI_EXPLORE=3 ")
     assert {"day", "commit", "minutes"} < set(kept)
     assert {"cores", "memory_gb", "python", "load"} <= set(kept["machine"])
@@ -62,10 +59,7 @@ def test_parts_that_never_ran_come_first_then_those_that_failed_then_the_oldest(
 def test_a_part_that_failed_says_why() -> None:
     lines = ["FAILED tests/a.py::test_b - assert 1 | 2", "ERROR tests/a.py::test_c", "1 failed, 3 passed in 2s", ""]
     assert evidence.closing(lines, 1) == "FAILED tests/a.py::test_b - assert 1 | 2; 1 failed, 3 passed in 2s"
-    assert (
-        evidence.closing(["Traceback", "ModuleNotFoundError: no psutil", "make: *** [locks] Error 1"], 1)
-        == "ModuleNotFoundError: no psutil"
-    )
+    assert evidence.closing(["Traceback", "OSError: none", "make: *** [locks] Error 1"], 1) == "OSError: none"
     assert evidence.closing(["3 passed in 1s", "1 passed in 2s", "bye"], 0) == "1 passed in 2s"
     assert evidence.closing(["└────┘All promises kept: 3 kills"], 0) == "All promises kept: 3 kills"
     assert evidence.closing([], 1) == ""
@@ -126,20 +120,12 @@ def test_a_file_whose_slow_tests_no_part_runs_is_found() -> None:
     parts = {"one": Part("", paths=("tests/reliability/",), slow=True)}
     files = ["tests/unit/test_x.py", "tests/reliability/test_y.py"]
     assert nightly_reach.unowned(files, (), parts) == files[:1]
-    assert (
-        nightly_reach.unowned(files, (), {"all": Part("", paths=("tests/",), slow=True, left_out=(files[0],))})
-        == files[:1]
-    )
+    without = Part("", paths=("tests/",), slow=True, left_out=(files[0],))
+    assert nightly_reach.unowned(files, (), {"all": without}) == files[:1]
     assert nightly_reach.unowned(files, (), {"all": Part("", paths=("tests/",), quick=True)}) == files
-    assert nightly_reach.unowned(files[1:], ("tests/reliability",), parts) == files[1:], (
-        "make test omits its quick tests"
-    )
-    assert (
-        nightly_reach.unowned(
-            files[1:], ("tests/reliability",), {**parts, "two": Part("", paths=("tests/",), quick=True)}
-        )
-        == []
-    )
+    assert nightly_reach.unowned(files[1:], ("tests/reliability",), parts) == files[1:], "its quick tests"
+    parts["two"] = Part("", paths=("tests/",), quick=True)
+    assert nightly_reach.unowned(files[1:], ("tests/reliability",), parts) == []
 
 
 @pytest.mark.parametrize(

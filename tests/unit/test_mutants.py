@@ -104,18 +104,9 @@ def test_a_mutant_that_a_test_notices_fails_the_command_and_others_do_not(tmp_pa
 
     def noticed(code: str) -> bool:
         (here / "pyhudi_x" / "a.py").write_text(code)
-        words = [
-            sys.executable,
-            str(ROOT / "scripts" / "mutant_reach.py"),
-            str(reach),
-            str(tmp_path / "original"),
-            "pyhudi_x",
-        ]
-        return bool(
-            subprocess.run(
-                words, cwd=here, env={**environment, "PYTHONDONTWRITEBYTECODE": "1"}, capture_output=True, check=False
-            ).returncode
-        )
+        words = [sys.executable, ROOT / "scripts" / "mutant_reach.py", reach, tmp_path / "original", "pyhudi_x"]
+        uncompiled = {**environment, "PYTHONDONTWRITEBYTECODE": "1"}
+        return bool(subprocess.run(words, cwd=here, env=uncompiled, capture_output=True, check=False).returncode)
 
     original = (tmp_path / "original" / "pyhudi_x" / "a.py").read_text()
     assert noticed(original.replace("x + 1", "x - 1"))
@@ -125,16 +116,14 @@ def test_a_mutant_that_a_test_notices_fails_the_command_and_others_do_not(tmp_pa
 
 def test_equivalents_count_neither_as_caught_nor_as_missed() -> None:
     module, line, changed = next(key for key in mutants.equivalents() if key[0].startswith("pyhudi_core/lock/"))
-    spec = next(mutants.candidates(CODE, MODULE)).spec
-
-    def result(outcome: work_item.TestOutcome, became: str) -> work_item.WorkResult:
-        return work_item.WorkResult(work_item.WorkerOutcome.NORMAL, "", outcome, f"--- a\n+++ b\n-{line}\n+{became}")
-
-    def candidate(key: str, path: str) -> mutants.Candidate:
-        return mutants.Candidate(key, type(spec)(path, spec.operator_name, 0, (1, 0), (1, 1)), line)
-
-    found = [(candidate("a", module), result(work_item.TestOutcome.SURVIVED, changed)), (candidate("b", MODULE), result(work_item.TestOutcome.SURVIVED, "other")),
-             (candidate("c", MODULE), result(work_item.TestOutcome.KILLED, "other"))]  # fmt: skip
+    spec, found = next(mutants.candidates(CODE, MODULE)).spec, []
+    for path, outcome, became in (
+        (module, "survived", changed),
+        (MODULE, "survived", "other"),
+        (MODULE, "killed", "other"),
+    ):
+        candidate = mutants.Candidate("", type(spec)(path, spec.operator_name, 0, (1, 0), (1, 1)), line)
+        found.append((candidate, work_item.WorkResult("normal", "", outcome, f"--- a\n+++ b\n-{line}\n+{became}")))
     figures = mutants.summary(found, 90, 3, 8)
     assert figures["rooms"] == {"pyhudi_core/lock": {"run": 3, "equivalent": 1, "survived": 1, "caught": 1}}
     assert mutants.score(figures["rooms"]) == 0.5
