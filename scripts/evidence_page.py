@@ -96,7 +96,7 @@ def _promises() -> str:
     tests, body = promised_by(), []
     for number, text in promises().items():
         links = (f"[{Path(file).stem.removeprefix('test_')}](../tests/{file})" for file in tests.get(number, ()))
-        body.append([f"[P{number}](reliability.md#promises)", text, " ".join(links)])
+        body.append([f"P{number}", text, " ".join(links)])
     return "## The ten promises\n\n" + table(["", "promise", "tests that name it"], body)
 
 
