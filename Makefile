@@ -10,11 +10,7 @@ SPARK35 := .cache/venv-pyspark35
 UI ?= 1
 DAYS ?= 7
 PORT ?= 3000
-SECONDS ?= 600
 FUZZ ?= 100
-EXAMPLES ?= 20000
-MINUTES ?= 115
-RECORD ?= 1
 HUDI ?=
 COMMA := ,
 # Compiled modules are kept, beside neither the sources nor the packages: each of the many processes of a suite would compile them.
@@ -24,7 +20,7 @@ HUDI_JARS = $(filter-out hudi-rs,$(subst $(COMMA), ,$(HUDI)))
 TESTS ?= tests
 
 .DEFAULT_GOAL := help
-.PHONY: e2e help install java check format test demo interop bench smoke35 site wheel fuzz explore machine reliability mutants soak locks nightly docs screenshots clean
+.PHONY: e2e help install java check format test demo interop bench smoke35 site wheel fuzz locks evidence docs clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9_-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -56,11 +52,11 @@ interop: $(INSTALLED) java ## Real Apache Hudi reads and continues our tables (H
 	$(BIN)/python scripts/interop_env.py $(HUDI_JARS:%=--only hudi-spark3.5-bundle_2.12:%)
 	HUDI_VERSIONS="$(HUDI)" $(BIN)/pytest tests/interop -q --durations=5 -m 'not slow'
 
-bench: $(INSTALLED) java ## Measure, and write docs/benchmarks.md
+bench: $(INSTALLED) java ## Install the peers, and measure beside them: the parts bench-* of make evidence
 	$(BIN)/python scripts/interop_env.py --local-peers
-	$(BIN)/python -m benchmarks
+	$(BIN)/python scripts/evidence.py 'bench-*'
 
-smoke35: $(INSTALLED) java ## The Spark tests on PySpark 3.5, in a separate environment (SLOW=1: those of the nightly suite, too)
+smoke35: $(INSTALLED) java ## The Spark tests on PySpark 3.5, in a separate environment (SLOW=1: the slow ones, too)
 	$(PYTHON3) scripts/pyspark35.py $(SPARK35)
 	$(SPARK35)/bin/python -m pytest tests/spark -q $(if $(filter 1,$(SLOW)),,-m 'not slow')
 
@@ -73,24 +69,6 @@ wheel: $(INSTALLED) ## Build the wheel, and use it in an empty environment
 fuzz: $(INSTALLED) ## Damaged input for every parser, 50,000 cases each (FUZZ=1: 500, as in the quick suite)
 	PYHUDI_FUZZ=$(FUZZ) $(BIN)/pytest tests/hostile/test_fuzz_formats.py tests/hostile/test_fuzz_timeline.py tests/hostile/test_fuzz_plans.py -q --durations=5
 
-explore: $(INSTALLED) ## Two writers in every order, with crashes (PYHUDI_EXPLORE=n: larger bounds)
-	PYTHONPATH=.:tests $(BIN)/pytest -p reliability.counting tests/reliability -q -s -m 'not slow' --timeout=1200
-
-machine: $(INSTALLED) ## 20,000 random sequences of writes, crashes, wrong clocks, expiring locks and archival (EXAMPLES=n)
-	PYHUDI_MACHINE=$(EXAMPLES) $(BIN)/pytest tests/reliability/test_table_machine.py -q
-
-reliability: $(INSTALLED) ## Slow reliability tests and the cost of commits; writes docs/reliability.md (RECORD=0: without figures)
-	PYHUDI_RECORD=$(RECORD) PYTHONPATH=.:tests $(BIN)/pytest -p reliability.counting tests/reliability -q --durations=10
-	$(BIN)/python -m benchmarks.commits
-	$(BIN)/python scripts/reliability_page.py
-
-mutants: $(INSTALLED) ## Small changes to the code, which the tests must detect (MINUTES=115; continues where it stopped; writes docs/reliability.md)
-	nice -n 5 $(BIN)/python -m scripts.mutants --minutes $(MINUTES); code=$$?; $(BIN)/python scripts/reliability_page.py; exit $$code
-
-soak: $(INSTALLED) ## Writers, readers and table services that are killed every two seconds (SECONDS=600; KEEP=1 stores the figures)
-	$(BIN)/python scripts/soak.py --seconds $(SECONDS) $(if $(filter 1,$(KEEP)),--keep)
-	$(if $(filter 1,$(KEEP)),$(BIN)/python scripts/reliability_page.py)
-
 locks: $(INSTALLED) java ## Locks and storages on real servers: installs, starts and stops them (ONLY="zookeeper": tests by name)
 	$(BIN)/python scripts/servers.py
 	$(BIN)/python scripts/interop_env.py --only hudi-spark3.5-bundle_2.12:1.0.2
@@ -100,14 +78,11 @@ e2e: $(INSTALLED) java ## Real servers: `dagster dev` with its daemon, and Airfl
 	@test -x .airflow/bin/airflow || { $(BIN)/python -m venv .airflow && .airflow/bin/python -m pip install --quiet -r requirements-airflow.lock; }
 	$(BIN)/pytest tests/e2e -q -m slow --durations=10
 
-nightly: $(INSTALLED) ## All slow targets, in parts of an hour; continues where it stopped (PARTS="interop fuzz"; ANEW=1); results in docs/nightly.md
-	$(BIN)/python scripts/nightly.py $(PARTS) $(if $(filter 1,$(ANEW)),--anew)
+evidence: $(INSTALLED) ## All that is slow, in parts of an hour; continues where it stopped (PARTS="fuzz bench-*"; ANEW=1); docs/evidence.md
+	$(BIN)/python scripts/evidence.py $(if $(PARTS),$(foreach part,$(PARTS),'$(part)')) $(if $(filter 1,$(ANEW)),--anew)
 
 docs: $(INSTALLED) ## Write the pages that are generated from the code
 	$(BIN)/python scripts/generate_docs.py
-
-screenshots: $(INSTALLED) ## Pictures of the demo's UI into docs/images (needs Debian's chromium; run `make demo` first)
-	$(BIN)/python scripts/screenshots.py
 
 clean: ## Remove the demo's lake and the files of the tools; the environments stay
 	rm -rf .data .mypy_cache .ruff_cache .pytest_cache .hypothesis .tmp_dagster_home_*

@@ -1,8 +1,8 @@
-"""`python -m benchmarks.commits`: measure the cost of a small commit, and store it as JSON under docs/reliability/.
+"""`python -m benchmarks.commits`: measure the cost of a small commit (`make evidence PARTS=commits`).
 
     python -m benchmarks.commits                   everything (about ten minutes on two cores)
     python -m benchmarks.commits rates lock_hold   some sections
-    python -m benchmarks.commits --quick           tiny runs, to check that they work; stores nothing
+    python -m benchmarks.commits --quick           tiny runs, to check that they work
 
 Writers are separate processes on a local disk, with fsync. `rates`: commits per second of 1 to 8 writers. `lock_hold`: how long a small commit holds
 the table's lock, for several lengths of the archived and the active timeline and several numbers of files. `conflicts`: the share of lost attempts,
@@ -26,7 +26,8 @@ from unittest.mock import patch
 
 import pyhudi_core as hudi
 from benchmarks.commit_writers import OPTIONS, Work, make, rows, run, spread
-from benchmarks.machine import ROOT, occasion, sync_ms
+from benchmarks.machine import ROOT, sync_ms
+from benchmarks.recording import record
 from pyhudi_core.formats.history_file import HistoryRow
 from pyhudi_core.timeline.history_writing import HistoryWriter
 from pyhudi_core.transaction import decision
@@ -34,7 +35,6 @@ from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.locking import holding_lock
 from pyhudi_core.transaction.publication import create_once
 
-KEPT = ROOT / "docs" / "reliability"
 TABLES = ROOT / ".data" / "bench" / "commits"
 LONG = {"hoodie.keep.min.commits": 5000, "hoodie.keep.max.commits": 6000}
 Result = dict[str, Any]
@@ -51,16 +51,10 @@ def main() -> int:
         parser.error(f"unknown sections: {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}")
     for name in options.sections or SECTIONS:
         shutil.rmtree(TABLES, ignore_errors=True)
-        before = {"load_before": occasion()["load"], "disk_sync_ms": sync_ms(TABLES)}
-        result = SECTIONS[name](options.quick)
-        result["taken"] = occasion() | before
-        text = json.dumps(result, indent=1, sort_keys=True) + "\n"
-        if options.quick:
-            print(text)
-            continue
-        KEPT.mkdir(parents=True, exist_ok=True)
-        (KEPT / f"{_FILES[name]}.json").write_text(text)
-        _say(f"{name}: kept")
+        result = {"disk_sync_ms": sync_ms(TABLES), **SECTIONS[name](options.quick)}
+        print(json.dumps(result, indent=1, sort_keys=True))
+        if not options.quick:
+            record("commits", {name: result})
     shutil.rmtree(TABLES, ignore_errors=True)
     return 0
 
@@ -237,7 +231,6 @@ def conflicts(quick: bool) -> Result:
 
 
 SECTIONS: dict[str, Callable[[bool], Result]] = {"rates": rates, "lock_hold": lock_hold, "conflicts": conflicts}
-_FILES = {"rates": "commits", "lock_hold": "lock_hold", "conflicts": "conflicts"}
 
 
 def _say(text: str) -> None:

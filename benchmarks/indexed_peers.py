@@ -24,12 +24,6 @@ _LOGGED = {"hoodie.datasource.write.table.type": "MERGE_ON_READ"}
 _INDEXED = {"hoodie.metadata.record.index.enable": "true"}
 _BY_RECORD_INDEX = {**_INDEXED, "hoodie.index.type": "RECORD_INDEX"}
 
-REMARKS = (
-    "In one round each project compacts its metadata table within the upsert, as it does after every tenth commit, and not in the same round:",
-    "so the ranges of tables with a record index are wide. An upsert of few rows by the record index reads about half of the index's blocks, and",
-    "starts three jobs of Spark with Python: this is what it costs beside a commit. Its bound was set when Hudi took 9 s for it.",
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Kind:
@@ -141,4 +135,4 @@ def section(kept: dict[str, Any]) -> str:
     ]
     for name, seconds in result["seconds"].items():
         lines += [f"| {name} | {who} | {ratio(taken, seconds[SPARK])} |" for who, taken in seconds.items()]
-    return "\n".join([*lines, "", *REMARKS, ""])
+    return "\n".join([*lines, ""])

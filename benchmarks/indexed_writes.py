@@ -129,10 +129,4 @@ def section(kept: Mapping[str, Any]) -> str:
     for name in KINDS:
         pair = (ratio(result[verb][name], result[verb][PLAIN]) for verb in ("load", "upsert"))
         lines.append(f"| {name} | " + " | ".join(map(str, pair)) + " |")
-    lines += [
-        "",
-        "pyarrow's write of the rows as Parquet, of which the promise above is a multiple, knows no keys: it takes a thirtieth of a second. An",
-        "upsert looks 60,000 keys up, writes a file for each file group, and waits until each of them is on the disk. Spark's own write of the",
-        "same rows takes twenty times as long as pyarrow's; the promise beside that is in the next section.",
-    ]
     return "\n".join([*lines, ""])

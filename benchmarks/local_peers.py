@@ -111,20 +111,6 @@ def goals(kept: dict[str, Result]) -> list[Goal]:
     ]
 
 
-_REASONS = (
-    "Why a peer may be faster: a load here refuses repeated keys, and writes five more columns and a bloom filter of the keys in each file; the",
-    "peers know no keys. A read gives these five meta columns of Hudi, too, half as many again as the table has, and most are long texts; the lines",
-    "without meta columns (`scan(meta=False)`) read what the peers read. A filtered read takes as much processor time as in deltalake. Before",
-    "it, 9 ms go to the statistics in the metadata table, which can leave out no file here, because no file is sorted by the column; a peer has",
-    "these statistics in its list of files. A read by key reads the bloom filters of all files, then the key of",
-    "each row in the files that may have it, then the other columns up to the row that is found; the engine of deltalake decodes only the parts of",
-    "these columns that hold the row. A small commit writes its own state, a claim, markers and the metadata table, so that other writers, and Hudi,",
-    "can work on the table at the same time. Its rows go into the newest small file of the partition, as in Hudi: each one writes this file again,",
-    "and older versions stay on the disk until they are cleaned (`table.cleaning.run()`). The peers keep a small file for each commit instead, and",
-    "have no metadata table.",
-)
-
-
 def section(kept: dict[str, Result]) -> str:
     """The tables of the page."""
     result = kept.get("local_peers")
@@ -134,12 +120,7 @@ def section(kept: dict[str, Result]) -> str:
     lines = [
         "## Local engine beside deltalake and PyIceberg",
         "",
-        f"{result['size']:,} rows as Arrow data in one process; all write zstd at level 1. Small commits: {result['commits']}, each with",
-        f"{ROWS_OF_A_COMMIT} new rows of one partition, into an empty table; {OURS} waits for the disk in each of them (fsync), the peers",
-        "do not. The last column compares the last tenth of them to as many from the tenth on. A metadata table is on: every commit here keeps a",
-        "listing of files and statistics of columns.",
-        "",
-        *_REASONS,
+        f"{result['size']:,} rows as Arrow data in one process. Small commits: {result['commits']}, each with {ROWS_OF_A_COMMIT} rows.",
         "",
         f"| times {OURS} | {' | '.join(VERBS.values())} | last commits to first |",
         f"|---{'|---' * (len(VERBS) + 1)}|",

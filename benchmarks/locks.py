@@ -16,24 +16,18 @@ def section(kept: dict[str, Result]) -> str:
     lines = [
         "## Locks, and commits in an object store",
         "",
-        "Milliseconds, the median of one writer without competitors: here the injected latency counts, not the machine. A proxy before the",
-        "real server delays each answer. The load average of each run shows how busy its two cores were; it is in the figures with 0 ms most of all.",
-        "No commit is faster than its lock, so the holdings a second are the ceiling of each lock; what a commit does under the lock comes on top.",
-        "",
         "| lock | calls to take it and give it back | "
         + " | ".join(f"at {ms} ms a call" for ms in latencies)
         + " | holdings a second at "
         + ", ".join(f"{ms}" for ms in latencies)
-        + " ms | run |",
-        "|---|---|" + "---|" * (len(latencies) + 2),
+        + " ms |",
+        "|---|---|" + "---|" * (len(latencies) + 1),
     ]
     lines += [_lock(name, each, len(latencies)) for name, each in result["locks"].items()]
     commits = result["commits"]
-    calls, held = commits["calls"], commits["calls_under_lock"]
     lines += [
         "",
-        f"An upsert of one row in S3 (a local gateway, with the lock `storage_based`) makes {calls:.0f} calls, {held:.0f} of them while it holds the",
-        f"lock, with the one that gives it back. Run: {_run(commits)}.",
+        f"An upsert of one row in S3 (a local gateway, with the lock `storage_based`) makes {commits['calls']:.0f} calls.",
         "",
         "| upsert of one row | whole commit | under the lock | commits a second at most, by the time under the lock |",
         "|---|---|---|---|",
@@ -48,13 +42,7 @@ def _lock(name: str, each: Result, columns: int) -> str:
     shown = " | ".join("" if ms is None else _ms(ms) for ms in times)
     rates = ", ".join(_rate(ms) for ms in each["ms"])
     calls = "" if each["calls"] is None else f"{each['calls']:.0f}"
-    return f"| {name} | {calls} | {shown} | {rates} | {_run(each)} |"
-
-
-def _run(measured: Result) -> str:
-    taken = measured["taken"]
-    load = "not recorded" if taken["load"] is None else f"{taken['load']:g}"
-    return f"{taken['date']}, {taken['commit']}, load {load}"
+    return f"| {name} | {calls} | {shown} | {rates} |"
 
 
 def _commit(name: str, whole_ms: float, held_ms: float) -> str:

@@ -9,16 +9,14 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-CODE = (
-    *("pyhudi_core", "pyhudi_dagster", "tests", "benchmarks", "scripts", "definitions.py", "requirements.lock"),
-    ":!benchmarks/results",
-)
-"""As git takes paths. Recorded figures are not code: a benchmark must not make the next run one of changed code."""
+CODE = (*("pyhudi_core", "pyhudi_dagster", "tests", "benchmarks", "scripts", "definitions.py", "requirements.lock"),)
+"""As git takes paths. Records and pages are not code: a run must not make the next one a run of changed code."""
 _SYNCS = 15
 
 
@@ -31,7 +29,8 @@ def occasion(code: Sequence[str] = CODE) -> dict[str, Any]:
         "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9),
         "load": round(os.getloadavg()[0], 1),
         "python": platform.python_version(),
-        "explore": int(os.environ.get("PYHUDI_EXPLORE", "1")),
+        "pyarrow": version("pyarrow"),
+        "pyspark": version("pyspark"),
     }
 
 

@@ -33,7 +33,7 @@ class Ratio:
     def __str__(self) -> str:
         if self.low == self.middle == self.high == 1:
             return "1"
-        return f"{short(self.middle)} ({short(self.low)} to {short(self.high)})"
+        return f"{short(self.middle)} ({short(self.low)}-{short(self.high)})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,14 @@
-"""docs/benchmarks.md and its picture, from the kept results alone: the same results always give the same page.
+"""The benchmarks' part of docs/evidence.md, and its picture, from results alone.
 
 A figure is the median of the ratios of rounds that ran side by side, with the smallest and the largest in
 brackets. No seconds are shown, because they belong to the machine of the day; only `locks`, with its injected latency, shows milliseconds. A promise
-counts as kept only if its rounds allow the claim (`Goal.verdict`).
+counts as kept only if its rounds allow the claim (`Goal.verdict`). A result may say which run it is of (``"run"``).
 """
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
+import re
+from collections.abc import Collection
 from statistics import median
 from typing import Any
 
@@ -24,42 +24,43 @@ ARROW_SCAN = "pyarrow's own dataset read"
 Result = dict[str, Any]
 
 
-def write(results: Path, docs: Path) -> None:
-    """Writes `benchmarks.md` and `images/benchmarks.svg` under `docs`."""
-    kept = {path.stem: json.loads(path.read_text()) for path in sorted(results.glob("*.json"))}
-    (docs / "images").mkdir(parents=True, exist_ok=True)
-    (docs / "benchmarks.md").write_text(page(kept))
-    (docs / "images" / "benchmarks.svg").write_text(_picture(kept))
-
-
 def _ranked(seconds: dict[str, list[float]], reference: str) -> list[str]:
     """The contestants, quickest first, measured against one of them."""
     return sorted(seconds, key=lambda name: ratio(seconds[name], seconds[reference]).middle) if seconds else []
 
 
 def page(kept: dict[str, Result]) -> str:
-    """The whole page as Markdown."""
+    """The promises, and a table for each subject, as Markdown below a heading of the second level."""
     parts = [
-        _opening(kept),
-        _goals(kept),
-        "![COW upsert, load and delete beside the limit](images/benchmarks.svg)\n",
+        (("",), _goals(kept)),
+        *(
+            ((f"{verb}-1m", f"{verb}-10m"), _writes(kept, verb, verb.capitalize()))
+            for verb in ("upsert", "load", "delete")
+        ),
+        (("spark_loads-1m", "spark_loads-10m"), spark_loads.section(kept)),
+        (("large_upsert-1m",), large_upserts.section(kept)),
+        (("local_peers",), local_peers.section(kept)),
+        (("snapshot_read-1m", "snapshot_read-10m"), _snapshot(kept)),
+        (("merge_on_read",), _merge_on_read(kept)),
+        (("indexed_writes",), indexed_writes.section(kept)),
+        (("indexed_peers",), indexed_peers.section(kept)),
+        (("point_lookup-1m", "point_lookup-10m"), _lookup(kept)),
+        (("record_lookup",), _record_lookup(kept)),
+        (("memory",), _memory(kept)),
+        (("locks",), locks.section(kept)),
     ]
-    for verb, words in (("upsert", "Upsert"), ("load", "Load"), ("delete", "Delete")):
-        parts.append(_writes(kept, verb, words))
-    parts += [
-        spark_loads.section(kept),
-        large_upserts.section(kept),
-        local_peers.section(kept),
-        _snapshot(kept),
-        _merge_on_read(kept),
-        indexed_writes.section(kept),
-        indexed_peers.section(kept),
-        _lookup(kept),
-        _record_lookup(kept),
-        _memory(kept),
-        locks.section(kept),
-    ]
-    return "\n".join(part for part in parts if part)
+    return "\n".join(
+        _compact(text, dict.fromkeys(kept[name]["run"] for name in names if "run" in kept.get(name, {})))
+        for names, text in parts
+        if text
+    )
+
+
+def _compact(text: str, runs: Collection[str]) -> str:
+    """Tables without spaces around their cells, and the run in the heading."""
+    lines = [re.sub(r" *(?<!\\)\| *", "|", line) if line.startswith("|") else line for line in text.splitlines()]
+    said = [f"Part: {', '.join(runs)}.", ""] if runs else []
+    return "\n".join([f"#{lines[0]}", "", *said, *lines[2:], ""])
 
 
 def goals(kept: dict[str, Result]) -> list[Goal]:
@@ -187,43 +188,9 @@ def _goals_of_many_groups(kept: dict[str, Result]) -> list[Goal]:
     ]
 
 
-def _opening(kept: dict[str, Result]) -> str:
-    lines = [
-        "# Benchmarks",
-        "",
-        "Written by `make bench`; do not edit. The workload: tables of 1M and 10M rows,",
-        "10 columns, 8 partitions; an upsert of 60,000 rows (50,000 updates over all files, 10,000 inserts); a delete",
-        "of 10,000 rows. Every figure is a ratio of runs that alternated on one machine: the median, and in brackets",
-        "the smallest and largest of all rounds. The section on locks has milliseconds, because their latency is injected.",
-        "",
-        "**The limit** is a lower bound for copy-on-write tables: the table's own current base files, read and written again",
-        "by pyarrow with the same codec in one process. Peers run with their defaults on Spark 3.5, services off, but with one codec for all (zstd",
-        "at level 1, from 2026-11-24 on), each table with the same files.",
-        "",
-    ]
-    for taken in _occasions(kept):
-        names = ", ".join(name for name in kept if _occasion(kept[name]) == taken)
-        lines.append(f"- {taken}: {names}")
-    return "\n".join([*lines, ""])
-
-
-def _occasions(kept: dict[str, Result]) -> list[str]:
-    return sorted({_occasion(result) for result in kept.values()})
-
-
-def _occasion(result: Result) -> str:
-    taken = result["taken"]
-    machine = f"{taken['cores']} cores, {taken['memory_gb']} GB"
-    return f"{taken['date']}, commit {taken['commit']}, {machine}, Python {taken['python']}, PySpark {taken['pyspark']}"
-
-
 def _goals(kept: dict[str, Result]) -> str:
     lines = [
         "## What is promised",
-        "",
-        "Kept: the median is on the right side of the bound with a confidence of at least 90 % (sign test: with up to seven rounds, all",
-        "rounds count; with more rounds, the farthest do not). If the confidence interval contains the bound, or if there are fewer than four",
-        "rounds, no claim is made. Sizes on disk are exact: they need one round.",
         "",
         "| promise | bound | measured | rounds | kept | run |",
         "|---|---|---|---|---|---|",
@@ -231,8 +198,7 @@ def _goals(kept: dict[str, Result]) -> str:
     shown = {"yes": "yes", "no": "**no**", "not shown": "**not shown**"}
     for goal in goals(kept):
         bound = f"{'at least' if goal.at_least else 'at most'} {short(goal.bound)}{goal.unit}"
-        taken = kept[goal.source]["taken"]
-        run = f"{taken['date']}, {taken['commit']}"
+        run = kept[goal.source].get("run", "")
         measured = f"{goal.measured}{goal.unit}"
         lines.append(
             f"| {goal.words} | {bound} | {measured} | {goal.measured.rounds} | {shown[goal.verdict]} | {run} |"
@@ -266,21 +232,14 @@ def _megabytes(sizes: dict[str, int], name: str) -> str:
 
 
 def _snapshot(kept: dict[str, Result]) -> str:
-    lines = [
-        "## Snapshot read",
-        "",
-        "All columns of all rows. Planning is measured separately: opening the table, finding its files, and Spark's plan.",
-        "",
-    ]
+    lines = ["## Snapshot read", ""]
     for size in ("1M", "10M"):
         result = kept.get(f"snapshot_read-{size.lower()}")
         if not result:
             continue
         plan, took = result["planning"], result["execution"]
         lines += [
-            f"### {size} rows",
-            "",
-            f"| | execution: times {SPARK_SCAN} | planning: times that of {SPARK_SCAN} |",
+            f"| {size} rows | execution: times {SPARK_SCAN} | planning: times that of {SPARK_SCAN} |",
             "|---|---|---|",
         ]
         lines += [
@@ -294,7 +253,7 @@ def _snapshot(kept: dict[str, Result]) -> str:
             f"{name}: {ratio(local[name], local[ARROW_SCAN])} times {ARROW_SCAN} of the same files.",
             "",
         ]
-    return "\n".join(lines) if len(lines) > 4 else ""
+    return "\n".join(lines) if len(lines) > 2 else ""
 
 
 def _merge_on_read(kept: dict[str, Result]) -> str:
@@ -354,8 +313,6 @@ def _memory(kept: dict[str, Result]) -> str:
     lines = [
         "## Memory",
         "",
-        "Proportional set size (PSS) at the moment of the largest sum, sampled ten times a second.",
-        "",
     ]
     lines += ["| load of 10M rows, heap 512 MB | driver | JVM | workers | sum |", "|---|---|---|---|---|"]
     for number, each in enumerate(result["loads"], 1):
@@ -372,7 +329,7 @@ def _memory(kept: dict[str, Result]) -> str:
     return "\n".join([*lines, ""])
 
 
-def _picture(kept: dict[str, Result]) -> str:
+def picture(kept: dict[str, Result]) -> str:
     groups: dict[str, list[Bar]] = {}
     for verb in ("upsert", "load", "delete"):
         seconds = kept.get(f"{verb}-1m", {}).get("seconds", {})

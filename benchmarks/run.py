@@ -1,29 +1,19 @@
-"""`python -m benchmarks.run`: measures, keeps the results under `benchmarks/results/`, and writes
-docs/benchmarks.md from them.
+"""`python -m benchmarks`: measure, and print the tables of docs/evidence.md. `make evidence PARTS='bench-*'` records them.
 
-    python -m benchmarks.run                          everything (about an hour on two cores)
-    python -m benchmarks.run upsert snapshot_read     some sections
-    python -m benchmarks.run --report                 the page again, from the kept results
-    python -m benchmarks.run --quick                  all sections on tiny tables, to see that they work; keeps nothing
+python -m benchmarks                          everything (about an hour on two cores)
+python -m benchmarks upsert snapshot_read     some sections
+python -m benchmarks --quick                  all sections on tiny tables, to see that they work
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import platform
 import shutil
 import time
-from collections.abc import Callable, Iterator
-from importlib.metadata import version
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
-import psutil
-
 from benchmarks import (
-    contestants,
     indexed_peers,
     indexed_writes,
     ingest,
@@ -36,12 +26,11 @@ from benchmarks import (
     services,
     spark_loads,
 )
-from benchmarks.machine import commit
 from benchmarks.planning import planning
+from benchmarks.recording import record
 from benchmarks.sections import Scale
-from benchmarks.workload import HOME, ROOT
+from benchmarks.workload import HOME
 
-RESULTS = ROOT / "benchmarks" / "results"
 SECTIONS = [
     "load",
     "spark_loads",
@@ -72,18 +61,17 @@ READ_ROUNDS = 15
 def main() -> int:
     """Runs what the command line asks for."""
     options = _arguments()
-    if not options.report:
-        chosen = options.sections or SECTIONS
-        results = HOME / "quick-results" if options.quick else RESULTS
-        if options.quick:
-            shutil.rmtree(results, ignore_errors=True)
-        results.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(HOME / "tables", ignore_errors=True)
-        shutil.rmtree(HOME / "iceberg", ignore_errors=True)
-        for measure in _plan(chosen, options.quick, options.sizes):
-            _measure(results, measure)
-    if not options.quick:
-        report.write(RESULTS, ROOT / "docs")
+    found: dict[str, Result] = {}
+    shutil.rmtree(HOME / "tables", ignore_errors=True)
+    shutil.rmtree(HOME / "iceberg", ignore_errors=True)
+    for measure in _plan(options.sections or SECTIONS, options.quick, options.sizes):
+        started = time.time()
+        results = measure()
+        found |= results
+        _say(f"{', '.join(results)}: {time.time() - started:.0f} s")
+        if not options.quick:
+            record("benchmarks", results)
+    print(report.page(found))
     return 0
 
 
@@ -92,8 +80,7 @@ def _arguments() -> argparse.Namespace:
         prog="benchmarks", description="Measures this project beside its limit and its peers."
     )
     parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"of {', '.join(SECTIONS)} (default: all)")
-    parser.add_argument("--quick", action="store_true", help="tiny tables and one round; nothing is kept")
-    parser.add_argument("--report", action="store_true", help="only write the page from the kept results")
+    parser.add_argument("--quick", action="store_true", help="tiny tables and one round; nothing is recorded")
     parser.add_argument("--sizes", nargs="*", default=["1m", "10m"], choices=["1m", "10m"], help="which table sizes")
     options = parser.parse_args()
     unknown = set(options.sections) - set(SECTIONS)
@@ -166,49 +153,6 @@ def _labelled(results: dict[str, Result], label: str) -> dict[str, Result]:
 
 def _with_rounds(scale: Scale, rounds: int) -> Scale:
     return Scale(scale.size, scale.updates, scale.inserts, scale.deletes, rounds, scale.peers)
-
-
-def _measure(results: Path, measure: Measure) -> None:
-    """Runs one measurement and keeps each of its results in a file of its own, unless the one there says more."""
-    started = time.time()
-    for name, result in measure().items():
-        path = results / f"{name}.json"
-        if path.exists() and holds_less(result, json.loads(path.read_text())):
-            _say(f"{name}: not kept, {path.name} has more rounds or contestants; delete it to start anew")
-            continue
-        path.write_text(json.dumps(result | {"taken": _taken(started)}, indent=1, sort_keys=True) + "\n")
-        _say(f"{name}: kept ({time.time() - started:.0f} s)")
-
-
-def holds_less(new: Result, old: Result) -> bool:
-    """Whether a result has fewer rounds of a line than the old one, or fewer lines. A new release of a contestant takes the line of the old one."""
-    rounds, before = dict(_rounds(new)), dict(_rounds(old))
-    return len(rounds) < len(before) or any(rounds[name] < count for name, count in before.items() if name in rounds)
-
-
-def _rounds(result: Any, place: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], int]]:
-    """The number of values of every list in a result, by its place."""
-    if isinstance(result, list):
-        yield place, len(result)
-    elif isinstance(result, dict):
-        for name, value in result.items():
-            yield from _rounds(value, (*place, name))
-
-
-def _taken(started: float) -> dict[str, Any]:
-    """On what, of what, and when."""
-    return {
-        "date": time.strftime("%Y-%m-%d", time.gmtime(started)),
-        "commit": commit(),
-        "cores": os.cpu_count(),
-        "memory_gb": round(psutil.virtual_memory().total / 1e9),
-        "python": platform.python_version(),
-        "pyarrow": version("pyarrow"),
-        "pyspark": version("pyspark"),
-        "hudi": contestants.HUDI,
-        "delta": contestants.DELTA,
-        "iceberg": contestants.ICEBERG,
-    }
 
 
 def _say(text: str) -> None:

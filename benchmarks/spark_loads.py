@@ -65,8 +65,6 @@ def section(kept: dict[str, Result]) -> str:
     lines = [
         "## Loads through PySpark",
         "",
-        "Cold: the first load of a new session. Warm: after two loads. All write zstd at level 1.",
-        "",
         "| | rows | session | times Spark's own partitioned write | MB on the disk |",
         "|---|---|---|---|---|",
     ]

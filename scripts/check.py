@@ -45,7 +45,6 @@ CHECKS: dict[str, tuple[str, ...]] = {
         "--output-format=concise",
         ".",
     ),
-    "capabilities without a test": (PYTHON, "scripts/coverage_table.py", "--check"),
 }
 
 

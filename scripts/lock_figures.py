@@ -1,23 +1,16 @@
-"""Measure the locks of real servers, and commits in S3 on a real gateway, with latency injected; write docs/benchmarks.md.
-
-    PYTHONPATH=.:tests python scripts/lock_figures.py                everything
-    PYTHONPATH=.:tests python scripts/lock_figures.py sql commits    the locks with this text in their names, and the commits
+"""Measure the locks of real servers, and commits in S3 on a real gateway, with latency injected (`make evidence PARTS=bench-locks`).
 
 `make locks` installs the servers. Calls are counted by a proxy between the client and the server, so they do not depend on the machine.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +24,8 @@ from locks.server_cases import SECRET, Lab  # noqa: E402
 from support.tcp_proxy import TcpProxy  # noqa: E402
 
 import pyhudi_core as hudi  # noqa: E402
-from benchmarks import report  # noqa: E402
-from benchmarks.machine import occasion  # noqa: E402
-from benchmarks.run import RESULTS  # noqa: E402
+from benchmarks.locks import section  # noqa: E402
+from benchmarks.recording import record  # noqa: E402
 from pyhudi_core.lock.base import LockProvider  # noqa: E402
 from pyhudi_core.lock.storage_based import StorageBasedLockProvider  # noqa: E402
 from pyhudi_core.runtime.system import system_runtime  # noqa: E402
@@ -43,10 +35,9 @@ LATENCIES_MS = (0, 20, 100)
 ROUNDS = 7
 COMMITS = 6
 SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int64())])
-PLAIN = {"hoodie.metadata.enable": False}
 KEY = "AKIDEXAMPLE"
-Commit = tuple[float, float, float, float]
-"""Calls, calls under the lock, milliseconds, milliseconds under the lock."""
+Commit = tuple[float, float, float]
+"""Calls, milliseconds, milliseconds under the lock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,72 +63,30 @@ WITHOUT_SERVER: dict[str, Callable[[Path], dict[str, object]]] = {
     "`sql`, SQLite": lambda folder: {"lock": "sql", "pyhudi.lock.sql.url": f"sqlite:///{folder}/locks.db"},
 }
 KINDS = (
-    Kind(
-        "`storage_based`, S3",
-        _gateway,
-        lambda port: StorageBasedLockProvider(S3Storage("s3://lake/locked", _storage(port)), system_runtime(1)),
-    ),
-    _kind(
-        "`sql`, PostgreSQL",
-        lambda folder: servers.postgresql(folder, SECRET),
-        lambda port: {"lock": "sql", "pyhudi.lock.sql.url": f"postgresql://hudi:{SECRET}@127.0.0.1:{port}/locks"},
-    ),
-    _kind(
-        "`zookeeper`",
-        servers.zookeeper,
-        lambda port: {
-            "lock": "zookeeper",
-            "hoodie.write.lock.zookeeper.url": f"127.0.0.1:{port}",
-            "hoodie.write.lock.zookeeper.base_path": "/hudi",
-        },
-    ),
-    _kind(
-        "`hive_metastore`, Derby",
-        lambda folder: servers.hive_metastore(folder, 300),
-        lambda port: {
-            "lock": "hive_metastore",
-            "hoodie.write.lock.hivemetastore.uris": f"thrift://127.0.0.1:{port}",
-            "hoodie.write.lock.hivemetastore.database": "sales",
-            "hoodie.write.lock.hivemetastore.table": "orders",
-        },
-    ),
-    _kind(
-        "`dynamodb`, DynamoDB Local",
-        servers.dynamodb,
-        lambda port: {
-            "lock": "dynamodb",
-            "hoodie.write.lock.dynamodb.table": "locks",
-            "hoodie.write.lock.dynamodb.endpoint_url": f"http://127.0.0.1:{port}",
-            "hoodie.aws.access.key": KEY,
-            "hoodie.aws.secret.key": SECRET,
-        },
-    ),
-)
+    Kind("`storage_based`, S3", _gateway,
+         lambda port: StorageBasedLockProvider(S3Storage("s3://lake/locked", _storage(port)), system_runtime(1))),
+    _kind("`sql`, PostgreSQL", lambda folder: servers.postgresql(folder, SECRET),
+          lambda port: {"lock": "sql", "pyhudi.lock.sql.url": f"postgresql://hudi:{SECRET}@127.0.0.1:{port}/locks"}),
+    _kind("`zookeeper`", servers.zookeeper,
+          lambda port: {"lock": "zookeeper", "hoodie.write.lock.zookeeper.url": f"127.0.0.1:{port}",
+                        "hoodie.write.lock.zookeeper.base_path": "/hudi"}),
+    _kind("`hive_metastore`, Derby", lambda folder: servers.hive_metastore(folder, 300),
+          lambda port: {"lock": "hive_metastore", "hoodie.write.lock.hivemetastore.uris": f"thrift://127.0.0.1:{port}",
+                        "hoodie.write.lock.hivemetastore.database": "sales", "hoodie.write.lock.hivemetastore.table": "orders"}),
+    _kind("`dynamodb`, DynamoDB Local", servers.dynamodb,
+          lambda port: {"lock": "dynamodb", "hoodie.write.lock.dynamodb.table": "locks", "hoodie.aws.access.key": KEY,
+                        "hoodie.aws.secret.key": SECRET, "hoodie.write.lock.dynamodb.endpoint_url": f"http://127.0.0.1:{port}"}),
+)  # fmt: skip
 
 
 def main() -> int:
-    """Measure, keep the results, and write the page; returns the exit code."""
-    path = RESULTS / "locks.json"
-    kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"locks": {}}
-    names = [*WITHOUT_SERVER, *(kind.name for kind in KINDS), "commits"]
-    chosen = [name for name in names if not sys.argv[1:] or any(text in name for text in sys.argv[1:])]
+    """Measure all, and hand the figures over."""
     with servers.scratch() as folder:
-        measures: dict[str, Callable[[], dict[str, Any]]] = {
-            **{name: partial(_without_server, given(folder), folder) for name, given in WITHOUT_SERVER.items()},
-            **{kind.name: partial(_with_server, kind) for kind in KINDS},
-            "commits": _commits,
-        }
-        for name in chosen:
-            began = occasion()
-            found = measures[name]()
-            load = round((began["load"] + os.getloadavg()[0]) / 2, 1)
-            into = kept if name == "commits" else kept["locks"]
-            into[name] = {**found, "taken": {**began, "load": load}}
-            print(name, found, flush=True)
-    kept["locks"] = {name: kept["locks"][name] for name in names if name in kept["locks"]}
-    kept |= {"latencies_ms": LATENCIES_MS, "taken": {**occasion(), "pyspark": version("pyspark")}}
-    path.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-    report.write(RESULTS, ROOT / "docs")
+        found = {name: _without_server(given(folder), folder) for name, given in WITHOUT_SERVER.items()}
+        found |= {kind.name: _with_server(kind) for kind in KINDS}
+    result = {"locks": found, "commits": _commits(), "latencies_ms": LATENCIES_MS}
+    print(section({"locks": result}))
+    record("benchmarks", {"locks": result})
     return 0
 
 
@@ -181,46 +130,19 @@ def _commits() -> dict[str, Any]:
             name = f"S3, {latency} ms a call"
             found[name] = _upserts(f"s3://lake/{latency}/orders", _storage(proxy.port), lambda p=proxy: p.calls)  # type: ignore[misc]
             proxy.close()
-    calls, under = found[f"S3, {LATENCIES_MS[1]} ms a call"][:2]
-    return {"calls": calls, "calls_under_lock": under, "ms": {name: each[2:] for name, each in found.items()}}
+    return {"calls": found[name][0], "ms": {name: each[1:] for name, each in found.items()}}
 
 
 def _upserts(place: str, storage: dict[str, str], calls: Callable[[], int]) -> Commit:
     """Medians of commits of one row."""
-    table = hudi.create_table(place, SCHEMA, "id", options=PLAIN, storage_options=storage)
-    found, marks = [], list[int]()
-    StorageBasedLockProvider.acquire = _noting(calls, marks)  # type: ignore[method-assign]
+    table = hudi.create_table(place, SCHEMA, "id", options={"hoodie.metadata.enable": False}, storage_options=storage)
+    found: list[Commit] = []
     for n in range(COMMITS):
-        marks.clear()
         before, began = calls(), time.perf_counter()
         commit = table.upsert(pa.table({"id": [1], "n": [n]}, SCHEMA))
-        took = time.perf_counter() - began
-        under = marks[1] - marks[0] if marks else 0
-        found.append((calls() - before, under, took * 1000, commit.lock_held * 1000))
-    StorageBasedLockProvider.acquire = _acquire  # type: ignore[method-assign]
-    number, inside, whole, held = (round(statistics.median(column), 1) for column in zip(*found[1:], strict=True))
-    return number, inside, whole, held
-
-
-_acquire = StorageBasedLockProvider.acquire
-
-
-def _noting(calls: Callable[[], int], marks: list[int]) -> Callable[..., Any]:
-    """`acquire`, which also notes the number of calls when the lock was taken, and when it was given back."""
-
-    def acquire(self: StorageBasedLockProvider, timeout_s: float, note: str = "") -> Any:
-        session: Any = _acquire(self, timeout_s, note)
-        marks.append(calls())
-        release = session.release
-
-        def noted() -> None:
-            release()
-            marks.append(calls())
-
-        session.release = noted
-        return session
-
-    return acquire
+        found.append((calls() - before, (time.perf_counter() - began) * 1000, commit.lock_held * 1000))
+    number, whole, held = (round(statistics.median(column), 1) for column in zip(*found[1:], strict=True))
+    return number, whole, held
 
 
 def _storage(port: int) -> dict[str, str]:

@@ -1,16 +1,15 @@
-"""Kill writers, readers and table services repeatedly: ``make soak SECONDS=600``.
+"""Kill writers, readers and table services repeatedly: ``python scripts/soak.py --seconds 600`` (`make evidence PARTS=soak`).
 
 Two writers (`--writers`) write to one merge-on-read table (`--table-type`) on a local disk, beside a process that runs all table services in random
 order (`--services`) and a reader (`--readers`). Every two seconds one of them gets SIGKILL, and is started again to continue its work. At the end
 each writer commits once more without being killed, and a last process does what is left of the services. The table must contain every acknowledged
-commit once, the shared counter must equal the number of commits that changed it, nothing may be pending, and the doctor must find nothing. The
-figures go to docs/reliability/soak.json. If a promise is broken, the exit status is 1 and the table is kept for examination.
+commit once, the shared counter must equal the number of commits that changed it, nothing may be pending, and the doctor must find nothing. If
+a promise is broken, the exit status is 1 and the table is kept for examination.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import secrets
 import shutil
 import sys
@@ -21,7 +20,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
 
 from rich.live import Live
 from rich.table import Table
@@ -31,10 +29,9 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from reliability import soak_processes  # noqa: E402
 from reliability.processes import OPTIONS, Entry, Job, journals, judge, make_table, start  # noqa: E402
-from reliability.recording import KEPT  # noqa: E402
 from reliability.soak_processes import Beside, done_beside, start_beside  # noqa: E402
 
-from benchmarks.machine import occasion  # noqa: E402
+from benchmarks.recording import record  # noqa: E402
 from pyhudi_core import HudiTable  # noqa: E402
 
 LIFE = 1_000_000
@@ -147,7 +144,6 @@ def main() -> int:
     parser.add_argument("--readers", type=int, default=1)
     parser.add_argument("--table-type", choices=("merge_on_read", "copy_on_write"), default="merge_on_read")
     parser.add_argument("--fsync", action="store_true", help="let every file wait for the disk")
-    parser.add_argument("--keep", action="store_true", help="write docs/reliability/soak.json")
     chosen = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="pyhudi-soak-"))
     beside = ("services",) * chosen.services + ("reader",) * chosen.readers
@@ -167,26 +163,14 @@ def main() -> int:
     finally:
         for process in soak.processes:
             process.kill()
-    result |= {"seconds": round(time.monotonic() - began), "every_s": chosen.every, "taken": occasion()}
-    if chosen.keep:
-        _keep(result)
+    result |= {"seconds": round(time.monotonic() - began), "every_s": chosen.every}
+    record("soak", result)
     shutil.rmtree(folder)
     kills, acknowledged = result["kills"], result["acknowledged"]
     print(
         f"All promises kept: {kills:,} kills, {acknowledged:,} acknowledged commits, none lost, {result['reads']:,} reads"
     )
     return 0
-
-
-def _keep(result: dict[str, Any]) -> None:
-    """Store the result, unless the stored one is of a longer run."""
-    path = KEPT / "soak.json"
-    longest = json.loads(path.read_text())["seconds"] if path.exists() else 0
-    if result["seconds"] < longest:
-        print(f"not kept: the figures there are of {longest} s; delete {path.name} to start anew")
-        return
-    KEPT.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(result, indent=1, sort_keys=True) + "\n")
 
 
 def _progress(soak: Soak, entries: list[Entry], seconds: float) -> Table:

@@ -1,7 +1,7 @@
 """What every test may use: a place for a table. How long tests may take, and which of them run in one process.
 
 Hypothesis makes the same cases in every run, and a case may take as long as it needs: a failure can be had again, and a slow machine is none.
-`--hypothesis-profile=fresh` makes new cases (a part of `make nightly`).
+`--hypothesis-profile=fresh` makes new cases (a part of `make evidence`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Damaged data files: log files and what is in them, HFiles, bloom filters, positions, base files of every format.
+"""Damaged data files: log files and what is in them, HFiles, bloom filters, positions, base files of every format (promise P9).
 
 500 cases a parser here, 50,000 with `PYHUDI_FUZZ=100` (`make fuzz`); see `support/fuzzing.py`.
 """

@@ -1,4 +1,4 @@
-"""Damaged small files: what the timeline, its history, the properties and the locks consist of.
+"""Damaged small files: what the timeline, its history, the properties and the locks consist of (promise P9).
 
 500 cases a parser here, 50,000 with `PYHUDI_FUZZ=100` (`make fuzz`); see `support/fuzzing.py`.
 """

@@ -1,4 +1,4 @@
-"""HFiles whose index leads to the same blocks again and again, and small files that unfold to very much."""
+"""HFiles whose index leads to the same blocks again and again, and small files that unfold to very much (promise P9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Metadata tables that are damaged or name places elsewhere: the right rows or a typed error, a word of the doctor, and nothing outside is touched."""
+"""Metadata tables that are damaged or name places elsewhere: the right rows or a typed error, a word of the doctor, and nothing outside is touched
+(promise P8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""hoodie.properties in every bad state: a clear typed error, the table unchanged and never upgraded, and a finding of the doctor."""
+"""hoodie.properties in every bad state: a clear typed error, the table unchanged and never upgraded, and a finding of the doctor
+(promise P9: a file of 100 MB is not held)."""
 
 from __future__ import annotations
 

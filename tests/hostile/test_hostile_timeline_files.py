@@ -1,4 +1,5 @@
-"""Files of the timeline and of the commit protocol that are damaged, hostile or unknown: a typed error or nothing, never a wrong answer."""
+"""Files of the timeline and of the commit protocol that are damaged, hostile or unknown: a typed error or nothing, never a wrong
+answer, in bounded memory (promise P9)."""
 
 from __future__ import annotations
 

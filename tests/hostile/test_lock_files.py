@@ -1,4 +1,5 @@
-"""Damaged and hostile lock files: the lock counts as held until its time is over, or a typed error says why not. Nothing crashes."""
+"""Damaged and hostile lock files: the lock counts as held until its time is over, or a typed error says why not. Nothing crashes,
+and little is held (promise P9)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""A pytest plugin that counts what a run explores, for docs/reliability.md: `pytest -p reliability.counting`, used by `make reliability`.
+"""A pytest plugin that counts what a run explores: `pytest -p reliability.counting`, used by `make evidence`.
 
-It listens for the reports that the explorer and the crash enumerator make, so no test has to say anything. Nothing is kept unless PYHUDI_RECORD is
-set. Nothing is kept of a file in which a test failed, because docs/reliability.md says that tests expect all violations. A file with
-``RECORDS_ITSELF = True`` stores its own figures, case by case; its sums would depend on the part of the night that ran last.
+It listens for the reports that the explorer and the crash enumerator make, so no test has to say anything. A file with ``RECORDS_ITSELF = True`` hands
+over its own figures, case by case.
 """
 
 from __future__ import annotations
@@ -12,13 +11,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from reliability.recording import record
 
+from benchmarks.recording import record
 from pyhudi_core.testing.crash_cases import CrashReport
 from pyhudi_core.testing.exploring import Report
 
 _made: list[Report | CrashReport] = []
-_failed: set[str] = set()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -37,30 +35,19 @@ def _listen(kind: Any) -> None:
     kind.__init__ = made
 
 
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    if report.failed:
-        _failed.add(report.nodeid.partition("::")[0])
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
-    """After the last test of a file, store the sums of that file."""
-    try:
-        yield
-    except BaseException:
-        _failed.add(item.nodeid.partition("::")[0])  # its report comes later
-        raise
-    finally:
-        if nextitem is None or nextitem.path != item.path:
-            _store(item)
+    """After the last test of a file, hand over the sums of that file."""
+    yield
+    if nextitem is None or nextitem.path != item.path:
+        _store(item)
 
 
 def _store(item: pytest.Item) -> None:
     explored = [report for report in _made if isinstance(report, Report)]
     crashed = [report for report in _made if isinstance(report, CrashReport)]
     _made.clear()
-    module = getattr(item, "module", None)
-    if item.nodeid.partition("::")[0] in _failed or getattr(module, "RECORDS_ITSELF", False):
+    if getattr(getattr(item, "module", None), "RECORDS_ITSELF", False):
         return
     name = item.path.stem.removeprefix("test_")
     if explored:

@@ -1,4 +1,4 @@
-"""What runs beside the writers of `make soak`: processes that run every table service again and again, and readers that compare what they read.
+"""What runs beside the writers of `scripts/soak.py`: processes that run every table service again and again, and readers that compare what they read.
 
 Each ends with an exception if a promise is broken. That somebody else is at work, or that a clean has taken an older state, breaks none.
 """

@@ -32,7 +32,7 @@ COMMITS = 4
 
 
 FACTOR = int(os.environ.get("PYHUDI_EXPLORE", "1"))
-"""`make nightly` sets it above 1: then every order with two preemptions is tried, and more chance."""
+"""`make evidence` sets it above 1: then every order with two preemptions is tried, and more chance."""
 PREEMPTIONS = 1 if FACTOR == 1 else 2
 
 

@@ -39,7 +39,7 @@ FULL = {**OPTIONS, "hoodie.parquet.small.file.limit": 0}
 
 
 def budget(quick: int) -> int:
-    """Number of schedules; `make nightly` sets the factor PYHUDI_EXPLORE."""
+    """Number of schedules; `make evidence` sets the factor PYHUDI_EXPLORE."""
     return quick * int(os.environ.get("PYHUDI_EXPLORE", "1"))
 
 

@@ -1,6 +1,6 @@
 """Every operation crashes at every one of its storage calls, and every such call fails (promises P1, P2, P3, P4 and P7).
 
-The quick suite crashes each line that calls a storage once in every way, and in all a tenth of all cases of this file, chosen by a seed; `make reliability`
+The quick suite crashes each line that calls a storage once in every way, and in all a tenth of all cases of this file, chosen by a seed; `make evidence`
 runs all of them, and after a tenth of them crashes the recovery at each of its calls, too. What was reached is printed. Most of the quick tenth
 are crashes before a call, because those that leave the same state need one recovery.
 """
@@ -18,8 +18,8 @@ import pytest
 from reliability.crash_scenarios import CASES, scenarios, setup_for, with_real_lock
 from reliability.crash_states import with_kept_metadata_table as kept
 from reliability.real_table import TableSetup
-from reliability.recording import record
 
+from benchmarks.recording import record
 from pyhudi_core.testing import Profile
 from pyhudi_core.testing.call_sites import CallSite, StaticSite, storage_call_sites, unclear_receivers
 from pyhudi_core.testing.crash_cases import CrashPlan, CrashReport
@@ -187,7 +187,7 @@ NOT_CRASHED: dict[tuple[str, str], str] = {
     (
         "transaction/execution.py:withdraw",
         "delete",
-    ): "after an interruption, which test_interrupted_services.py makes, at every call if `make explore` runs it",
+    ): "after an interruption, which test_interrupted_services.py makes, at every call if the part `explore` runs it",
     (
         "timeline/properties_file.py:_replace",
         "put_if_absent",
@@ -277,7 +277,7 @@ NOT_CRASHED: dict[tuple[str, str], str] = {
 
 
 def test_a_tenth_of_all_crash_points_of_writes_is_crashed() -> None:
-    """Those that only `make reliability` runs are counted, too.
+    """Those that only `make evidence` runs are counted, too.
 
     The files about table services, merge-on-read and erasure have 47,500 more, of which the quick suite takes 0.2 to 2 %: a tenth would take it beyond
     its ten minutes.

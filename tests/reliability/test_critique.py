@@ -334,7 +334,7 @@ def test_out_of_order_commits_keep_time_travel_stable() -> None:
 
 @pytest.mark.row("R10", "L7")
 def test_time_travel_same_answer_twice() -> None:
-    """The rows as of a time stay the same, whatever happens to the table later."""
+    """P5: the rows as of a time stay the same, whatever happens to the table later."""
     story = Story()
     table = story.table((1, "a", 1), (2, "b", 2))
     answers: dict[str, list[tuple[object, ...]]] = {}

@@ -1,4 +1,5 @@
-"""The critique's stories of consumers that miss rows or stop: a consumer that follows a table by completion time receives every commit once."""
+"""The critique's stories of consumers that miss rows or stop: a consumer that follows a table by completion time receives every commit once
+(promise P6)."""
 
 from __future__ import annotations
 

@@ -32,8 +32,8 @@ from reliability.kv_table import (
     kv_world,
     writer,
 )
-from reliability.recording import record
 
+from benchmarks.recording import record
 from pyhudi_core.testing import Bounds, History, Report, explore, explore_all, explore_randomly
 from pyhudi_core.transaction.protections import Protections
 

@@ -26,9 +26,9 @@ from reliability.kv_table import (
     rows,
     stage,
 )
-from reliability.recording import record
 from support.wrapping import WrappedStorage
 
+from benchmarks.recording import record
 from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError
 from pyhudi_core.model.instant import Action
 from pyhudi_core.testing import Bounds, Fault, History, Report, explore, explore_all, explore_randomly

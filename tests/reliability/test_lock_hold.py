@@ -7,10 +7,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from reliability.recording import record
 from reliability.stories import SCHEMA, Story, batch
 
 import pyhudi_core as hudi
+from benchmarks.recording import record
 from pyhudi_core.testing import Profile
 
 GOAL_MS, ENOUGH, AT_MOST = 50, 5, 50

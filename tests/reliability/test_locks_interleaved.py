@@ -22,7 +22,7 @@ PROFILES = [Profile.S3, Profile.GCS, Profile.AZURE]
 
 
 def budget(quick: int) -> int:
-    """Schedules to run: `make nightly` sets PYHUDI_EXPLORE to a factor."""
+    """Schedules to run: `make evidence` sets PYHUDI_EXPLORE to a factor."""
     return quick * int(os.environ.get("PYHUDI_EXPLORE", "1"))
 
 

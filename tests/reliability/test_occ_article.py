@@ -5,18 +5,22 @@ Two writers that commit a thousand times each, as processes, are in ``test_two_p
 
 from __future__ import annotations
 
-import json
 import os
+import queue
+import threading
+import time
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
-from reliability.recording import KEPT
 from reliability.stories import Died, Story, batch, data_files, dying, rows_of
 
+from benchmarks import commit_writers
 from pyhudi_core.conflicts.conflict import ConflictKind
 from pyhudi_core.errors import CommitConflictError
 from pyhudi_core.testing import Fault, Profile
 from pyhudi_core.transaction.protections import Protections
+from scripts import evidence_page
 
 ALONE = {"pyhudi.commit.reserve.after": 0}
 """No reservation for writers that lost: back-off has to do."""
@@ -265,13 +269,16 @@ def test_every_commit_says_how_often_it_was_planned_anew() -> None:
 
 
 @pytest.mark.row("T9")
-def test_commits_per_second_reported() -> None:
-    """The figures on docs/reliability.md come from a run that is kept beside it."""
-    rates = json.loads((KEPT / "commits.json").read_text())["rates"]
-    page = (KEPT.parent / "reliability.md").read_text()
-    for place in ("disjoint", "same"):
-        for writers in (1, 2, 4, 8):
-            rate = next(r for r in rates if r["place"] == place and r["writers"] == writers)
-            assert rate["acknowledged"] == rate["rows"]
-            assert rate["low"] <= rate["commits_per_second"] <= rate["high"]
-            assert f"{rate['commits_per_second']:.1f} ({rate['low']:.1f} to {rate['high']:.1f})" in page
+def test_commits_per_second_reported(tmp_path: Path) -> None:
+    table = commit_writers.make(tmp_path / "table")
+    answers: queue.Queue[list[tuple[int, float, float]]] = queue.Queue()
+    began = time.perf_counter()
+    commit_writers._write(commit_writers.Work(table.location, 1, 3), 0, threading.Barrier(1), answers)
+    columns = (list(column) for column in zip(*answers.get_nowait(), strict=True))
+    rate = commit_writers.Outcome(time.perf_counter() - began, *columns).figures()
+    assert len(table.timeline.commits) == rate["acknowledged"] == 3
+    assert rate["commits_per_second"] > 0
+    assert 0 < rate["lock_held_ms"]["median"] <= rate["lock_held_ms"]["max"]
+    row = {**rate, "place": "disjoint", "writers": 1, "low": 1.5, "high": 99.5}
+    record = {"outcome": "passed", "figures": {"commits": {"rates": {"rates": [row]}}}}
+    assert f"|apart|1|{rate['commits_per_second']:.1f} (1.5-99.5)|" in evidence_page.small_commits({"commits": record})

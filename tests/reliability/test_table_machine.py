@@ -1,6 +1,6 @@
 """After random sequences of writes, crashes, wrong clocks, expiring locks and archival, a table keeps its promises (P1 to P7, P10).
 
-The quick suite runs 200 sequences; ``PYHUDI_MACHINE=20000`` runs so many, which `make machine` does: in slices whose seeds are their numbers, so
+The quick suite runs 200 sequences; ``PYHUDI_MACHINE=20000`` runs so many, which the part `machine` of `make evidence` does: in slices whose seeds are their numbers, so
 that a slice that fails fails again (``PYHUDI_MACHINE=500 PYHUDI_MACHINE_FIRST=17`` runs slice 17 alone).
 """
 
@@ -13,9 +13,9 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
-from reliability.recording import record
 from reliability.table_machine import SETUPS, TableMachine
 
+from benchmarks.recording import record
 from pyhudi_core.transaction.protections import Protections
 
 EXAMPLES = int(os.environ.get("PYHUDI_MACHINE", "200"))

@@ -13,9 +13,9 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 from reliability.processes import OPTIONS, Job, Verdict, finish, journals, judge, make_table, start
-from reliability.recording import record
 from support.emulated_s3 import one_request_at_a_time
 
+from benchmarks.recording import record
 from pyhudi_core.model.instant import Action
 from pyhudi_core.table import HudiTable
 

@@ -13,7 +13,7 @@ from pyhudi_core.transaction.rollback import repair
 
 
 def budget(quick: int) -> int:
-    """Schedules to run: `make nightly` sets PYHUDI_EXPLORE to a factor."""
+    """Schedules to run: `make evidence` sets PYHUDI_EXPLORE to a factor."""
     return quick * int(os.environ.get("PYHUDI_EXPLORE", "1"))
 
 

@@ -1,4 +1,4 @@
-"""The examples for Spark run in the session of the tests; `make nightly` runs them as programs of their own, too (tests/e2e/test_spark_example.py)."""
+"""The examples for Spark run in the session of the tests; `make evidence` runs them as programs of their own, too (tests/e2e/test_spark_example.py)."""
 
 from __future__ import annotations
 

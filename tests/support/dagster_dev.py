@@ -66,11 +66,11 @@ class DagsterDev:
         shutil.copy(ROOT / "dagster.yaml", folder / "dagster.yaml")
 
     @contextmanager
-    def running(self, *, assets: bool = True) -> Iterator[DagsterDev]:
+    def running(self) -> Iterator[DagsterDev]:
         """Inside this context it runs, and answers."""
         self.start()
         try:
-            until(lambda: self._is_ready(assets), 2 * LIMIT, "the server")
+            until(self._is_ready, 2 * LIMIT, "the server")
             yield self
         finally:
             self.stop()
@@ -180,13 +180,13 @@ class DagsterDev:
         found: list[dict[str, Any]] = self.ask(query)["runsOrError"]["results"]
         return found
 
-    def _is_ready(self, assets: bool) -> bool:
+    def _is_ready(self) -> bool:
         found = self.ask(_READY)
         loaded = found["workspaceOrError"]["locationEntries"]
         return (
             len(loaded) == len(self.files)
             and all(entry["loadStatus"] == "LOADED" for entry in loaded)
-            and bool(found["assetNodes"] or not assets)
+            and bool(found["assetNodes"])
         )
 
 

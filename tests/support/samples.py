@@ -1,10 +1,10 @@
-"""Cases of which the quick suite runs a part, and `make nightly` all.
+"""Cases of which the quick suite runs a part, and `make evidence` all.
 
 `one_in` thins the values of one parameter. The marker `@pytest.mark.one_in(step, first=0)` thins all cases of a test, in the order in which pytest
 lists them. With several parameters, choose a ``step`` that has no factor in common with the number of values of the one that changes from case to
 case (its decorator is the first): then each value of each parameter stays in the quick suite.
 
-`examples` does the same for random cases: the quick suite runs a part of the number, the part `fresh-cases` of `make nightly` all.
+`examples` does the same for random cases: the quick suite runs a part of the number, the part `fresh-cases` of `make evidence` all.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def examples(number: int) -> int:
 
 
 def is_left_to_the_night(item: pytest.Item) -> bool:
-    """Whether the marker `one_in` leaves this case of a test to the nightly suite. Raises `pytest.UsageError` for a test that has one case only."""
+    """Whether the marker `one_in` leaves this case of a test to `make evidence`. Raises `pytest.UsageError` for a test that has one case only."""
     marker = item.get_closest_marker("one_in")
     if marker is None:
         return False
