@@ -39,18 +39,8 @@ $(INSTALLED): requirements.lock pyproject.toml scripts/install.py
 java: ## Find or install Java 17 or newer; print what to do if that fails
 	@$(PYTHON3) scripts/java.py
 
-check: $(INSTALLED) ## Formatting, lint, types, import layers, generated pages
-	$(BIN)/ruff format --check .
-	$(BIN)/ruff check .
-	$(BIN)/mypy --strict pyhudi pyhudi_core pyhudi_dagster definitions.py benchmarks
-	$(BIN)/lint-imports
-	$(BIN)/python scripts/generate_docs.py --check
-	$(BIN)/python scripts/coverage_table.py --check
-	$(BIN)/python scripts/nightly_reach.py
-	$(BIN)/python scripts/nightly.py --check
-	$(BIN)/python scripts/reliability_page.py --check
-	$(BIN)/python scripts/figures.py
-	@! git ls-files --stage | grep '^120000' || { echo "links are no part of the repository: git rm --cached them"; exit 1; }
+check: $(INSTALLED) ## Formatting, lint, types, layers, links, generated pages, house rules: silent if all is well
+	@$(BIN)/python scripts/check.py
 
 format: $(INSTALLED) ## Format the code and fix what the linter can fix
 	$(BIN)/ruff format .
@@ -75,7 +65,7 @@ smoke35: $(INSTALLED) java ## The Spark tests on PySpark 3.5, in a separate envi
 	$(SPARK35)/bin/python -m pytest tests/spark -q $(if $(filter 1,$(SLOW)),,-m 'not slow')
 
 site: $(INSTALLED) ## The documentation as a site in .cache/site; a broken link is an error
-	$(BIN)/mkdocs build --strict --quiet
+	$(BIN)/mkdocs build --strict
 
 wheel: $(INSTALLED) ## Build the wheel, and use it in an empty environment
 	$(BIN)/python scripts/try_wheel.py
@@ -120,4 +110,4 @@ screenshots: $(INSTALLED) ## Pictures of the demo's UI into docs/images (needs D
 	$(BIN)/python scripts/screenshots.py
 
 clean: ## Remove the demo's lake and the files of the tools; the environments stay
-	rm -rf .data .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .tmp_dagster_home_*
+	rm -rf .data .mypy_cache .ruff_cache .pytest_cache .hypothesis .tmp_dagster_home_*

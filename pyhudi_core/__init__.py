@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from pyhudi_core.doctor import CheckReport as CheckReport
     from pyhudi_core.doctor import Finding as Finding
     from pyhudi_core.doctor import Limits as Limits
-    from pyhudi_core.engine.local import as_table as as_table
-    from pyhudi_core.engine.pandas_frames import is_pandas as is_pandas
+    from pyhudi_core.engine.renaming import rename_columns as rename_columns
     from pyhudi_core.errors import HudiError as HudiError
     from pyhudi_core.lake import UpkeepReport as UpkeepReport
     from pyhudi_core.lake import upkeep as upkeep
@@ -116,20 +115,19 @@ _HOMES = {
     "UpkeepRules": "services.upkeep",
     "Write": "write.handle",
     "WriteStat": "model.commit",
-    "as_table": "engine.local",
     "bootstrap": "bootstrapping",
     "check_table": "opening",
     "commit_for": "remote",
     "create_table": "opening",
     "held_transactions": "services.transactions",
     "in_range": "validators",
-    "is_pandas": "engine.pandas_frames",
     "not_null": "validators",
     "open_table": "opening",
     "plan_recovery": "recovering",
     "recover": "recovering",
     "register_merger": "merge",
     "registered_mergers": "merge",
+    "rename_columns": "engine.renaming",
     "row_count": "validators",
     "satisfies": "validators",
     "transaction_watermark": "services.transactions",
@@ -182,7 +180,6 @@ __all__ = [
     "UpkeepRules",
     "Write",
     "WriteStat",
-    "as_table",
     "bootstrap",
     "check_table",
     "commit_for",
@@ -190,13 +187,13 @@ __all__ = [
     "errors",
     "held_transactions",
     "in_range",
-    "is_pandas",
     "not_null",
     "open_table",
     "plan_recovery",
     "recover",
     "register_merger",
     "registered_mergers",
+    "rename_columns",
     "row_count",
     "satisfies",
     "transaction_watermark",

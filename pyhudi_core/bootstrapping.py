@@ -14,13 +14,11 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pyhudi_core.conflicts.requirement import CommitRequirement, TableState
 from pyhudi_core.engine.choice import frame_of
 from pyhudi_core.engine.reading import Reading
 from pyhudi_core.errors import (
-    DuplicateKeyError,
     InvalidOptionError,
     TableExistsError,
     TableNotFoundError,
@@ -34,7 +32,8 @@ from pyhudi_core.naming import set_module
 from pyhudi_core.opening import checked_config, create_at, create_whole, open_table
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.runtime.system import system_runtime
-from pyhudi_core.services.parquet_source import ParquetSource, SourceFile, SourceTask, find_source
+from pyhudi_core.services.parquet_source import ParquetSource, SourceFile, find_source
+from pyhudi_core.services.repeated_keys import keys_of, refuse_repeated
 from pyhudi_core.services.skeleton_source import SkeletonSource, bootstrap_properties, refuse_later_files
 from pyhudi_core.storage.base import Storage, StorageSpec
 from pyhudi_core.storage.opening import open_storage
@@ -49,7 +48,6 @@ CHUNK_BYTES = 256 << 20
 """Bytes of the files of one commit, if they are read in this process; on Spark eight times as many."""
 
 _MOST_FILES = 1000
-_SHOWN = 3
 
 BootstrapProgress = Callable[[int, int], object]
 """Called before each commit: files loaded so far, files in all."""
@@ -113,6 +111,7 @@ def bootstrap(
     chunk_bytes: int | None = None,
     plan: bool = False,
     progress: BootstrapProgress | None = None,
+    rename: str | None = None,
 ) -> Bootstrap:
     """Make a table of a folder of Parquet files, or continue a run that died.
 
@@ -127,17 +126,25 @@ def bootstrap(
         spark: a session to run on; without it, one chunk is held in this process.
         chunk_bytes: bytes of source files that become one commit.
         plan: only say what would be done.
+        rename: ``"snake"``: names of columns become snake case, as with `rename_columns`; the other arguments take the new names.
 
     Raises `DuplicateKeyError` if the source has a key twice, and `InvalidRecordKeyError` for a row without a key: if the files of the first
     commit have it, before the table is made. Raises `DuplicateKeyError` or `CommitRequirementError` if another run loads the same files;
     `TableExistsError` for a table that does not come from this source, or that a METADATA_ONLY bootstrap left without its commit; and
-    `UnsupportedTableError` if the source is a table or has no Parquet files, or for what a METADATA_ONLY table does not keep. What was committed
-    before an error stays, and is not loaded again.
+    `UnsupportedTableError` if the source is a table or has no Parquet files, or for what a METADATA_ONLY table does not keep; `SchemaMismatchError`
+    if the types of the files do not fit together by the rule of all writes; and `CorruptBaseFileError` for a damaged file. What was committed before
+    an error stays, and is not loaded again.
     """
-    keeps_rows = _keeps_rows(mode, location, spark)
+    keeps_rows = _keeps_rows(mode, location, spark, rename)
     reads = open_storage(source, source_options)
     _refuse_nested(reads.location, open_storage(location, storage_options).location)
-    found = find_source(reads, system_runtime().executor)
+    key_columns = [
+        name for given in (record_key, partition_by or ()) for name in ([given] if isinstance(given, str) else given)
+    ]
+    allow_lossy = WriteOptions.parse(options or {}).rows.allow_lossy_widening
+    found = find_source(
+        reads, system_runtime().executor, key_columns, snake=rename is not None, allow_lossy=allow_lossy
+    )
     table = _opened(location, storage_options, options)
     before = "" if table is None else _newest(table)
     loaded = {} if table is None else _loaded(table, reads.location, record_key)
@@ -152,7 +159,7 @@ def bootstrap(
         if keeps_rows:
             _make_skeletons(home, SkeletonSource(reads, found, checked_config(home, *made)), made, plan=plan)
             return replace(shown, chunks=1, done=not plan)
-        _refuse_keys(reads, chunks[0], found.schema, checked_config(home, *made))
+        _refuse_rows(reads, found, chunks[0], checked_config(home, *made), all_columns=spark is None)
         if plan:
             return shown
         with at_table(home.storage.location):
@@ -180,38 +187,40 @@ def _load_all(
         if progress is not None:
             progress(done, len(found.files))
         requirement = _NotLoaded(reads.location, tuple(file.path for file in chunk), before)
-        _load(table, reads.spec(), chunk, found.schema, requirement, spark)
+        _load(table, reads.spec(), chunk, found, requirement, spark)
         done += len(chunk)
     return True
 
 
-def _refuse_keys(reads: Storage, chunk: tuple[SourceFile, ...], schema: pa.Schema, config: TableConfig) -> None:
+def _refuse_rows(
+    reads: Storage, source: ParquetSource, chunk: tuple[SourceFile, ...], config: TableConfig, *, all_columns: bool
+) -> None:
     """Before the table is made: raise `InvalidRecordKeyError` for rows of the first commit without a key, `DuplicateKeyError` for a key that a
-    partition has twice. Reads the key and partition columns of its files.
+    partition has twice, and what reading the files raises. Reads key and partition columns and those whose values may not fit, or ``all_columns``.
     """
-    if not config.record_key_fields:
-        return
-    roots = {field.partition(".")[0] for field in (*config.record_key_fields, *config.partition_fields)}
-    task = SourceTask(reads.spec(), chunk, pa.schema([item for item in schema if item.name in roots]))
-    found = [
-        pa.table({"key": record_keys(batch, config), "path": partition_paths(batch, config)})
-        for batch in task.batches()
-    ]
-    if not found:
-        return
-    counted = pa.concat_tables(found).group_by(["key", "path"], use_threads=False).aggregate([([], "count_all")])
-    twice = counted.filter(pc.greater(counted.column("count_all"), 1))
-    if twice.num_rows:
-        shown = ", ".join(f"{row['key']!r} in {row['path']!r}" for row in twice.slice(0, _SHOWN).to_pylist())
-        raise DuplicateKeyError(
-            f"The source has {twice.num_rows} record keys more than once in a partition, for example {shown}",
-            table=reads.location,
-            hint="Is record_key right? If it is, create the table and upsert the rows. Nothing was made.",
+    names = {field.partition(".")[0] for field in (*config.record_key_fields, *config.partition_fields)}
+    names.update(name for own in source.own for name in source.changed(own))
+    batches = source.task(reads.spec(), chunk, None if all_columns else names).batches()
+    refuse_repeated(
+        [
+            keys_of(record_keys(batch, config), partition_paths(batch, config))
+            for batch in batches
+            if config.record_key_fields
+        ],
+        reads.location,
+    )
+
+
+def _keeps_rows(mode: str, location: str, spark: Any, rename: str | None) -> bool:
+    """Whether the rows stay in the source. Raises `InvalidOptionError` for a mode that does not exist, or not with these arguments."""
+    if rename not in (None, "snake"):
+        raise InvalidOptionError(f"There is no way of renaming {rename!r}", table=location, hint="Use snake.")
+    if mode.upper() == "METADATA_ONLY" and rename is not None:
+        raise InvalidOptionError(
+            "A METADATA_ONLY bootstrap leaves the rows in their files, so it cannot rename their columns",
+            table=location,
+            hint="Use the mode FULL_RECORD, which copies the rows.",
         )
-
-
-def _keeps_rows(mode: str, location: str, spark: Any) -> bool:
-    """Whether the rows stay in the source. Raises `InvalidOptionError` for a mode that does not exist, or not on Spark."""
     if mode.upper() not in ("FULL_RECORD", "METADATA_ONLY"):
         raise InvalidOptionError(
             f"There is no bootstrap mode {mode!r}", table=location, hint="Use FULL_RECORD or METADATA_ONLY."
@@ -230,6 +239,7 @@ def _make_skeletons(home: TableHome, source: SkeletonSource, made: tuple[Any, ..
     location = source.storage.location
     source.refuse_unfit(WriteOptions.parse(home.options, config=source.config), home.storage.location)
     source.refuse_keys()
+    source.refuse_values()
     if plan:
         return
     with at_table(home.storage.location):
@@ -359,7 +369,7 @@ def _load(
     table: HudiTable,
     spec: StorageSpec,
     chunk: tuple[SourceFile, ...],
-    schema: pa.Schema,
+    source: ParquetSource,
     requirement: _NotLoaded,
     spark: Any,
 ) -> None:
@@ -372,9 +382,9 @@ def _load(
             write.commit()
         return
     if spark is None:
-        rows: Any = pa.Table.from_batches(SourceTask(spec, chunk, schema).batches(), schema)
+        rows: Any = pa.Table.from_batches(source.task(spec, chunk).batches(), source.schema)
     else:
-        rows = frame_of(Reading(schema, [SourceTask(spec, (file,), schema) for file in chunk]), spark)
+        rows = frame_of(Reading(source.schema, [source.task(spec, (file,)) for file in chunk]), spark)
     with table.begin("bulk_insert", named, spark, required) as write:
         write.write(rows)
         write.commit()

@@ -42,12 +42,12 @@ if TYPE_CHECKING:
     from pyhudi_core.model.partition_path import partition_paths
     from pyhudi_core.model.schema import normalise, to_avro
     from pyhudi_core.validators import Validator, Validators
-    from pyhudi_core.write import asked_metadata_table, checks, prepare
+    from pyhudi_core.write import asked_metadata_table, checks, coercion
 else:
     difflib = late("difflib")
     doctor, validators = late("pyhudi_core.doctor"), late("pyhudi_core.validators")
     record_merger = late("pyhudi_core.merge.record_merger")
-    asked_metadata_table, prepare = late("pyhudi_core.write.asked_metadata_table"), late("pyhudi_core.write.prepare")
+    asked_metadata_table, coercion = late("pyhudi_core.write.asked_metadata_table"), late("pyhudi_core.write.coercion")
     checks = late("pyhudi_core.write.checks")
     parse_data_file = late_call("pyhudi_core.model.file_names", "parse_data_file")
     split = late_call("pyhudi_core.model.file_names", "split")
@@ -168,7 +168,7 @@ def checked_config(
     )
     _refuse_absent(logical, {"record_key": keys, "partition_by": partitions, "ordering": orderings})
     _refuse_types(logical, keys, partitions, orderings)
-    prepare.refuse_internal_names(logical.names, storage.location)
+    coercion.refuse_internal_names(logical.names, storage.location)
     config = new_table_config(
         chosen,
         keys,

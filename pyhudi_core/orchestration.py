@@ -1,8 +1,8 @@
 """What a package needs that runs tables for its users under an orchestrator, as ``pyhudi_dagster`` does; its users need none of these names.
 
 They are as stable as the names of ``pyhudi``: the table services that there are, before a table is opened; options checked before a run; a write that
-retries, and asks before it commits; and the half of `pyhudi.commit_for` that asks another process for a write and permits its commit. Names are
-imported on first use.
+retries, and asks before it commits; and the half of `pyhudi.commit_for` that asks another process for a write and permits its commit;
+rows of any kind as one Arrow table. Names are imported on first use.
 """
 
 from typing import TYPE_CHECKING
@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from pyhudi_core.late import late_names
 
 if TYPE_CHECKING:
+    from pyhudi_core.engine.local import as_table
+    from pyhudi_core.engine.pandas_frames import is_pandas
     from pyhudi_core.lock.fitting import refuse_unfit_options
     from pyhudi_core.options import options_for_open
     from pyhudi_core.remote import WriteRequest, open_permit, schema_text
@@ -20,7 +22,9 @@ if TYPE_CHECKING:
 _HOMES = {
     "Permit": "transaction.permit",
     "WriteRequest": "remote",
+    "as_table": "engine.local",
     "commit_with_retries": "write.operations",
+    "is_pandas": "engine.pandas_frames",
     "open_permit": "remote",
     "options_for_open": "options",
     "refuse_unfit_options": "lock.fitting",
@@ -31,7 +35,9 @@ _HOMES = {
 __all__ = [
     "Permit",
     "WriteRequest",
+    "as_table",
     "commit_with_retries",
+    "is_pandas",
     "open_permit",
     "options_for_open",
     "refuse_unfit_options",

@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-import pyhudi as hudi
 from pyhudi.errors import SchemaMismatchError
+from pyhudi_core import orchestration
 from pyhudi_dagster import interrupts, polars_frames
 from pyhudi_dagster.partition_values import Value
 
@@ -80,7 +80,7 @@ def _is_rows(data: Any) -> bool:
     kind = type(data)
     if kind is type or kind.__name__ in ("Series", "ChunkedArray"):
         return False
-    is_frame = hudi.is_pandas(kind) or polars_frames.is_polars(kind)
+    is_frame = orchestration.is_pandas(kind) or polars_frames.is_polars(kind)
     return is_frame or _is_part(data) or hasattr(data, "__arrow_c_stream__")
 
 
@@ -88,8 +88,8 @@ def _read(rows: Any) -> pa.Table | pa.RecordBatchReader:
     """The rows of one object. What is no frame stays a stream."""
     if polars_frames.is_polars(type(rows)):
         return polars_frames.to_arrow(rows)
-    if isinstance(rows, pa.RecordBatch) or hudi.is_pandas(type(rows)):
-        return hudi.as_table(rows)
+    if isinstance(rows, pa.RecordBatch) or orchestration.is_pandas(type(rows)):
+        return orchestration.as_table(rows)
     if isinstance(rows, pa.Table | pa.RecordBatchReader):
         return rows
     try:

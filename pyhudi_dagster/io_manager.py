@@ -17,8 +17,8 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 
-import pyhudi as hudi
 from pyhudi.errors import TableNotFoundError
+from pyhudi_core import orchestration
 from pyhudi_dagster import events, past_commits, polars_frames, runner, writer
 from pyhudi_dagster.asset_arguments import io_manager_key
 from pyhudi_dagster.dagster_internals import (
@@ -146,7 +146,7 @@ def _as_type(rows: Any, wanted: Any, lake: HudiLakeResource) -> Any:
         return pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches())
     if wanted is pa.Table or wanted in (Any, None):
         return _arrow(rows)
-    if isinstance(wanted, type) and hudi.is_pandas(wanted):
+    if isinstance(wanted, type) and orchestration.is_pandas(wanted):
         return _arrow(rows).to_pandas()
     if polars_frames.is_polars(wanted):
         return polars_frames.from_arrow(_arrow(rows), wanted)

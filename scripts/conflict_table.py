@@ -1,15 +1,8 @@
-"""Write docs/conflicts.md from the conflict table: ``python scripts/conflict_table.py``; ``--check`` only reports whether it is out of date."""
+"""The text of docs/conflicts.md, from the conflict table; ``python scripts/generate_docs.py`` writes it."""
 
 from __future__ import annotations
 
-import argparse
-import sys
-from pathlib import Path
-
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-from pyhudi_core.conflicts.matrix import (  # noqa: E402
+from pyhudi_core.conflicts.matrix import (
     MATRIX,
     MEANING,
     NOTES,
@@ -18,15 +11,14 @@ from pyhudi_core.conflicts.matrix import (  # noqa: E402
     Verdict,
     line_of,
 )
-from pyhudi_core.model.operation import OPERATIONS, OperationType  # noqa: E402
+from pyhudi_core.model.operation import OPERATIONS, OperationType
 
-PAGE = ROOT / "docs" / "conflicts.md"
 _LETTERS = {Verdict.COMMUTES: "·", Verdict.REPLAN: "R", Verdict.ABORT: "A"}
 
 _HEAD = """\
 # Which operations may run at the same time
 
-Written by `scripts/conflict_table.py` from `pyhudi_core/conflicts/matrix.py`; `find_conflict` uses the same table.
+Written by `scripts/generate_docs.py` from `pyhudi_core/conflicts/matrix.py`; `find_conflict` uses the same table.
 
 Two operations conflict if they overlap in time and one of their pair's conditions holds. The operation that completes first succeeds. The later
 operation is either **planned again** (replan) or **aborted** (abort). A write is planned again at once, from the new state (up to
@@ -125,18 +117,3 @@ def _fate(line: Line) -> str:
 
 def _of(line: Line, operation: OperationType) -> str:
     return f"{operation.word}: {line.of(operation)}"
-
-
-def main() -> None:
-    """Write the page; with ``--check``, end with an error if it is out of date."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing, fail if the page is out of date")
-    text = render()
-    if not parser.parse_args().check:
-        PAGE.write_text(text, encoding="utf-8")
-    elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != text:
-        raise SystemExit("docs/conflicts.md is out of date; run scripts/conflict_table.py")
-
-
-if __name__ == "__main__":
-    main()

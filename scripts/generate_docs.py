@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from pyhudi_core.options import render_docs  # noqa: E402
+from scripts.conflict_table import render as render_conflicts  # noqa: E402
 
 NAMES = ("<!-- names: written by scripts/generate_docs.py -->", "<!-- end of names -->")
 """What is between these lines of ``docs/api.md`` is written from the docstrings."""
@@ -40,8 +41,12 @@ def _first_sentence(thing: object) -> str:
     return re.split(r"(?<=[.;]) ", sentence)[0].rstrip(".;:").replace("|", "\\|") + "."
 
 
-PAGES: dict[str, Callable[[], str]] = {"docs/options.md": render_docs, "docs/api.md": api_page}
-"""Each page, and the function that renders it. ``docs/benchmarks.md`` is written by ``make bench``, from a run."""
+PAGES: dict[str, Callable[[], str]] = {
+    "docs/options.md": render_docs,
+    "docs/conflicts.md": render_conflicts,
+    "docs/api.md": api_page,
+}
+"""Each page, and the function that renders it."""
 
 
 def stale() -> list[str]:

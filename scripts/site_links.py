@@ -1,6 +1,6 @@
 """A hook of ``make site``: links of pages to files of the repository that are no pages of the site become plain text.
 
-`tests/unit/test_docs.py` checks that these files exist; mkdocs checks all other links.
+`tests/style/test_docs.py` checks that these files exist; mkdocs checks all other links.
 """
 
 import re

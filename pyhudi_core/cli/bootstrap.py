@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import Progress as Bar
 
 from pyhudi_core.bootstrapping import bootstrap as load
-from pyhudi_core.cli.terminal import at_location, console, pairs, reporting_errors, safe, table_option
+from pyhudi_core.cli.terminal import at_location, console, pairs, rename_option, reporting_errors, safe, table_option
 
 
 @click.command()
@@ -26,6 +26,7 @@ from pyhudi_core.cli.terminal import at_location, console, pairs, reporting_erro
 )
 @click.option("--table-type", help="copy_on_write (the default) or merge_on_read.")
 @click.option("--name", help="The table's name; by default the last part of LOCATION.")
+@rename_option
 @click.option("--mode", default="FULL_RECORD", show_default=True, help="How the rows are taken over.")
 @click.option(
     "--source-option",

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import click
 import pyarrow as pa
 
-from pyhudi_core.cli.terminal import at_location, console, reporting_errors, safe, table_option
+from pyhudi_core.cli.terminal import at_location, console, pairs, rename_option, reporting_errors, safe, table_option
 from pyhudi_core.errors import (
     DataError,
     InvalidOptionError,
-    ObjectNotFoundError,
     SchemaMismatchError,
     TableExistsError,
     TableNotFoundError,
+    at_table,
 )
-from pyhudi_core.opening import create_table, open_table
+from pyhudi_core.opening import checked_config, create_table, open_table
+from pyhudi_core.options import WriteOptions
+from pyhudi_core.runtime.system import system_runtime
+from pyhudi_core.services.import_files import ImportRows, ImportStyle, import_rows
 from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.table import HudiTable
+from pyhudi_core.transaction.home import TableHome
 
 _KEYS = (
     click.option("--record-key", multiple=True, help="A key column; may be repeated. Without one, keys are generated."),
@@ -32,6 +35,7 @@ _KEYS = (
 )
 _DECIMAL = re.compile(r"decimal(?:128)?\((\d+), ?(\d+)\)")
 _ZONED = re.compile(r"timestamp\[(s|ms|us|ns), ?tz=([\w/+:-]+)\]")
+_TYPES = "those of Arrow, such as int64, string, double, bool_, date32, timestamp[us], timestamp[us, tz=UTC], decimal128(9, 2)"
 _OPERATIONS = ("upsert", "insert", "bulk_insert", "insert_overwrite", "insert_overwrite_table")
 
 
@@ -49,8 +53,7 @@ def _columns(context: click.Context, parameter: click.Parameter, given: tuple[st
             fields.append(pa.field(name, _arrow_type(kind)))
         except ValueError:
             raise click.BadParameter(
-                f"{text!r} is not NAME:TYPE; types are those of Arrow, such as int64, string, double, bool_, date32, timestamp[us],"
-                " timestamp[us, tz=UTC], decimal128(9, 2); pyhudi import makes tables with nested columns",
+                f"{text!r} is not NAME:TYPE; types are {_TYPES}; pyhudi import makes tables with nested columns",
                 context,
                 parameter,
             ) from None
@@ -64,6 +67,23 @@ def _arrow_type(text: str) -> pa.DataType:
         return pa.decimal128(int(decimal[1]), int(decimal[2]))
     zoned = _ZONED.fullmatch(text)
     return pa.timestamp(zoned[1], zoned[2]) if zoned is not None else pa.type_for_alias(text)
+
+
+def _types(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, pa.DataType]:
+    found = {}
+    for name, kind in pairs(context, parameter, given).items():
+        try:
+            found[name] = _arrow_type(kind)
+        except ValueError:
+            raise click.BadParameter(f"{kind!r} is no type; types are {_TYPES}", context, parameter) from None
+    return found
+
+
+def _delimiter(context: click.Context, parameter: click.Parameter, given: str | None) -> str | None:
+    text = {"tab": "\t", "\\t": "\t"}.get(given, given) if given is not None else None
+    if text is not None and (len(text) != 1 or not text.isascii() or text in '"\r\n'):
+        raise click.BadParameter("give one ASCII character that is no quote; tab is a tab", context, parameter)
+    return text
 
 
 @click.command()
@@ -113,6 +133,27 @@ def init(
 @click.argument("files", nargs=-1, required=True)
 @_with_keys
 @click.option("--operation", type=click.Choice(_OPERATIONS), default="upsert", show_default=True, help="How the rows are written.")  # fmt: skip
+@click.option(
+    "--null",
+    "nulls",
+    multiple=True,
+    metavar="TEXT",
+    help="A word of CSV files that is null, such as NA; may be repeated.",
+)
+@click.option(
+    "--delimiter",
+    callback=_delimiter,
+    help="The character between fields of CSV files: by default a comma, in .tsv files a tab.",
+)
+@click.option(
+    "--type",
+    "types",
+    multiple=True,
+    callback=_types,
+    metavar="COLUMN=TYPE",
+    help="The Arrow type of a CSV column; may be repeated.",
+)
+@rename_option
 @table_option("hoodie.metadata.enable")
 @click.option("--json", "as_json", is_flag=True, help="Print the commit as JSON.")
 @click.pass_context
@@ -123,13 +164,21 @@ def import_(
     storage_options: dict[str, str],
     files: tuple[str, ...],
     operation: str,
+    nulls: tuple[str, ...],
+    delimiter: str | None,
+    types: dict[str, pa.DataType],
+    rename: str | None,
     options: dict[str, str],
     as_json: bool,
     **given: Any,
 ) -> None:
     """Write the rows of Parquet or CSV FILES into the table at LOCATION, in one commit. The table is made if there is none.
 
-    The columns of a new table are those of the first file. A CSV file has a line with names, and values of the table's types.
+    The columns of a new table are those of the first file. Later files follow the rule of all writes: a new column is added, a wider type widens the
+    column of the table, and what does not fit is refused before anything is written, or made.
+
+    A CSV file has a line with names, and values of the table's types. An empty field without quotes is null. The first 100,000 rows decide about
+    the types of new columns; numbers such as 007, and whole numbers beyond 64 bits, are texts.
 
     Exit code 0: written, or there was nothing to change; 2: it was refused, or it failed.
     """
@@ -140,9 +189,10 @@ def import_(
                 path=location,
                 hint="The table comes first, then the files: pyhudi import TABLE FILES",
             )
-        table = _opened(location, storage_options, options, files[0], given)
-        rows = pa.RecordBatchReader.from_batches(table.schema, _batches(files, table.schema))
-        made = getattr(table, "insert" if operation == "upsert" and table.config.generates_keys else operation)(rows)
+        style = ImportStyle(nulls, delimiter, types, snake=rename is not None)
+        table, rows = _table_and_rows(location, storage_options, options, files, style, operation, given)
+        verb = "insert" if operation == "upsert" and table.config.generates_keys else operation
+        made = getattr(table, verb)(rows.reader())
     if as_json:
         stats = made.stats
         summary = {
@@ -170,16 +220,34 @@ def completion(shell: str) -> None:
     click.echo(kind(main, {}, "pyhudi", "_PYHUDI_COMPLETE").source())
 
 
-def _opened(
-    location: str, storage_options: dict[str, str], options: dict[str, str], first: str, given: dict[str, Any]
-) -> HudiTable:
+def _table_and_rows(
+    location: str,
+    storage_options: dict[str, str],
+    options: dict[str, str],
+    files: tuple[str, ...],
+    style: ImportStyle,
+    operation: str,
+    given: dict[str, Any],
+) -> tuple[HudiTable, ImportRows]:
+    """The table, and the rows of the files. A table is made when all rows were looked at, so none is left by an import that is refused."""
+    settings = WriteOptions.parse(options).rows
+    allow_lossy = settings.allow_lossy_widening
     try:
         table = open_table(location, storage_options, options)
     except TableNotFoundError:
-        schema = next(_file_batches(first, None)).schema
-        return create_table(location, schema, storage_options=storage_options, options=options, **given)
+        storage = open_storage(location, storage_options)
+        keys = (*given["record_key"], *given["partition_by"])
+        rows = import_rows(files, style, None, table=storage.location, keys=keys, allow_lossy=allow_lossy)
+        home = TableHome(storage, system_runtime(), options)
+        with at_table(storage.location):
+            config = checked_config(home, rows.schema, **given)
+            combined = settings.combine_before_upsert if operation == "upsert" else settings.combine_before_insert
+            kept = operation.startswith("insert_overwrite") or config.generates_keys
+            rows.refuse_rows(config, unique=not (kept or combined))
+        return create_table(location, rows.schema, storage_options=storage_options, options=options, **given), rows
     _refuse_other_keys(table, given)
-    return table
+    keys = (*table.config.record_key_fields, *table.config.partition_fields)
+    return table, import_rows(files, style, table.schema, table=table.location, keys=keys, allow_lossy=allow_lossy)
 
 
 def _refuse_other_columns(table: HudiTable, columns: pa.Schema) -> None:
@@ -208,52 +276,3 @@ def _refuse_other_keys(table: HudiTable, given: dict[str, Any]) -> None:
             table=table.location,
             hint=f"Omit --{wrong[0].replace('_', '-')}.",
         )
-
-
-def _batches(files: tuple[str, ...], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    for file in files:
-        for batch in _file_batches(file, schema):
-            missing = [name for name in schema.names if name not in batch.schema.names]
-            more = [name for name in batch.schema.names if name not in schema.names]
-            if missing or more:
-                what = (
-                    f"lacks the column {missing[0]!r}"
-                    if missing
-                    else f"has a column {more[0]!r}, which the table lacks"
-                )
-                raise SchemaMismatchError(f"The file {file} {what}", path=file, hint=f"The table has: {', '.join(schema.names)}.")  # fmt: skip
-            yield batch.select(schema.names).cast(schema)
-
-
-_CSV = "A CSV file has a line with names, and values of the table's types; a time with a zone is written as 2026-01-31T12:00:00Z."
-
-
-def _file_batches(file: str, schema: pa.Schema | None) -> Iterator[pa.RecordBatch]:
-    """The batches of a file; of a CSV file with the types of a schema, or inferred ones."""
-    import pyarrow.parquet as pq  # noqa: PLC0415
-    from pyarrow import csv  # noqa: PLC0415
-
-    folder, _, name = file.rpartition("/")
-    with _opened_file(folder, name, file) as source:
-        try:
-            if name.endswith(".csv"):
-                types = None if schema is None else {item.name: item.type for item in schema}
-                convert = csv.ConvertOptions(column_types=types, strings_can_be_null=True)
-                yield from csv.open_csv(source, convert_options=convert)
-            else:
-                yield from pq.ParquetFile(source).iter_batches()
-        except pa.ArrowException as error:
-            raise DataError(
-                f"The file cannot be read: {str(error).splitlines()[0]}",
-                path=file,
-                hint=_CSV if name.endswith(".csv") else "Files end with .parquet or .csv.",
-            ) from error
-
-
-def _opened_file(folder: str, name: str, file: str) -> Any:
-    try:
-        return open_storage(folder or ".").open_input(name)
-    except ObjectNotFoundError as error:
-        raise DataError(
-            "The file does not exist", path=file, hint="Give the paths of files, not of folders."
-        ) from error

@@ -47,6 +47,13 @@ storage_option = click.option(
 )
 
 
+rename_option = click.option(
+    "--rename",
+    type=click.Choice(("snake",)),
+    help="Give columns names in snake case: 'Order No.' becomes order_no. Other options take the new names.",
+)
+
+
 def table_option(example: str) -> Callable[[F], F]:
     """Add --option; ``example`` is the name of one."""
     return click.option(

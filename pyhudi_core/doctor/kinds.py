@@ -147,7 +147,7 @@ class Usual:
     what_to_do: str
 
 
-_INFO, _REPAIRABLE, _WARNING, _ERROR = Severity.INFO, Severity.REPAIRABLE, Severity.WARNING, Severity.ERROR
+_INFO, _REPAIRABLE, _WARNING, _ERROR = Severity
 _NOTHING = "No action is needed."
 AT_WORK = "No action is needed: its writer is active."
 _NEXT_WRITE = "No action is needed: the next write repairs it."
@@ -182,9 +182,7 @@ USUAL: dict[Kind, Usual] = {
         _WARNING,
         "Find the program that writes such times; every new time must be greater than this one.",
     ),
-    Kind.NO_COMPLETION_TIME: Usual(
-        Area.TIMELINE, _ERROR, "Upgrade the table to version 8 with Hudi's own tools first."
-    ),
+    Kind.NO_COMPLETION_TIME: Usual(Area.TIMELINE, _ERROR, "Upgrade the table to version 8 with Hudi's own tools."),
     Kind.COMPLETED_BEFORE_BEGUN: Usual(
         Area.TIMELINE,
         _ERROR,
@@ -255,11 +253,7 @@ USUAL: dict[Kind, Usual] = {
         "Restore the timeline history from a copy; times of archived instants cannot be found until then.",
     ),
     Kind.HISTORY_LEFTOVER: Usual(Area.HISTORY, _INFO, "No manifest names it; the next archival may remove it."),
-    Kind.NAMES_OF_VERSION_6: Usual(
-        Area.FILES,
-        _INFO,
-        "Nothing is wrong, and this package reads all of it. Hudi may not show rows of logs below a pending compaction until the compaction has run.",
-    ),
+    Kind.NAMES_OF_VERSION_6: Usual(Area.FILES, _INFO, "This package reads them; let Hudi run pending compactions."),
     Kind.FILE_MISSING: Usual(Area.FILES, _ERROR, _RESTORE),
     Kind.OLD_FILE_MISSING: Usual(
         Area.FILES,

@@ -7,7 +7,8 @@ stores it as Avro text (`schema_avro`), and batches are cast to it (`schema_cast
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -19,6 +20,7 @@ from pyhudi_core.model.schema_cast import cast_batch, conform, unfit_for_integer
 from pyhudi_core.model.schema_types import MAX_DECIMAL_PRECISION, is_list, joined, logical_fields
 
 __all__ = [
+    "Level",
     "cast_batch",
     "changed_columns",
     "conform",
@@ -26,6 +28,7 @@ __all__ = [
     "from_avro",
     "normalise",
     "reconcile",
+    "shared_levels",
     "spark_incompatible",
     "to_avro",
     "unfit_for_integers",
@@ -150,6 +153,48 @@ class _Meeting:
             return table
         self.widened[column] = table
         return pa.float64()
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """Names that table and data have side by side: the columns (``parent`` is empty), or the fields of a struct at a dotted path."""
+
+    parent: str
+    table: tuple[str, ...]
+    data: tuple[str, ...]
+
+    @property
+    def missing(self) -> list[str]:
+        """The names that only the table has."""
+        return [name for name in self.table if name not in self.data]
+
+    @property
+    def new(self) -> list[str]:
+        """The names that only the data has."""
+        return [name for name in self.data if name not in self.table]
+
+
+def shared_levels(table: pa.Schema, data: pa.Schema) -> Iterator[Level]:
+    """Iterate over the columns, and over the fields of every struct that both schemas have, also in lists and in values of maps."""
+    return _levels(list(table), list(data), "")
+
+
+def _levels(table: list[pa.Field], data: list[pa.Field], parent: str) -> Iterator[Level]:
+    yield Level(parent, tuple(field.name for field in table), tuple(field.name for field in data))
+    given = {field.name: field.type for field in data}
+    for field in table:
+        if field.name in given:
+            yield from _levels_inside(field.type, given[field.name], joined(parent, field.name))
+
+
+def _levels_inside(table: pa.DataType, data: pa.DataType, column: str) -> Iterator[Level]:
+    types = pa.types
+    if types.is_struct(table) and types.is_struct(data):
+        yield from _levels(list(table.fields), list(data.fields), column)
+    elif types.is_list(table) and is_list(data):
+        yield from _levels_inside(table.value_type, data.value_type, f"{column}.element")
+    elif types.is_map(table) and types.is_map(data):
+        yield from _levels_inside(table.item_type, data.item_type, f"{column}.value")
 
 
 def changed_columns(before: pa.Schema, after: pa.Schema) -> tuple[list[str], list[str]]:

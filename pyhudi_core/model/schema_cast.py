@@ -63,6 +63,26 @@ def conform(
     return _project(batch, schema, _Cast(exact=False, by_text=not of_log), names)
 
 
+def changes_values(kind: pa.DataType, target: pa.DataType) -> bool:
+    """Whether a cast of one type to the other can fail, or can give other values in `conform` than in `cast_batch`. True if that is not certain."""
+    types = pa.types
+    if kind == target:
+        return False
+    if types.is_dictionary(kind):
+        return changes_values(kind.value_type, target)
+    if types.is_struct(kind) and types.is_struct(target):
+        known = {field.name: field.type for field in target.fields}
+        return any(changes_values(field.type, known[field.name]) for field in kind.fields if field.name in known)
+    if is_list(kind) and types.is_list(target):
+        return changes_values(kind.value_type, target.value_type)
+    if types.is_map(kind) and types.is_map(target):
+        return changes_values(kind.item_type, target.item_type)
+    if types.is_integer(kind) and types.is_integer(target):
+        return bool(kind.bit_width + types.is_unsigned_integer(kind) > target.bit_width)
+    same = (types.is_large_string, types.is_string_view, types.is_large_binary, types.is_binary_view)
+    return not any(check(kind) for check in (*same, types.is_fixed_size_binary))
+
+
 def _project(batch: pa.RecordBatch, schema: pa.Schema, cast: _Cast, names: FileNames | None = None) -> pa.RecordBatch:
     if names is None and batch.schema.equals(schema, check_metadata=True):
         return batch

@@ -90,7 +90,8 @@ def check_names(names: list[str], parent: str = "") -> None:
         if not AVRO_NAME.fullmatch(name):
             raise SchemaMismatchError(
                 f"Column name {column!r} cannot be written to a Hudi table",
-                hint="Rename it to letters, digits and underscores, not beginning with a digit",
+                hint="Rename it to letters, digits and underscores, not beginning with a digit; hudi.rename_columns(data) renames all"
+                " columns, and so does --rename snake of pyhudi import and bootstrap",
             )
         other = seen.get(name.lower())
         if other is None:

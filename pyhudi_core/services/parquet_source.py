@@ -6,20 +6,25 @@ are not data, as in Spark and Hive.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from pyhudi_core.errors import SchemaMismatchError, UnsupportedTableError
-from pyhudi_core.formats.base_file.footer import reading, schema_of
+from pyhudi_core.errors import CorruptBaseFileError, HudiError, SchemaMismatchError, UnsupportedTableError
+from pyhudi_core.formats.base_file.parquet import ParquetBaseFile
+from pyhudi_core.model.column_names import renamed, snake_case, snake_schema
 from pyhudi_core.model.partition_path import parse_partition_path
-from pyhudi_core.model.schema import normalise
+from pyhudi_core.model.schema import cast_batch, normalise
+from pyhudi_core.model.schema_cast import changes_values
 from pyhudi_core.runtime.base import Executor
 from pyhudi_core.storage.base import Storage, StorageSpec
 from pyhudi_core.storage.opening import storage_from_spec
+from pyhudi_core.write.coercion import schema_after, unfit_of
+
+_BATCH_ROWS = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,19 +39,34 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class ParquetSource:
-    """The files, sorted by path, and the columns of all together."""
+    """The files, sorted by path, the columns of each, and the columns of all together. ``snake``: names are in snake case."""
 
     files: tuple[SourceFile, ...]
+    own: tuple[pa.Schema, ...]
     schema: pa.Schema
+    snake: bool = False
+
+    def changed(self, own: pa.Schema) -> list[str]:
+        """The columns of a file whose values a cast to the type of all files can refuse, or that a read would give in another way."""
+        known = {item.name: item.type for item in self.schema}
+        return [item.name for item in own if item.name in known and changes_values(item.type, known[item.name])]
+
+    def task(
+        self, spec: StorageSpec, files: tuple[SourceFile, ...], columns: Container[str] | None = None
+    ) -> SourceTask:
+        """Reads some of the files; ``columns``: only these."""
+        wanted = pa.schema([item for item in self.schema if columns is None or item.name in columns])
+        return SourceTask(spec, files, wanted, self.snake)
 
 
 @dataclass(frozen=True, slots=True)
 class SourceTask:
-    """Reads files of the source, with the columns of ``schema``; picklable."""
+    """Reads files of the source, with the columns of ``schema``; picklable. ``snake``: their names become snake case."""
 
     spec: StorageSpec
     files: tuple[SourceFile, ...]
     schema: pa.Schema
+    snake: bool = False
 
     @property
     def size(self) -> int:
@@ -57,15 +77,64 @@ class SourceTask:
         """The rows, batch by batch. Raises `CorruptBaseFileError`, and `SchemaMismatchError` for values that do not fit the column."""
         storage = storage_from_spec(self.spec)
         for file in self.files:
-            with storage.open_input(file.path) as opened, reading(file.path):
-                parquet = pq.ParquetFile(opened)
-                wanted = [name for name in parquet.schema_arrow.names if name in self.schema.names]
-                for batch in parquet.iter_batches(columns=wanted):
+            for batch in file_batches(storage, file.path, self.schema.names, snake=self.snake):
+                with naming(file.path):
                     yield _fitted(batch, file, self.schema)
 
 
-def find_source(storage: Storage, executor: Executor) -> ParquetSource:
-    """The files of a folder, with rows and columns of their footers.
+@contextmanager
+def opened_parquet(source: pa.NativeFile, path: str) -> Iterator[ParquetBaseFile]:
+    """Open a Parquet file that another program wrote. Raises `CorruptBaseFileError` here and in the block, with advice for such a file."""
+    try:
+        yield ParquetBaseFile(source, path)
+    except CorruptBaseFileError as error:
+        raise CorruptBaseFileError(
+            f"The file cannot be read as Parquet: {(error.detail or error.message)[:200]}",
+            path=path,
+            detail=error.detail,
+            hint="Write the file again, or leave it out.",
+        ) from error
+
+
+@contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Add the file's path to every error raised in the block that names no file yet."""
+    try:
+        yield
+    except HudiError as error:
+        if error.path is None:
+            error.path = path
+        raise
+
+
+def file_schema(storage: Storage, path: str, *, snake: bool = False, shown: str = "") -> tuple[pa.Schema, int]:
+    """The columns and the number of rows of a file, from its footer; ``shown``: its path in errors. Raises `CorruptBaseFileError`."""
+    with storage.open_input(path) as opened, opened_parquet(opened, shown or path) as file, naming(shown or path):
+        return (snake_schema(file.schema) if snake else file.schema), file.rows
+
+
+def file_batches(
+    storage: Storage, path: str, columns: Container[str] | None = None, *, snake: bool = False, shown: str = ""
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a file; ``columns``: only those of these (new) names; ``shown``: its path in errors. Raises `CorruptBaseFileError`."""
+    with storage.open_input(path) as opened, opened_parquet(opened, shown or path) as file:
+        named = snake_schema(file.schema) if snake else file.schema
+        wanted = [number for number, name in enumerate(named.names) if columns is None or name in columns]
+        chosen = pa.schema([named.field(number) for number in wanted])
+        only = file.select([file.schema.field(number).name for number in wanted])
+        for batch in only.iter_batches(None, use_threads=True, batch_rows=_BATCH_ROWS):
+            yield renamed(batch, chosen) if snake else batch
+
+
+def find_source(
+    storage: Storage, executor: Executor, keys: Sequence[str] = (), *, snake: bool = False, allow_lossy: bool = False
+) -> ParquetSource:
+    """The files of a folder, with rows and columns of their footers; a file may lack columns.
+
+    Args:
+        keys: the key columns and the partition columns.
+        snake: names become snake case.
+        allow_lossy: 64-bit integers may become double.
 
     Raises `UnsupportedTableError` if the folder has a table or no Parquet files, `SchemaMismatchError` if files have a column with types that do not
     fit together, and `CorruptBaseFileError`.
@@ -86,49 +155,92 @@ def find_source(storage: Storage, executor: Executor) -> ParquetSource:
         raise UnsupportedTableError(
             "The source has no files that end with .parquet", table=storage.location, hint="Check the location."
         )
-    footers = executor.map(partial(_footer, storage), [info.path for info in found])
+    footers = executor.map(partial(file_schema, storage, snake=snake), [info.path for info in found])
     files = tuple(
-        SourceFile(info.path, info.size, metadata.num_rows, _folder_values(info.path))
-        for info, metadata in zip(found, footers, strict=True)
+        SourceFile(info.path, info.size, rows, _folder_values(info.path, snake=snake))
+        for info, (_, rows) in zip(found, footers, strict=True)
     )
-    return ParquetSource(files, _schema([schema_of(metadata) for metadata in footers], files, storage))
+    schemas = [schema for schema, _ in footers]
+    meeting = _Meeting(storage, tuple(keys), snake, allow_lossy)
+    return ParquetSource(files, tuple(schemas), meeting.schema(schemas, files), snake)
 
 
-def _footer(storage: Storage, path: str) -> pq.FileMetaData:
-    with storage.open_input(path) as opened, reading(path):
-        return pq.ParquetFile(opened).metadata
-
-
-def _folder_values(path: str) -> dict[str, str | None]:
+def _folder_values(path: str, *, snake: bool) -> dict[str, str | None]:
     found: dict[str, str | None] = {}
     for segment in path.split("/")[:-1]:
         name = segment.partition("=")[0]
         values = parse_partition_path(segment, (name,), hive_style=True, url_encode=True)
         if values is not None:
-            found[name] = values[0]
+            found[snake_case(name) if snake else name] = values[0]
     return found
 
 
-def _schema(schemas: Sequence[pa.Schema], files: Sequence[SourceFile], storage: Storage) -> pa.Schema:
-    try:
-        own = pa.unify_schemas(list(schemas), promote_options="permissive")
-    except pa.ArrowException as error:
-        raise SchemaMismatchError(
-            f"The files have columns that do not fit together: {error}",
-            table=storage.location,
-            hint="Rewrite the files of one kind, or import them apart.",
-        ) from error
-    named = dict.fromkeys(name for file in files for name in file.folder_values)
-    added = [pa.field(name, pa.string()) for name in named if name not in own.names]
-    return normalise(pa.schema([*own, *added]))
+@dataclass(frozen=True, slots=True)
+class _Meeting:
+    """The columns of all files together, as if each were a batch that may lack columns, one after the other."""
+
+    storage: Storage
+    keys: tuple[str, ...]
+    snake: bool
+    allow_lossy: bool
+
+    def schema(self, schemas: Sequence[pa.Schema], files: Sequence[SourceFile]) -> pa.Schema:
+        """The columns: those of the files, then those of the folders that a file lacks."""
+        typed: dict[str, pa.DataType] = {}
+        for schema, file in zip(schemas, files, strict=True):
+            named = [item for item in schema if not pa.types.is_null(item.type) and item.name not in typed]
+            with self._together(file):
+                typed |= {item.name: item.type for item in normalise(pa.schema(named))} if named else {}
+        own: pa.Schema | None = None
+        for schema, file in zip(schemas, files, strict=True):
+            with self._together(file):
+                own = normalise(schema, known=pa.schema(list(typed.items()))) if own is None else own
+                own = self._after(own, typed_nulls(schema, typed), file)
+        assert own is not None
+        for schema, file in zip(schemas, files, strict=True):
+            added = [pa.field(name, pa.string()) for name in file.folder_values if name not in schema.names]
+            with self._together(file):
+                own = self._after(own, pa.schema(added), file) if added else own
+        return own
+
+    def _after(self, before: pa.Schema, data: pa.Schema, file: SourceFile) -> pa.Schema:
+        def find_unfit(columns: pa.Schema) -> Mapping[str, str]:
+            return unfit_of(file_batches(self.storage, file.path, columns.names, snake=self.snake), columns)
+
+        return schema_after(
+            before,
+            data,
+            find_unfit,
+            table=self.storage.location,
+            keys=self.keys,
+            allow_lossy=self.allow_lossy,
+            may_lack="anything",
+        )
+
+    @contextmanager
+    def _together(self, file: SourceFile) -> Iterator[None]:
+        try:
+            yield
+        except SchemaMismatchError as error:
+            raise SchemaMismatchError(
+                f"The files have columns that do not fit together: {error.message}",
+                table=self.storage.location,
+                path=file.path,
+                hint=f"{error.hint}. Or import the files apart.",
+            ) from error
+
+
+def typed_nulls(schema: pa.Schema, known: Mapping[str, pa.DataType]) -> pa.Schema:
+    """The schema, with the known type for each column that has none."""
+    return pa.schema(
+        [item.with_type(known.get(item.name, item.type)) if pa.types.is_null(item.type) else item for item in schema]
+    )
 
 
 def _fitted(batch: pa.RecordBatch, file: SourceFile, schema: pa.Schema) -> pa.RecordBatch:
-    columns = []
-    for wanted in schema:
-        if wanted.name in batch.schema.names:
-            columns.append(batch.column(wanted.name).cast(wanted.type))
-        else:
-            value = file.folder_values.get(wanted.name)
-            columns.append(pa.repeat(pa.scalar(value, wanted.type), batch.num_rows))
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    rows = cast_batch(batch, schema)
+    for name, value in file.folder_values.items():
+        if name in schema.names and name not in batch.schema.names:
+            place = schema.get_field_index(name)
+            rows = rows.set_column(place, schema.field(place), pa.repeat(pa.scalar(value, pa.string()), len(batch)))
+    return rows

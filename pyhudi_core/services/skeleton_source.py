@@ -9,24 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from pyhudi_core.errors import DuplicateKeyError, InvalidOptionError, UnsupportedTableError
-from pyhudi_core.formats.base_file.footer import reading
+from pyhudi_core.errors import InvalidOptionError, SchemaMismatchError, UnsupportedTableError
 from pyhudi_core.index.choice import IndexType
 from pyhudi_core.model.file_names import split
 from pyhudi_core.model.partition_path import partition_paths
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.record_key import record_keys
+from pyhudi_core.model.schema import cast_batch, conform
 from pyhudi_core.options import WriteOptions
-from pyhudi_core.services.parquet_source import ParquetSource, SourceFile, SourceTask
+from pyhudi_core.services.parquet_source import ParquetSource, SourceFile, file_batches, naming
+from pyhudi_core.services.repeated_keys import keys_of, refuse_repeated
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.paths import parse_location
 from pyhudi_core.write.skeletons import RowsToKeep
-
-_SHOWN = 3
 
 
 def bootstrap_properties(source: str) -> dict[str, str]:
@@ -70,14 +68,34 @@ class SkeletonSource:
         """Raise `DuplicateKeyError` for a key that a partition has twice, and `InvalidRecordKeyError` for rows without one. Reads all keys."""
         for partition, files in self._by_partition().items():
             keys = pa.chunked_array([part for file in files for part in self._keys(file)], pa.string())
-            counted = pc.value_counts(keys)
-            twice = counted.filter(pc.greater(counted.field("counts"), 1)).field("values")
-            if len(twice):
-                shown = ", ".join(f"{key!r} in {partition!r}" for key in twice.slice(0, _SHOWN).to_pylist())
-                raise DuplicateKeyError(
-                    f"The source has {len(twice)} record keys more than once in a partition, for example {shown}",
+            refuse_repeated([keys_of(keys, pa.repeat(partition, len(keys)))], self.storage.location)
+
+    def refuse_values(self) -> None:
+        """Raise `SchemaMismatchError` for values that do not fit the column, and `UnsupportedTableError` if reads would give other ones than a copy.
+
+        Reads only columns that have another type in a file than in the table.
+        """
+        for file, own in zip(self.found.files, self.found.own, strict=True):
+            names = self.found.changed(own)
+            columns = pa.schema([self.found.schema.field(name) for name in names])
+            with naming(file.path):
+                for batch in file_batches(self.storage, file.path, names) if names else ():
+                    self._refuse_other_values(batch, columns)
+
+    def _refuse_other_values(self, batch: pa.RecordBatch, columns: pa.Schema) -> None:
+        for column, copied in zip(columns, cast_batch(batch, columns).columns, strict=True):
+            one = pa.schema([column])
+            try:
+                same = _same(conform(batch, one).column(0), copied)
+            except SchemaMismatchError:
+                same = False
+            if not same:
+                kind = batch.schema.field(column.name).type
+                raise UnsupportedTableError(
+                    f"Column {column.name} is {kind} in the file and {column.type} in the table, and a read of the file would not give the values"
+                    " that a copy of its rows has",
                     table=self.storage.location,
-                    hint="Is record_key right? If it is, create the table and upsert the rows. Nothing was made.",
+                    hint="Use the mode FULL_RECORD, which copies the rows. Nothing was made.",
                 )
 
     def rows_to_keep(self) -> Iterator[RowsToKeep]:
@@ -92,9 +110,7 @@ class SkeletonSource:
 
     def _keys(self, file: SourceFile) -> Iterator[pa.Array]:
         roots = {field.partition(".")[0] for field in self.config.record_key_fields}
-        schema = pa.schema([item for item in self.found.schema if item.name in roots])
-        task = SourceTask(self.storage.spec(), (file,), schema)
-        for batch in task.batches():
+        for batch in self.found.task(self.storage.spec(), (file,), roots).batches():
             yield record_keys(batch, self.config)
 
     def _by_partition(self) -> Mapping[str, Sequence[SourceFile]]:
@@ -119,13 +135,18 @@ class SkeletonSource:
                 return f"the folder {folder!r} of its source, which would be {made!r} as a partition of {', '.join(fields) or 'no column'}"
         if not fields:
             return None
-        for file in self.found.files:
-            with self.storage.open_input(file.path) as opened, reading(file.path):
-                own = pq.ParquetFile(opened).schema_arrow.names
-            both = [name for name in fields if name in own]
+        for file, own in zip(self.found.files, self.found.own, strict=True):
+            both = [name for name in fields if name in own.names]
             if both:
                 return f"the column {both[0]!r} both in a folder and in the file {file.path!r} of its source"
         return None
+
+
+def _same(read: pa.Array, copied: pa.Array) -> bool:
+    if pa.types.is_floating(copied.type):
+        first, second = (part.fill_null(0).to_numpy(zero_copy_only=False) for part in (read, copied))
+        return bool(np.array_equal(first, second, equal_nan=True) and read.is_null().equals(copied.is_null()))
+    return bool(read.equals(copied))
 
 
 def refuse_later_files(source: str, missing: Sequence[SourceFile]) -> None:

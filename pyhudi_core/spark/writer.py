@@ -20,6 +20,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyhudi_core.engine.spilled import Scratch, SpilledRows
 from pyhudi_core.engine.task_errors import raised_in_task
 from pyhudi_core.errors import LimitExceededError, UnsupportedTableError
+from pyhudi_core.formats.base_file.parquet import ParquetBaseFile
 from pyhudi_core.runtime.clock import RandomIds
 from pyhudi_core.spark.settings import Settings
 from pyhudi_core.spark.sink import StreamSink
@@ -140,11 +141,11 @@ class StagedFile:
     def schema(self) -> pa.Schema:
         """Of its rows."""
         with self.storage.open_input(self.path) as source:
-            return pq.read_schema(source)
+            return ParquetBaseFile(source, self.path).schema
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         with self.storage.open_input(self.path) as source:
-            yield from pq.ParquetFile(source).iter_batches(self.rows)
+            yield from ParquetBaseFile(source, self.path).iter_batches(None, use_threads=True, batch_rows=self.rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,8 +156,8 @@ class TimelineFolder:
 
     ``history_path`` is relative to it; for ``raised`` see `ArchivedTimeline`. ``utc``: times never go back (local times do, once a year). ``clock``
     waits for completed files that another process is still writing; without it they are read as they are. ``latest`` is what the last `load`
-    returned, and ``undone`` the requested times that it left out because restores name them. ``settled_files`` is for listings of the table's data: this object
-    lives as long as a handle.
+    returned, and ``undone`` the requested times that it left out because restores name them. ``settled_files`` is for listings of the
+    table's data: this object lives as long as a handle.
     """
 
     storage: Storage

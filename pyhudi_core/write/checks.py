@@ -18,16 +18,19 @@ from pyhudi_core.index.hash_ranges import has_consistent_hashing
 from pyhudi_core.merge.record_merger import find_merger, merger_name, unknown_merger, unwritten_merging, why_unfit
 from pyhudi_core.metadata_table import names
 from pyhudi_core.model.commit import BUCKETS_KEY, MERGES_KEY, ROWS_REPLACED_KEY, SCHEMA_KEY
+from pyhudi_core.model.numbering import column_paths
 from pyhudi_core.model.operation import REPLACING, UPDATING, OperationType
 from pyhudi_core.model.partition_path import full_partition
 from pyhudi_core.model.properties import MergeMode, TableConfig, TableType
 from pyhudi_core.model.safe_path import is_safe
 from pyhudi_core.model.schema import changed_columns, reconcile
+from pyhudi_core.model.schema_types import joined
 from pyhudi_core.options import IndexOptions
 from pyhudi_core.snapshot.evolution import LATEST_SCHEMA
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.transaction.begin import TOKEN_KEY
 from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.write.coercion import meant
 from pyhudi_core.write.indexing import asks_index, hash_fields_of, is_bucketed, refuse_other_buckets
 from pyhudi_core.write.metadata_update import needs_keys
 from pyhudi_core.write.numbers import ColumnsThen
@@ -117,14 +120,21 @@ def refuse_evolution(before: pa.Schema, prepared: Prepared, allowed: str, table:
         wrong, what = widened, "changes the type of"
     if wrong:
         prepared.rows.release()
-        similar = get_close_matches(wrong[0], before.names, n=1) if what == "adds" else []
-        means = f"The table has a column {similar[0]}. " if similar else ""
+        means = _meant(wrong[0], before) if what == "adds" else ""
         how = "table.alter(add={...})" if what == "adds" else "table.alter(retype={...})"
         raise SchemaMismatchError(
             f"The data {what} column {', '.join(wrong[:_NAMED])}, and schema_evolution is {allowed!r}",
             table=table,
             hint=f"{means}Call {how} first, or open the table with another schema_evolution. Nothing was changed.",
         )
+
+
+def _meant(path: str, before: pa.Schema) -> str:
+    """The column beside it that a new one may be misspelt for, as a sentence; empty if no name is similar."""
+    parent, _, name = path.rpartition(".")
+    beside = [known.rpartition(".")[2] for known, _ in column_paths(before) if known.rpartition(".")[0] == parent]
+    similar = meant(name, beside)
+    return f"The table has a column {joined(parent, similar)}. Did you mean that? " if similar else ""
 
 
 _OF_THE_TABLE = (IndexType.GLOBAL_SIMPLE, IndexType.GLOBAL_BLOOM, IndexType.RECORD_INDEX)

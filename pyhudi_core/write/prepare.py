@@ -2,39 +2,33 @@
 
 All errors in rows are found here, before anything is written. The input is evaluated, checked and counted once, and kept. An input that costs
 little to read (`Source`) is counted where it is, and read again by the tasks that look up keys or write.
-
-A column of integers can become a column of doubles if the data has other numbers for it, so these values are looked at first. 32-bit integers become
-double without loss. 64-bit integers may lose values for good, which is an error unless an option allows it. Key and partition columns never become
-floating: the text of their values would change, and every row would be in the table twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pyhudi_core.engine.base import ORDER, SORT, TASK, Dataset, KeyColumns, Source, SourceCounts, TaskInfo
+from pyhudi_core.engine.base import Dataset, KeyColumns, Source, SourceCounts, TaskInfo
 from pyhudi_core.errors import SchemaMismatchError, columns_named
 from pyhudi_core.formats.key_hash import hash_keys
-from pyhudi_core.index.base import POSITION, TAG_LEAVES, TAGS
+from pyhudi_core.index.base import POSITION
 from pyhudi_core.merge.record_merger import ordering_of
 from pyhudi_core.model.key_text import text_problem
 from pyhudi_core.model.meta_fields import PARTITION_PATH, RECORD_KEY, with_meta_fields
 from pyhudi_core.model.partition_path import partition_paths
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.record_key import EMPTY_PART, NULL_PART, ambiguous_key, ambiguous_part, record_keys, without_key
-from pyhudi_core.model.schema import cast_batch, floats_for_integers, normalise, reconcile, unfit_for_integers
+from pyhudi_core.model.schema import cast_batch
+from pyhudi_core.write.coercion import schema_after, unfit_of
 from pyhudi_core.write.plan import Volume
 
 _TEXT_BYTES = 24  # assumed width of a string or a nested value
-
-INTERNAL = (POSITION, TASK, SORT, ORDER, *TAGS.names, TAG_LEAVES)
-"""Names that columns of a table cannot have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +72,6 @@ class Prepared:
         return sum(volume.rows for volume in self.volumes.values())
 
 
-def refuse_internal_names(names: Iterable[str], table: str) -> None:
-    """Raise `SchemaMismatchError` for columns that have the name of an internal column."""
-    taken = [name for name in names if name in INTERNAL]
-    if taken:
-        raise SchemaMismatchError(
-            f"Column {taken[0]} has a name that writes use for themselves", table=table, hint="Rename the column."
-        )
-
-
 def prepared_schema(table: pa.Schema | None) -> pa.Schema:
     """Prepared rows of a table: two meta columns, the position, and the table's columns; keys only for a delete (None)."""
     own = pa.schema([(RECORD_KEY, pa.string()), (PARTITION_PATH, pa.string()), (POSITION, pa.int64())])
@@ -115,21 +100,33 @@ def prepare(
     generate = config.generates_keys and not updates
     if config.generates_keys and updates:
         _refuse_without_key(data.schema, table)
-    incoming = normalise(data.schema, known=table_schema)
-    refuse_internal_names(incoming.names, table)
     if partial:
-        refuse_unnamed(incoming, config, table)
-    else:
-        _refuse_missing(incoming, table_schema, table)
-    if not floats_for_integers(table_schema, incoming):
-        return _with_schema(data, config, reconcile(table_schema, incoming), prefixed=prefixed, generate=generate)
-    # The data is read twice here (to look at values, then to prepare rows), so it is kept: the input itself is evaluated once.
-    kept = data.map(_as_it_is, data.schema).persist()
+        _refuse_unnamed(data.schema, config, table)
+    # Data whose values are looked at is read twice, so it is kept: the input itself is evaluated once.
+    kept = data
+
+    def find_unfit(columns: pa.Schema) -> Mapping[str, str]:
+        nonlocal kept
+        kept = data.map(_as_it_is, data.schema).persist()
+        found = kept.map(_FindUnfit(columns), _FOUND).collect()
+        return dict(zip(*(found.column(name).to_pylist()[::-1] for name in _FOUND.names), strict=True))
+
     try:
-        schema = _reconciled(kept, incoming, table_schema, config, allow_lossy=allow_lossy)
+        keys = (*config.record_key_fields, *config.partition_fields)
+        may_lack: Literal["columns", "nothing"] = "columns" if partial else "nothing"
+        schema = schema_after(
+            table_schema,
+            data.schema,
+            find_unfit,
+            table=table,
+            keys=keys,
+            allow_lossy=allow_lossy,
+            may_lack=may_lack,
+        )
         return _with_schema(kept, config, schema, prefixed=prefixed, generate=generate)
     finally:
-        kept.release()
+        if kept is not data:
+            kept.release()
 
 
 def _with_schema(data: Dataset, config: TableConfig, schema: pa.Schema, *, prefixed: bool, generate: bool) -> Prepared:
@@ -176,27 +173,7 @@ def _refuse_without_key(incoming: pa.Schema, table: str) -> None:
         )
 
 
-def _refuse_missing(incoming: pa.Schema, table_schema: pa.Schema, table: str) -> None:
-    missing = [name for name in table_schema.names if name not in incoming.names]
-    if missing:
-        raise SchemaMismatchError(
-            f"The data has no {columns_named(missing)}, which the table has",
-            table=table,
-            hint=_renamed(missing, [name for name in incoming.names if name not in table_schema.names])
-            or "Add the columns (nulls are fine): a row is written whole, so a missing one would wipe out values.",
-        )
-
-
-def _renamed(missing: Sequence[str], new: Sequence[str]) -> str:
-    """What new columns of the data may be misspelt for; empty if no name is similar."""
-    lowered = {name.lower() for name in missing}
-    if similar := [name for name in new if name.lower() in lowered]:
-        return f"Names are compared with their case, and the data has {', '.join(map(repr, similar))}: rename."
-    near = {name: get_close_matches(name, missing, n=1) for name in new}
-    return " ".join(f"The data has {name!r}; did you mean {like[0]!r}?" for name, like in near.items() if like)
-
-
-def refuse_unnamed(incoming: pa.Schema, config: TableConfig, table: str) -> None:
+def _refuse_unnamed(incoming: pa.Schema, config: TableConfig, table: str) -> None:
     """Partial updates: raise `SchemaMismatchError` if the data lacks a column that names a row (key, partition), or orders its versions."""
     needed = dict.fromkeys((*config.record_key_fields, *config.partition_fields, *ordering_of(config)))
     missing = [name for name in needed if name not in incoming.names]
@@ -313,43 +290,7 @@ class PrepareRows:
         return pa.RecordBatch.from_arrays(columns, schema=prepared_schema(None if self.keys_only else self.columns))
 
 
-_ALLOW_LOSSY = "pyhudi.schema.allow.lossy.widening"
 _FOUND = pa.schema([("column", pa.string()), ("value", pa.string())])
-
-
-def _reconciled(
-    data: Dataset, incoming: pa.Schema, table_schema: pa.Schema, config: TableConfig, *, allow_lossy: bool
-) -> pa.Schema:
-    """The table's schema after this data. Reads the data if it has floating-point numbers for an integer column.
-
-    Raises `SchemaMismatchError` if such a column must not become double.
-    """
-    doubtful = floats_for_integers(table_schema, incoming)
-    if not doubtful:
-        return reconcile(table_schema, incoming)
-    names = dict.fromkeys(path.partition(".")[0] for path in doubtful)
-    narrow = reconcile(table_schema, incoming, doubtful)
-    columns = pa.schema([narrow.field(name) for name in names])
-    found = data.map(_FindUnfit(columns), _FOUND).collect()
-    unfit = dict(zip(*(found.column(name).to_pylist()[::-1] for name in _FOUND.names), strict=True))
-    for path, value in sorted(unfit.items()):
-        _refuse(path, doubtful[path], value, config, allow_lossy=allow_lossy)
-    return reconcile(table_schema, incoming, doubtful.keys() - unfit.keys())
-
-
-def _refuse(path: str, kind: pa.DataType, value: str, config: TableConfig, *, allow_lossy: bool) -> None:
-    if path in (*config.record_key_fields, *config.partition_fields):
-        raise SchemaMismatchError(
-            f"Column {path} is a key or partition column of {kind}, and the data has the value {value}",
-            hint="Give whole numbers, in a column of integers (pandas: Int64) where they are large; such a column never becomes floating",
-        )
-    if kind == pa.int64() and not allow_lossy:
-        raise SchemaMismatchError(
-            f"Column {path} is {kind} in the table, and the data has the value {value}, for which it would have to become double and could lose"
-            " values that are in the table",
-            hint="Give whole numbers or nulls, in a column of integers (pandas: Int64) where they are large. If the column is to become double for"
-            f" good, open the table with options={{{_ALLOW_LOSSY!r}: 'true'}}",
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,9 +300,7 @@ class _FindUnfit:
     columns: pa.Schema
 
     def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        found: dict[str, str] = {}
-        for batch in batches:
-            found = unfit_for_integers(batch.select(self.columns.names), self.columns) | found
+        found = unfit_of(batches, self.columns)
         yield pa.RecordBatch.from_arrays(
             [pa.array(found, pa.string()), pa.array(found.values(), pa.string())], schema=_FOUND
         )

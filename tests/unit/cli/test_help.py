@@ -22,7 +22,7 @@ ONLY_IN_A_CHECKOUT = re.compile(r"docs/|\w\.md\b|\bdecision \d{4}|README|CONTRIB
 PAGE = """# Locks
 
 Writers wait for a
-[lock](locks.md#setting-it-up), see [the plan](decisions/0001.md).
+[lock](locks.md#setting-it-up), see [the plan](decisions/0003.md).
 
 ![A picture](images/lock.svg)
 
@@ -139,7 +139,7 @@ def test_no_message_names_a_file_that_only_a_checkout_has() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["docs/locks.md lists them", "see locks.md", "by one commit (decision 0051)", "the README"]
+    "text", ["docs/locks.md lists them", "see locks.md", "by one commit (decision 0003)", "the README"]
 )
 def test_such_a_message_is_found_and_a_docstring_is_not(text: str) -> None:
     (said,) = [one for one in messages(f'"""{text}"""\nhint = "{text}"') if ONLY_IN_A_CHECKOUT.search(one)]

@@ -116,7 +116,7 @@ def test_files_are_imported_into_a_table_that_is_made_for_them(tmp_path: Path) -
     (tmp_path / "typed.csv").write_text("id,day,price,ts\n1,a,many,1\n")
     (tmp_path / "no.parquet").write_bytes(b"PAR0")
     for wrong, word in (
-        ("bad.csv", "lacks the column 'price'"),
+        ("bad.csv", "The data has no columns 'price' and 'ts', which the table has"),
         ("typed.csv", "values of the table's types"),
         ("no.parquet", "cannot be read"),
         ("absent.csv", "The file does not exist"),

@@ -156,5 +156,5 @@ def _kill(location: str, time: str) -> None:
 def test_the_page_shows_the_table_that_runs() -> None:
     script = runpy.run_path(str(ROOT / "scripts" / "conflict_table.py"))
     page = (ROOT / "docs" / "conflicts.md").read_text(encoding="utf-8")
-    assert page == script["render"](), "run scripts/conflict_table.py"
+    assert page == script["render"](), "run python scripts/generate_docs.py"
     assert page.count("\n| restore, restore |") == 1

@@ -1,0 +1,201 @@
+"""CSV files as Arrow batches. The first line has the names of the columns.
+
+A value is null if its field is empty and has no quotes, or if it is one of the words that the caller names. Everything else is a value: ``NA`` is a
+text. Columns whose type is given are read as that type. For others the first values decide (`_Guess`):
+
+- whole numbers that 64 bits hold are int64, true and false are bool, and dates, times of day and times have the types of these;
+- other numbers are double, unless there is a whole number of more than 15 digits, which double may not hold;
+- everything else is text: numbers that begin with a needless zero or a plus sign ('007', '+49'), whole numbers that 64 bits do not hold, and
+  quoted empty fields.
+
+A later value that is not of this type is an error, which names the value: no column becomes text because of one odd value.
+
+Invariants
+- memory is bounded by a block of the file;
+- a file that is not such a file raises `DataError`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv
+
+from pyhudi_core.errors import DataError
+
+DECIDING_ROWS = 100_000
+"""So many rows of a file decide about the types of its columns."""
+_PIECE_ROWS = 10_000
+_BLOCK_BYTES = 8 << 20
+_SHOWN = 40
+_WHOLE = r"^-?(0|[1-9][0-9]*)$"
+_NUMBER = r"^-?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+_NO_NUMBER = r"^(?i)[+-]?(nan|inf|infinity)$"
+_MAY_ROUND = r"^-?[0-9]{16,}$"
+_TIME_OF_DAY = r"^[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?$"
+_HINT = (
+    "A CSV file is UTF-8 text with a line of names, and values of the table's types; a time with a zone is written as 2026-01-31T12:00:00Z. Nulls are"
+    " empty fields; other words for them are given with --null, another separator with --delimiter, and the type of a column with --type."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CsvStyle:
+    """How a CSV file is written: the character between fields, and words that are nulls, if they have no quotes."""
+
+    delimiter: str = ","
+    nulls: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CsvFile:
+    """A CSV file. ``opened`` opens it for one reading; ``path`` is for errors."""
+
+    opened: Callable[[], pa.NativeFile]
+    path: str
+    style: CsvStyle
+
+    def names(self) -> list[str]:
+        """The names in the first line. Raises `DataError`."""
+        with self._reading(), self.opened() as source:
+            return list(self._reader(source, {}).schema.names)
+
+    def guessed(self, given: Mapping[str, pa.DataType]) -> pa.Schema:
+        """The columns, with the ``given`` types; the values decide about others. Null is the type of a column without values.
+
+        Raises `DataError`, also for a value that is not of the type of the values before it.
+        """
+        names = self.names()
+        guesses = {place: _Guess() for place, name in enumerate(names) if name not in given}
+        rows = 0
+        for batch in self.batches({name: given.get(name, pa.string()) for name in names}) if guesses else ():
+            for start in range(0, len(batch), _PIECE_ROWS):
+                piece = batch.slice(start, _PIECE_ROWS)
+                for place, guess in guesses.items():
+                    odd = guess.odd(piece.column(place), decides=rows < DECIDING_ROWS)
+                    if odd is not None:
+                        raise self._odd(names[place], guess.type(), rows + odd + 1, piece.column(place)[odd].as_py())
+                rows += len(piece)
+        return pa.schema([pa.field(n, guesses[i].type() if i in guesses else given[n]) for i, n in enumerate(names)])
+
+    def _odd(self, name: str, kind: pa.DataType, row: int, value: str) -> DataError:
+        return DataError(
+            f"Column {name} has values of {kind} in the rows before, and {value[:_SHOWN]!r} in row {row:,}",
+            path=self.path,
+            hint=f"Give the type of the column, for example --type {name}={'double' if _number(pa.array([value])) else 'string'}, or the word"
+            " for a null with --null.",
+        )
+
+    def batches(self, types: Mapping[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
+        """The rows, whose columns have these types. Raises `DataError`."""
+        with self._reading():
+            source = self.opened()
+        with source:
+            with self._reading():
+                reader = self._reader(source, types)
+            while True:
+                with self._reading():
+                    batch = next(reader, None)
+                if batch is None:
+                    return
+                yield batch
+
+    def _reader(self, source: pa.NativeFile, types: Mapping[str, pa.DataType]) -> csv.CSVStreamingReader:
+        return csv.open_csv(
+            source,
+            csv.ReadOptions(block_size=_BLOCK_BYTES),
+            csv.ParseOptions(delimiter=self.style.delimiter, newlines_in_values=True),
+            csv.ConvertOptions(
+                column_types=types,
+                null_values=["", *self.style.nulls],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except (pa.ArrowException, UnicodeDecodeError) as error:
+            raise DataError(
+                f"The file cannot be read: {str(error).splitlines()[0]}", path=self.path, hint=_HINT
+            ) from error
+
+
+@dataclass(slots=True)
+class _Guess:
+    """The types that all values of a column so far could have, the best one first."""
+
+    kinds: list[pa.DataType] = field(default_factory=lambda: list(_FITS))
+    seen: bool = False
+
+    def odd(self, values: pa.Array, *, decides: bool) -> int | None:
+        """Look at more values, which decide about the type, or only are of it; returns the place of one that is not."""
+        texts = values.drop_null()
+        if not len(texts):
+            return None
+        if decides or not self.seen:
+            self.seen = True
+            self.kinds = [kind for kind in self.kinds if _FITS[kind](texts)]
+            return None
+        fits = _FITS[self.kinds[0]] if self.kinds else None
+        if fits is None or fits(texts):
+            return None
+        return bisect_left(range(1, len(values)), True, key=lambda end: not fits(values.slice(0, end).drop_null()))
+
+    def type(self) -> pa.DataType:
+        """The type of the column; null if it has no value."""
+        if not self.seen:
+            return pa.null()
+        return self.kinds[0] if self.kinds else pa.string()
+
+
+def _match(texts: pa.Array, pattern: str) -> bool:
+    return bool(pc.all(pc.match_substring_regex(texts, pattern)).as_py())
+
+
+def _casts(texts: pa.Array, kind: pa.DataType) -> bool:
+    try:
+        pc.cast(texts, kind)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _whole(texts: pa.Array) -> bool:
+    trimmed = pc.utf8_trim_whitespace(texts)
+    return _match(trimmed, _WHOLE) and _casts(trimmed, pa.int64())
+
+
+def _number(texts: pa.Array) -> bool:
+    trimmed = pc.utf8_trim_whitespace(texts)
+    plain = pc.match_substring_regex(trimmed, _NUMBER)
+    if not pc.all(pc.or_(plain, pc.match_substring_regex(trimmed, _NO_NUMBER))).as_py():
+        return False
+    numbers = trimmed.filter(plain)
+    too_large = pc.any(pc.is_inf(pc.cast(numbers, pa.float64()))).as_py()
+    return not (too_large or pc.any(pc.match_substring_regex(numbers, _MAY_ROUND)).as_py())
+
+
+def _time_of_day(texts: pa.Array) -> bool:
+    return _match(texts, _TIME_OF_DAY) and _casts(
+        pc.binary_join_element_wise("1970-01-01T", texts, ""), pa.timestamp("us")
+    )
+
+
+_FITS: dict[pa.DataType, Callable[[pa.Array], bool]] = {
+    pa.int64(): _whole,
+    pa.bool_(): lambda texts: _match(texts, "^(true|True|TRUE|false|False|FALSE)$"),
+    pa.date32(): lambda texts: _match(texts, r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$") and _casts(texts, pa.date32()),
+    pa.time64("us"): _time_of_day,
+    pa.timestamp("us"): lambda texts: _casts(texts, pa.timestamp("us")),
+    pa.timestamp("us", "UTC"): lambda texts: _casts(texts, pa.timestamp("us", "UTC")),
+    pa.float64(): _number,
+}
+"""The types that can be guessed, and whether all of some texts are values of the type."""

@@ -1,0 +1,138 @@
+"""The one rule for the types of data: what becomes of a table's columns, and of the values of data that come with other types.
+
+All rows come in by it: batches, streams, Spark's rows, files of an import, and files of a bootstrap. `schema_after` decides the columns, and
+refuses what does not fit. `cast_batch` of ``model/schema.py`` brings the values to them, and changes none. What holds for columns holds for fields
+of structs, also in lists and in values of maps.
+
+A column of integers can become a column of doubles if the data has other numbers for it, so these values are looked at first. 32-bit integers become
+double without loss. 64-bit integers may lose values for good, which is an error unless an option allows it. Key and partition columns never become
+floating: the text of their values would change, and every row would be in the table twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Literal
+
+import pyarrow as pa
+
+from pyhudi_core.engine.base import ORDER, SORT, TASK
+from pyhudi_core.errors import SchemaMismatchError, columns_named
+from pyhudi_core.index.base import POSITION, TAG_LEAVES, TAGS
+from pyhudi_core.model.schema import (
+    Level,
+    floats_for_integers,
+    normalise,
+    reconcile,
+    shared_levels,
+    unfit_for_integers,
+)
+from pyhudi_core.model.schema_types import joined
+
+INTERNAL = (POSITION, TASK, SORT, ORDER, *TAGS.names, TAG_LEAVES)
+"""Names that columns of a table cannot have."""
+
+FindUnfit = Callable[[pa.Schema], Mapping[str, str]]
+"""Looks at the values of these columns; returns those (dotted paths) that have other numbers than integers, with the first of these."""
+
+_ALLOW_LOSSY = "pyhudi.schema.allow.lossy.widening"
+
+
+def schema_after(
+    before: pa.Schema,
+    data: pa.Schema,
+    find_unfit: FindUnfit,
+    *,
+    table: str,
+    keys: Iterable[str],
+    allow_lossy: bool = False,
+    may_lack: Literal["nothing", "columns", "anything"] = "nothing",
+) -> pa.Schema:
+    """Return the columns of a table after a write of data with this Arrow schema.
+
+    Args:
+        before: the table's columns.
+        find_unfit: called only if the data has floating-point numbers for a column of integers.
+        table: its location, for errors.
+        keys: the key and partition columns.
+        allow_lossy: 64-bit integers may become double.
+        may_lack: what the table has and the data may lack. A partial update lacks ``"columns"``, but not the fields of a struct.
+
+    Raises `SchemaMismatchError` if the data does not fit.
+    """
+    incoming = normalise(data, known=before)
+    refuse_internal_names(incoming.names, table)
+    if may_lack != "anything":
+        _refuse_missing(before, incoming, table, may_lack == "columns")
+    doubtful = floats_for_integers(before, incoming)
+    if not doubtful:
+        return reconcile(before, incoming)
+    names = dict.fromkeys(path.partition(".")[0] for path in doubtful)
+    narrow = reconcile(before, incoming, doubtful)
+    unfit = find_unfit(pa.schema([narrow.field(name) for name in names]))
+    for path, value in sorted(unfit.items()):
+        _refuse_floating(path, doubtful[path], value, tuple(keys), allow_lossy=allow_lossy)
+    return reconcile(before, incoming, doubtful.keys() - unfit.keys())
+
+
+def unfit_of(batches: Iterable[pa.RecordBatch], columns: pa.Schema) -> dict[str, str]:
+    """`FindUnfit` for batches that have the columns."""
+    found: dict[str, str] = {}
+    for batch in batches:
+        found = unfit_for_integers(batch.select(columns.names), columns) | found
+    return found
+
+
+def refuse_internal_names(names: Iterable[str], table: str) -> None:
+    """Raise `SchemaMismatchError` for columns that have the name of an internal column."""
+    taken = [name for name in names if name in INTERNAL]
+    if taken:
+        raise SchemaMismatchError(
+            f"Column {taken[0]} has a name that writes use for themselves", table=table, hint="Rename the column."
+        )
+
+
+def meant(name: str, known: Sequence[str]) -> str | None:
+    """The known name, of one level, that a name may be misspelt for."""
+    return next(iter(get_close_matches(name, known, n=1)), None)
+
+
+def _refuse_missing(before: pa.Schema, data: pa.Schema, table: str, fields_only: bool) -> None:
+    levels = [level for level in shared_levels(before, data) if level.missing and (level.parent or not fields_only)]
+    if levels:
+        missing = [joined(level.parent, name) for level in levels for name in level.missing]
+        whole = "Add the columns (nulls are fine): a row is written whole, so a missing one would wipe out values."
+        if fields_only:
+            whole = "Give structs with all their fields: a partial update keeps columns, and a struct is one value."
+        raise SchemaMismatchError(
+            f"The data has no {columns_named(missing)}, which the table has",
+            table=table,
+            hint=" ".join(filter(None, map(_renamed, levels))) or whole,
+        )
+
+
+def _renamed(level: Level) -> str:
+    """What new names of a level may be misspelt for; empty if no name is similar."""
+    lowered = {name.lower() for name in level.missing}
+    if similar := [joined(level.parent, name) for name in level.new if name.lower() in lowered]:
+        return f"Names are compared with their case, and the data has {', '.join(map(repr, similar))}: rename."
+    near = {joined(level.parent, name): meant(name, level.missing) for name in level.new}
+    return " ".join(
+        f"The data has {name!r}; did you mean {joined(level.parent, like)!r}?" for name, like in near.items() if like
+    )
+
+
+def _refuse_floating(path: str, kind: pa.DataType, value: str, keys: Sequence[str], *, allow_lossy: bool) -> None:
+    if path in keys:
+        raise SchemaMismatchError(
+            f"Column {path} is a key or partition column of {kind}, and the data has the value {value}",
+            hint="Give whole numbers, in a column of integers (pandas: Int64) where they are large; such a column never becomes floating",
+        )
+    if kind == pa.int64() and not allow_lossy:
+        raise SchemaMismatchError(
+            f"Column {path} is {kind} in the table, and the data has the value {value}, for which it would have to become double and could lose"
+            " values that are in the table",
+            hint="Give whole numbers or nulls, in a column of integers (pandas: Int64) where they are large. If the column is to become double for"
+            f" good, open the table with options={{{_ALLOW_LOSSY!r}: 'true'}}",
+        )

@@ -1,0 +1,244 @@
+"""`pyhudi import` takes files as they are found: without rows, damaged, with old times and odd names. A refused import leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+from support.disk import contents
+
+import pyhudi_core as hudi
+from pyhudi_core.cli.main import main
+from pyhudi_core.errors import CorruptBaseFileError, InvalidOptionError, SchemaMismatchError
+
+ROWS = {"id": [1, 2], "v": ["a", "b"]}
+
+
+def run(location: str, *arguments: object) -> Result:
+    return CliRunner().invoke(main, ["import", location, *map(str, arguments), "--json"])
+
+
+def new(location: str, *arguments: object) -> Result:
+    return run(location, *arguments, "--record-key", "id")
+
+
+def stored(location: str, *names: str) -> list[dict[str, Any]]:
+    return hudi.open_table(location).scan(columns=names, meta=False).to_arrow().sort_by(names[0]).to_pylist()
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Path]:
+    """Files with the same two columns: with rows, without, and damaged."""
+    folder = tmp_path / "files"
+    folder.mkdir()
+    whole = pa.table(ROWS)
+    pq.write_table(whole, folder / "rows.parquet")
+    pq.write_table(whole.slice(0, 0), folder / "no_rows.parquet")
+    with pq.ParquetWriter(folder / "no_groups.parquet", whole.schema):
+        pass
+    (folder / "names.csv").write_text("id,v\n")
+    (folder / "rows.csv").write_text("id,v\n3,c\n")
+    big = pa.table({"id": list(range(1_000)), "v": [str(number) for number in range(1_000)]})
+    pq.write_table(big, folder / "page.parquet", compression="none", use_dictionary=False)
+    data = bytearray((folder / "page.parquet").read_bytes())
+    data[4:40] = b"\xff" * 36
+    (folder / "page.parquet").write_bytes(data)
+    (folder / "cut.parquet").write_bytes((folder / "rows.parquet").read_bytes()[:-20])
+    (folder / "nothing.parquet").write_bytes(b"")
+    (folder / "nothing.csv").write_bytes(b"")
+    (folder / "ragged.csv").write_text("id,v\n1,a\n2\n")
+    (folder / "typed.csv").write_text("id,v\nx,a\n")
+    return {path.name: path for path in folder.iterdir()}
+
+
+PLACES = [(0, "first"), (1, "middle"), (2, "last")]
+
+
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize(("place", "_"), PLACES)
+@pytest.mark.parametrize("empty", ["no_rows.parquet", "no_groups.parquet", "names.csv"])
+def test_a_file_without_rows_is_nothing_special(
+    files: dict[str, Path], location: str, empty: str, place: int, _: str
+) -> None:
+    order = [files["rows.parquet"], files["rows.csv"]]
+    order.insert(place, files[empty])
+    done = new(location, *order)
+    assert (done.exit_code, json.loads(done.stdout)["inserted"]) == (0, 3), done.output
+    assert [row["id"] for row in stored(location, "id", "v")] == [1, 2, 3]
+    again = run(location, files[empty])
+    assert (again.exit_code, json.loads(again.stdout)["changed"]) == (0, False)
+
+
+def test_a_file_without_rows_alone_makes_its_table_if_its_types_are_known(
+    files: dict[str, Path], location: str
+) -> None:
+    assert new(location, files["no_rows.parquet"]).exit_code == 0
+    assert hudi.open_table(location).schema == pa.schema([("id", pa.int64()), ("v", pa.string())])
+    done = new(f"{location}-csv", files["names.csv"])
+    assert done.exit_code == 2
+    assert "--type id=string" in done.output
+    assert not Path(f"{location}-csv").exists()
+    assert new(f"{location}-csv", files["names.csv"], "--type", "id=int64", "--type", "v=string").exit_code == 0
+
+
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize(("place", "_"), PLACES)
+@pytest.mark.parametrize(
+    "damaged",
+    ["page.parquet", "cut.parquet", "nothing.parquet", "nothing.csv", "ragged.csv", "typed.csv", "absent.csv"],
+)
+def test_a_damaged_file_is_refused_by_its_name_and_no_table_is_left(
+    files: dict[str, Path], location: str, damaged: str, place: int, _: str
+) -> None:
+    wrong = files["rows.csv"].with_name(damaged)
+    order = [files["rows.parquet"], files["rows.csv"]]
+    order.insert(place, wrong)
+    if damaged == "typed.csv":
+        order.insert(0, files["no_rows.parquet"])  # it has the type
+    done = new(location, *order)
+    assert done.exit_code == 2, done.exception
+    assert str(wrong) in done.output.replace("\n", "")
+    assert not Path(location).exists()
+    assert new(location, files["rows.parquet"]).exit_code == 0
+    before = contents(location)
+    assert run(location, *order).exit_code == 2
+    assert contents(location) == before, "an import into a table that is there is one commit, or none"
+
+
+def test_what_the_rows_are_refused_for_leaves_no_table_either(
+    files: dict[str, Path], location: str, tmp_path: Path
+) -> None:
+    (tmp_path / "keys.csv").write_text("id,v\n1,a\n,b\n")
+    assert "InvalidRecordKeyError" in new(location, tmp_path / "keys.csv").output
+    pq.write_table(pa.table({"id": [1], "v": ["x" * 300]}), tmp_path / "long.parquet")
+    assert new(location, tmp_path / "long.parquet", "--partition-by", "v").exit_code == 2
+    assert new(location, files["rows.csv"], "--table-type", "odd").exit_code == 2
+    twice = (files["rows.csv"], files["rows.csv"])
+    for operation in ("insert", "bulk_insert"):
+        assert "DuplicateKeyError" in new(location, *twice, "--operation", operation).output
+    assert not Path(location).exists()
+    assert (
+        new(location, *twice, "--operation", "insert", "--option", "hoodie.combine.before.insert=true").exit_code == 0
+    )
+
+
+def test_files_without_a_key_are_rows_with_generated_keys(files: dict[str, Path], location: str) -> None:
+    assert run(location, files["rows.parquet"], files["rows.parquet"]).exit_code == 0
+    assert run(location, files["rows.csv"]).exit_code == 0
+    assert [row["id"] for row in stored(location, "id", "v")] == [1, 1, 2, 2, 3]
+
+
+def test_a_later_value_that_is_not_of_the_type_leaves_no_table_and_the_type_can_be_given(
+    location: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a.csv").write_text("id,v\n" + "".join(f"{n},{n}\n" for n in range(110_000)) + "110000,0.5\n")
+    done = new(location, tmp_path / "a.csv")
+    assert done.exit_code == 2
+    assert "--type v=double" in " ".join(done.output.split())
+    assert not Path(location).exists()
+    assert new(location, tmp_path / "a.csv", "--type", "v=double", "--operation", "bulk_insert").exit_code == 0
+
+
+def test_times_of_spark_beyond_the_year_2262_are_read_everywhere(location: str, tmp_path: Path) -> None:
+    times = [datetime(2026, 1, 1), datetime(9999, 12, 31), datetime(1600, 1, 1)]
+    rows = pa.table({"id": [1, 2, 3], "until": pa.array(times, pa.timestamp("us"))})
+    (tmp_path / "source").mkdir()
+    pq.write_table(rows, tmp_path / "source/a.parquet", use_deprecated_int96_timestamps=True)
+    assert new(location, tmp_path / "source/a.parquet").exit_code == 0
+    for mode in ("METADATA_ONLY", "FULL_RECORD"):
+        assert hudi.bootstrap(str(tmp_path / "source"), f"{location}-{mode}", "id", mode=mode)
+    for place in (location, f"{location}-METADATA_ONLY", f"{location}-FULL_RECORD"):
+        assert [row["until"] for row in stored(place, "id", "until")] == times
+
+
+@pytest.mark.parametrize("mode", ["METADATA_ONLY", "FULL_RECORD"])
+@pytest.mark.parametrize("damaged", ["page.parquet", "cut.parquet", "nothing.parquet"])
+def test_a_damaged_file_of_a_bootstrap_is_one_error_and_no_table_is_left(
+    files: dict[str, Path], location: str, tmp_path: Path, damaged: str, mode: str
+) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    for name in ("rows.parquet", "no_rows.parquet", "no_groups.parquet", damaged):
+        (source / name).write_bytes(files[name].read_bytes())
+    with pytest.raises(CorruptBaseFileError) as caught:
+        hudi.bootstrap(str(source), location, "id", mode=mode)
+    assert caught.value.path == damaged
+    assert not Path(location).exists()
+    (source / damaged).unlink()
+    assert hudi.bootstrap(str(source), location, "id", mode=mode)
+    assert [row["id"] for row in stored(location, "id", "v")] == [1, 2]
+
+
+def test_csv_words_separators_and_types_are_given(location: str, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('id;zip;country;x\n1;00501;NA;-\n2;10115;DE;nan\n3;;"-";2\n')
+    options = ("--delimiter", ";", "--null", "-", "--type", "zip=string", "--type", "x=double")
+    assert new(location, tmp_path / "a.csv", *options).exit_code == 0
+    found = stored(location, "id", "zip", "country", "x")
+    assert [(row["zip"], row["country"]) for row in found] == [("00501", "NA"), ("10115", "DE"), (None, "-")]
+    assert found[0]["x"] is None
+    assert math.isnan(found[1]["x"])
+    (tmp_path / "b.tsv").write_text("id\tzip\tcountry\tx\n4\t007\tnull\t1\n")
+    assert run(location, tmp_path / "b.tsv").exit_code == 0
+    assert stored(location, "id", "zip", "country")[-1] == {"id": 4, "zip": "007", "country": "null"}
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        (("--type", "v=number"), "is no type"),
+        (("--type", "v"), "KEY=VALUE"),
+        (("--type", "w=string"), "'w', which no CSV file has"),
+        (("--delimiter", ";;"), "one ASCII character"),
+        (("--delimiter", '"'), "one ASCII character"),
+        (("--rename", "camel"), "camel"),
+    ],
+)
+def test_a_wrong_option_is_refused_with_what_is_right(
+    files: dict[str, Path], location: str, options: tuple[str, str], word: str
+) -> None:
+    done = new(location, files["rows.csv"], *options)
+    assert done.exit_code == 2
+    assert word in " ".join(done.output.split())
+    assert not Path(location).exists()
+
+
+def test_odd_names_are_renamed_where_that_is_asked(location: str, tmp_path: Path) -> None:
+    rows = pa.table({"Order Id": [1], "Größe.cm": [2.5], "Wer": [{"Vor Name": "x"}]})
+    (tmp_path / "source/Der Tag=a b").mkdir(parents=True)
+    pq.write_table(rows, tmp_path / "source/Der Tag=a b/a.parquet")
+    (tmp_path / "b.csv").write_text("Order Id,Größe.cm\n2,3\n")
+    plain = run(location, tmp_path / "b.csv", "--record-key", "Order Id")
+    assert plain.exit_code == 2
+    assert "--rename snake" in " ".join(plain.output.split())
+    parquet = tmp_path / "source/Der Tag=a b/a.parquet"
+    assert run(location, parquet, "--record-key", "order_id", "--rename", "snake").exit_code == 0
+    assert stored(location, "order_id", "groesse_cm", "wer") == [
+        {"order_id": 1, "groesse_cm": 2.5, "wer": {"vor_name": "x"}}
+    ]
+    csv = f"{location}-csv"
+    typed = ("--type", "groesse_cm=double", "--rename", "snake", "--record-key", "order_id")
+    assert run(csv, tmp_path / "b.csv", *typed).exit_code == 0
+    assert stored(csv, "order_id", "groesse_cm") == [{"order_id": 2, "groesse_cm": 3.0}]
+    with pytest.raises(SchemaMismatchError, match="cannot be written"):
+        hudi.bootstrap(str(tmp_path / "source"), f"{location}-all", "order_id")
+    assert hudi.bootstrap(str(tmp_path / "source"), f"{location}-all", "order_id", rename="snake")
+    assert stored(f"{location}-all", "order_id", "der_tag") == [{"order_id": 1, "der_tag": "a b"}]
+    for wrong in ({"mode": "METADATA_ONLY", "rename": "snake"}, {"rename": "camel"}):
+        with pytest.raises(InvalidOptionError, match="renam|rename"):
+            hudi.bootstrap(str(tmp_path / "source"), f"{location}-in-place", "order_id", **wrong)  # type: ignore[arg-type]
+
+
+def test_a_folder_whose_name_gives_another_type_than_a_column_is_refused(location: str, tmp_path: Path) -> None:
+    for folder, rows in (("day=1", {"id": [1]}), ("other", {"id": [2], "day": [2]})):
+        (tmp_path / "source" / folder).mkdir(parents=True)
+        pq.write_table(pa.table(rows), tmp_path / "source" / folder / "a.parquet")
+    with pytest.raises(SchemaMismatchError, match="Column day is int64 in the table and string in the data"):
+        hudi.bootstrap(str(tmp_path / "source"), location, "id", partition_by=())
+    assert not Path(location).exists()

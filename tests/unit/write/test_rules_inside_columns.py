@@ -1,0 +1,130 @@
+"""What holds for the columns of a batch holds for the fields of a struct, wherever the struct is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count
+
+import pyarrow as pa
+import pytest
+
+import pyhudi_core as hudi
+from pyhudi_core.errors import SchemaMismatchError
+
+Fields = list[tuple[str, pa.Array]]
+_NUMBERS: Iterator[int] = count()
+
+
+def _struct(fields: Fields) -> pa.Array:
+    return pa.StructArray.from_arrays([values for _, values in fields], [name for name, _ in fields])
+
+
+def _list(fields: Fields) -> pa.Array:
+    return pa.ListArray.from_arrays([0, 1], _struct(fields))
+
+
+def _map(fields: Fields) -> pa.Array:
+    return pa.MapArray.from_arrays([0, 1], pa.array(["k"]), _struct(fields))
+
+
+LEVELS: dict[str, Callable[[Fields], Fields]] = {
+    "": lambda fields: fields,
+    "s.": lambda fields: [("s", _struct(fields))],
+    "l.element.": lambda fields: [("l", _list(fields))],
+    "m.value.": lambda fields: [("m", _map(fields))],
+    "s.l.element.": lambda fields: [("s", _struct([("l", _list(fields))]))],
+    "m.value.s.": lambda fields: [("m", _map([("s", _struct(fields))]))],
+}
+"""Where the fields are: the beginning of their paths, and how they get there."""
+STORED: Fields = [
+    ("number", pa.array([1], pa.int32())),
+    ("street", pa.array(["precious"])),
+    ("big", pa.array([2**53 + 1], pa.int64())),
+]
+
+
+def _rows(level: str, fields: Fields) -> pa.Table:
+    columns = [("id", pa.array([1])), *LEVELS[level](fields)]
+    return pa.Table.from_arrays([values for _, values in columns], [name for name, _ in columns])
+
+
+def _table(level: str, evolution: str) -> hudi.HudiTable:
+    rows = _rows(level, STORED)
+    place = f"memory://inside/{next(_NUMBERS)}"
+    table = hudi.create_table(place, rows.schema, record_key="id", options={"schema_evolution": evolution})
+    table.upsert(rows)
+    return table
+
+
+def _with(name: str, values: pa.Array, new: str = "") -> Fields:
+    return [(new or other, values) if other == name else (other, own) for other, own in STORED]
+
+
+NEW = pa.array(["new"])
+REFUSED: dict[str, tuple[str, Fields, list[str]]] = {
+    "missing": ("both", STORED[:1] + STORED[2:], ["The data has no column '{}street', which the table has", "Add the columns"]),
+    "misspelt": ("both", _with("street", NEW, "stret"), ["no column '{}street'", "The data has '{}stret'; did you mean '{}street'?"]),
+    "renamed": ("both", _with("street", NEW, "zip"), ["no column '{}street'", "Add the columns"]),
+    "case": ("both", _with("street", NEW, "Street"), ["no column '{}street'", "with their case, and the data has '{}Street': rename"]),
+    "case beside": ("both", [*STORED, ("Street", NEW)], ["{}Street", "{}street", "case alone"]),
+    "twice": ("both", [*STORED, ("street", NEW)], ["Column {}street occurs twice"]),
+    "new": ("widen", [*STORED, ("zip", NEW)], ["adds column {}zip", "'widen'", "table.alter(add="]),
+    "new, misspelt": ("none", [*STORED, ("stret", NEW)], ["adds column {}stret", "The table has a column {}street. Did you mean that?"]),
+    "wider": ("add_columns", _with("number", pa.array([2**40])), ["changes the type of column {}number", "table.alter(retype="]),
+    "other type": ("both", _with("number", pa.array(["1"])), ["Column {}number is int32 in the table and string in the data"]),
+    "would lose": ("both", _with("big", pa.array([0.5])), ["Column {}big is int64", "0.5", "allow.lossy"]),
+    "new, no type": ("both", [*STORED, ("zip", pa.nulls(1))], ["Column {}zip holds only nulls"]),
+    "bad name": ("both", [*STORED, ("a b", NEW)], ["{}a b", "rename_columns"]),
+}  # fmt: skip
+
+
+@pytest.mark.row("D10")
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("rule", REFUSED)
+def test_a_field_is_refused_where_a_column_would_be(level: str, rule: str) -> None:
+    evolution, fields, words = REFUSED[rule]
+    table = _table(level, evolution)
+    before = table.scan().to_arrow()
+    with pytest.raises(SchemaMismatchError) as caught:
+        table.upsert(_rows(level, fields))
+    for word in words:
+        assert word.format(level, level) in str(caught.value)
+    assert table.scan().to_arrow().equals(before)
+
+
+TAKEN: dict[str, tuple[str, Fields, dict[str, object]]] = {
+    "new": ("both", [*STORED, ("zip", NEW)], {"zip": "new"}),
+    "wider": ("widen", _with("number", pa.array([2**40])), {"number": 2**40}),
+    "whole number": ("none", _with("big", pa.array([7.0])), {"big": 7}),
+    "fraction for 32 bits": ("both", _with("number", pa.array([0.5])), {"number": 0.5}),
+    "null": ("none", _with("street", pa.nulls(1)), {"street": None}),
+    "null of its type": ("none", _with("street", pa.nulls(1, pa.string())), {"street": None}),
+    "in another order": ("none", STORED[::-1], {}),
+}
+
+
+@pytest.mark.row("D10")
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("rule", TAKEN)
+def test_a_field_is_taken_as_a_column_would_be(level: str, rule: str) -> None:
+    evolution, fields, changed = TAKEN[rule]
+    table = _table(level, evolution)
+    table.upsert(_rows(level, fields))
+    found = table.scan(meta=False).to_arrow().to_pylist()[0]
+    for part in level.split(".")[:-1]:
+        found = {"element": lambda f: f[0], "value": lambda f: f[0][1]}.get(part, lambda f, part=part: f[part])(found)  # type: ignore[misc]
+    stored = {name: values[0].as_py() for name, values in STORED}
+    assert {name: found[name] for name in (*stored, *changed)} == {**stored, **changed}
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_partial_update_may_lack_columns_and_no_fields(level: str) -> None:
+    table = _table(level, "both")
+    part = _rows(level, STORED[:1])
+    if not level:
+        table.upsert(part, partial=True)
+        assert table.scan().to_arrow()["street"].to_pylist() == ["precious"]
+        return
+    with pytest.raises(SchemaMismatchError, match=f"no columns '{level}street' and '{level}big'.*all their fields"):
+        table.upsert(part, partial=True)
+    assert table.upsert(_rows(level, STORED).select(["id"]), partial=True) is not None
