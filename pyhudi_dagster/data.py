@@ -25,7 +25,7 @@ _HOW = {
     **dict.fromkeys(("DynamicOutput", "Output"), "Return its value. More metadata: context.add_asset_metadata({...})."),
     "AssetCheckResult": "Return the rows. A check before the commit is pre_commit=, a check after it is an @dg.asset_check.",
     "Changes": "Return changes.to_arrow() or changes.to_spark(spark).",
-    "Series": "Return a DataFrame, such as series.to_frame().",
+    "Series": "A Series is not a frame: return series.to_frame().",
     "DataFrame": "Return one DataFrame: pandas.concat, polars.concat or unionByName make one of several; a generator yields Arrow batches.",
     "dict": "Return pyarrow.table(columns); for several tables use @hudi_multi_asset.",
     "list of dict": "Return pyarrow.Table.from_pylist(rows).",

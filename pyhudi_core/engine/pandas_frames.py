@@ -16,8 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from pyhudi_core.errors import SchemaMismatchError
+from pyhudi_core.naming import set_module
 
 
+@set_module("pyhudi")
 def is_pandas(kind: type, name: str = "DataFrame") -> bool:
     """Whether a type is a frame of pandas of any release, or derived from one; ``name`` asks for another class, such as ``"Series"``."""
     return any(each.__name__ == name and each.__module__.partition(".")[0] == "pandas" for each in kind.__mro__)
@@ -37,6 +39,12 @@ def pandas_table(frame: Any) -> pa.Table:
                 hint=f"Rename one of them: frame.rename_axis(index={{{name!r}: ...}}), or drop the index: frame.reset_index(drop=True).",
             )
     return table
+
+
+def pandas_schema(frame: Any) -> pa.Schema:
+    """The columns that the table of a frame has. No row is written, so an unnamed index is passed over. Raises as `pandas_table`."""
+    unnamed = list(frame.index.names) == [None]
+    return pandas_table(frame.reset_index(drop=True) if unnamed else frame).schema
 
 
 def _names_of_index(frame: Any) -> list[Any]:
