@@ -23,7 +23,6 @@ WITH_TESTS = ("dagster-pyspark", "duckdb", "moto", "polars", "pytest-timeout", "
 """What tests need from the extra ``dev``; the other packages of it are tools."""
 TESTS = (
     "tests/hostile/test_bad_batches.py",
-    "tests/unit/test_imports.py",
     "tests/unit/test_first_mistakes.py",
     "tests/unit/test_mistakes.py",
     "tests/unit/test_integer_columns.py",

@@ -90,7 +90,10 @@ def _conjuncts(condition: polars.Expr) -> Iterator[polars.Expr]:
 def _translated(schema: pa.Schema, part: polars.Expr) -> pc.Expression | None:
     """Polars' own translation, if it keeps at least the same rows."""
     recorder: Any = _Recorder(schema)
-    polars.scan_pyarrow_dataset(recorder).filter(part).collect()
+    try:
+        polars.scan_pyarrow_dataset(recorder).filter(part).collect()
+    except polars.exceptions.ComputeError:  # Polars 1 fails at what it cannot translate, such as NaN; Polars 2 gives no condition
+        return None
     found = recorder.condition
     if found is None or _NAN.search(str(found)):
         return None
