@@ -29,7 +29,11 @@ def described(text, site):
         picture, words, target, anchor = link[1], link[2], link[3], link[4] or ""
         page = re.fullmatch(r"docs/(?!decisions/)(.+)\.md", target)
         if site and (page or target.startswith("docs/images/")):
-            place = target.removeprefix("docs/") if page is None else page[1].removesuffix("index") + "/" * (page[1] != "index")
+            place = (
+                target.removeprefix("docs/")
+                if page is None
+                else page[1].removesuffix("index") + "/" * (page[1] != "index")
+            )
             return f"{picture}[{words}]({site.rstrip('/')}/{place}{anchor})"
         return "" if picture else words
 

@@ -70,7 +70,9 @@ class AssetFunction:
         parameters = list(self._parameters())
         compute.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         # Dagster before 1.13.24 reads the names of parameters from the signature, and their types from here.
-        compute.__annotations__ = {each.name: each.annotation for each in parameters if each.annotation is not each.empty}
+        compute.__annotations__ = {
+            each.name: each.annotation for each in parameters if each.annotation is not each.empty
+        }
         compute.__name__ = self.function.__name__
         compute.__module__ = self.function.__module__
         compute.__doc__ = self.function.__doc__

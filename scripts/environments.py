@@ -87,8 +87,25 @@ def make(kind, uv):
     resolution = "lowest-direct" if kind == "oldest" else "highest"
     binary = folder / "bin" / "python"
     run(
-        *(*uv, "pip", "compile", "--quiet", "--python", binary, "--resolution", resolution, "--no-header", "--no-annotate"),
-        *(*extras, "--output-file", pins, "pyproject.toml", wanted),  # pins that the output file has are kept where they fit
+        *(
+            *uv,
+            "pip",
+            "compile",
+            "--quiet",
+            "--python",
+            binary,
+            "--resolution",
+            resolution,
+            "--no-header",
+            "--no-annotate",
+        ),
+        *(
+            *extras,
+            "--output-file",
+            pins,
+            "pyproject.toml",
+            wanted,
+        ),  # pins that the output file has are kept where they fit
     )
     install = [*uv, "pip", "install", "--quiet", "--python", binary]
     run(*install, "--requirement", pins)

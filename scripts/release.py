@@ -84,8 +84,13 @@ def checked_sdist(sdist, top):
     with tarfile.open(sdist) as archive:
         inside = {name.removeprefix(top + "/") for name in archive.getnames()}
     git = ["git", "ls-files", "--cached", "-z"]
-    tracked = set(subprocess.run(git, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.split("\0")) - {""}
-    refuse_unless(not (more := inside - tracked - {"PKG-INFO"}), f"the sdist has files that git does not track: {sorted(more)[:5]}")
+    tracked = set(subprocess.run(git, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.split("\0")) - {
+        ""
+    }
+    refuse_unless(
+        not (more := inside - tracked - {"PKG-INFO"}),
+        f"the sdist has files that git does not track: {sorted(more)[:5]}",
+    )
     refuse_unless(not (less := tracked - inside), f"the sdist lacks tracked files: {sorted(less)[:5]}")
 
 
@@ -105,18 +110,28 @@ def checked_wheel(wheel, project, top):
         ("Description-Content-Type", "text/markdown"),
     ):
         refuse_unless(metadata[field] == wanted, f"the wheel's {field} is {metadata[field]}, not {wanted}")
-    refuse_unless(set(metadata.get_all("Provides-Extra")) == set(project["optional-dependencies"]), "the wheel lacks extras")
+    refuse_unless(
+        set(metadata.get_all("Provides-Extra")) == set(project["optional-dependencies"]), "the wheel lacks extras"
+    )
     dead = re.findall(r"\]\((?![a-z]+://|#)[^)]*\)", metadata.get_payload())
     refuse_unless(not dead, f"links of the long description that lead nowhere: {dead[:5]}")
-    parts = {part: sum(size for name, size in sizes.items() if name.startswith(part)) for part in ("pyhudi_dagster/", "pyhudi_core/testing/")}
-    print(f"{wheel.name}: {wheel.stat().st_size >> 10} KB, of these " + ", ".join(f"{part} {size >> 10} KB" for part, size in parts.items()))
+    parts = {
+        part: sum(size for name, size in sizes.items() if name.startswith(part))
+        for part in ("pyhudi_dagster/", "pyhudi_core/testing/")
+    }
+    print(
+        f"{wheel.name}: {wheel.stat().st_size >> 10} KB, of these "
+        + ", ".join(f"{part} {size >> 10} KB" for part, size in parts.items())
+    )
 
 
 def checked_tag(version):
     """What to say of the tag. A commit with a tag of another version is refused."""
     command = ["git", "tag", "--points-at", "HEAD", "--list", "v*"]
     tags = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.split()
-    refuse_unless(not tags or f"v{version}" in tags, f"the commit has the tag {', '.join(tags)}, and the version is {version}")
+    refuse_unless(
+        not tags or f"v{version}" in tags, f"the commit has the tag {', '.join(tags)}, and the version is {version}"
+    )
     return f"the tag v{version} fits" if tags else f"no tag yet; the one that fits: git tag v{version}"
 
 
@@ -129,7 +144,7 @@ def environment(uv, folder, requirement):
     run(*install, "--constraints", folder / "constraints.txt", requirement)
     size = sum(path.stat().st_size for path in (folder / "venv").rglob("*") if path.is_file())
     print(f"{requirement.rpartition('/')[2]}: {size >> 20} MB with its packages")
-    return binaries, {"cwd": folder, "env": {"PATH": str(binaries), "HOME": str(folder)}, "check": True}
+    return binaries, {"cwd": folder, "env": {"PATH": str(binaries), "HOME": str(folder)}}
 
 
 def samples():
@@ -157,21 +172,25 @@ def main():
         (folder / "core").mkdir()
         binaries, alone = environment(uv, folder / "core", str(wheel))
         location = str(folder / "core" / "orders")
-        subprocess.run([binaries / "python", "-c", CORE, location], **alone)
+        subprocess.run([binaries / "python", "-c", CORE, location], check=True, **alone)
         shown = [binaries / "pyhudi", "timeline", location, "--json"]
-        timeline = json.loads(subprocess.run(shown, stdout=subprocess.PIPE, text=True, **alone).stdout)
-        refuse_unless([instant["state"] for instant in timeline] == ["completed"] * 2, f"pyhudi timeline shows {timeline}")
-        subprocess.run([binaries / "pyhudi", "check", location], **alone)
+        timeline = json.loads(subprocess.run(shown, check=True, stdout=subprocess.PIPE, text=True, **alone).stdout)
+        refuse_unless(
+            [instant["state"] for instant in timeline] == ["completed"] * 2, f"pyhudi timeline shows {timeline}"
+        )
+        subprocess.run([binaries / "pyhudi", "check", location], check=True, **alone)
         for sample in core:
-            subprocess.run([binaries / "python", "-c", sample], stdout=subprocess.DEVNULL, **alone)
+            subprocess.run([binaries / "python", "-c", sample], check=True, stdout=subprocess.DEVNULL, **alone)
         (folder / "dagster").mkdir()
         binaries, alone = environment(uv, folder / "dagster", f"{wheel}[dagster]")
         for number, sample in enumerate([DAGSTER, *dagster]):  # in a file, because Dagster reads the source of an asset
             (folder / "dagster" / f"sample{number}.py").write_text(sample)
             quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
-            ended = subprocess.run([binaries / "python", f"sample{number}.py"], **{**alone, "check": False}, **quiet)
+            ended = subprocess.run([binaries / "python", f"sample{number}.py"], check=False, **alone, **quiet)
             refuse_unless(ended.returncode == 0, f"sample {number} for Dagster failed:\n{ended.stderr[-3000:]}")
-        print(f"{sdist.name}: {sdist.stat().st_size >> 20} MB; {len(core) + len(dagster)} samples of README.md ran; {time.monotonic() - began:.0f} s")
+        print(
+            f"{sdist.name}: {sdist.stat().st_size >> 20} MB; {len(core) + len(dagster)} samples of README.md ran; {time.monotonic() - began:.0f} s"
+        )
         print(checked_tag(version))
     finally:
         shutil.rmtree(folder)

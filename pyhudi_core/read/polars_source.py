@@ -92,7 +92,10 @@ def _translated(schema: pa.Schema, part: polars.Expr) -> pc.Expression | None:
     recorder: Any = _Recorder(schema)
     try:
         polars.scan_pyarrow_dataset(recorder).filter(part).collect()
-    except (NameError, SyntaxError):  # Polars 1 evaluates its translation as Python text, and NaN, UTC or `!=v` are none
+    except (
+        NameError,
+        SyntaxError,
+    ):  # Polars 1 evaluates its translation as Python text, and NaN, UTC or `!=v` are none
         return None
     found = recorder.condition
     if found is None or _NAN.search(str(found)):
