@@ -2,7 +2,8 @@
 
 ``oldest`` has the oldest release of everything that ``pyproject.toml`` allows, ``newest`` the newest; ``python3.12`` and ``python3.13`` have the
 versions of ``requirements.lock`` on another Python. Packages that ``pyproject.toml`` does not name have the lock's versions, except in ``newest``.
-Each environment is ``.cache/venv-KIND``, and stays until ``pyproject.toml`` or the lock changes (``newest``: for a day). ``--only-make`` runs no tests.
+Each environment is ``.cache/venv-KIND``, and stays until ``pyproject.toml`` or the lock changes (``newest``: for a day). ``--only-make`` runs no
+tests.
 
 A Python that is neither on the machine nor to be had is skipped, and the last line says so.
 """
