@@ -6,11 +6,12 @@ PYTHON3 ?= $(shell command -v python3 || command -v python)
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-SPARK35 := .cache/venv-pyspark35
+OLDEST := .cache/venv-oldest
 UI ?= 1
 DAYS ?= 7
 PORT ?= 3000
 FUZZ ?= 100
+KINDS ?= oldest newest python3.12 python3.13
 HUDI ?=
 COMMA := ,
 # Compiled modules are kept, beside neither the sources nor the packages: each of the many processes of a suite would compile them.
@@ -20,7 +21,7 @@ HUDI_JARS = $(filter-out hudi-rs,$(subst $(COMMA), ,$(HUDI)))
 TESTS ?= tests
 
 .DEFAULT_GOAL := help
-.PHONY: e2e help install java check format test demo interop bench smoke35 site wheel fuzz locks evidence docs clean
+.PHONY: e2e help install java check format test demo interop bench smoke35 environments site release fuzz locks evidence docs clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9_-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -56,15 +57,18 @@ bench: $(INSTALLED) java ## Install the peers, and measure beside them: the part
 	$(BIN)/python scripts/interop_env.py --local-peers
 	$(BIN)/python scripts/evidence.py 'bench-*'
 
-smoke35: $(INSTALLED) java ## The Spark tests on PySpark 3.5, in a separate environment (SLOW=1: the slow ones, too)
-	$(PYTHON3) scripts/pyspark35.py $(SPARK35)
-	$(SPARK35)/bin/python -m pytest tests/spark -q $(if $(filter 1,$(SLOW)),,-m 'not slow')
+smoke35: $(INSTALLED) java ## The Spark tests on PySpark 3.5, with the oldest release of each package (SLOW=1: the slow ones, too)
+	$(BIN)/python scripts/environments.py --only-make oldest
+	$(OLDEST)/bin/python -m pytest tests/spark -q $(if $(filter 1,$(SLOW)),,-m 'not slow')
+
+environments: $(INSTALLED) ## The doors with the oldest and the newest packages, and on other Pythons (KINDS="newest": only this)
+	$(BIN)/python scripts/environments.py $(KINDS)
 
 site: $(INSTALLED) ## The documentation as a site in .cache/site; a broken link is an error
 	$(BIN)/mkdocs build --strict
 
-wheel: $(INSTALLED) ## Build the wheel, and use it in an empty environment
-	$(BIN)/python scripts/try_wheel.py
+release: $(INSTALLED) ## Build the sdist and the wheel into dist, check them, and use the wheel in empty environments; publishes nothing
+	$(BIN)/python scripts/release.py
 
 fuzz: $(INSTALLED) ## Damaged input for every parser, 50,000 cases each (FUZZ=1: 500, as in the quick suite)
 	PYHUDI_FUZZ=$(FUZZ) $(BIN)/pytest tests/hostile/test_fuzz_formats.py tests/hostile/test_fuzz_timeline.py tests/hostile/test_fuzz_plans.py -q --durations=5

@@ -69,7 +69,12 @@ class AssetFunction:
             # A function without a context parameter can be called without a context in a unit test.
             yield from run(context or current_context(), inputs)
 
-        compute.__signature__ = inspect.Signature(list(self._parameters()))  # type: ignore[attr-defined]
+        parameters = list(self._parameters())
+        compute.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        # Dagster before 1.13.24 reads the names of parameters from the signature, and their types from here.
+        compute.__annotations__ = {
+            each.name: each.annotation for each in parameters if each.annotation is not each.empty
+        }
         compute.__name__ = self.function.__name__
         compute.__module__ = self.function.__module__
         compute.__doc__ = self.function.__doc__

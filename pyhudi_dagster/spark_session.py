@@ -13,17 +13,19 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import dagster as dg
 import psutil
 from pydantic import Field, PrivateAttr
 
+from pyhudi_core.errors import from_extra
 from pyhudi_dagster import interrupts
 
 _GRACE = 2.0
 _LAST_WAIT = 5.0
+_WHAT = "A Spark session"
 _SPARKS_OWN = ("spark-submit", "spark-class", "org.apache.spark.")
 _log = logging.getLogger(__name__)
 
@@ -31,25 +33,42 @@ _log = logging.getLogger(__name__)
 class SparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     """A Spark session with these settings, created on first use.
 
-    It has the settings of dagster-pyspark's lazy resource. That resource imports pyspark when definitions are loaded; this one does not.
+    It takes the settings of dagster-pyspark's lazy resource, which imports pyspark when definitions are loaded; this one does not. Settings may
+    be nested: ``{"spark": {"master": "local[2]"}}`` means ``{"spark.master": "local[2]"}``.
     """
 
     spark_config: dict[str, Any] = Field(default={}, description="Settings of the session, such as spark.master.")
-    _lazy: Any = PrivateAttr(default=None)
+    _session: Any = PrivateAttr(default=None)
 
     @property
     def spark_session(self) -> Any:
-        """The session; started on first use."""
-        if self._lazy is None:
-            from dagster_pyspark import LazyPySparkResource  # noqa: PLC0415 - imports pyspark, and only runs need it
+        """The session; started on first use. Raises `MissingExtraError` if pyspark is not installed."""
+        if self._session is None:
+            with from_extra("spark", _WHAT):
+                from pyspark.sql import SparkSession  # noqa: PLC0415 - only runs need it
 
-            self._lazy = LazyPySparkResource(spark_config=self.spark_config)
-        return self._lazy.spark_session
+            builder = SparkSession.builder
+            for name, value in _flat(self.spark_config):
+                builder = builder.config(name, value)
+            self._session = builder.getOrCreate()
+        return self._session
+
+
+def _flat(settings: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{above}{name}.")
+        else:
+            yield above + name, value
 
 
 def started(session_of: Callable[[], Any]) -> tuple[Any, bool]:
-    """The session, and whether this call started it. Raises `RunEndedError` if the step was interrupted during the start."""
-    from pyspark import SparkContext  # noqa: PLC0415 - only here, where Spark is wanted
+    """The session, and whether this call started it.
+
+    Raises `RunEndedError` if the step was interrupted during the start, and `MissingExtraError` if pyspark is not installed.
+    """
+    with from_extra("spark", _WHAT):
+        from pyspark import SparkContext  # noqa: PLC0415 - only here, where Spark is wanted
 
     interrupts.refuse_if_abandoned()
     forget_dead_jvm()

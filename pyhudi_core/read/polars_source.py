@@ -90,7 +90,13 @@ def _conjuncts(condition: polars.Expr) -> Iterator[polars.Expr]:
 def _translated(schema: pa.Schema, part: polars.Expr) -> pc.Expression | None:
     """Polars' own translation, if it keeps at least the same rows."""
     recorder: Any = _Recorder(schema)
-    polars.scan_pyarrow_dataset(recorder).filter(part).collect()
+    try:
+        polars.scan_pyarrow_dataset(recorder).filter(part).collect()
+    except (
+        NameError,
+        SyntaxError,
+    ):  # Polars 1 evaluates its translation as Python text, and NaN, UTC or `!=v` are none
+        return None
     found = recorder.condition
     if found is None or _NAN.search(str(found)):
         return None

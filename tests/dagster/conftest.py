@@ -11,10 +11,9 @@ import dagster as dg
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from dagster_pyspark import LazyPySparkResource
 from support.incremental import PARTITIONS
 
-from pyhudi_dagster import Changes, HudiLakeResource, hudi_asset
+from pyhudi_dagster import Changes, HudiLakeResource, SparkResource, hudi_asset
 
 ORDERS = pa.schema([("id", pa.int64()), ("amount", pa.float64()), ("day", pa.string()), ("ts", pa.int64())])
 SPARK = {
@@ -54,7 +53,7 @@ def lake(tmp_path: Path) -> HudiLakeResource:
     """A lake whose tables are made without a metadata table, as its part of each commit takes time; those of `default_lake` are as users get them."""
     return HudiLakeResource(
         warehouse=str(tmp_path / "lake"),
-        pyspark=LazyPySparkResource(spark_config=SPARK),
+        pyspark=SparkResource(spark_config=SPARK),
         options={"hoodie.metadata.enable": "false"},
     )
 
@@ -62,7 +61,7 @@ def lake(tmp_path: Path) -> HudiLakeResource:
 @pytest.fixture
 def default_lake(lake: HudiLakeResource) -> HudiLakeResource:
     """The same lake without options."""
-    return HudiLakeResource(warehouse=lake.warehouse, pyspark=LazyPySparkResource(spark_config=SPARK))
+    return HudiLakeResource(warehouse=lake.warehouse, pyspark=SparkResource(spark_config=SPARK))
 
 
 @pytest.fixture

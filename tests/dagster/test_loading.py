@@ -4,7 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import dagster as dg
 import pytest
+
+from pyhudi_dagster import HudiLakeResource, hudi_asset
+from pyhudi_dagster.spark_session import _flat
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("pyspark", "pandas", "polars")
@@ -61,3 +65,27 @@ def test_loading_definitions_takes_at_most_twice_as_long_as_loading_dagster_alon
         float, python(f"{alone}{WITH_HUDI}\nprint(imported - began, time.process_time() - imported)").split()
     )
     assert hudi <= dagster, f"{hudi:.2f} s for pyhudi_dagster, {dagster:.2f} s for Dagster"
+
+
+def test_an_asset_on_spark_without_pyspark_says_what_to_install(monkeypatch, tmp_path):
+    @hudi_asset(record_key="id")
+    def numbers(lake: HudiLakeResource):
+        return lake.spark.range(3)
+
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    lake = HudiLakeResource(warehouse=str(tmp_path))
+    ended = dg.materialize([numbers], resources={"lake": lake}, raise_on_error=False)
+    (failure,) = [event for event in ended.all_events if event.is_step_failure]
+    assert "pip install 'pyhudi[spark]'" in failure.step_failure_data.error.message
+
+
+def test_without_pyspark_pandas_and_dagster_pyspark_the_package_is_whole():
+    code = "import sys; sys.modules.update(pyspark=None, pandas=None, dagster_pyspark=None)\nimport pyhudi_dagster\n"
+    assert (
+        python(code + "print(len([getattr(pyhudi_dagster, name) for name in pyhudi_dagster.__all__]))").strip() != "0"
+    )
+
+
+def test_settings_of_a_session_may_be_nested():
+    nested = {"spark": {"master": "local[2]", "ui": {"enabled": False}}, "spark.app.name": "orders"}
+    assert dict(_flat(nested)) == {"spark.master": "local[2]", "spark.ui.enabled": False, "spark.app.name": "orders"}
