@@ -57,8 +57,8 @@ bench: $(INSTALLED) java ## Install the peers, and measure beside them: the part
 	$(BIN)/python scripts/interop_env.py --local-peers
 	$(BIN)/python scripts/evidence.py 'bench-*'
 
-smoke35: $(INSTALLED) java ## The Spark tests on PySpark 3.5, with the oldest release of each package (SLOW=1: the slow ones, too)
-	$(BIN)/python scripts/environments.py --only-make oldest
+smoke35: $(INSTALLED) java ## The doors and the Spark tests with the oldest release of each package, PySpark 3.5 among them (SLOW=1: slow ones, too)
+	$(BIN)/python scripts/environments.py oldest
 	$(OLDEST)/bin/python -m pytest tests/spark -q $(if $(filter 1,$(SLOW)),,-m 'not slow')
 
 environments: $(INSTALLED) ## The doors with the oldest and the newest packages, and on other Pythons (KINDS="newest": only this)
