@@ -17,7 +17,6 @@ from pyhudi_core.engine.local_shuffle import task_rows
 from pyhudi_core.engine.local_source import LocalSource
 from pyhudi_core.engine.pandas_frames import is_pandas, pandas_table
 from pyhudi_core.errors import ConfigError, SchemaMismatchError
-from pyhudi_core.naming import set_module
 from pyhudi_core.runtime.base import Executor
 
 _BATCH_ROWS = 65_536
@@ -203,7 +202,6 @@ def readable(kind: str = "") -> Iterator[None]:
         ) from error
 
 
-@set_module("pyhudi")
 def as_table(data: object) -> pa.Table:
     """Data that speaks the Arrow C stream interface as one table; for the index of a pandas DataFrame see `pandas_frames`.
 

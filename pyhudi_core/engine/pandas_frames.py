@@ -16,10 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from pyhudi_core.errors import SchemaMismatchError
-from pyhudi_core.naming import set_module
 
 
-@set_module("pyhudi")
 def is_pandas(kind: type, name: str = "DataFrame") -> bool:
     """Whether a type is a frame of pandas of any release, or derived from one; ``name`` asks for another class, such as ``"Series"``."""
     return any(each.__name__ == name and each.__module__.partition(".")[0] == "pandas" for each in kind.__mro__)
