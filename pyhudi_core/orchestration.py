@@ -2,7 +2,7 @@
 
 They are as stable as the names of ``pyhudi``: the table services that there are, before a table is opened; options checked before a run; a write that
 retries, and asks before it commits; and the half of `pyhudi.commit_for` that asks another process for a write and permits its commit;
-rows of any kind as one Arrow table. Names are imported on first use.
+rows of any kind as one Arrow table, and the error for an extra that is not installed. Names are imported on first use.
 """
 
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ from pyhudi_core.late import late_names
 if TYPE_CHECKING:
     from pyhudi_core.engine.local import as_table
     from pyhudi_core.engine.pandas_frames import is_pandas
+    from pyhudi_core.errors import from_extra
     from pyhudi_core.lock.fitting import refuse_unfit_options
     from pyhudi_core.options import options_for_open
     from pyhudi_core.remote import WriteRequest, open_permit, schema_text
@@ -24,6 +25,7 @@ _HOMES = {
     "WriteRequest": "remote",
     "as_table": "engine.local",
     "commit_with_retries": "write.operations",
+    "from_extra": "errors",
     "is_pandas": "engine.pandas_frames",
     "open_permit": "remote",
     "options_for_open": "options",
@@ -37,6 +39,7 @@ __all__ = [
     "WriteRequest",
     "as_table",
     "commit_with_retries",
+    "from_extra",
     "is_pandas",
     "open_permit",
     "options_for_open",

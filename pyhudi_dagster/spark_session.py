@@ -20,7 +20,7 @@ import dagster as dg
 import psutil
 from pydantic import Field, PrivateAttr
 
-from pyhudi_core.errors import from_extra
+from pyhudi_core import orchestration
 from pyhudi_dagster import interrupts
 
 _GRACE = 2.0
@@ -44,7 +44,7 @@ class SparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     def spark_session(self) -> Any:
         """The session; started on first use. Raises `MissingExtraError` if pyspark is not installed."""
         if self._session is None:
-            with from_extra("spark", _WHAT):
+            with orchestration.from_extra("spark", _WHAT):
                 from pyspark.sql import SparkSession  # noqa: PLC0415 - only runs need it
 
             builder = SparkSession.builder
@@ -67,7 +67,7 @@ def started(session_of: Callable[[], Any]) -> tuple[Any, bool]:
 
     Raises `RunEndedError` if the step was interrupted during the start, and `MissingExtraError` if pyspark is not installed.
     """
-    with from_extra("spark", _WHAT):
+    with orchestration.from_extra("spark", _WHAT):
         from pyspark import SparkContext  # noqa: PLC0415 - only here, where Spark is wanted
 
     interrupts.refuse_if_abandoned()

@@ -28,6 +28,7 @@ TESTS = (
     "tests/unit/test_mistakes.py",
     "tests/unit/test_integer_columns.py",
     "tests/unit/test_table_operations.py",
+    "tests/unit/engine/test_pandas_frames.py",
     "tests/unit/model/test_schema.py",
     "tests/unit/read/test_polars_source.py",
     "tests/unit/read/test_scan_for_others.py",

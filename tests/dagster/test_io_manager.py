@@ -44,13 +44,8 @@ def test_an_output_is_one_commit_with_the_same_facts_as_the_decorator(run, lake,
     assert table.commit_metadata(commit).extra["dagster.run_id"] == result.run_id
 
 
-PANDAS_3 = pytest.mark.xfail(
-    pd.__version__ >= "3", strict=True, reason="a class of pandas 3 says that its module is pandas, not one below it"
-)
-
-
 @pytest.mark.one_in(2)
-@pytest.mark.parametrize("kind", [pa.Table, pa.RecordBatchReader, pytest.param(pd.DataFrame, marks=PANDAS_3)])
+@pytest.mark.parametrize("kind", [pa.Table, pa.RecordBatchReader, pd.DataFrame])
 def test_the_annotation_decides_how_an_input_comes(run, source, kind):
     seen = []
 
