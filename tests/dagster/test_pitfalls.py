@@ -214,7 +214,6 @@ def test_an_external_table_is_no_observable_because_every_observation_would_star
 def test_what_brings_spark_brings_pandas_without_which_its_workers_cannot_map_arrow():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert any(re.match(r"pandas\b", each) for each in extras["spark"])
-    assert "pyhudi[spark]" in extras["dagster"]
 
 
 def test_a_server_that_a_background_job_of_a_shell_starts_ends_by_ctrl_c_and_by_term():

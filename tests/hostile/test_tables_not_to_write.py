@@ -10,7 +10,7 @@ from support.golden import unpack
 from support.tables import make, orders, rows
 
 import pyhudi_core as hudi
-from pyhudi_core.errors import TableVersionError, UnsupportedTableError
+from pyhudi_core.errors import SchemaMismatchError, TableVersionError, UnsupportedTableError
 
 
 @pytest.mark.parametrize(
@@ -104,15 +104,16 @@ def test_a_table_with_other_base_files_is_read_and_not_written(location: str, li
     assert rows(opened, "id", "price") == [(1, 1.0)], "each file is read as its name says"
 
 
-def test_a_table_whose_keys_hudi_made_itself_is_not_written(location: str) -> None:
+def test_rows_of_a_table_whose_keys_hudi_made_itself_are_changed_by_these_keys_only(location: str) -> None:
     table = make(location)
-    table.upsert(orders((1, "a", 1.0)))
+    table.upsert(orders((1, "a", 1.0), (2, "a", 1.0)))
     path = Path(location, ".hoodie/hoodie.properties")
     path.write_text(path.read_text().replace("hoodie.table.recordkey.fields=id\n", ""))
     opened = hudi.open_table(location)
     before = contents(location)
-    for call in (lambda: opened.upsert(orders((1, "a", 2.0))), lambda: opened.delete(where="id = 1")):
-        with pytest.raises(UnsupportedTableError, match="key"):
+    for call in (lambda: opened.upsert(orders((1, "a", 2.0))), lambda: opened.delete(orders((1, "a", 2.0)))):
+        with pytest.raises(SchemaMismatchError, match="_hoodie_record_key"):
             call()
     assert contents(location) == before
-    assert rows(opened, "id") == [(1,)]
+    assert opened.delete(where="id = 1").stats.rows_deleted == 1
+    assert rows(opened, "id") == [(2,)]

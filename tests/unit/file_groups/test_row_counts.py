@@ -40,7 +40,7 @@ def most(table: hudi.HudiTable) -> int:
 def forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """No commit says how many rows a file has."""
     monkeypatch.setattr("pyhudi_core.file_groups.visibility.Visibility.stat", lambda self, time, path: None)
-    monkeypatch.setattr("pyhudi_core.timeline.history.History.contents", lambda self, times: {})
+    monkeypatch.setattr("pyhudi_core.timeline.history.ArchivedTimeline.contents", lambda self, times: {})
 
 
 def test_slices_with_logs_have_at_most_the_rows_that_commits_name(

@@ -125,7 +125,7 @@ def test_footers_count_the_rows_that_no_commit_counts_and_only_so_many(
         table.upsert(orders((number, "new", 1.0)))
     assert table.timeline.has_history
     rows = table.scan().to_arrow().num_rows
-    monkeypatch.setattr("pyhudi_core.timeline.history.History.contents", lambda self, times: {})
+    monkeypatch.setattr("pyhudi_core.timeline.history.ArchivedTimeline.contents", lambda self, times: {})
     assert hudi.open_table(table.location, storage_options=FAST).size().size.rows == rows
     monkeypatch.setattr("pyhudi_core.file_groups.row_counts.FOOTERS", 0)
     found = hudi.open_table(table.location, storage_options=FAST).size().size
