@@ -1,7 +1,7 @@
 """Frames of pandas as Arrow tables. One rule for their index, for every door that takes a frame:
 
 - an index with names becomes columns, as pandas' own writers have it;
-- an unnamed index that only numbers the rows, from 0 on, is no column;
+- an unnamed index of integers numbers the rows, also after a filter or a sort, and is no column;
 - any other unnamed index is refused, because its values would be lost, and no column could have a name for them.
 
 pandas is not imported here.
@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from pyhudi_core.errors import SchemaMismatchError
@@ -51,17 +50,12 @@ def _names_of_index(frame: Any) -> list[Any]:
     names = list(index.names)
     if None not in names:
         return names
-    if len(names) == 1 and _numbers_rows(index):
+    if len(names) == 1 and (index.dtype.kind in "iu" or not len(index)):
         return []
     raise SchemaMismatchError(
         f"The pandas DataFrame has an index without a name, {_shown(index)}, whose values would be lost",
         hint="frame.reset_index() makes it a column, and frame.reset_index(drop=True) leaves it out.",
     )
-
-
-def _numbers_rows(index: Any) -> bool:
-    """Whether the index is 0, 1, 2, ... or has no values."""
-    return not len(index) or (index.dtype.kind in "iu" and np.array_equal(index, np.arange(len(index))))
 
 
 def _shown(index: Any) -> str:

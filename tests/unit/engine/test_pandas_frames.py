@@ -1,4 +1,4 @@
-"""The index of a pandas frame: kept under its names, dropped if it only numbers the rows, else refused."""
+"""The index of a pandas frame: kept under its names, dropped if it has integers and no name, else refused."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ DAYS = pd.date_range("2026-01-01", periods=3)
     [
         pytest.param(FRAME, ["a", "b"], id="numbered"),
         pytest.param(FRAME.set_index(pd.Index([0, 1, 2])), ["a", "b"], id="numbered by integers"),
+        pytest.param(FRAME[FRAME["a"] > 1], ["a", "b"], id="filtered"),
+        pytest.param(FRAME.sort_values("a", ascending=False), ["a", "b"], id="sorted"),
+        pytest.param(pd.concat([FRAME, FRAME]), ["a", "b"], id="joined"),
         pytest.param(FRAME[FRAME["a"] > 9], ["a", "b"], id="no rows"),
         pytest.param(FRAME.rename_axis("n"), ["a", "b", "n"], id="numbers with a name"),
         pytest.param(FRAME.set_index("a"), ["b", "a"], id="set_index"),
@@ -40,8 +43,8 @@ def test_no_value_of_a_named_index_is_lost(frame: pd.DataFrame, columns: list[st
 @pytest.mark.parametrize(
     ("frame", "why"),
     [
-        pytest.param(FRAME[FRAME["a"] > 1], "index without a name, 1, 2", id="filtered"),
-        pytest.param(FRAME.sort_values("a", ascending=False), "2, 1, 0", id="sorted"),
+        pytest.param(FRAME.set_index(pd.Index(["x", "y", "z"])), "index without a name, x, y, z", id="texts"),
+        pytest.param(FRAME.set_index(pd.Index([0.5, 1, 2])), "0.5, 1.0, 2.0", id="floating-point numbers"),
         pytest.param(FRAME.set_index(DAYS), "2026-01-01", id="times"),
         pytest.param(FRAME.set_index([DAYS, DAYS]), "without a name", id="two levels"),
         pytest.param(FRAME.set_index([DAYS.rename("day"), DAYS]), "without a name", id="one name of two"),
