@@ -8,16 +8,20 @@ import resource
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from botocore.exceptions import ClientError
 from support.full_disk import RefusingDisk
 
 from pyhudi_core.errors import StorageError, StorageStateUnknownError
 from pyhudi_core.storage import LocalStorage
 from pyhudi_core.storage.base import OutputFile
+from pyhudi_core.storage.below import StorageBelow
 from pyhudi_core.storage.local_streams import LocalInputFile
+from pyhudi_core.storage.s3_client import s3_errors
 
 ADVICE = {
     errno.ENOSPC: ("The disk is full", "Make room"),
@@ -182,12 +186,40 @@ def test_too_many_open_files_are_told_for_reads_and_writes(tmp_path: Path) -> No
     assert storage.list_hidden("") == ()
 
 
+def test_a_file_of_a_folder_in_a_table_is_named_with_that_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    below = StorageBelow(LocalStorage(str(tmp_path)), ".hoodie/metadata")
+    RefusingDisk(str(tmp_path), errno.ENOSPC, first=1).watch(monkeypatch)
+    with pytest.raises(StorageError) as caught:
+        below.put("files/a", b"x")
+    assert (caught.value.table, caught.value.path) == (f"{tmp_path}/.hoodie/metadata", "files/a")
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "kind"),
+    [("XMinioStorageFull", 507, StorageStateUnknownError), ("QuotaExceeded", 403, StorageError)],
+)
+def test_a_full_store_tells_to_make_room(code: str, status: int, kind: type[StorageError]) -> None:
+    response: Any = {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}
+    with pytest.raises(StorageError, match=code) as caught, s3_errors("s3://lake/t", "a", changes=True):
+        raise ClientError(response, "PutObject")
+    assert type(caught.value) is kind
+    assert "Make room in the bucket" in str(caught.value.hint)
+
+
+def test_no_file_left_for_a_connection_to_s3_is_a_storage_error() -> None:
+    with pytest.raises(StorageError, match="Too many open files") as caught, s3_errors("s3://lake/t", "a"):
+        _refuse(number=errno.EMFILE)
+    assert (caught.value.table, caught.value.path) == ("s3://lake/t", "a")
+
+
 def _memory() -> LocalInputFile:
     return LocalInputFile.of("/proc/self/mem", "/lake/t", "a.parquet")
 
 
-def _refuse(*_: object) -> None:
-    raise OSError(errno.EIO, os.strerror(errno.EIO))
+def _refuse(*_: object, number: int = errno.EIO) -> None:
+    raise OSError(number, os.strerror(number))
 
 
 @contextmanager
