@@ -6,9 +6,7 @@ the same error of it. Spark's own processes write to disks, too: if one refuses 
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,12 +16,9 @@ from pyhudi_core.errors import HudiError, StorageError
 
 _MARK = re.compile(r"pyhudi-error:(\{.*?\}):end")
 _DISK = {
-    os.strerror(number): hint
-    for number, hint in (
-        (errno.ENOSPC, "Make room on the disks of Spark's executors, or set `spark.local.dir` to a larger one"),
-        (errno.EDQUOT, "Raise the quota of Spark's user, or set `spark.local.dir` to another disk"),
-        (errno.EMFILE, "Raise the limit of open files of Spark's executors (`ulimit -n`)"),
-    )
+    "No space left on device": "Make room on the disks of Spark's executors, or set `spark.local.dir` to a larger one",
+    "Disk quota exceeded": "Raise the quota of Spark's user, or set `spark.local.dir` to another disk",
+    "Too many open files": "Raise the limit of open files of Spark's executors (`ulimit -n`)",
 }
 _FIELDS = ("table", "path", "instant", "hint")
 
@@ -55,7 +50,9 @@ def _of_sparks_disk(text: str) -> StorageError | None:
     for reason, hint in _DISK.items():
         line = next((line.strip() for line in text.splitlines() if reason in line), None)
         if line is not None:
-            return StorageError(f"Spark could not write to a disk of its own: {line:.300}", hint=f"{hint}; then try again.")
+            return StorageError(
+                f"Spark could not write to a disk of its own: {line:.300}", hint=f"{hint}; then try again."
+            )
     return None
 
 

@@ -22,7 +22,7 @@ from pyhudi_core.storage.refusals import refusal
 _WRITE_BUFFER = 1 << 20
 
 
-class LocalInputFile(pa.OSFile):  # type: ignore[misc]  (pyarrow has no types)
+class LocalInputFile(pa.OSFile):  # type: ignore[misc]  # pyarrow has no types
     """A file that is read. Use it in a ``with``, which raises `StorageError` for what the operating system refuses inside of it."""
 
     _table: str

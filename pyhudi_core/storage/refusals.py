@@ -9,7 +9,8 @@ from pyhudi_core.errors import StorageError, StorageStateUnknownError
 
 _AGAIN = "Then write again: the next write removes what this one left."
 _ROOM = (
-    f"Make room on the disk of the table. {_AGAIN} Later, `pyhudi clean` deletes older file slices and `pyhudi sweep` deletes files that nothing names."
+    f"Make room on the disk of the table. {_AGAIN} "
+    "Later, `pyhudi clean` deletes older file slices and `pyhudi sweep` deletes files that nothing names."
 )
 _RIGHTS = "Check which user owns the table's folder and may write in it (`ls -ld`), and run this process as that user."
 _REASONS = {

@@ -102,7 +102,7 @@ def _goes_on(table: hudi.HudiTable, operation: Callable[[hudi.HudiTable], object
     table.upsert(NEW)
     assert not table.check().errors
     assert {(1, "b", 77.0, 99), (100, "c", 1.0, 99)} <= set(rows(table, *ORDERS.names))
-    assert [path for path in Path(table.location).rglob(".pyhudi-*.tmp")] == []
+    assert not list(Path(table.location).rglob(".pyhudi-*.tmp"))
 
 
 @pytest.mark.parametrize("stays", [False, True], ids=["once", "from then on"])
