@@ -1,7 +1,7 @@
 """Errors of this package on their way from a Spark worker to the driver.
 
 Spark hands on the text of an exception only; so a worker writes the error's class, message and fields into the text, and the driver makes
-the same error of it.
+the same error of it. Spark's own processes write to disks, too: if one refuses a call, Spark's text has the words of the operating system.
 """
 
 from __future__ import annotations
@@ -12,9 +12,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pyhudi_core import errors
-from pyhudi_core.errors import HudiError
+from pyhudi_core.errors import HudiError, StorageError
 
 _MARK = re.compile(r"pyhudi-error:(\{.*?\}):end")
+_DISK = {
+    "No space left on device": "Make room on the disks of Spark's executors, or set `spark.local.dir` to a larger one",
+    "Disk quota exceeded": "Raise the quota of Spark's user, or set `spark.local.dir` to another disk",
+    "Too many open files": "Raise the limit of open files of Spark's executors (`ulimit -n`)",
+}
 _FIELDS = ("table", "path", "instant", "hint")
 
 
@@ -25,10 +30,10 @@ def to_text(error: HudiError) -> str:
 
 
 def from_text(text: str) -> HudiError | None:
-    """The error that a worker's text names; None for any other failure."""
+    """The error that a worker's text names, or that a disk of Spark's own caused; None for any other failure."""
     match = _MARK.search(text)
     if match is None:
-        return None
+        return _of_sparks_disk(text)
     try:
         body = json.loads(match[1])
     except ValueError:
@@ -39,6 +44,16 @@ def from_text(text: str) -> HudiError | None:
     error = kind.__new__(kind)
     HudiError.__init__(error, str(body.get("message")), **{name: body.get(name) for name in _FIELDS})
     return error
+
+
+def _of_sparks_disk(text: str) -> StorageError | None:
+    for reason, hint in _DISK.items():
+        line = next((line.strip() for line in text.splitlines() if reason in line), None)
+        if line is not None:
+            return StorageError(
+                f"Spark could not write to a disk of its own: {line:.300}", hint=f"{hint}; then try again."
+            )
+    return None
 
 
 @contextmanager

@@ -102,11 +102,12 @@ class StorageBelow(Storage):
         self._call(self.parent.remove_empty_folders, self._folder(folder))
 
     def _call(self, call: Callable[_Arguments, _Result], *args: _Arguments.args, **named: _Arguments.kwargs) -> _Result:
-        """Call the parent storage. An error contains the path as the caller knows it."""
+        """Call the parent storage. An error contains the path as the caller knows it, and the folder that it is relative to."""
         try:
             return call(*args, **named)
         except HudiError as error:
-            error.path = self._own_path(error.path) if error.path else None
+            if error.path:
+                error.path, error.table = self._own_path(error.path), self.location
             raise
 
     def _path(self, path: str) -> str:

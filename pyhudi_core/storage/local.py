@@ -20,10 +20,11 @@ import pyarrow as pa
 from pyhudi_core.errors import ObjectNotFoundError, PreconditionFailedError, StorageError, UnsafePathError
 from pyhudi_core.storage import local_files as files
 from pyhudi_core.storage.base import Capabilities, Folder, ObjectInfo, Storage, StorageSpec
+from pyhudi_core.storage.local_streams import LocalInputFile, LocalOutputFile, info_of
 from pyhudi_core.storage.own_part import is_other_table
 from pyhudi_core.storage.paths import check_folder, check_path, check_prefix, parse_location
+from pyhudi_core.storage.refusals import refusal
 
-_WRITE_BUFFER = 1 << 20
 _SWEPT = 4
 _PATH = attrgetter("path")
 _CAPABILITIES = Capabilities(put_if_absent=True, one_clock=True, temporaries=True, cheap_names=True)
@@ -72,7 +73,7 @@ class LocalStorage(Storage):
                 found = os.stat(self._resolve(path))
             except (FileNotFoundError, NotADirectoryError):
                 return None
-            return _info(path, found) if stat.S_ISREG(found.st_mode) else None
+            return info_of(path, found) if stat.S_ISREG(found.st_mode) else None
 
     def list(self, prefix: str, start_after: str = "") -> builtins.list[ObjectInfo]:
         check_prefix(prefix, self._location)
@@ -108,7 +109,7 @@ class LocalStorage(Storage):
                 entry for entry in entries if files.is_hidden(entry.name) and entry.is_file(follow_symlinks=False)
             ]
             base = folder + "/" if folder else ""
-            return tuple(_info(base + entry.name, entry.stat()) for entry in sorted(hidden, key=lambda e: e.name))
+            return tuple(info_of(base + entry.name, entry.stat()) for entry in sorted(hidden, key=lambda e: e.name))
         return ()
 
     def put(self, path: str, data: bytes) -> ObjectInfo:
@@ -179,13 +180,13 @@ class LocalStorage(Storage):
             target = self._resolve(path)
             if os.path.isdir(target):
                 raise IsADirectoryError
-            return pa.OSFile(target, "rb")
+            return LocalInputFile.of(target, self._location, path)
 
     def open_output(self, path: str) -> LocalOutputFile:
         with self._errors(path):
             target = self._resolve(path)
             self._make_room(path, target)
-            return LocalOutputFile(self, path, target, self._fsync)
+            return LocalOutputFile(self._location, path, target, self._fsync)
 
     def _resolve(self, path: str) -> str:
         """The absolute path of an object. Raises `UnsafePathError` if it is not below the root."""
@@ -221,22 +222,31 @@ class LocalStorage(Storage):
         if os.path.isdir(target):
             raise StorageError("A folder has the path of the object", table=self._location, path=path)
 
-    def _publish(self, path: str, data: bytes, publish: Callable[[str, str, bool], None]) -> ObjectInfo:
+    def _publish(self, path: str, data: bytes, publish: Callable[[str, str], None]) -> ObjectInfo:
         """Write the bytes to a temporary file in the same folder, then give it the name of the target."""
         for _ in range(_SWEPT):
             try:
                 target, temporary = self._write_temporary(path, data)
                 found = os.stat(temporary)
-                publish(temporary, target, self._fsync)
-                return _info(path, found)
+                publish(temporary, target)
             except FileNotFoundError:
                 continue  # this process paused, and another one removed the file as abandoned; nothing was published yet
+            self._settle(path, target)
+            return info_of(path, found)
         raise StorageError(
             f"The temporary file was removed {_SWEPT} times before it got its name",
             table=self._location,
             path=path,
             hint="Write again. This process pauses for longer than a missing heartbeat is tolerated.",
         )
+
+    def _settle(self, path: str, target: str) -> None:
+        """Make the name of a published file durable. A failure does not take the name back."""
+        if self._fsync:
+            try:
+                files.sync(os.path.dirname(target))
+            except OSError as error:
+                raise refusal(error, self._location, path, done=True) from error
 
     def _write_temporary(self, path: str, data: bytes) -> tuple[str, str]:
         target = self._resolve(path)
@@ -269,7 +279,7 @@ class LocalStorage(Storage):
                         except FileNotFoundError:
                             continue
                         if stat.S_ISREG(found.st_mode):
-                            objects.append(_info(base + name, found))
+                            objects.append(info_of(base + name, found))
             except (FileNotFoundError, NotADirectoryError):
                 return Folder((), ())
         return Folder(tuple(sorted(objects, key=_PATH)), tuple(sorted(folders)))
@@ -296,69 +306,7 @@ class LocalStorage(Storage):
                 "A part of the path is a file", table=self._location, path=path, hint="Give the folder of a table."
             ) from error
         except OSError as error:
-            raise _refused(error, self._location, path) from error
-
-
-class LocalOutputFile:
-    """An unfinished file with a temporary name in its folder."""
-
-    def __init__(self, storage: LocalStorage, path: str, target: str, fsync: bool) -> None:
-        self._storage = storage
-        self._path = path
-        self._target = target
-        self._fsync = fsync
-        self._temporary, self._guard = files.begin_temporary(target)
-        try:
-            self._stream = pa.output_stream(self._temporary, compression=None, buffer_size=_WRITE_BUFFER)
-        except BaseException:
-            os.close(self._guard)
-            files.remove_quietly(self._temporary)
-            raise
-        self._open = True
-
-    @property
-    def stream(self) -> pa.NativeFile:
-        return self._stream
-
-    def close(self) -> ObjectInfo:
-        if not self._open:
-            raise StorageError("The file is already closed", table=self._storage.location, path=self._path)
-        self._open = False
-        try:
-            self._stream.close()
-            if self._fsync:
-                files.sync(self._temporary)
-            found = os.stat(self._temporary)
-            files.publish_replacing(self._temporary, self._target, self._fsync)
-        except OSError as error:
-            files.remove_quietly(self._temporary)
-            raise _refused(error, self._storage.location, self._path) from error
-        finally:
-            os.close(self._guard)
-        return _info(self._path, found)
-
-    def abort(self) -> None:
-        if self._open:
-            self._open = False
-            try:
-                self._stream.close()
-            finally:
-                os.close(self._guard)
-                files.remove_quietly(self._temporary)
-
-
-def _refused(error: OSError, table: str, path: str) -> StorageError:
-    return StorageError(
-        f"The operating system refused the call: {error.strerror or error}",
-        table=table,
-        path=path,
-        hint="Check who may read and write in the table's folder, and that the disk has room.",
-    )
-
-
-def _info(path: str, found: os.stat_result) -> ObjectInfo:
-    etag = f"{found.st_size:x}-{found.st_mtime_ns:x}-{found.st_ino:x}"
-    return ObjectInfo(path, found.st_size, found.st_mtime_ns // 1_000_000, etag)
+            raise refusal(error, self._location, path) from error
 
 
 def _may_hold(folder: str, prefix: str, start_after: str) -> bool:

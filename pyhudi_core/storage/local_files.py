@@ -82,32 +82,34 @@ def write_temporary(path: str, data: bytes, fsync: bool) -> str:
     temporary = temporary_beside(path)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
+        write_all(descriptor, memoryview(data))
         if fsync:
             os.fsync(descriptor)
     except BaseException:
-        remove_quietly(temporary)
+        discard(temporary)
         raise
     finally:
         os.close(descriptor)
     return temporary
 
 
-def publish_replacing(temporary: str, path: str, fsync: bool) -> None:
-    """Rename the temporary file to its final name; an existing file is replaced."""
+def write_all(descriptor: int, view: memoryview) -> None:
+    """Write all bytes. The operating system may take fewer of them in one call."""
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def publish_replacing(temporary: str, path: str) -> None:
+    """Rename the temporary file to its final name; an existing file is replaced. The name is durable when its folder is synced."""
     try:
         remove_checksum(path)
         os.replace(temporary, path)
     except BaseException:
-        remove_quietly(temporary)
+        discard(temporary)
         raise
-    if fsync:
-        sync(os.path.dirname(path))
 
 
-def publish_if_absent(temporary: str, path: str, fsync: bool) -> None:
+def publish_if_absent(temporary: str, path: str) -> None:
     """Rename the temporary file to its final name. Raises FileExistsError if a file with this name exists."""
     try:
         # link(2) fails on an existing name, on every POSIX file system and across processes; rename(2) would replace
@@ -116,9 +118,7 @@ def publish_if_absent(temporary: str, path: str, fsync: bool) -> None:
             remove_checksum(path)
         os.link(temporary, path)
     finally:
-        remove_quietly(temporary)
-    if fsync:
-        sync(os.path.dirname(path))
+        discard(temporary)
 
 
 def sync(path: str) -> None:
@@ -153,3 +153,9 @@ def remove_quietly(path: str) -> None:
         os.unlink(path)
     except FileNotFoundError:
         return
+
+
+def discard(temporary: str) -> None:
+    """Remove a temporary file. What the disk does not let go stays hidden, and is swept later."""
+    with suppress(OSError):
+        os.unlink(temporary)

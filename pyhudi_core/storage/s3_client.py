@@ -34,6 +34,10 @@ _HINTS = {
     "NoSuchBucket": "Check the bucket's name; buckets are not made here.",
     **dict.fromkeys(("403", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken"), _RIGHTS),
 }
+_ROOM = "Make room in the bucket or raise its quota, then write again: the next write removes what this one left."
+_HINTS |= dict.fromkeys(
+    ("507", "InsufficientStorage", "QuotaExceeded", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded"), _ROOM
+)
 _OTHER_HINT = "Check the endpoint, the region and the network, and try again."
 
 
@@ -97,7 +101,7 @@ def may_have_happened(error: Exception) -> bool:
     """Whether a request that ended with this error may have taken effect."""
     if isinstance(error, ClientError):
         return status_of(error) >= 500 or status_of(error) == 0
-    return isinstance(error, HTTPClientError)
+    return isinstance(error, HTTPClientError | OSError)
 
 
 @contextmanager
@@ -123,7 +127,7 @@ def s3_errors(table: str, path: str, *, changes: bool = False) -> Iterator[None]
             path=path,
             hint="Set AWS_PROFILE or AWS_ACCESS_KEY_ID, or give storage options.",
         ) from error
-    except BotoCoreError as error:
+    except (BotoCoreError, OSError) as error:
         raise _error(f"S3 could not be reached: {error}", error, (table, path), changes) from error
 
 

@@ -343,6 +343,7 @@ def _state_unknown(transaction: Transaction, unknown: OutcomeUnknown) -> CommitS
         f"{what}: {unknown.error.message}",
         token=transaction.token,
         table=transaction.context.table,
+        path=unknown.error.path,
         instant=transaction.requested_time,
         hint=until,
     )

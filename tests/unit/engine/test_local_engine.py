@@ -15,7 +15,7 @@ from pyhudi_core.engine import LocalEngine, TaskInfo, engine_for, local_shuffle
 from pyhudi_core.engine.grouping import runs
 from pyhudi_core.engine.local import LocalDataset
 from pyhudi_core.engine.task_errors import driver_errors, from_text, raised_in_task, to_text
-from pyhudi_core.errors import ConfigError, DuplicateKeyError, HudiError, InvalidRecordKeyError
+from pyhudi_core.errors import ConfigError, DuplicateKeyError, HudiError, InvalidRecordKeyError, StorageError
 from pyhudi_core.runtime.executors import SerialExecutor
 
 SCHEMA = pa.schema([("task", pa.int32()), ("sort", pa.int64()), ("v", pa.int64())])
@@ -181,6 +181,17 @@ def test_an_error_crosses_as_text_and_comes_back_whole(message: str) -> None:
 def test_other_text_is_no_error_of_ours(text: str) -> None:
     found = from_text(text)
     assert found is None or type(found) is HudiError
+
+
+@pytest.mark.parametrize(
+    ("reason", "advice"),
+    [("No space left on device", "local.dir"), ("Disk quota exceeded", "quota"), ("Too many open files", "ulimit -n")],
+)
+def test_a_full_disk_of_sparks_own_is_a_storage_error_with_advice(reason: str, advice: str) -> None:
+    text = f"Job aborted\nCaused by: java.io.IOException: {reason}\n\tat java.base/java.io.FileOutputStream.writeBytes"
+    with pytest.raises(StorageError, match=f"IOException: {reason}") as caught, driver_errors():
+        raise RuntimeError(text)
+    assert advice in str(caught.value.hint)
 
 
 def test_the_driver_raises_what_the_task_raised() -> None:

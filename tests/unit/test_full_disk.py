@@ -1,0 +1,189 @@
+"""A disk that is full, broken or over its quota refuses a call anywhere in an operation: the error tells what to do, and the table goes on."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from support.full_disk import RefusingDisk
+from support.tables import FAST, ORDERS, orders, reopen, rows
+
+import pyhudi_core as hudi
+from pyhudi_core.errors import CommitStateUnknownError, HudiError, StorageError
+
+ERRORS = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EMFILE)
+NEW = orders((1, "b", 77.0, 99), (100, "c", 1.0, 99))
+KEPT = {"hoodie__keep__min__commits": 2, "hoodie__keep__max__commits": 3, "hoodie__clean__commits__retained": 1}
+"""For the archival and the clean of tables with seven commits; a write would run them inline, where a failure of theirs is only logged."""
+
+
+def _filled(location: str, **more: object) -> hudi.HudiTable:
+    table = hudi.create_table(location, ORDERS, "id", partition_by="day", storage_options=FAST, **more)
+    for number in range(3):
+        table.upsert(orders(*[(n, "ab"[n % 2], float(number), number) for n in range(20)]))
+    return table
+
+
+def _of_logs(location: str) -> None:
+    _filled(location, table_type="MERGE_ON_READ")
+
+
+def _of_small_files(location: str) -> None:
+    table = _filled(location, options={"hoodie.parquet.small.file.limit": 0})
+    table.insert(orders(*[(n + 200, "ab"[n % 2], 1.0, 1) for n in range(20)]))
+
+
+def _of_many_commits(location: str) -> None:
+    off = {"hoodie.clean.automatic": False, "hoodie.archive.automatic": False, "hoodie.metadata.enable": False}
+    table = _filled(location, options=off)
+    for number in range(4):
+        table.upsert(orders((1, "b", 9.0, 9 + number)))
+
+
+def _bulk_insert(table: hudi.HudiTable) -> object:
+    rows = orders(*[(1000 + n, "ab"[n % 2], 1.0, 1) for n in range(6000)])
+    return table.bulk_insert(pa.RecordBatchReader.from_batches(ORDERS, iter(rows.to_batches(max_chunksize=500))))
+
+
+OPERATIONS: dict[str, tuple[Callable[[str], object], Callable[[hudi.HudiTable], object]]] = {
+    "upsert": (_filled, lambda table: table.upsert(NEW)),
+    "upsert of logs": (_of_logs, lambda table: table.upsert(NEW)),
+    "delete": (_of_logs, lambda table: table.delete(where="id = 1")),
+    "bulk insert of a stream": (_filled, _bulk_insert),
+    "compaction": (_of_logs, lambda table: table.compaction.run()),
+    "clustering": (_of_small_files, lambda table: table.clustering.run()),
+    "clean": (_of_many_commits, lambda table: reopen(table, **KEPT).cleaning.run()),
+    "archival": (_of_many_commits, lambda table: reopen(table, **KEPT).archival.run()),
+}
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Callable[[str], object]], Path]:
+    """The folder of a table that one of the functions made: made once, and to be copied."""
+
+    @cache
+    def made(make: Callable[[str], object]) -> Path:
+        folder = tmp_path_factory.mktemp("prepared") / "table"
+        make(str(folder))
+        return folder
+
+    return made
+
+
+def _copy(source: Path, target: Path) -> hudi.HudiTable:
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(source, target)
+    return hudi.open_table(str(target), FAST)
+
+
+def _is_helpful(error: HudiError) -> bool:
+    """Whether the error says what happened to which file of which table, and what to do now; and so does its cause."""
+    if isinstance(error, CommitStateUnknownError):  # decided, and the next writer publishes it
+        return bool(error.table and error.path and error.hint)
+    return isinstance(error, StorageError) and bool(error.table and error.path and error.hint)
+
+
+def _goes_on(table: hudi.HudiTable, operation: Callable[[hudi.HudiTable], object], *, decided: bool) -> None:
+    """The same operation, unless it is decided and waits for the next writer, and then a write succeed, and nothing is wrong with the table."""
+    for heartbeat in Path(table.location, ".hoodie/.heartbeat").iterdir():
+        os.utime(heartbeat, (0, 0))  # a failure while an execution registers leaves its heartbeat to expire
+    if not decided:
+        operation(table)
+    if table.clustering.waiting():
+        operation(table)  # the first one published the plan, which was decided
+    table.upsert(NEW)
+    assert not table.check().errors
+    assert {(1, "b", 77.0, 99), (100, "c", 1.0, 99)} <= set(rows(table, *ORDERS.names))
+    assert not list(Path(table.location).rglob(".pyhudi-*.tmp"))
+
+
+@pytest.mark.parametrize("stays", [False, True], ids=["once", "from then on"])
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_a_refused_call_is_a_storage_error_with_advice_and_the_table_goes_on(
+    name: str, stays: bool, prepared: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make, operation = OPERATIONS[name]
+    source, folder = prepared(make), tmp_path / "table"
+    table = _copy(source, folder)
+    before = rows(table)
+    with monkeypatch.context() as patch:
+        disk = RefusingDisk(str(folder)).watch(patch)
+        operation(table)
+    after, last = rows(table), disk.calls
+    for share, number in enumerate(ERRORS):
+        # One call in each quarter of the operation; another one if the refusal stays.
+        first = 1 + (last - 1) * (2 * share + stays) // (2 * len(ERRORS) - 1)
+        table = _copy(source, folder)
+        with monkeypatch.context() as patch:
+            disk = RefusingDisk(str(folder), number, first, times=last if stays else 1).watch(patch)
+            with pytest.raises(HudiError) as caught:
+                operation(table)
+        assert _is_helpful(caught.value), (disk.refused, caught.value)
+        assert os.strerror(number) in str(caught.value)
+        now = rows(reopen(table))
+        assert now == before or (isinstance(caught.value, CommitStateUnknownError) and now == after), disk.refused
+        _goes_on(reopen(table), operation, decided=isinstance(caught.value, CommitStateUnknownError))
+
+
+def test_a_table_that_could_not_be_made_is_made_by_the_next_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with monkeypatch.context() as patch:
+        disk = RefusingDisk(str(tmp_path)).watch(patch)
+        _made(tmp_path / "counted")
+    last = disk.calls
+    for share, number in enumerate(ERRORS):
+        first, folder = 1 + last * share // len(ERRORS), tmp_path / str(number)
+        with monkeypatch.context() as patch:
+            RefusingDisk(str(folder), number, first).watch(patch)
+            try:
+                table = _made(folder)
+            except StorageError as error:
+                assert _is_helpful(error)
+                table = None
+        if table is None:
+            table = _made(folder)
+        else:  # only the metadata table is missing, which the log says
+            assert os.strerror(number) in caplog.text
+        table.upsert(NEW)
+        assert not table.check().errors
+
+
+def _made(folder: Path) -> hudi.HudiTable:
+    return hudi.create_table(str(folder), ORDERS, "id", partition_by="day", storage_options=FAST)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own with 3 MiB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mounting = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(folder)], capture_output=True, check=False, text=True
+    )
+    if mounting.returncode:
+        pytest.skip(f"a small file system cannot be mounted here: {mounting.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_disk_that_is_really_full_takes_the_next_write_when_it_has_room(small_disk: Path) -> None:
+    table = _made(small_disk / "t")
+    table.upsert(NEW)
+    before = rows(table)
+    many = pa.table({"id": np.arange(400_000), "price": np.random.default_rng(1).random(400_000)})
+    with pytest.raises(StorageError, match="The disk is full") as caught:
+        table.upsert(many.append_column("day", pa.repeat("a", len(many))).append_column("ts", many["id"]))
+    assert _is_helpful(caught.value)
+    assert rows(table) == before
+    table.upsert(orders((1, "b", 78.0, 100)))
+    assert (1, "b", 78.0, 100) in rows(table, *ORDERS.names)
+    assert table.check().ok
