@@ -19,6 +19,7 @@ from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.naming import set_module
 from pyhudi_core.predicates import Predicate
+from pyhudi_core.printing import printable
 from pyhudi_core.read.conversions import Conversions
 from pyhudi_core.read.engine_scan import EngineScan
 from pyhudi_core.read.plan import Explanation, Step, choose_slices, may_match
@@ -31,6 +32,7 @@ from pyhudi_core.storage.base import Storage
 
 
 @set_module("pyhudi")
+@printable
 @dataclass(frozen=True, slots=True)
 class Scan(Conversions):
     """A read of one pinned snapshot.
