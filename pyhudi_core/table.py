@@ -12,6 +12,7 @@ from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.naming import set_module
+from pyhudi_core.printing import printable
 from pyhudi_core.services.of_table import TableServices
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.home import TableHome
@@ -48,6 +49,7 @@ else:
 
 
 @set_module("pyhudi")
+@printable
 class HudiTable(TableServices):
     """A Hudi table of version 8, returned by `create_table` and `open_table`. Each call reads the latest state.
 

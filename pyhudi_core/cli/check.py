@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import click
 from rich.console import Console
 from rich.progress import Progress as Bar
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.text import Text
 
-from pyhudi_core.cli.terminal import CANNOT_OPEN, FOUND, at_location, console, reporting_errors, safe
-from pyhudi_core.doctor import CheckReport, Limits, Progress, Severity
+from pyhudi_core.cli.terminal import CANNOT_OPEN, FOUND, at_location, console, print_rows, reporting_errors, safe
+from pyhudi_core.doctor import CheckReport, Finding, Limits, Progress, Severity
 from pyhudi_core.errors import StorageError
 from pyhudi_core.opening import check_table, record_incident
 
@@ -96,24 +97,32 @@ def _show(report: CheckReport, out: Console, show_all: bool) -> None:
     colour = "green" if report.ok else _COLOURS[worst]
     out.print(f"{safe(report.location)}: [bold {colour}]{safe(report.verdict)}[/]")
     if report.opened:
-        out.print(_areas(report))
+        print_rows(_areas(report), out)
     shown = [finding for finding in report.findings if show_all or finding.severity is not Severity.INFO]
     if shown:
-        table = Table("severity", "what", "where", "what to do", box=None, pad_edge=False, header_style="bold")
-        for finding in shown:
-            what = f"[bold]{finding.kind}[/] {safe(finding.what)}"
-            table.add_row(
-                f"[{_COLOURS[finding.severity]}]{finding.severity}[/]", what, safe(finding.place()), safe(finding.what_to_do)
-            )  # fmt: skip
-        out.print(table)
+        print_rows([_row(finding) for finding in shown], out)
     hidden = len(report.findings) - len(shown)
     if hidden:
         out.print(f"[dim]{hidden} findings for information only; --all shows them[/]")
 
 
-def _areas(report: CheckReport) -> Table:
-    areas = Table("area", "state", "examined", box=None, pad_edge=False, header_style="bold")
-    for summary in report.areas:
-        mark = "green" if summary.state == "ok" else _COLOURS[summary.worst or Severity.INFO]
-        areas.add_row(str(summary.area), f"[{mark}]{summary.state}[/]", safe(summary.examined))
-    return areas
+def _areas(report: CheckReport) -> list[dict[str, Any]]:
+    return [
+        {
+            "area": summary.area,
+            "state": Text(
+                summary.state, "green" if summary.state == "ok" else _COLOURS[summary.worst or Severity.INFO]
+            ),
+            "examined": summary.examined,
+        }
+        for summary in report.areas
+    ]
+
+
+def _row(finding: Finding) -> dict[str, Any]:
+    return {
+        "severity": Text(str(finding.severity), _COLOURS[finding.severity]),
+        "what": f"{finding.kind} {finding.what}",
+        "where": finding.place(),
+        "what to do": finding.what_to_do,
+    }

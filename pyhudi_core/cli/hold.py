@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 
 import click
-from rich.table import Table
 
-from pyhudi_core.cli.terminal import FOUND, at_location, console, reporting_errors, safe
+from pyhudi_core.cli.terminal import FOUND, at_location, console, print_rows, reporting_errors, safe
 from pyhudi_core.opening import open_table
 from pyhudi_core.services.holds import Hold
 
@@ -56,7 +55,7 @@ def hold(
     if as_json:
         click.echo(json.dumps([_of(one) for one in shown], indent=2))
     else:
-        _show(shown)
+        print_rows([_row(one) for one in shown])
     if not deleted:
         console(stderr=True).print(f"There is no hold {safe(str(name))}")
         context.exit(0 if if_exists else FOUND)
@@ -68,9 +67,6 @@ def _of(one: Hold) -> dict[str, object]:
     return {"name": one.name, "token": str(one.token), "ends": ends, "comment": one.comment, "files": files}
 
 
-def _show(holds: tuple[Hold, ...]) -> None:
-    table = Table("name", "until", "files", "state", "comment", box=None, pad_edge=False, header_style="bold")
-    for one in holds:
-        ends = one.ends.isoformat(timespec="seconds")
-        table.add_row(safe(one.name), ends, f"{len(one.paths):,}", str(one.token), safe(one.comment))
-    console().print(table)
+def _row(one: Hold) -> dict[str, object]:
+    ends = one.ends.isoformat(timespec="seconds")
+    return {"name": one.name, "until": ends, "files": f"{len(one.paths):,}", "state": one.token, "comment": one.comment}

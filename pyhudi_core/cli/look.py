@@ -7,9 +7,19 @@ from typing import Any
 
 import click
 import pyarrow as pa
-from rich.table import Table
 
-from pyhudi_core.cli.terminal import FOUND, at_location, console, reporting_errors, safe
+from pyhudi_core.cli.terminal import (
+    FOUND,
+    at_location,
+    columns_option,
+    console,
+    csv_option,
+    print_as,
+    print_facts,
+    print_rows,
+    reporting_errors,
+    safe,
+)
 from pyhudi_core.doctor.locks import lock_state
 from pyhudi_core.lake import Outcome, upkeep
 from pyhudi_core.model.commit import SCHEMA_KEY, CommitMetadata
@@ -19,25 +29,9 @@ from pyhudi_core.services.upkeep import UpkeepRules
 from pyhudi_core.snapshot.evolution import LATEST_SCHEMA
 from pyhudi_core.table import HudiTable
 
-_TIMES = ("instant", "completion_time")
-"""Columns that other commands take; they are never cut."""
-_DIGITS = 17
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _WHERE = click.option("--where", help="A condition in SQL, such as \"day = '2026-01-31'\".")
 _AS_OF = click.option("--as-of", help="A time with its zone, or an instant: the state of the table then.")
-
-
-def say(rows: list[dict[str, Any]], *, as_json: bool) -> None:
-    """Print rows as JSON, or as a table with the columns of the first row."""
-    if as_json:
-        click.echo(json.dumps(rows, indent=1, default=str))
-        return
-    shown = Table(box=None, pad_edge=False, header_style="bold")
-    for name in rows[0] if rows else ("no rows",):
-        shown.add_column(name, no_wrap=name in _TIMES, min_width=_DIGITS if name in _TIMES else None)
-    for row in rows:
-        shown.add_row(*("" if value is None else safe(str(value)) for value in row.values()))
-    console().print(shown)
 
 
 @click.command()
@@ -58,25 +52,32 @@ def show(context: click.Context, location: str, storage_options: dict[str, str],
             "location": table.location,
             "type": config.table_type.value,
             "version": config.version,
-            "record key": ", ".join(config.record_key_fields) or "generated",
-            "partition by": ", ".join(config.partition_fields) or "not partitioned",
-            "ordering": ", ".join(config.ordering_fields) or "none",
+            "record key": list(config.record_key_fields),
+            "partition by": list(config.partition_fields),
+            "ordering": list(config.ordering_fields),
             "columns": len(table.schema.names),
             "rows": size.size.rows,
             "bytes": size.size.bytes,
             "file groups": size.size.file_groups,
-            "newest commit": size.instant or "none",
-            "completed": size.completion_time or "none",
-            "metadata table": ", ".join(config.metadata_partitions) or "none",
+            "newest commit": size.instant or None,
+            "completed": size.completion_time or None,
+            "metadata table": list(config.metadata_partitions),
             **_state(table),
         }
     if as_json:
         click.echo(json.dumps({name.replace(" ", "_"): value for name, value in found.items()}, indent=1))
     else:
-        say(
-            [{"what": name, "is": "a merge gives it" if value is None else value} for name, value in found.items()],
-            as_json=False,
-        )
+        print_facts({name: _said(name, value) for name, value in found.items()})
+
+
+_IF_ABSENT = {"record key": "generated", "partition by": "not partitioned", "rows": "a merge gives it"}
+
+
+def _said(name: str, value: Any) -> Any:
+    """A fact for people: lists as names between commas, and a word for what is not there."""
+    if isinstance(value, list):
+        value = ", ".join(value)
+    return _IF_ABSENT.get(name, "none") if value is None or value == "" else value
 
 
 def _state(table: HudiTable) -> dict[str, Any]:
@@ -88,28 +89,35 @@ def _state(table: HudiTable) -> dict[str, Any]:
     found = upkeep(table, UpkeepRules(names), plan=True).lines
     return {
         "pending": len(pending),
-        "pending writes": ", ".join(writes) or "none",
-        "pending plans": ", ".join(plans) or "none",
+        "pending writes": writes,
+        "pending plans": plans,
         "lock": lock_state(table.savepoints.context),
-        "services due": ", ".join(one.service for one in found if one.outcome is Outcome.DUE) or "none",
+        "services due": [one.service for one in found if one.outcome is Outcome.DUE],
     }
 
 
 @click.command()
 @at_location
+@columns_option
+@csv_option
 @_JSON
 @click.pass_context
-def schema(context: click.Context, location: str, storage_options: dict[str, str], as_json: bool) -> None:
+def schema(
+    context: click.Context,
+    location: str,
+    storage_options: dict[str, str],
+    only: tuple[str, ...],
+    as_csv: bool,
+    as_json: bool,
+) -> None:
     """Show the columns of the table at LOCATION and their Arrow types. Exit code 0: shown; 2: it failed."""
     with reporting_errors(context):
         table = open_table(location, storage_options)
         config, fields = table.config, table.schema
     roles = {**dict.fromkeys(config.ordering_fields, "ordering"), **dict.fromkeys(config.partition_fields, "partition")}
     roles |= dict.fromkeys(config.record_key_fields, "record key")
-    say(
-        [{"column": item.name, "type": str(item.type), "role": roles.get(item.name, "")} for item in fields],
-        as_json=as_json,
-    )
+    rows = [{"column": item.name, "type": str(item.type), "role": roles.get(item.name, "")} for item in fields]
+    print_as(rows, ("column", "type", "role"), only, as_json=as_json, as_csv=as_csv)
 
 
 @click.command()
@@ -119,6 +127,8 @@ def schema(context: click.Context, location: str, storage_options: dict[str, str
 @_WHERE
 @_AS_OF
 @click.option("--meta", is_flag=True, help="Show Hudi's meta columns, too.")
+@columns_option
+@csv_option
 @_JSON
 @click.pass_context
 def head(
@@ -130,16 +140,15 @@ def head(
     where: str | None,
     as_of: str | None,
     meta: bool,
+    only: tuple[str, ...],
+    as_csv: bool,
     as_json: bool,
 ) -> None:
     """Show some rows of the table at LOCATION. Exit code 0: shown; 2: it failed."""
     with reporting_errors(context):
-        scan = open_table(location, storage_options).scan(columns or None, where, as_of, meta=meta)
+        scan = open_table(location, storage_options).scan((*columns, *only) or None, where, as_of, meta=meta)
         found = scan.head(rows)
-    if not found.num_rows and not as_json:
-        click.echo("no rows")
-        return
-    say(found.to_pylist(), as_json=as_json)
+    print_as(found.to_pylist(), found.column_names, (), as_json=as_json, as_csv=as_csv)
 
 
 @click.command()
@@ -165,20 +174,30 @@ def count(
 @click.command()
 @at_location
 @click.option("--last", default=20, show_default=True, type=click.IntRange(min=1), help="How many commits to show.")
+@columns_option
+@csv_option
 @_JSON
 @click.pass_context
-def history(context: click.Context, location: str, storage_options: dict[str, str], last: int, as_json: bool) -> None:
+def history(
+    context: click.Context,
+    location: str,
+    storage_options: dict[str, str],
+    last: int,
+    only: tuple[str, ...],
+    as_csv: bool,
+    as_json: bool,
+) -> None:
     """Show the commits of the table at LOCATION, newest first, archived ones included. Exit code 0: shown; 2: it failed."""
     with reporting_errors(context):
         found = open_table(location, storage_options).history(limit=last)
-    rows = _plain(found)
-    if not as_json:
+    rows, names = _plain(found), found.column_names
+    if not as_json and not as_csv and not only:
+        names = [name for name in names if name not in ("extra_metadata", "completed")] + ["metadata"]
         for row in rows:
             given = row.pop("extra_metadata").items()
             own = {key: value for key, value in given if not key.startswith("pyhudi.") and key != LATEST_SCHEMA}
-            row.pop("completed")
             row["metadata"] = ", ".join(f"{key}={value}" for key, value in own.items())
-    say(rows, as_json=as_json)
+    print_as(rows, names, only, as_json=as_json, as_csv=as_csv)
 
 
 @click.command()
@@ -215,8 +234,9 @@ def commit(context: click.Context, location: str, storage_options: dict[str, str
     if as_json:
         click.echo(json.dumps({**details, "files": files}, indent=1))
         return
-    say([{"what": name, "is": value} for name, value in details.items() if value], as_json=False)
-    say(files, as_json=False)
+    print_facts({name: value for name, value in details.items() if value})
+    console().print()
+    print_rows(files)
 
 
 def _commit(table: HudiTable, requested_time: str) -> tuple[Instant, CommitMetadata] | None:

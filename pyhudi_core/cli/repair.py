@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 
 import click
-from rich.table import Table
 
-from pyhudi_core.cli.terminal import at_location, console, reporting_errors, safe
+from pyhudi_core.cli.terminal import at_location, console, print_rows, reporting_errors, safe
 from pyhudi_core.opening import open_table
 
 _SHOWN = 20
@@ -47,10 +46,8 @@ def repair(
         return
     console().print(safe(str(plan)))
     if plan:
-        shown = Table("partition", "key", "removed from", "stays in")
-        for row in plan.surplus.slice(0, _SHOWN).to_pylist():
-            shown.add_row(*(safe(row[name]) for name in plan.surplus.column_names))
-        console().print(shown)
+        titles = ("partition", "key", "removed from", "stays in")
+        print_rows(plan.surplus.slice(0, _SHOWN).rename_columns(titles).to_pylist())
     if commit is not None:
         console().print(f"removed {commit.stats.rows_deleted:,} rows in the commit {commit.instant}")
     elif plan:

@@ -6,9 +6,8 @@ import json
 from datetime import UTC, datetime
 
 import click
-from rich.table import Table
 
-from pyhudi_core.cli.terminal import FOUND, at_location, console, reporting_errors, safe
+from pyhudi_core.cli.terminal import FOUND, at_location, console, print_rows, reporting_errors, safe
 from pyhudi_core.opening import open_table
 from pyhudi_core.timeline.savepoints import Savepoint
 
@@ -54,7 +53,7 @@ def savepoint(
     if as_json:
         click.echo(json.dumps([_of(one) for one in shown], indent=2))
     else:
-        _show(shown)
+        print_rows([_row(one) for one in shown])
     if not deleted:
         console(stderr=True).print(f"The commit {safe(str(instant))} has no savepoint")
         context.exit(0 if if_exists else FOUND)
@@ -72,11 +71,9 @@ def _of(one: Savepoint) -> dict[str, object]:
     }
 
 
-def _show(savepoints: tuple[Savepoint, ...]) -> None:
-    table = Table("commit", "made at", "by", "files", "comment", box=None, pad_edge=False, header_style="bold")
-    for one in savepoints:
-        table.add_row(safe(one.instant), _time(one), safe(one.created_by), f"{len(one.paths):,}", safe(one.comment))
-    console().print(table)
+def _row(one: Savepoint) -> dict[str, object]:
+    files = f"{len(one.paths):,}"
+    return {"commit": one.instant, "made at": _time(one), "by": one.created_by, "files": files, "comment": one.comment}
 
 
 def _time(one: Savepoint) -> str:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 
 import click
-from rich.table import Table
 
 from pyhudi_core.cli.progress import with_estimate
-from pyhudi_core.cli.terminal import at_location, console, reporting_errors, safe
+from pyhudi_core.cli.terminal import at_location, print_rows, reporting_errors
 from pyhudi_core.opening import open_table
 from pyhudi_core.services.service import refused_by
 
@@ -35,7 +34,6 @@ def services(context: click.Context, location: str, storage_options: dict[str, s
         ]
         click.echo(json.dumps(rows, indent=2))
         return
-    shown = Table("service", "what it does", "now")
-    for name, summary, plan in planned:
-        shown.add_row(name, summary, safe(with_estimate(plan)))
-    console().print(shown)
+    print_rows(
+        [{"service": name, "what it does": summary, "now": with_estimate(plan)} for name, summary, plan in planned]
+    )

@@ -3,17 +3,22 @@
 Exit codes of all commands are one rule (docs/upkeep.md): 0 done, or nothing to do; 1 the answer is no, or what the command names is not there; 2 the
 table cannot be opened, the command is wrong, or it was refused or failed; 130 interrupted. With ``--plan`` a refusal is an answer. Printed text
 contains no secrets.
+
+Tables are printed here (`print_rows`). No value is cut: rows that do not fit into the width of the terminal are printed as blocks of
+``column: value`` lines. Output that is no terminal has no width, so its lines are not wrapped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import click
 from rich.console import Console
 from rich.markup import escape
+from rich.text import Text
 
 from pyhudi_core.errors import HudiError
 from pyhudi_core.model.masking import masked_text
@@ -72,15 +77,120 @@ def at_location(command: F) -> F:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return the console: as wide as the terminal, or wide enough for paths without a terminal."""
-    made = Console(stderr=stderr, highlight=False)
-    return made if made.is_terminal else Console(stderr=stderr, highlight=False, width=160)
+    """Return the console: as wide as the terminal; without a terminal lines are not wrapped."""
+    made = Console(stderr=stderr, highlight=False, emoji=False)
+    return made if made.is_terminal else Console(stderr=stderr, highlight=False, emoji=False, soft_wrap=True)
 
 
 def safe(text: str) -> str:
     """Return text that is safe to print: no markup, no secrets, no control characters from hostile names."""
-    shown = "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in masked_text(text))
-    return escape(shown)
+    return escape(_printable(text))
+
+
+def _printable(text: str) -> str:
+    return "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in masked_text(text))
+
+
+def print_rows(rows: Sequence[Mapping[str, Any]], out: Console | None = None) -> None:
+    """Print rows as a table with the columns of the first row, or, if it does not fit into the terminal, as one block for each row.
+
+    A cell is a value, or a ``Text`` with a style, whose letters are made safe, too.
+    """
+    out = out or console()
+    if not rows:
+        out.print("no rows")
+        return
+    names = list(rows[0])
+    cells = [[_cell(row[name]) for name in names] for row in rows]
+    header = [Text(_printable(name), "bold") for name in names]
+    widths = [max(cell.cell_len for cell in column) for column in zip(header, *cells, strict=True)]
+    if out.is_terminal and sum(widths) + 2 * (len(widths) - 1) > out.width:
+        _print_blocks(header, cells, out)
+        return
+    right = [all(_is_number(row[name]) for row in rows) for name in names]
+    for line in (header, *cells):
+        padded = []
+        for cell, width, is_right in zip(line, widths, right, strict=True):
+            space = " " * (width - cell.cell_len)
+            padded.append(Text.assemble(space, cell) if is_right else Text.assemble(cell, space))
+        text = Text("  ").join(padded)
+        text.rstrip()
+        out.print(text, soft_wrap=True)
+
+
+def print_facts(facts: Mapping[str, Any]) -> None:
+    """Print facts as ``name: value`` lines."""
+    _print_blocks(
+        [Text(_printable(name), "bold") for name in facts], [[_cell(value) for value in facts.values()]], console()
+    )
+
+
+def print_csv(rows: Iterable[Mapping[str, Any]], names: Sequence[str]) -> None:
+    """Print rows as CSV. Null is an empty field; an empty text is ``""``; lists, structs and maps are JSON."""
+    click.echo(",".join(map(_field, names)))
+    for row in rows:
+        click.echo(",".join(_field(row[name]) for name in names))
+
+
+def only_columns(context: click.Context, parameter: click.Parameter, given: str | None) -> tuple[str, ...]:
+    """The callback of --columns: the names between the commas."""
+    return tuple(name.strip() for name in given.split(",") if name.strip()) if given else ()
+
+
+csv_option = click.option("--csv", "as_csv", is_flag=True, help="Print CSV: complete, with a header.")
+columns_option = click.option(
+    "--columns", "only", callback=only_columns, metavar="A,B", help="Only these columns, in this order."
+)
+
+
+def print_as(
+    rows: list[dict[str, Any]], names: Sequence[str], only: Sequence[str], *, as_json: bool, as_csv: bool
+) -> None:
+    """Print rows in the form that the user asked for. ``names``: their columns; ``only``: those of --columns, all if it is empty."""
+    if as_json and as_csv:
+        raise click.UsageError("give one of --json and --csv")
+    unknown = [name for name in only if name not in names]
+    if unknown:
+        raise click.UsageError(f"--columns: there is no {', '.join(unknown)}; there are {', '.join(names)}")
+    wanted = only or names
+    shown = [{name: row[name] for name in wanted} for row in rows]
+    if as_json:
+        click.echo(json.dumps(shown, indent=1, default=str))
+    elif as_csv:
+        print_csv(shown, wanted)
+    else:
+        print_rows(shown)
+
+
+def _print_blocks(header: list[Text], cells: list[list[Text]], out: Console) -> None:
+    """Print one ``column: value`` line for each cell that is not empty, and an empty line between rows."""
+    for number, row in enumerate(cells):
+        if number:
+            out.print()
+        for name, cell in zip(header, row, strict=True):
+            if cell.plain:
+                out.print(Text.assemble(name, ": ", cell), soft_wrap=True)
+
+
+def _cell(value: Any) -> Text:
+    if isinstance(value, Text):
+        made = value.copy()
+        if _printable(made.plain) != made.plain:
+            made = Text(_printable(made.plain), made.style)
+        return made
+    return Text("" if value is None else _printable(str(value)))
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+
+
+def _field(value: Any) -> str:
+    if value is None:
+        return ""
+    text = json.dumps(value, default=str) if isinstance(value, dict | list | tuple) else str(value)
+    quoted = text == "" or text != text.strip() or any(letter in text for letter in ',"\r\n')
+    return '"' + text.replace('"', '""') + '"' if quoted else text
 
 
 @contextmanager

@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 import click
-from rich.table import Table
+from rich.text import Text
 
-from pyhudi_core.cli.terminal import at_location, console, reporting_errors, safe
+from pyhudi_core.cli.terminal import at_location, console, print_rows, reporting_errors
 from pyhudi_core.model.commit import SCHEMA_KEY
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
 from pyhudi_core.opening import open_table
@@ -39,25 +39,8 @@ def timeline(
         ]  # fmt: skip
         click.echo(json.dumps(rows, indent=1))
         return
-    table = Table(
-        "requested",
-        "completed",
-        "action",
-        "state",
-        "operation",
-        "rows written",
-        "metadata",
-        box=None,
-        pad_edge=False,
-        header_style="bold",
-    )
-    for instant, what in zip(shown, details, strict=True):
-        state = f"[{_COLOURS[instant.state]}]{instant.state}[/]"
-        table.add_row(
-            safe(instant.requested_time), safe(instant.completion_time or ""), str(instant.action), state, *_cells(what)
-        )
     out = console()
-    out.print(table)
+    print_rows([_row(instant, what) for instant, what in zip(shown, details, strict=True)], out)
     if len(shown) < len(instants):
         out.print(f"[dim]{len(instants) - len(shown)} older instants; --last shows more[/]")
 
@@ -75,6 +58,14 @@ def _details(table: HudiTable, instant: Instant) -> dict[str, Any]:
     return {"operation": commit.operation, "rows": sum(stat.rows for stat in commit.stats), "extra_metadata": own}
 
 
-def _cells(details: dict[str, Any]) -> tuple[str, str, str]:
+def _row(instant: Instant, details: dict[str, Any]) -> dict[str, Any]:
     own = ", ".join(f"{key}={value}" for key, value in details.get("extra_metadata", {}).items())
-    return safe(str(details.get("operation", ""))), f"{details['rows']:,}" if details else "", safe(own)
+    return {
+        "requested": instant.requested_time,
+        "completed": instant.completion_time,
+        "action": instant.action,
+        "state": Text(str(instant.state), _COLOURS[instant.state]),
+        "operation": details.get("operation"),
+        "rows written": f"{details['rows']:,}" if details else None,
+        "metadata": own,
+    }

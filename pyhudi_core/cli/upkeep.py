@@ -9,14 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import click
 from rich.console import Console
 from rich.progress import Progress as Bar
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.text import Text
 
-from pyhudi_core.cli.terminal import CANNOT_OPEN, FOUND, console, reporting_errors, safe, storage_option, table_option
+from pyhudi_core.cli.terminal import (
+    CANNOT_OPEN,
+    FOUND,
+    console,
+    print_rows,
+    reporting_errors,
+    safe,
+    storage_option,
+    table_option,
+)
 from pyhudi_core.lake import Outcome, UpkeepLine, UpkeepProgress, UpkeepReport, tables_below
 from pyhudi_core.lake import upkeep as look_after
 from pyhudi_core.services.upkeep import UpkeepRules
@@ -99,19 +109,21 @@ def _progress() -> Iterator[UpkeepProgress]:
 def _show(report: UpkeepReport, *, show_all: bool) -> None:
     shown = [line for line in report.lines if show_all or line.outcome is not Outcome.NOT_DUE]
     if shown:
-        table = Table(
-            "table", "service", "outcome", "why", "bytes", "seconds", box=None, pad_edge=False, header_style="bold"
-        )
-        for line in shown:
-            table.add_row(*_cells(line))
-        console().print(table)
+        print_rows([_row(line) for line in shown])
     console().print(f"[bold]{safe(str(report))}[/]")
 
 
-def _cells(line: UpkeepLine) -> tuple[str, ...]:
+def _row(line: UpkeepLine) -> dict[str, Any]:
     colour = _COLOURS.get(line.outcome, "dim")
     why = f"{line.reason}. {line.result}" if line.result else line.reason
     due = line.outcome not in (Outcome.NOT_DUE, Outcome.SKIPPED, Outcome.FAILED)
     seconds = f"{line.took:.1f}" if line.took is not None else f"about {line.seconds:.1f}" if due else ""
     size = f"{line.bytes:,}" if due else ""
-    return (safe(line.table), line.service, f"[{colour}]{line.outcome}[/]", safe(why), size, seconds)
+    return {
+        "table": line.table,
+        "service": line.service,
+        "outcome": Text(str(line.outcome), colour),
+        "why": why,
+        "bytes": size,
+        "seconds": seconds,
+    }

@@ -11,8 +11,8 @@ and a delete, so who applies a commit's changes applies its deletes first. Table
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 
@@ -32,10 +32,11 @@ from pyhudi_core.model.meta_fields import COMMIT_TIME, RECORD_KEY, with_meta_fie
 from pyhudi_core.model.schema import conform
 from pyhudi_core.predicates import Predicate
 from pyhudi_core.predicates.arrow import matching
+from pyhudi_core.read.conversions import Conversions
 from pyhudi_core.read.differences import differing
 from pyhudi_core.read.pairing import GroupState, Pairs, paired
 from pyhudi_core.read.row_filter import RowFilter
-from pyhudi_core.read.tasks import Task, tasks_for
+from pyhudi_core.read.tasks import Task, first_rows, tasks_for
 from pyhudi_core.runtime.base import Executor
 from pyhudi_core.storage.base import Storage
 
@@ -208,13 +209,14 @@ class ChangeReader:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeFeed:
+class ChangeFeed(Conversions):
     """The changes of some commits. Prints as a line; read it as Arrow, in batches, or on Spark."""
 
     storage: Storage
     executor: Executor
     reader: ChangeReader
     groups: tuple[GroupChange, ...]
+    most: int | None = None
 
     @property
     def schema(self) -> pa.Schema:
@@ -223,26 +225,42 @@ class ChangeFeed:
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The changes in the order of their commits; memory is bounded as `pairing` says: row groups of one file group, and its logs."""
-        for change in self.groups:
-            yield from self.reader.read(self.storage, change)
+        read = (batch for change in self.groups for batch in self.reader.read(self.storage, change))
+        return first_rows(read, self.most)
 
     def to_arrow(self) -> pa.Table:
         """All changes as one table; file groups are read in parallel."""
+        if self.most is not None:
+            return pa.Table.from_batches(list(self.to_batches()), self.schema)
         read = self.executor.map(lambda change: list(self.reader.read(self.storage, change)), self.groups)
         return pa.Table.from_batches([batch for batches in read for batch in batches], self.schema)
 
     def to_spark(self, spark: Any) -> Any:
         """The changes as a DataFrame of this Spark session, read by its executors when it is used."""
         with at_table(self.storage.location):
-            return frame_of(Reading(self.schema, self.tasks()), spark)
+            frame = frame_of(Reading(self.schema, self.tasks()), spark)
+            return frame if self.most is None else frame.limit(self.most)
+
+    def narrowed(self, columns: Sequence[str] | None, condition: pc.Expression | None) -> ChangeFeed:
+        """Return this feed: which rows changed is only known when all columns are read."""
+        return self
+
+    def _limited(self, most: int) -> ChangeFeed:
+        return replace(self, most=most)
 
     def tasks(self, most_bytes: int = 0) -> list[Task]:
-        """Tasks in the order of the commits: one for each changed file group, or for consecutive ones of at most ``most_bytes`` bytes."""
+        """Tasks in the order of the commits: one for each changed file group, or for consecutive ones of at most ``most_bytes`` bytes.
+
+        A feed with a `limit` is one task.
+        """
+        if self.most is not None:
+            return [Task(self.storage.spec(), self.reader, self.groups, self.most)]
         return tasks_for(self.storage, self.reader, self.groups, most_bytes)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         commits = len({change.instant for change in self.groups})
-        return f"ChangeFeed of {self.storage.location}: {commits} commits, {len(self.groups)} file groups"
+        most = "" if self.most is None else f", at most {self.most:,} changes"
+        return f"ChangeFeed of {self.storage.location}: {commits} commits, {len(self.groups)} file groups{most}"
 
     def _repr_html_(self) -> str:
         return f"<p>{escape(str(self))}</p>"

@@ -15,6 +15,7 @@ from pyhudi_core.formats.base_file.parquet_statistics import ColumnRange
 from pyhudi_core.model.java_numbers import highest_widened, lowest_widened
 from pyhudi_core.model.partition_path import parse_partition
 from pyhudi_core.predicates import ColumnStats, Condition, partition_stats
+from pyhudi_core.printing import printable
 from pyhudi_core.read.pruning import by_bloom_filters, by_column_stats, by_partition_stats
 from pyhudi_core.read.secondary_pruning import by_secondary_index
 from pyhudi_core.snapshot.snapshot import Snapshot
@@ -32,6 +33,7 @@ class Step:
         return f"{self.name}: {self.kept:,} of {self.of:,}"
 
 
+@printable
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """The result of each planning step of a scan. Prints as a list, and as a table in notebooks."""

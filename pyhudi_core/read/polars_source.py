@@ -66,7 +66,7 @@ class _Source:
         coarse = None if condition is None or rows is not None else _in_pyarrow(condition, self.scan.schema)
         scan = self.scan.narrowed(wanted, coarse)
         for batch in (scan if rows is None else scan.limit(rows)).to_batches():
-            frame = polars.DataFrame(batch)
+            frame = polars.DataFrame(batch if wanted is None else batch.select(wanted))
             yield frame if condition is None else frame.filter(condition)
 
 

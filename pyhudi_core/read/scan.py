@@ -13,12 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_core.engine.choice import frame_of
-from pyhudi_core.errors import InvalidOptionError, SchemaMismatchError, at_table, columns_named, needing
+from pyhudi_core.errors import SchemaMismatchError, at_table, columns_named
 from pyhudi_core.file_groups.skeletons import open_base
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.naming import set_module
 from pyhudi_core.predicates import Predicate
+from pyhudi_core.printing import printable
+from pyhudi_core.read.conversions import Conversions
 from pyhudi_core.read.engine_scan import EngineScan
 from pyhudi_core.read.plan import Explanation, Step, choose_slices, may_match
 from pyhudi_core.read.read_optimized import Staleness, staleness
@@ -30,8 +32,9 @@ from pyhudi_core.storage.base import Storage
 
 
 @set_module("pyhudi")
+@printable
 @dataclass(frozen=True, slots=True)
-class Scan:
+class Scan(Conversions):
     """A read of one pinned snapshot.
 
     ``written_by`` limits it to files that these instants wrote, ``partitions`` to these partitions, ``groups`` to these file groups.
@@ -115,11 +118,8 @@ class Scan:
         # The files of this scan, which are pinned, without those that the new condition excludes.
         return replace(found, _chosen=[[piece for piece in found.slices() if piece.path in wanted]])
 
-    def limit(self, rows: int) -> Scan:
-        """Return the same scan, limited to so many rows. Which rows these are is not defined, but stays the same for one scan."""
-        if not isinstance(rows, int) or rows < 0:
-            raise InvalidOptionError(f"limit({rows!r}) is not a number of rows", hint="Give 0 or more.")
-        return replace(self, most=rows if self.most is None else min(rows, self.most))
+    def _limited(self, most: int) -> Scan:
+        return replace(self, most=most)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Iterate over the rows in batches; memory is bounded by one row group of one file and the logs of one slice."""
@@ -133,20 +133,6 @@ class Scan:
         rows = replace(self.rows, threads=len(slices) < self.executor.workers)
         read = self.executor.map(lambda piece: list(rows.read_slice(self.storage, piece, self.merging)), slices)
         return pa.Table.from_batches([batch for batches in read for batch in batches], self.schema)
-
-    def to_reader(self) -> pa.RecordBatchReader:
-        """The rows as a stream, read while it is consumed; memory as for `to_batches`."""
-        return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The rows for every library that takes Arrow's C stream interface: pyarrow, polars, pandas, DuckDB and others."""
-        return self.to_reader().__arrow_c_stream__(requested_schema)
-
-    def to_pandas(self) -> Any:
-        """Read all rows into a pandas DataFrame, of whichever release of pandas is installed. Raises `MissingExtraError` if none is."""
-        with needing("pandas", "to_pandas()"):
-            import pandas  # noqa: F401, PLC0415  (asked for before the rows are read)
-        return self.to_arrow().to_pandas()
 
     def to_dataset(self) -> Any:
         """The scan as a ``pyarrow.dataset.Dataset``: DuckDB reads only the columns that a query needs, and pushes its conditions down.
@@ -162,24 +148,10 @@ class Scan:
             return ds.dataset(self.to_arrow())
         return ScanDataset(self)
 
-    def to_polars(self) -> Any:
-        """The scan as a Polars ``LazyFrame``, which reads nothing until it is collected, and then only the files and columns that its query needs.
-
-        Polars evaluates the conditions of the query (`polars_source`). The rows of a scan with a `limit` are read now. Raises `MissingExtraError` if
-        Polars is not installed.
-        """
-        with needing("polars", "to_polars()"):
-            from pyhudi_core.read.polars_source import lazy_frame  # noqa: PLC0415  (users install their own release of Polars)
-        return lazy_frame(self)
-
-    def head(self, rows: int = 5) -> pa.Table:
-        """Read the first rows, and no more files than they need. Which rows are first is not defined, but stays the same for one scan."""
-        return self.limit(max(rows, 0) if isinstance(rows, int) else rows).to_arrow()
-
     def count(self) -> int:
         """The number of rows. Nothing is read of a file of which all rows count; else the columns that decide which rows do."""
         if self.most is not None:
-            return sum(batch.num_rows for batch in self.to_batches())
+            return Conversions.count(self)
         return sum(
             self.executor.map(lambda piece: self.rows.count_slice(self.storage, piece, self.merging), self.slices())
         )

@@ -20,6 +20,7 @@ from pyhudi_core.model.file_names import BaseFileName, parse_data_file, split
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.partition_path import full_partition, partition_path
 from pyhudi_core.naming import set_module
+from pyhudi_core.printing import printable
 from pyhudi_core.read.bounds import TimePoint, completion_bound
 from pyhudi_core.read.named_cleans import naming_clean
 from pyhudi_core.read.retention import refuse_cleaned
@@ -61,6 +62,7 @@ class Size:
 
 
 @set_module("pyhudi")
+@printable
 @dataclass(frozen=True, slots=True)
 class TableSize:
     """The size of the state of one commit, given by its requested time and its completion time; both are empty before the first commit."""

@@ -15,6 +15,7 @@ from pyhudi_core.formats.avro.container import decode_record, encode_record
 from pyhudi_core.model.file_names import join, parse_data_file
 from pyhudi_core.model.instant import Instant, State, is_time
 from pyhudi_core.model.safe_path import safe_relative_path
+from pyhudi_core.printing import printable
 from pyhudi_core.services.estimates import with_seconds
 from pyhudi_core.services.service import Figures, Refused
 
@@ -25,6 +26,7 @@ SAVEPOINTS_KEY = "savepointed_timestamps"
 """Where plans and completed cleans keep the savepoints whose files they left: if one of them is gone later, the next plan looks at all partitions."""
 
 
+@printable
 @dataclass(frozen=True, slots=True)
 class CleaningPlan:
     """What a clean would delete; false, with the reason, if it is nothing, and if there is nothing to note either.

@@ -19,6 +19,7 @@ from pyhudi_core.model.file_names import BaseFileName, LogFileName, parse_data_f
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.options.clustering import EXECUTIONS, EXECUTIONS_PACKAGE, SIZE_BASED
+from pyhudi_core.printing import printable
 from pyhudi_core.services.estimates import with_seconds
 from pyhudi_core.services.service import Figures, Refused
 from pyhudi_core.storage.base import Storage
@@ -119,6 +120,7 @@ class ClusteringGroup:
         return zip(bases, self.slices, strict=True)
 
 
+@printable
 @dataclass(frozen=True, slots=True)
 class ClusteringPlan:
     """What a clustering would rewrite; false, with the reason, if it is nothing.

@@ -15,6 +15,7 @@ from pyhudi_core.file_groups.slice import BaseFile, FileSlice, LogFile
 from pyhudi_core.formats.avro.container import decode_record, encode_record
 from pyhudi_core.model.file_names import BaseFileName, LogFileName, parse_data_file
 from pyhudi_core.model.safe_path import safe_relative_path
+from pyhudi_core.printing import printable
 from pyhudi_core.services.estimates import with_seconds
 from pyhudi_core.services.service import Figures, Refused
 
@@ -82,6 +83,7 @@ class CompactionOperation:
         }
 
 
+@printable
 @dataclass(frozen=True, slots=True)
 class CompactionPlan:
     """What a compaction would rewrite; false, with the reason, if it is nothing.

@@ -22,6 +22,7 @@ from pyhudi_core.metadata_table.defined_indexes import needs_of, new_definition
 from pyhudi_core.metadata_table.index_definitions import IndexDefinition, read_definitions
 from pyhudi_core.model.help_pages import see
 from pyhudi_core.model.instant import Instant
+from pyhudi_core.printing import printable
 from pyhudi_core.services.indexing import statements as index_statements
 from pyhudi_core.services.indexing.drop import drop_partitions, refuse_files, with_dependents
 from pyhudi_core.services.indexing.indexing import Indexing, IndexingResult
@@ -59,11 +60,15 @@ class IndexState:
     state: str
 
 
+@printable
 class Indexes:
     """The indexes of one table; iterate over them. `create` says which are built while writers write."""
 
     def __init__(self, context: TableContext) -> None:
         self.context = context
+
+    def __repr__(self) -> str:
+        return f"Indexes of {self.context.table}"
 
     def __iter__(self) -> Iterator[IndexState]:
         context = reopened(self.context)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from pyhudi_core.formats.avro.container import decode_record, encode_record
 from pyhudi_core.model.instant import Instant
+from pyhudi_core.printing import printable
 from pyhudi_core.services.estimates import with_seconds
 from pyhudi_core.services.service import Figures
 from pyhudi_core.timeline.restored import PLAN
@@ -26,6 +27,7 @@ class UndoneCommit:
     size: int = 0
 
 
+@printable
 @dataclass(frozen=True, slots=True)
 class RestorePlan:
     """What a restore would undo; false, with the reason, if it would undo nothing or is refused.

@@ -18,6 +18,7 @@ from pyhudi_core.conflicts.concurrent import pending_restores
 from pyhudi_core.file_groups.unnamed_files import Owner, Owners, named_paths, recovered_until
 from pyhudi_core.model.file_names import parse_data_file, split
 from pyhudi_core.model.instant import Instant, is_time
+from pyhudi_core.printing import printable
 from pyhudi_core.services.estimates import with_seconds
 from pyhudi_core.services.holds import held_files
 from pyhudi_core.services.service import Figures
@@ -57,6 +58,7 @@ class SweptPlace:
     markers: Infos = ()
 
 
+@printable
 @dataclass(frozen=True, slots=True)
 class SweepPlan:
     """What would be deleted; false, with the reason, if it is nothing.

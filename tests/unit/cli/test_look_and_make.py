@@ -61,7 +61,7 @@ def test_the_state_of_a_table_is_shown_under_both_names(location: str) -> None:
     table = make(location, table_type="merge_on_read")
     table.upsert(orders((1, "a", 1.0)))
     quiet = told("show", location)
-    assert [quiet[name] for name in ("pending_writes", "pending_plans", "services_due")] == ["none"] * 3
+    assert [quiet[name] for name in ("pending_writes", "pending_plans", "services_due")] == [[], [], []]
     assert quiet["lock"] == "file_system:.hoodie: free"
     table.upsert(orders((1, "a", 2.0)))
     plan = table.compaction.schedule()
@@ -71,10 +71,10 @@ def test_the_state_of_a_table_is_shown_under_both_names(location: str) -> None:
         session = table.savepoints.context.lock.acquire(1.0, "a test")
         found = told("status", location)
         session.release()
-        assert found["pending_writes"] == write.instant
+        assert found["pending_writes"] == [write.instant]
     assert "The lock is held by process" in found["lock"]
-    assert found["pending_plans"] == f"compaction {plan.requested_time}"
-    assert found["services_due"] == "compaction"
+    assert found["pending_plans"] == [f"compaction {plan.requested_time}"]
+    assert found["services_due"] == ["compaction"]
     assert "also: status" in run("show", "--help").output
     assert "status" not in main.list_commands(click.Context(main))
 

@@ -1,0 +1,77 @@
+"""What a read of rows can be turned into: one base for scans of rows and for changes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi_core.errors import InvalidOptionError, needing
+
+
+class Conversions(ABC):
+    """Rows that are read when they are asked for. ``most`` is the number of rows of `limit`, None for all."""
+
+    __slots__ = ()
+    most: int | None
+
+    @property
+    @abstractmethod
+    def schema(self) -> pa.Schema:
+        """The result's columns."""
+
+    @abstractmethod
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Iterate over the rows in batches."""
+
+    @abstractmethod
+    def to_arrow(self) -> pa.Table:
+        """Read all rows into one table."""
+
+    @abstractmethod
+    def narrowed(self, columns: Sequence[str] | None, condition: pc.Expression | None) -> Self:
+        """Return a read that has at least these columns, and at least the rows that meet the condition."""
+
+    @abstractmethod
+    def _limited(self, most: int) -> Self: ...
+
+    def limit(self, rows: int) -> Self:
+        """Return the same read, limited to so many rows. Which rows these are is not defined, but stays the same for one read."""
+        if not isinstance(rows, int) or rows < 0:
+            raise InvalidOptionError(f"limit({rows!r}) is not a number of rows", hint="Give 0 or more.")
+        return self._limited(rows if self.most is None else min(rows, self.most))
+
+    def head(self, rows: int = 5) -> pa.Table:
+        """Read the first rows, and no more files than they need. Which rows are first is not defined, but stays the same for one read."""
+        return self.limit(max(rows, 0) if isinstance(rows, int) else rows).to_arrow()
+
+    def count(self) -> int:
+        """The number of rows."""
+        return sum(batch.num_rows for batch in self.to_batches())
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The rows as a stream, read while it is consumed; memory as for `to_batches`."""
+        return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows for every library that takes Arrow's C stream interface: pyarrow, polars, pandas, DuckDB and others."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def to_pandas(self) -> Any:
+        """Read all rows into a pandas DataFrame, of whichever release of pandas is installed. Raises `MissingExtraError` if none is."""
+        with needing("pandas", "to_pandas()"):
+            import pandas  # noqa: F401, PLC0415  (asked for before the rows are read)
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> Any:
+        """The rows as a Polars ``LazyFrame``, which reads nothing until it is collected, and then only the files and columns that its query needs.
+
+        Polars evaluates the conditions of the query (`polars_source`). The rows of a read with a `limit` are read now. Raises `MissingExtraError` if
+        Polars is not installed.
+        """
+        with needing("polars", "to_polars()"):
+            from pyhudi_core.read.polars_source import lazy_frame  # noqa: PLC0415  (users install their own release of Polars)
+        return lazy_frame(self)

@@ -1,0 +1,133 @@
+"""What commands print is complete: no number and no text is cut, at 80 columns of a terminal and without a terminal."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+from support.tables import make, orders
+
+import pyhudi_core as hudi
+from pyhudi_core.cli.main import main
+
+TERMINAL = {"FORCE_COLOR": "1", "COLUMNS": "80", "TERM": "xterm"}
+PIPE = {"COLUMNS": "80"}
+OUTPUTS = {"80 columns": TERMINAL, "a pipe": PIPE}
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "show": (),
+    "schema": (),
+    "head": (),
+    "history": (),
+    "commit": ("INSTANT",),
+    "timeline": (),
+    "services": (),
+    "hold": ("list",),
+    "savepoint": ("list",),
+    "upkeep": ("--plan",),
+    "check": (),
+}
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """A table of 30 wide columns with large numbers, a savepoint and a hold; and the instant of its newest commit."""
+    place = str(tmp_path_factory.mktemp("wide") / "a_table_whose_name_needs_most_of_the_width_of_a_terminal")
+    numbers = {f"a_long_name_of_column_{i}": pa.array([12_980_421_000 + i, 7_000_000_000_000 + i]) for i in range(30)}
+    rows = pa.table({"id": pa.array([1, 2]), **numbers})
+    table = hudi.create_table(place, rows.schema, name="wide", record_key="id")
+    made = table.upsert(rows, extra_metadata={"run": "a run with a long name " * 8 + "its end"})
+    table.savepoints.create(made.instant, "kept for the audit " * 8 + "its end")
+    table.holds.create(seconds=3600, comment="kept for the copy " * 8 + "its end")
+    return place, made.instant
+
+
+def printed(place: str, command: str, *arguments: str, env: dict[str, str]) -> str:
+    found = CliRunner().invoke(main, [command, place, *arguments], env=env)
+    assert found.exit_code == 0, found.output
+    return re.sub(r"\x1b\[[0-9;]*m", "", found.stdout)
+
+
+def numbers_in(value: Any) -> Iterator[int | float]:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        for item in value:
+            yield from numbers_in(item)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield value
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_command_cuts_a_number(wide: tuple[str, str], command: str, output: str) -> None:
+    place, instant = wide
+    arguments = [instant if one == "INSTANT" else one for one in COMMANDS[command]]
+    rows = json.loads(printed(place, command, *arguments, "--json", env=PIPE))
+    text = printed(place, command, *arguments, env=OUTPUTS[output])
+    assert "…" not in text
+    if command in ("show", "head", "history", "commit"):
+        for number in numbers_in(rows):
+            assert str(number) in text or f"{number:,}" in text, number
+    if command in ("history", "timeline", "hold", "savepoint"):
+        assert "its end" in text
+    if command in ("show", "upkeep"):
+        assert place in text
+
+
+def test_rows_that_do_not_fit_are_blocks_on_a_terminal_and_lines_in_a_pipe(wide: tuple[str, str]) -> None:
+    place, _ = wide
+    assert "a_long_name_of_column_29: 12980421029\n" in printed(place, "head", env=TERMINAL)
+    assert len(printed(place, "head", env=PIPE).splitlines()) == 3, "a header and two rows"
+    narrow = printed(place, "head", "--columns", "id,a_long_name_of_column_3", env=TERMINAL)
+    assert narrow.splitlines() == [
+        "id  a_long_name_of_column_3",
+        " 1              12980421003",
+        " 2            7000000000003",
+    ]
+
+
+@pytest.mark.parametrize(("command", "column"), [("head", "id"), ("schema", "type"), ("history", "instant")])
+def test_csv_is_complete_and_has_the_columns_that_were_asked_for(
+    wide: tuple[str, str], command: str, column: str
+) -> None:
+    place, _ = wide
+    told = json.loads(printed(place, command, "--json", env=PIPE))
+    found = list(csv.DictReader(io.StringIO(printed(place, command, "--csv", env=TERMINAL))))
+    assert [row[column] for row in found] == [str(row[column]) for row in told]
+    assert list(found[0]) == list(told[0])
+    only = printed(place, command, "--csv", "--columns", column, env=TERMINAL).splitlines()
+    assert only == [column, *(str(row[column]) for row in told)]
+    refused = CliRunner().invoke(main, [command, place, "--columns", "nothing"])
+    assert refused.exit_code == 2
+    assert "nothing" in refused.output
+
+
+def test_csv_tells_null_from_an_empty_text(location: str) -> None:
+    rows = pa.table({"id": [1, 2, 3], "said": ["", None, 'a "b",\nc']})
+    hudi.create_table(location, rows.schema, name="said", record_key="id").upsert(rows)
+    assert printed(location, "head", "--csv", env=PIPE) == 'id,said\n1,""\n2,\n3,"a ""b"",\nc"\n'
+
+
+def test_an_error_is_one_line_in_a_pipe(tmp_path: Path) -> None:
+    place = str(tmp_path / ("a long name " * 15).strip())
+    found = CliRunner().invoke(main, ["show", place], env=PIPE)
+    assert found.exit_code == 2
+    assert place in found.output.splitlines()[0]
+
+
+def test_show_tells_lists_and_numbers(location: str) -> None:
+    make(location).upsert(orders((1, "a", 1.0)))
+    told = json.loads(printed(location, "show", "--json", env=PIPE))
+    assert (told["record_key"], told["partition_by"]) == (["id"], ["day"])
+    for name in ("ordering", "metadata_table", "pending_writes", "pending_plans", "services_due"):
+        assert isinstance(told[name], list), name
+    for name in ("rows", "bytes", "file_groups", "columns", "pending", "version"):
+        assert isinstance(told[name], int), name
