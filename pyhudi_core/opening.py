@@ -164,7 +164,8 @@ def checked_config(
     storage = home.storage
     given, files = TableOptions.parse(home.options), WriteOptions.parse(home.options).files
     chosen = name or given.name or storage.location.rstrip("/").rpartition("/")[2]
-    logical = normalise(_arrow_schema(schema))
+    arrow_schema = _arrow_schema(schema)
+    logical = normalise(arrow_schema)
     keys, partitions, orderings = (
         _names(record_key, "record_key"),
         _names(partition_by, "partition_by"),
@@ -172,7 +173,7 @@ def checked_config(
     )
     _refuse_absent(logical, {"record_key": keys, "partition_by": partitions, "ordering": orderings})
     _refuse_types(logical, keys, partitions, orderings)
-    coercion.refuse_internal_names(logical.names, storage.location)
+    coercion.refuse_internal_names(arrow_schema.names, storage.location)
     config = new_table_config(
         chosen,
         keys,
