@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyhudi_core
 from pyhudi_core import __all__ as __all__
 from pyhudi_core import __version__ as __version__
+from pyhudi_core.naming import no_name
 
 if TYPE_CHECKING:
     from pyhudi import spark as spark
@@ -23,7 +24,7 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"{__name__}.{name}")
     if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise no_name(__name__, name, __all__)
     return getattr(pyhudi_core, name)
 
 

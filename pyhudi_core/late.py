@@ -11,6 +11,8 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pyhudi_core.naming import no_name
+
 
 class LateModule:
     """Stands for a module; the first use of one of its names imports it."""
@@ -60,7 +62,7 @@ def late_names(package: str, homes: Mapping[str, str], inside: str | None = None
     def of(name: str) -> Any:
         home = homes.get(name)
         if home is None:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            raise no_name(package, name, homes)
         value = getattr(importlib.import_module(f"{inside or package}.{home}"), name)
         setattr(sys.modules[package], name, value)
         return value

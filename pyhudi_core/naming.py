@@ -1,4 +1,4 @@
-"""Under which names the package is known: the module that a public name reports, and what to call instead of a name that is not there.
+"""Under which names the package is known: the module that a public name reports, and what to write instead of a name that is not there.
 
 Classes, functions and errors live where their layer is, and users import them from ``pyhudi``. So they report that module: in a traceback
 (``pyhudi.errors.TableNotFoundError: ...``), in ``repr`` and in what ``pickle`` writes. A test compares every public name with its module.
@@ -6,11 +6,83 @@ Classes, functions and errors live where their layer is, and users import them f
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, ForwardRef, TypeVar
 
 _T = TypeVar("_T", bound=Callable[..., Any])
+
+_NAMES = {
+    "DeltaTable": "hudi.open_table(location)",
+    "Table": "hudi.open_table(location)",
+    "add_files": "hudi.bootstrap(...)",
+    "convert_to_deltalake": "hudi.bootstrap(...)",
+    "create": "hudi.create_table(location, schema, record_key=...)",
+    "holds": "hudi.satisfies(condition), or table.holds",
+    "import_files": "the command pyhudi import, or hudi.bootstrap(...)",
+    "load": "hudi.open_table(location)",
+    "load_catalog": "hudi.open_table(location): there is no catalog, a table is a folder",
+    "load_table": "hudi.open_table(location)",
+    "open": "hudi.open_table(location)",
+    "read": "hudi.open_table(location).scan().to_arrow()",
+    "read_hudi": "hudi.open_table(location).scan().to_arrow()",
+    "read_table": "hudi.open_table(location).scan().to_arrow()",
+    "scan": "hudi.open_table(location).scan()",
+    "table": "hudi.open_table(location)",
+    "write": "table.upsert(data), of hudi.open_table(location) or hudi.create_table(...)",
+    "write_deltalake": "table.upsert(data), of hudi.open_table(location) or hudi.create_table(...)",
+    "write_hudi": "table.upsert(data), of hudi.open_table(location) or hudi.create_table(...)",
+    "write_table": "table.upsert(data), of hudi.open_table(location) or hudi.create_table(...)",
+}
+"""What to call instead of names that people look for in the package."""
+
+_ARGUMENTS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("base_path", "path", "table_path", "table_uri", "uri", "warehouse"), ("location", "tables")),
+    **dict.fromkeys(("key", "key_columns", "primary_key", "primary_keys", "record_keys"), ("record_key", "keys")),
+    **dict.fromkeys(
+        (
+            "partition",
+            "partition_cols",
+            "partition_columns",
+            "partition_key",
+            "partition_spec",
+            "partitioned_by",
+            "partitions",
+        ),
+        ("partition_by", "partitions", "where"),
+    ),
+    **dict.fromkeys(
+        ("ordering_field", "ordering_fields", "precombine", "precombine_field", "precombine_key"), ("ordering",)
+    ),
+    **dict.fromkeys(("type", "storage_type"), ("table_type",)),
+    **dict.fromkeys(("table_name",), ("name",)),
+    **dict.fromkeys(("config", "configuration", "properties", "table_properties"), ("options",)),
+    **dict.fromkeys(("client_options", "credentials", "fs_options", "storage"), ("storage_options",)),
+    **dict.fromkeys(("cols", "fields", "select", "selected_fields"), ("columns",)),
+    **dict.fromkeys(("condition", "expr", "filter", "filters", "predicate", "row_filter"), ("where",)),
+    **dict.fromkeys(("at", "snapshot_id", "timestamp", "version", "version_as_of"), ("as_of",)),
+    **dict.fromkeys(("begin", "since", "start", "starting_version"), ("after",)),
+    **dict.fromkeys(("end", "ending_version", "to"), ("until",)),
+    **dict.fromkeys(("commit_metadata", "commit_properties", "custom_metadata", "metadata"), ("extra_metadata",)),
+    **dict.fromkeys(("session", "spark_session"), ("spark",)),
+    **dict.fromkeys(("batch", "dataframe", "df", "records", "rows", "source"), ("data", "keys")),
+    **dict.fromkeys(("validate", "validators"), ("pre_commit",)),
+}
+"""By an argument that people give: the arguments that it may mean. The first that the function has is the one."""
+
+_CALLS = {
+    "batch_size": "table.scan(...).to_batches()",
+    "limit": "table.scan(...).limit(n)",
+    "order_by": "table.scan(...).to_arrow().sort_by(column)",
+    "merge_schema": "no argument: new columns of the data become columns of the table",
+    "mode": 'the method that says it: table.upsert, table.insert, table.insert_overwrite_table (mode="overwrite") or'
+    ' table.insert (mode="append"); mode="ignore": hudi.open_table, and hudi.create_table after TableNotFoundError',
+    "operation": "the method that says it, such as table.insert(data); table.begin takes operation=",
+    "overwrite": "table.insert_overwrite_table(data)",
+    "schema_mode": "no argument: new columns of the data become columns of the table",
+}
+"""By an argument that people give: what to write, where no argument of the function means it."""
 
 
 def set_module(name: str) -> Callable[[_T], _T]:
@@ -31,13 +103,57 @@ def set_module(name: str) -> Callable[[_T], _T]:
     return public
 
 
-class NamesInstead:
-    """Answers a name that a class does not have, but that people look for, with the call to use.
+def no_name(module: str, name: str, names: Iterable[str]) -> AttributeError:
+    """The error for a name that a module does not have, with what to write instead if that is known."""
+    what = f"module {module!r} has no attribute {name!r}"
+    call = None if name.startswith("_") else _NAMES.get(name) or _nearest(name, names)
+    return AttributeError(f"{what}: use {call}" if call else what, name=name)
 
-    A new name is one entry of ``_INSTEAD`` of the class: the name, and the call to write.
+
+def explains_arguments(function: _T) -> _T:
+    """Decorate a public function: its `TypeError` for an unknown argument names the one to write."""
+    code = inspect.unwrap(function).__code__
+    known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+    @functools.wraps(function)
+    def call(*given: Any, **named: Any) -> Any:
+        for name in named:
+            if name not in known:
+                raise _no_argument(function.__qualname__, name, [each for each in known if each != "self"])
+        return function(*given, **named)
+
+    return call  # type: ignore[return-value]  # it has the function's signature
+
+
+def _no_argument(function: str, name: str, known: Sequence[str]) -> TypeError:
+    means = next((each for each in _ARGUMENTS.get(name, ()) if each in known), None)
+    call = (f"{means}=" if means else None) or _CALLS.get(name)
+    if call is None:
+        near = _nearest(name, known)
+        call = f"{near}=" if near else None
+    rest = f"use {call}" if call else f"it takes {', '.join(known)}"
+    return TypeError(f"{function}() got an unexpected keyword argument {name!r}: {rest}")
+
+
+def _nearest(name: str, names: Iterable[str]) -> str | None:
+    from difflib import get_close_matches  # noqa: PLC0415  (only a mistake needs it)
+
+    return next(iter(get_close_matches(name, list(names), n=1, cutoff=0.75)), None)
+
+
+class NamesInstead:
+    """Answers a name that a class does not have, but that people look for, with the call to use; and an argument likewise.
+
+    A new name is one entry of ``_INSTEAD`` of the class: the name, and the call to write. Arguments are those of `explains_arguments`.
     """
 
     _INSTEAD: ClassVar[Mapping[str, str]] = {}
+
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        for name, method in list(vars(cls).items()):
+            if inspect.isfunction(method) and not name.startswith("_"):
+                setattr(cls, name, explains_arguments(method))
 
     if not TYPE_CHECKING:  # a type checker would take every name for an attribute
 
@@ -48,3 +164,15 @@ class NamesInstead:
                     self, name
                 )  # raises Python's own error, or the one of the property that failed
             raise AttributeError(f"{type(self).__name__} has no {name!r}: use {call}", name=name)
+
+
+class NotCalled:
+    """Answers a call of an object that is no function, such as ``table.compaction()``, with the methods to call."""
+
+    __slots__ = ()
+    _METHODS: ClassVar[str] = ".run(), or .plan() to see before what it does"
+
+    if not TYPE_CHECKING:  # a type checker would allow the call
+
+        def __call__(self, *_given: Any, **_named: Any) -> Any:
+            raise TypeError(f"{type(self).__name__} is an object, not a function: call its {self._METHODS}")

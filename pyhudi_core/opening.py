@@ -12,13 +12,14 @@ from pyhudi_core.errors import (
     PreconditionFailedError,
     TableError,
     TableExistsError,
+    TableNotFoundError,
     UnsupportedTableError,
     at_table,
 )
 from pyhudi_core.late import late, late_call
 from pyhudi_core.model.help_pages import see
 from pyhudi_core.model.properties import OPERATION_FIELD, MergeMode, TableConfig, TableType
-from pyhudi_core.naming import set_module
+from pyhudi_core.naming import explains_arguments, set_module
 from pyhudi_core.options import TableOptions, WriteOptions
 from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.runtime.system import system_runtime
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from pyhudi_core.model.new_table import new_table_config
     from pyhudi_core.model.partition_path import partition_paths
     from pyhudi_core.model.schema import normalise, to_avro
+    from pyhudi_core.storage.no_table import no_table
     from pyhudi_core.validators import Validator, Validators
     from pyhudi_core.write import asked_metadata_table, checks, coercion
 else:
@@ -56,6 +58,7 @@ else:
     partition_paths = late_call("pyhudi_core.model.partition_path", "partition_paths")
     normalise = late_call("pyhudi_core.model.schema", "normalise")
     to_avro = late_call("pyhudi_core.model.schema", "to_avro")
+    no_table = late_call("pyhudi_core.storage.no_table", "no_table")
 
 _LOOKED = 200
 """Folders that are looked at before a table is created in a folder that is not empty."""
@@ -68,6 +71,7 @@ _TYPES = {
 
 
 @set_module("pyhudi")
+@explains_arguments
 def create_table(
     location: Place,
     schema: Any,
@@ -160,7 +164,8 @@ def checked_config(
     storage = home.storage
     given, files = TableOptions.parse(home.options), WriteOptions.parse(home.options).files
     chosen = name or given.name or storage.location.rstrip("/").rpartition("/")[2]
-    logical = normalise(_arrow_schema(schema))
+    arrow_schema = _arrow_schema(schema)
+    logical = normalise(arrow_schema)
     keys, partitions, orderings = (
         _names(record_key, "record_key"),
         _names(partition_by, "partition_by"),
@@ -168,7 +173,7 @@ def checked_config(
     )
     _refuse_absent(logical, {"record_key": keys, "partition_by": partitions, "ordering": orderings})
     _refuse_types(logical, keys, partitions, orderings)
-    coercion.refuse_internal_names(logical.names, storage.location)
+    coercion.refuse_internal_names(arrow_schema.names, storage.location)
     config = new_table_config(
         chosen,
         keys,
@@ -236,6 +241,7 @@ def _refuse_unfit_merger(config: TableConfig, schema: pa.Schema) -> None:
 
 
 @set_module("pyhudi")
+@explains_arguments
 def open_table(
     location: Place,
     storage_options: Mapping[str, str] | None = None,
@@ -252,11 +258,15 @@ def open_table(
     """
     storage = open_storage(location, storage_options or {})
     home = TableHome(storage, runtime or system_runtime(), options or {}, pre_commit=_validators(pre_commit))
-    home.context()
+    try:
+        home.context()
+    except TableNotFoundError as error:
+        raise no_table(location, storage_options or {}) from error
     return HudiTable(home)
 
 
 @set_module("pyhudi")
+@explains_arguments
 def check_table(
     location: Place,
     storage_options: Mapping[str, str] | None = None,

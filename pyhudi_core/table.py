@@ -63,6 +63,8 @@ class HudiTable(TableServices):
     """
 
     def __init__(self, home: TableHome) -> None:
+        if not isinstance(home, TableHome):
+            raise InvalidOptionError("HudiTable(...) opens no table", hint="Write hudi.open_table(location).")
         self._home = home
 
     @property

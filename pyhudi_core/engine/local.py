@@ -202,8 +202,9 @@ def readable(kind: str = "") -> Iterator[None]:
         ) from error
 
 
-def as_table(data: object) -> pa.Table:
-    """Data that speaks the Arrow C stream interface as one table; for the index of a pandas DataFrame see `pandas_frames`.
+def as_table(data: object, known: pa.Schema | None = None) -> pa.Table:
+    """Data that speaks the Arrow C stream interface as one table; for a pandas DataFrame see `pandas_frames`, also for
+    ``known``, the columns of the table.
 
     Raises `ConfigError` for anything else, and `SchemaMismatchError` if its values do not become Arrow's.
     """
@@ -215,7 +216,7 @@ def as_table(data: object) -> pa.Table:
         if isinstance(data, pa.RecordBatchReader):
             return data.read_all()
         if is_pandas(type(data)):
-            return pandas_table(data)
+            return pandas_table(data, known)
         if is_pandas(type(data), "Series"):
             raise ConfigError(f"A Series is one column, not rows: {_HOW['Series']}")
         if hasattr(data, "__arrow_c_stream__"):

@@ -4,14 +4,21 @@
 - an unnamed index of integers numbers the rows, also after a filter or a sort, and is no column;
 - any other unnamed index is refused, because its values would be lost, and no column could have a name for them.
 
+A frame has lists of pairs for maps. They become maps again where the table is known that has maps in these columns.
+
 pandas is not imported here.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import chain
+from math import isnan
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from pyhudi_core.errors import SchemaMismatchError
@@ -22,10 +29,16 @@ def is_pandas(kind: type, name: str = "DataFrame") -> bool:
     return any(each.__name__ == name and each.__module__.partition(".")[0] == "pandas" for each in kind.__mro__)
 
 
-def pandas_table(frame: Any) -> pa.Table:
-    """The columns of a frame, and behind them those of its index. Raises `SchemaMismatchError` for an index or columns without names of their own."""
+def pandas_table(frame: Any, known: pa.Schema | None = None) -> pa.Table:
+    """The columns of a frame, and behind them those of its index. Raises `SchemaMismatchError` for an index or columns without names of their own.
+
+    ``known``: the columns of the table. Those with maps take their type from there, because a frame has lists of pairs for maps.
+    """
     _refuse_doubled(frame)
-    table = pa.Table.from_pandas(frame, preserve_index=False)
+    maps = {} if known is None else _maps(frame, known)
+    table = pa.Table.from_pandas(frame.drop(columns=[*maps]) if maps else frame, preserve_index=False)
+    if maps:
+        table = pa.table({name: maps[name] if name in maps else table.column(name) for name in map(str, frame.columns)})
     for level, name in enumerate(_names_of_index(frame)):
         values = pa.Array.from_pandas(frame.index.get_level_values(level))
         if str(name) not in table.column_names:
@@ -36,6 +49,46 @@ def pandas_table(frame: Any) -> pa.Table:
                 hint=f"Rename one of them: frame.rename_axis(index={{{name!r}: ...}}), or drop the index: frame.reset_index(drop=True).",
             )
     return table
+
+
+def _maps(frame: Any, known: pa.Schema) -> dict[str, pa.Array]:
+    """The columns of a frame that are maps in the table, and that have lists of pairs; others are left to Arrow. Keys and values have the types that
+    Arrow finds, so the rule for types is the same as for other data.
+    """
+    found = {}
+    for field in known:
+        if field.name in frame.columns and _is_of_maps(field.type):
+            with suppress(pa.ArrowException, TypeError, ValueError):  # Arrow says then what is wrong with these values
+                found[field.name] = _of_pairs(frame[field.name].tolist(), field.type)
+    return found
+
+
+def _is_of_maps(kind: pa.DataType) -> bool:
+    return pa.types.is_map(kind) or (pa.types.is_list(kind) and _is_of_maps(kind.value_type))
+
+
+def _of_pairs(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Lists of pairs, or lists of such lists, as maps. Raises for anything else."""
+    if not _is_of_maps(kind):
+        found = pa.array(values, from_pandas=True)
+        return found.cast(kind) if pa.types.is_null(found.type) else found
+    missing = np.fromiter((_is_missing(value) for value in values), bool, len(values))
+    present = [() if absent else value for value, absent in zip(values, missing, strict=True)]
+    if not {*map(type, present)} <= {list, tuple, np.ndarray}:
+        raise TypeError
+    ends = np.cumsum([0, *map(len, present)], dtype=np.int32)
+    offsets = pa.array(ends, mask=np.append(missing, False))
+    inside = list(chain.from_iterable(present))
+    if pa.types.is_list(kind):
+        return pa.ListArray.from_arrays(offsets, _of_pairs(inside, kind.value_type))
+    if not {*map(type, inside)} <= {tuple}:
+        raise TypeError
+    keys, items = zip(*inside, strict=True) if inside else ((), ())
+    return pa.MapArray.from_arrays(offsets, _of_pairs(keys, kind.key_type), _of_pairs(items, kind.item_type))
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and isnan(value)) or type(value).__name__ == "NAType"
 
 
 def pandas_schema(frame: Any) -> pa.Schema:

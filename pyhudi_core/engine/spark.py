@@ -83,7 +83,7 @@ class _WithoutRows:
 def use_own_python(spark: SparkSession) -> None:
     """Let the workers of a local session run this interpreter, unless another one is configured. The default would be ``python3`` on the PATH.
 
-    Raises `ConfigError` for a session of Spark Connect, and for anything that is not a session.
+    Raises `ConfigError` for a session of Spark Connect, for one that was stopped, and for anything that is not a session.
     """
     if not isinstance(spark, SparkSession):
         raise ConfigError(
@@ -92,6 +92,11 @@ def use_own_python(spark: SparkSession) -> None:
             "Spark Connect is not supported.",
         )
     context = spark.sparkContext
+    if context._jsc is None:
+        raise ConfigError(
+            "The Spark session was stopped",
+            hint="Start another one: SparkSession.builder.getOrCreate(); and make its DataFrames anew.",
+        )
     chosen = "PYSPARK_PYTHON" in os.environ or spark.conf.get("spark.pyspark.python", "")
     if context.master.startswith("local") and not chosen:
         context.pythonExec = sys.executable

@@ -77,7 +77,8 @@ def logical_fields(fields: Iterable[pa.Field], parent: str = "") -> list[pa.Fiel
     check_names([field.name for field in fields], parent)
     if not fields:
         raise SchemaMismatchError(
-            f"Column {parent} is a struct without fields" if parent else "The schema has no columns", hint=_RESCUE
+            f"Column {parent} is a struct without fields" if parent else "The schema has no columns",
+            hint=_RESCUE if parent else "Give the columns of the rows, one at least: schema=data.schema.",
         )
     return [pa.field(field.name, logical_type(field.type, joined(parent, field.name))) for field in fields]
 

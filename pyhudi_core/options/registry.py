@@ -24,6 +24,15 @@ else:
 
 Value = bool | int | float | str | None
 
+STORAGE_OPTIONS = (
+    "access_key_id",
+    "endpoint_url",
+    "fsync",
+    "region",
+    "secret_access_key",
+    "session_token",
+)
+"""The names of options of storages, for those who give them as options of a table."""
 _MISSPELT = 0.88
 _BY_KEY: Mapping[str, Option] = {key: option for option in OPTIONS for key in (option.key, *option.aliases)}
 
@@ -35,6 +44,9 @@ def find_option(key: str) -> Option:
     option = _BY_KEY.get(key)
     if option is not None:
         return option
+    if key in STORAGE_OPTIONS:
+        hint = f"It is an option of the storage: storage_options={{{key!r}: ...}}."
+        raise UnknownOptionError(f"the option {key!r} does not exist", hint=hint)
     elsewhere = next((why for start, why in NOT_HERE.items() if key.startswith(start)), None)
     if elsewhere is not None:
         raise UnknownOptionError(f"Hudi's option {key!r} does not apply here", hint=f"Omit it: {elsewhere}")

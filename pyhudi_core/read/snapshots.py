@@ -149,9 +149,7 @@ def make_scan(
         raise InvalidOptionError(
             f"columns={columns!r} is not a list of column names",
             table=context.table,
-            hint=f"Write columns=[{columns!r}]."
-            if isinstance(columns, str)
-            else "Name at least one column in a list, or omit columns to read all.",
+            hint=_columns_meant(columns, full.names),
         )
     every = full.names if meta else state.schema.names
     chosen = tuple(every if columns is None else columns)
@@ -173,3 +171,17 @@ def make_scan(
     return Scan(
         state, context.storage, context.runtime.executor, rows, changed, indexes_in_utc=context.options.index.in_utc
     )
+
+
+def _columns_meant(columns: Columns | str, names: Sequence[str]) -> str:
+    """What to write instead of a text or of an empty list of columns. A text that can be no name is a condition, or several names."""
+    if not isinstance(columns, str):
+        return "Name at least one column in a list, or omit columns to read all."
+    if columns in names or columns.isidentifier():
+        return f"Write columns=[{columns!r}]."
+    if columns.strip() == "*":
+        return "Omit columns to read all."
+    listed = [part.strip() for part in columns.split(",")]
+    if set(listed) <= {*names}:
+        return f"Write columns={listed!r}."
+    return f"A condition is where={columns!r}; columns are a list of names."

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ from pyhudi_core.index.base import POSITION, TAG_FILE_ID, TAG_PARTITION, TAG_POS
 from pyhudi_core.model.commit import DUPLICATES_REPAIR, REPAIR_KEY
 from pyhudi_core.model.meta_fields import PARTITION_PATH, RECORD_KEY
 from pyhudi_core.model.operation import OperationType
+from pyhudi_core.naming import NotCalled
 from pyhudi_core.services.auto import ServicedWrite
 from pyhudi_core.services.duplicates import DuplicatePlan, find_duplicates
 from pyhudi_core.snapshot.snapshot import Snapshot
@@ -36,8 +37,10 @@ _OPERATION = OperationType.DELETE
 _KEY_BYTES = 32
 
 
-class Duplicates:
+class Duplicates(NotCalled):
     """Record keys that a partition has in several file groups: ``plan()`` reads, ``run()`` removes all copies but one."""
+
+    _METHODS: ClassVar[str] = ".run(), or .plan() to see before what it does"
 
     def __init__(self, context: TableContext) -> None:
         self.context = context

@@ -14,7 +14,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -27,6 +27,7 @@ from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.properties import TableType
 from pyhudi_core.model.record_key import record_keys
 from pyhudi_core.model.schema_cast import cast_batch
+from pyhudi_core.naming import NotCalled
 from pyhudi_core.read.lookups import key_texts, lookup, nested_keys, why_unknown_texts
 from pyhudi_core.services.cleaning.cleaning import Cleaning
 from pyhudi_core.services.cleaning.rules import BY_VERSIONS
@@ -144,8 +145,10 @@ class _Keys:
         return hashlib.sha256("\n".join(sorted(self.texts.to_pylist())).encode()).hexdigest()
 
 
-class Erasure:
+class Erasure(NotCalled):
     """Erases rows of one table: ``plan(keys)``, ``run(keys)`` and ``verify(keys)``. ``keys`` hold the key columns, as for `HudiTable.lookup`."""
+
+    _METHODS: ClassVar[str] = ".run(keys), or .plan(keys) to see before what it does"
 
     def __init__(self, context: TableContext) -> None:
         self.context = context

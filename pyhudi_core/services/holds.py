@@ -15,7 +15,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from pyhudi_core.conflicts.concurrent import conflict_error, refuse_pending_restore
 from pyhudi_core.conflicts.conflict import Conflict, ConflictKind
@@ -24,6 +24,7 @@ from pyhudi_core.model.file_names import join
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.snapshot_token import SnapshotToken
+from pyhudi_core.naming import NotCalled
 from pyhudi_core.read.bounds import TimePoint
 from pyhudi_core.read.snapshots import snapshot, token_for
 from pyhudi_core.services.savepoints import files_to_clean
@@ -98,8 +99,10 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True)
-class Holds:
+class Holds(NotCalled):
     """The holds of one table. Iterating reads those that have not ended, the first to end first."""
+
+    _METHODS: ClassVar[str] = ".create(token), or iterate over it"
 
     context: TableContext
 

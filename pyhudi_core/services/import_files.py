@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyhudi_core.errors import DataError, ObjectNotFoundError, SchemaMismatchError
 from pyhudi_core.formats.csv_text import CsvFile, CsvStyle
 from pyhudi_core.model.column_names import renamed, snake_names, snake_schema
-from pyhudi_core.model.meta_fields import PARTITION_PATH, RECORD_KEY
+from pyhudi_core.model.meta_fields import META_FIELDS, PARTITION_PATH, RECORD_KEY
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.schema import cast_batch, normalise
 from pyhudi_core.services.parquet_source import file_batches, file_schema, naming, typed_nulls
@@ -164,7 +164,8 @@ def import_rows(
             if after is None:
                 after = normalise(own, known=pa.schema(list(known.items())))
             find_unfit = partial(_unfit, file, own)
-            after = schema_after(after, own, find_unfit, table=table, keys=keys, allow_lossy=allow_lossy)
+            takes = () if before is None else META_FIELDS  # the write into a table knows which of them it uses
+            after = schema_after(after, own, find_unfit, table=table, keys=keys, allow_lossy=allow_lossy, takes=takes)
     assert after is not None
     return ImportRows(tuple(found), after)
 

@@ -74,6 +74,51 @@ class TableServices(NamesInstead):
         "restores": "table.restore, as in table.restore.plan(to)",
         "rollbacks": "table.rollback, as in table.rollback.plan(instant)",
         "savepoint": "table.savepoints.create(instant, comment)",
+        **dict.fromkeys(
+            ("to_arrow", "to_pyarrow", "to_pyarrow_table", "collect", "read", "load"), "table.scan().to_arrow()"
+        ),
+        **{
+            name: f"table.scan().{name}()"
+            for name in ("count", "head", "to_batches", "to_dataset", "to_pandas", "to_polars")
+        },
+        "to_pyarrow_dataset": "table.scan().to_dataset()",
+        "to_spark": "table.scan().to_spark(spark)",
+        "limit": "table.scan().limit(n)",
+        **dict.fromkeys(("select", "query", "filter", "where"), "table.scan(columns=[...], where=condition)"),
+        **dict.fromkeys(("append", "add"), "table.insert(data)"),
+        **dict.fromkeys(("write", "put", "save"), "table.upsert(data)"),
+        **dict.fromkeys(
+            ("merge", "update"), "table.upsert(data), which replaces rows with known keys and inserts the others"
+        ),
+        "overwrite": "table.insert_overwrite_table(data), or table.insert_overwrite(data) for the partitions of the data",
+        **dict.fromkeys(("truncate", "delete_all"), "table.delete(where='true')"),
+        "drop_partition": "table.delete_partitions(partitions)",
+        "vacuum": "table.cleaning.run(), or hudi.upkeep(table)",
+        "expire_snapshots": "table.cleaning.run(), or hudi.upkeep(table)",
+        **dict.fromkeys(("clean",), "table.cleaning.run()"),
+        **dict.fromkeys(
+            ("optimize", "z_order", "rewrite_data_files", "cluster"), "table.clustering.run(), or hudi.upkeep(table)"
+        ),
+        "compact": "table.compaction.run()",
+        "archive": "table.archival.run()",
+        "repair": "table.duplicates.run(), or table.check() to see what is wrong",
+        "upkeep": "hudi.upkeep(table)",
+        **dict.fromkeys(("files", "get_add_actions", "inspect", "file_uris"), "table.snapshot(), or table.size()"),
+        **dict.fromkeys(("version", "current_snapshot", "latest_instant"), "table.timeline, or table.history(limit=1)"),
+        **dict.fromkeys(("commits", "snapshots", "log"), "table.history(), or table.timeline.commits"),
+        **dict.fromkeys(("partitions", "partition_paths"), "table.partition_sizes()"),
+        **dict.fromkeys(("columns", "schema_json", "dtypes"), "table.schema"),
+        **dict.fromkeys(("metadata", "properties", "options", "detail", "describe"), "table.config"),
+        **dict.fromkeys(("path", "uri", "table_uri", "base_path"), "table.location"),
+        **dict.fromkeys(("load_as_version", "as_of", "time_travel"), "table.scan(as_of=time)"),
+        **dict.fromkeys(("cdc", "load_cdf", "change_feed"), "table.changes(after=time)"),
+        **dict.fromkeys(
+            ("update_schema", "add_columns", "alter_table"), "table.alter(add=..., drop=..., rename=..., retype=...)"
+        ),
+        **dict.fromkeys(("transaction", "new_transaction"), "table.begin()"),
+        "rollback_to": "table.restore(to)",
+        "restore_to": "table.restore(to)",
+        "refresh": "the table as it is: each call reads the latest state",
     }
 
     def alter(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from pyhudi_core.conflicts.concurrent import conflict_error, refuse_pending_restore
 from pyhudi_core.conflicts.conflict import Conflict, ConflictKind
@@ -22,6 +23,7 @@ from pyhudi_core.formats.avro.container import decode_record, encode_record
 from pyhudi_core.model.file_names import join
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
 from pyhudi_core.model.operation import OperationType
+from pyhudi_core.naming import NotCalled
 from pyhudi_core.read.bounds import CommitLike
 from pyhudi_core.read.snapshots import snapshot
 from pyhudi_core.snapshot.snapshot import Snapshot
@@ -43,8 +45,10 @@ _LEFT_AFTER_MS = 24 * 60 * 60 * 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Savepoints:
+class Savepoints(NotCalled):
     """The savepoints of one table. Iterating reads them, the oldest commit first."""
+
+    _METHODS: ClassVar[str] = ".create(instant), or iterate over it"
 
     context: TableContext
 

@@ -29,7 +29,7 @@ from pyhudi_core.engine.base import Engine
 from pyhudi_core.engine.choice import engine_for
 from pyhudi_core.errors import HudiError, InvalidOptionError
 from pyhudi_core.model.instant import Action, Instant, is_time
-from pyhudi_core.naming import set_module
+from pyhudi_core.naming import NotCalled, set_module
 from pyhudi_core.printing import printable
 from pyhudi_core.services.progress import ServiceProgress, silent
 from pyhudi_core.transaction.commit import Gate
@@ -140,7 +140,7 @@ R = TypeVar("R", bound=ServiceResult)
 
 @set_module("pyhudi")
 @printable
-class TableService(ABC, Generic[R]):
+class TableService(NotCalled, ABC, Generic[R]):
     """One service of one table; see the module's text. ``name`` is its attribute of the table, ``summary`` what it does, in one line."""
 
     name: ClassVar[str]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyhudi_core.errors import InvalidOptionError, UnknownOptionError, from_extra
+from pyhudi_core.errors import InvalidOptionError, from_extra
 from pyhudi_core.runtime.clock import SystemClock
 from pyhudi_core.storage.base import Storage, StorageSpec
 from pyhudi_core.storage.local import LocalStorage
 from pyhudi_core.storage.memory import MemoryStorage, memory_bucket
 from pyhudi_core.storage.paths import Place, parse_location
-from pyhudi_core.storage.s3_options import S3Options
+from pyhudi_core.storage.s3_options import S3Options, unknown_storage_option
 
 
 def open_storage(location: Place, options: Mapping[str, str] | None = None) -> Storage:
@@ -61,11 +61,7 @@ def storage_from_spec(spec: StorageSpec) -> Storage:
 def _refuse_unknown(given: Mapping[str, str], known: set[str], location: str) -> None:
     unknown = sorted(set(given) - known)
     if unknown:
-        raise UnknownOptionError(
-            f"Unknown storage option '{unknown[0]}'",
-            table=location,
-            hint=f"Known for this location: {', '.join(sorted(known)) or 'none'}.",
-        )
+        raise unknown_storage_option(unknown[0], sorted(known), location)
 
 
 def _flag(given: Mapping[str, str], name: str, default: bool) -> bool:

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from pyhudi_core.errors import InvalidOptionError, UnknownOptionError
 from pyhudi_core.storage.base import Secret
+
+_OTHER_NAMES = {
+    "access_key": "access_key_id",
+    "default_region": "region",
+    "endpoint": "endpoint_url",
+    "endpoint_region": "region",
+    "key": "access_key_id",
+    "region_name": "region",
+    "secret": "secret_access_key",
+    "secret_key": "secret_access_key",
+    "security_token": "session_token",
+    "token": "session_token",
+}
+"""Names of these options in other libraries, without the prefixes ``AWS_`` and ``fs.s3a.``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +46,7 @@ class S3Options:
         known = list(cls.__dataclass_fields__)
         unknown = sorted(set(given) - set(known))
         if unknown:
-            raise UnknownOptionError(
-                f"Unknown storage option '{unknown[0]}'", table=location, hint=f"Known for S3: {', '.join(known)}."
-            )
+            raise unknown_storage_option(unknown[0], known, location)
         if bool(given.get("access_key_id")) != bool(given.get("secret_access_key")):
             raise InvalidOptionError(
                 "Of 'access_key_id' and 'secret_access_key' only one is given",
@@ -71,3 +83,15 @@ def _is_address(url: str) -> bool:
     except ValueError:
         return False
     return not url or (parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in url)
+
+
+def unknown_storage_option(name: str, known: Sequence[str], location: str) -> UnknownOptionError:
+    """The error for a storage option that this kind of storage does not have, with what was meant."""
+    hint = f"Known for this location: {', '.join(known) or 'none'}."
+    plain = name.lower().removeprefix("fs.s3a.").removeprefix("aws_").replace(".", "_").replace("-", "_")
+    meant = _OTHER_NAMES.get(plain, plain)
+    if name.startswith(("hoodie.", "pyhudi.")):
+        hint = f"It is an option of the table: options={{{name!r}: ...}}."
+    elif meant in known:
+        hint = f"Did you mean {meant!r}? {hint}"
+    return UnknownOptionError(f"Unknown storage option '{name}'", table=location, hint=hint)

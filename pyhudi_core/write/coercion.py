@@ -20,6 +20,7 @@ import pyarrow as pa
 from pyhudi_core.engine.base import ORDER, SORT, TASK
 from pyhudi_core.errors import SchemaMismatchError, columns_named
 from pyhudi_core.index.base import POSITION, TAG_LEAVES, TAGS
+from pyhudi_core.model.meta_fields import META_FIELDS
 from pyhudi_core.model.schema import (
     Level,
     floats_for_integers,
@@ -48,6 +49,7 @@ def schema_after(
     keys: Iterable[str],
     allow_lossy: bool = False,
     may_lack: Literal["nothing", "columns", "anything"] = "nothing",
+    takes: Sequence[str] = (),
 ) -> pa.Schema:
     """Return the columns of a table after a write of data with this Arrow schema.
 
@@ -59,10 +61,12 @@ def schema_after(
         allow_lossy: 64-bit integers may become double.
         may_lack: what the table has and the data may lack. A partial update lacks ``"columns"``, but not the fields of a struct.
 
+        takes: the meta columns that the write uses.
+
     Raises `SchemaMismatchError` if the data does not fit.
     """
     incoming = normalise(data, known=before)
-    refuse_internal_names(incoming.names, table)
+    refuse_internal_names(data.names, table, takes)
     if may_lack != "anything":
         _refuse_missing(before, incoming, table, may_lack == "columns")
     doubtful = floats_for_integers(before, incoming)
@@ -84,8 +88,18 @@ def unfit_of(batches: Iterable[pa.RecordBatch], columns: pa.Schema) -> dict[str,
     return found
 
 
-def refuse_internal_names(names: Iterable[str], table: str) -> None:
-    """Raise `SchemaMismatchError` for columns that have the name of an internal column."""
+def refuse_internal_names(names: Sequence[str], table: str, takes: Sequence[str] = ()) -> None:
+    """Raise `SchemaMismatchError` for columns that have the name of an internal column, or of a meta column that is none.
+
+    Rows that a scan gave have all meta columns, which are passed over. A few of them are columns of somebody else, whose values would be lost.
+    """
+    own = [name for name in META_FIELDS if name in names and name not in takes]
+    if own and not {*META_FIELDS} <= {*names, *takes}:
+        raise SchemaMismatchError(
+            f"Column {own[0]} has the name of a meta column, which is filled by each write, so its values would be lost",
+            table=table,
+            hint="Rename the column, or leave it out. Rows of a scan are taken with all of their meta columns, or with none: scan(meta=False).",
+        )
     taken = [name for name in names if name in INTERNAL]
     if taken:
         raise SchemaMismatchError(

@@ -122,6 +122,7 @@ def prepare(
             keys=keys,
             allow_lossy=allow_lossy,
             may_lack=may_lack,
+            takes=(RECORD_KEY,) if config.generates_keys else (),
         )
         return _with_schema(kept, config, schema, prefixed=prefixed, generate=generate)
     finally:

@@ -30,6 +30,8 @@ import pyarrow as pa
 from pyhudi_core.conflicts.explain import SideAndCommit
 from pyhudi_core.conflicts.requirement import CommitRequirement
 from pyhudi_core.engine import engine_for
+from pyhudi_core.engine.local import as_table
+from pyhudi_core.engine.pandas_frames import is_pandas
 from pyhudi_core.errors import at_table
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Action, Instant, State
@@ -259,6 +261,8 @@ def take_rows(draft: Draft, data: object, snapshot: Snapshot) -> Draft:
         if not deletes:
             updates = request.operation is OperationType.UPSERT
             how = partial(prepare, allow_lossy=allow_lossy, partial=request.partial, prefixed=prefixed, updates=updates)
+        if is_pandas(type(data)) and request.spark is None:
+            data = as_table(data, snapshot.schema)
         prepared = how(engine.dataset(data), context.config, snapshot.schema, context.table)
         if not deletes:
             checks.refuse_evolution(snapshot.schema, prepared, context.options.rows.schema_evolution, context.table)

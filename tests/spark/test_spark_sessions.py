@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -82,6 +84,36 @@ def test_sessions_of_spark_connect_are_refused_by_name(location: str) -> None:
         with pytest.raises(ConfigError, match="Spark Connect"):
             ask()
     assert rows(table, "id") == [(1,)]
+
+
+_STOPPED = """
+import sys
+import pyarrow as pa
+from pyspark.sql import SparkSession
+import pyhudi as hudi
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+rows = spark.createDataFrame([(1,)], "id long")
+table = hudi.create_table(sys.argv[1], rows.schema, "id")
+table.upsert(pa.table({"id": [1]}))
+spark.stop()
+for act in (lambda: table.upsert(rows), lambda: table.delete(where="id = 1", spark=spark), lambda: table.scan().to_spark(spark)):
+    try:
+        act()
+    except hudi.errors.ConfigError as error:
+        print(error)
+print(table.scan().count())
+"""
+
+
+@pytest.mark.slow
+def test_a_session_that_was_stopped_is_refused_by_name(tmp_path: Path) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", _STOPPED, str(tmp_path / "t")], capture_output=True, text=True, check=True, timeout=120
+    )
+    *errors, count = run.stdout.splitlines()
+    assert len(errors) == 3
+    assert all("The Spark session was stopped" in each and "getOrCreate()" in each for each in errors)
+    assert count == "1"
 
 
 @pytest.mark.one_in(2)

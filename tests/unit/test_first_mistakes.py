@@ -14,7 +14,7 @@ import pytest
 from support.tables import ORDERS, orders
 
 import pyhudi_core as hudi
-from pyhudi_core.errors import HudiError
+from pyhudi_core.errors import DataError, HudiError, SchemaMismatchError
 
 ROWS = orders((1, "a", 1.0))
 MISTAKES: dict[str, tuple[Callable[[hudi.HudiTable], Any], str]] = {
@@ -58,6 +58,33 @@ MISTAKES: dict[str, tuple[Callable[[hudi.HudiTable], Any], str]] = {
     "rows in a list": (lambda t: t.upsert([{"id": 1}]), "from_pylist"),
     "columns in a dict": (lambda t: t.upsert({"id": [1]}), r"pyarrow\.table\(columns\)"),
     "a date": (lambda t: t.scan(as_of=dt.date(2026, 1, 31)), "2026-01-31 00:00:00' has no time zone"),
+    "no columns": (lambda t: hudi.create_table(f"{t.location}-2", pa.schema([])), r"schema=data\.schema"),
+    "an option of the storage as one of the table": (
+        lambda t: hudi.create_table(f"{t.location}-2", ORDERS, "id", options={"region": "eu-west-1"}),
+        r"storage_options=\{'region': \.\.\.\}",
+    ),
+    "an option of the table as one of the storage": (
+        lambda t: hudi.open_table(t.location, storage_options={"hoodie.metadata.enable": "false"}),
+        r"an option of the table: options=\{'hoodie\.metadata\.enable': \.\.\.\}",
+    ),
+    "an option of S3 by another name": (
+        lambda t: hudi.open_table("s3://bucket/t", storage_options={"AWS_ENDPOINT": "x"}),
+        "Did you mean 'endpoint_url'",
+    ),
+    "a type that was wider": (
+        lambda t: t.alter(retype={"price": pa.float32()}),
+        "Add a column of that type, write it, then",
+    ),
+    "a column with the name of a meta column": (
+        lambda t: hudi.create_table(
+            f"{t.location}-2", ORDERS.append(pa.field("_hoodie_commit_time", pa.string())), "id"
+        ),
+        "_hoodie_commit_time has the name of a meta column.* Rename the column",
+    ),
+    "data with the name of a meta column": (
+        lambda t: t.upsert(ROWS.append_column("_hoodie_record_key", pa.array(["mine"]))),
+        "_hoodie_record_key has the name of a meta column.* Rename the column",
+    ),
     "no location": (lambda t: hudi.open_table(None), "The location is a NoneType, not a path"),
 }
 
@@ -91,3 +118,57 @@ def test_a_commit_is_a_point_in_time() -> None:
     assert table.scan(as_of=first).count() == 1
     assert table.scan(as_of=second).count() == 2
     assert table.incremental(after=first, until=second).count() == 1
+
+
+META = [
+    "_hoodie_commit_time",
+    "_hoodie_commit_seqno",
+    "_hoodie_record_key",
+    "_hoodie_partition_path",
+    "_hoodie_file_name",
+]
+
+
+@pytest.mark.parametrize("name", META)
+@pytest.mark.parametrize("door", ["upsert", "insert", "bulk_insert", "insert_overwrite", "create"])
+def test_a_column_with_the_name_of_a_meta_column_is_refused_and_not_dropped(
+    name: str, door: str, table: hudi.HudiTable
+) -> None:
+    rows = ROWS.append_column(name, pa.array(["mine"]))
+
+    def create(data: pa.Table) -> None:
+        hudi.create_table(f"{table.location}-{name}", data.schema, "id")
+
+    with pytest.raises(SchemaMismatchError, match=f"{name} has the name of a meta column"):
+        (create if door == "create" else getattr(table, door))(rows)
+    assert not table.timeline.commits
+
+
+def test_rows_that_a_scan_gave_are_taken_with_all_meta_columns() -> None:
+    table = hudi.create_table("memory://rows-of-a-scan/orders", ORDERS, "id")
+    table.upsert(ROWS)
+    rows = table.scan().to_arrow()
+    assert rows.column_names[:5] == META
+    assert table.upsert(rows).stats.rows_updated == 1
+    copy = hudi.create_table("memory://rows-of-a-scan/copy", rows.schema, "id")
+    copy.insert(rows)
+    assert copy.scan(meta=False).to_arrow().equals(table.scan(meta=False).to_arrow())
+
+
+def test_a_table_without_key_columns_takes_the_keys_of_its_rows() -> None:
+    table = hudi.create_table("memory://rows-of-a-scan/events", pa.schema([("value", pa.int64())]), ())
+    table.insert(pa.table({"value": [1, 2]}))
+    rows = table.scan(columns=["_hoodie_record_key", "value"], where="value = 2").to_arrow()
+    table.upsert(rows.set_column(1, "value", pa.array([20])))
+    assert sorted(table.scan(meta=False).to_arrow()["value"].to_pylist()) == [1, 20]
+    with pytest.raises(SchemaMismatchError, match="_hoodie_commit_time has the name of a meta column"):
+        table.upsert(rows.append_column("_hoodie_commit_time", pa.array(["1"])))
+
+
+def test_a_key_that_is_too_long_for_an_index_is_refused_with_its_length() -> None:
+    options = {"hoodie.metadata.record.index.enable": "true"}
+    table = hudi.create_table("memory://long-keys/t", pa.schema([("id", pa.string())]), "id", options=options)
+    table.upsert(pa.table({"id": ["x" * 32_767]}))
+    with pytest.raises(DataError, match=r"A key of 32,768 bytes is too long.* Take a shorter record key"):
+        table.upsert(pa.table({"id": ["y" * 32_768]}))
+    assert table.scan().count() == 1

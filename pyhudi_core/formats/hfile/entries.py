@@ -34,12 +34,15 @@ class Entries:
 
 def refuse_disorder(previous: bytes | None, keys: pa.LargeBinaryArray) -> None:
     """Raise `DataError` unless all keys are short enough and in ascending order of their bytes, the first one after ``previous``."""
-    too_long = pc.any(pc.greater(pc.binary_length(keys), LONGEST_KEY)).as_py()
-    falls = pc.any(pc.less_equal(keys.slice(1), keys.slice(0, max(0, len(keys) - 1)))).as_py()
-    if too_long or falls or (len(keys) and previous is not None and keys[0].as_py() <= previous):
+    longest = pc.max(pc.binary_length(keys)).as_py() or 0
+    if longest > LONGEST_KEY:
         raise DataError(
-            "Keys of an HFile have at most 32,767 bytes and are sorted without repetition", hint="Sort them first."
+            f"A key of {longest:,} bytes is too long for an index of the table, whose keys have at most {LONGEST_KEY:,} bytes",
+            hint="Take a shorter record key, such as a hash of the text, or drop the index: table.indexes.drop(name).",
         )
+    falls = pc.any(pc.less_equal(keys.slice(1), keys.slice(0, max(0, len(keys) - 1)))).as_py()
+    if falls or (len(keys) and previous is not None and keys[0].as_py() <= previous):
+        raise DataError("Keys of an HFile are sorted without repetition", hint="Sort them first.")
 
 
 def encode_entries(keys: pa.LargeBinaryArray, values: pa.LargeBinaryArray) -> Entries:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -22,6 +22,7 @@ from pyhudi_core.metadata_table.defined_indexes import needs_of, new_definition
 from pyhudi_core.metadata_table.index_definitions import IndexDefinition, read_definitions
 from pyhudi_core.model.help_pages import see
 from pyhudi_core.model.instant import Instant
+from pyhudi_core.naming import NotCalled
 from pyhudi_core.printing import printable
 from pyhudi_core.services.indexing import statements as index_statements
 from pyhudi_core.services.indexing.drop import drop_partitions, refuse_files, with_dependents
@@ -61,8 +62,10 @@ class IndexState:
 
 
 @printable
-class Indexes:
+class Indexes(NotCalled):
     """The indexes of one table; iterate over them. `create` says which are built while writers write."""
+
+    _METHODS: ClassVar[str] = ".create(name), or iterate over it"
 
     def __init__(self, context: TableContext) -> None:
         self.context = context

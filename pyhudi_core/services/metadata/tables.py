@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.engine.choice import engine_for
@@ -17,6 +17,7 @@ from pyhudi_core.metadata_table.defined_indexes import is_kept, kind_of, needs_o
 from pyhudi_core.metadata_table.index_definitions import IndexDefinition
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.naming import NotCalled
 from pyhudi_core.services.service import Figures
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
@@ -78,8 +79,10 @@ class Dropped:
         return f"removed {', '.join(self.partitions)}" if self else self.why_not
 
 
-class MetadataTableOf:
+class MetadataTableOf(NotCalled):
     """The metadata table of one table."""
+
+    _METHODS: ClassVar[str] = ".create(), .drop() or .rebuild()"
 
     def __init__(self, context: TableContext) -> None:
         self.context = context

@@ -1,4 +1,4 @@
-"""The index of a pandas frame: kept under its names, dropped if it has integers and no name, else refused."""
+"""Frames of pandas: the index is kept under its names, dropped if it has integers and no name, else refused; lists of pairs become maps again."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+import pyhudi_core as hudi
 from pyhudi_core.engine.local import as_table
 from pyhudi_core.engine.pandas_frames import is_pandas
 from pyhudi_core.errors import SchemaMismatchError
 
 FRAME = pd.DataFrame({"a": [1, 2, 3], "b": ["x", "y", "z"]})
+_PLAIN = {"hoodie.metadata.enable": "false"}
 DAYS = pd.date_range("2026-01-01", periods=3)
 
 
@@ -66,3 +68,39 @@ def test_frames_are_known_by_their_class_in_every_release_and_library() -> None:
     assert is_pandas(type("GeoDataFrame", (pd.DataFrame,), {"__module__": "geopandas"}))
     assert not is_pandas(pd.Series)
     assert not is_pandas(type("DataFrame", (), {"__module__": "polars.dataframe.frame"}))
+
+
+MAP = pa.map_(pa.string(), pa.int64())
+MAPS = {
+    "values": (MAP, [[("a", 1)], [("b", 2), ("c", 3)]]),
+    "nulls": (MAP, [None, [("a", None)]]),
+    "nothing but nulls": (MAP, [None, None]),
+    "nothing but empty maps": (MAP, [[], []]),
+    "maps in maps": (pa.map_(pa.string(), MAP), [[("a", [("b", 1)])], []]),
+    "lists of maps": (pa.list_(MAP), [[[("a", 1)], []], None]),
+    "maps of structs": (pa.map_(pa.string(), pa.struct([("x", pa.int64())])), [[("a", {"x": 1})], None]),
+    "maps of lists": (pa.map_(pa.string(), pa.list_(pa.int64())), [[("a", [1, 2])], []]),
+}
+
+
+@pytest.mark.parametrize("case", MAPS)
+def test_a_frame_that_a_scan_gave_is_taken_back_with_its_maps(case: str) -> None:
+    kind, values = MAPS[case]
+    rows = pa.table({"m": pa.array(values, kind), "id": [1, 2]})
+    table = hudi.create_table(f"memory://maps/{case.replace(' ', '-')}", rows.schema, "id", options=_PLAIN)
+    table.upsert(rows)
+    frame = table.scan(meta=False).to_pandas()
+    assert table.upsert(frame.iloc[::-1].reset_index(drop=True)).stats.rows_updated == 2
+    with table.begin() as write:
+        write.write(table.scan().to_pandas())
+        write.commit()
+    assert table.scan(meta=False).to_arrow().sort_by("id").to_pylist() == rows.to_pylist()
+
+
+@pytest.mark.parametrize("value", [[("a", "x")], [("a", 1.5)], [(1, 1)], 7, [("a", True)]], ids=repr)
+def test_values_that_are_not_of_the_map_of_the_table_are_refused(value: Any) -> None:
+    schema = pa.schema([("id", pa.int64()), ("m", MAP)])
+    table = hudi.create_table(f"memory://maps/other-{value}".replace(" ", ""), schema, "id", options=_PLAIN)
+    with pytest.raises(SchemaMismatchError):
+        table.upsert(pd.DataFrame({"id": [1], "m": [value]}))
+    assert not table.timeline.commits

@@ -17,7 +17,8 @@ from pyhudi_core.model.properties import TableConfig, TableType
 from pyhudi_core.options import OPTIONS, TableOptions, WriteOptions, render_docs, without_secrets
 from pyhudi_core.options.definitions import TABLE_OPTIONS, WRITE_OPTIONS
 from pyhudi_core.options.locks import LOCK_OPTIONS, LockServerOptions
-from pyhudi_core.options.registry import read_value
+from pyhudi_core.options.registry import STORAGE_OPTIONS, read_value
+from pyhudi_core.storage.s3_options import S3Options
 
 IDS = [option.key for option in OPTIONS]
 
@@ -244,3 +245,7 @@ def test_any_mapping_gives_options_or_a_typed_error(options: dict[str, str]) -> 
         TableOptions.parse(options)
     except HudiError as error:
         assert error.hint
+
+
+def test_the_names_of_storage_options_are_those_of_the_storages() -> None:
+    assert set(STORAGE_OPTIONS) == {"fsync", *S3Options.__dataclass_fields__}

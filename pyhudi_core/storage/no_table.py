@@ -1,0 +1,146 @@
+"""What is at a location that has no table. The error for it says what was found, and what to do now.
+
+It looks only after a table was not found, into few folders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+
+from pyhudi_core.errors import HudiError, TableNotFoundError
+from pyhudi_core.model.file_names import PARTITION_METAFILE, parse_data_file
+from pyhudi_core.storage.base import Folder, Storage
+from pyhudi_core.storage.opening import open_storage
+from pyhudi_core.storage.own_part import HOODIE, is_table
+from pyhudi_core.storage.paths import Place, parse_location
+
+_FOLDERS = 30
+"""So many folders at and below the location are listed."""
+_LEVELS = 8
+"""So many folders above the location are looked at."""
+_SHOWN = 5
+_NOTHING = (".hoodie/hoodie.properties is missing", "Check the location, or make a table with create_table.")
+_PROPERTIES = f"{HOODIE}/hoodie.properties"
+
+
+@dataclass(slots=True)
+class _Found:
+    """What the folders at and below a location have: paths of tables, and the first files."""
+
+    tables: list[str] = field(default_factory=list)
+    data_file: str | None = None
+    parquet_file: str | None = None
+    in_partition: bool = False
+    anything: bool = False
+
+
+def no_table(location: Place, storage_options: Mapping[str, str]) -> TableNotFoundError:
+    """The error for a location without a table. It tells apart: a folder of tables, a part of a table, a file, tables of Delta and Iceberg, Parquet
+    files, a table whose ``.hoodie`` is gone, and a misspelt name.
+    """
+    place = parse_location(location).text
+    try:
+        what, hint = _what_is_there(place, storage_options)
+    except HudiError:  # a folder cannot be listed, or has links: this is no reason to hide that there is no table
+        what, hint = _NOTHING
+    return TableNotFoundError(f"There is no Hudi table here: {what}", table=place, hint=hint)
+
+
+def _what_is_there(place: str, options: Mapping[str, str]) -> tuple[str, str]:
+    above = _parent(place)
+    name = _name(place)
+    storage = open_storage(place, options)
+    top = storage.list_folder("")
+    if above is not None and not (top.objects or top.folders) and open_storage(above, options).head(name) is not None:
+        return "it is a file", "Give the folder of the table. To import a file: pyhudi import LOCATION FILE."
+    if "_delta_log" in top.folders:
+        return "it is a Delta table", _foreign("deltalake.DeltaTable(location).to_pyarrow_table()")
+    if _is_iceberg(storage, top):
+        return "it is an Iceberg table", _foreign("pyiceberg's table.scan().to_arrow()")
+    found = _looked_through(storage, top)
+    if found.tables and HOODIE not in place.split("/"):
+        names = ", ".join(f"{place.rstrip('/')}/{path}" for path in sorted(found.tables)[:_SHOWN])
+        more = ", ..." if len(found.tables) > _SHOWN else ""
+        return "it is a folder with tables", f"Open one of them: {names}{more}."
+    if found.anything and (table := _table_above(place, options)):
+        return f"it is a part of the table {table}", f"Open {table}; a condition reads one partition: scan(where=...)."
+    if found.data_file or found.in_partition:
+        return (
+            f"{_PROPERTIES} is missing, but there are data files of Hudi",
+            "To get the table back: pyhudi recover LOCATION --plan shows what would be done.",
+        )
+    if found.parquet_file:
+        return (
+            f"it has Parquet files, such as {found.parquet_file}",
+            "Make a table of them: pyhudi import LOCATION FILES writes their rows into a new table; hudi.bootstrap leaves the files where they are.",
+        )
+    return _NOTHING if found.anything or above is None else _misspelt(above, name, options)
+
+
+def _looked_through(storage: Storage, top: Folder) -> _Found:
+    found = _Found(anything=bool(top.objects or top.folders))
+    pending: list[tuple[str, Folder | None]] = [("", top)]
+    for _ in range(_FOLDERS):
+        if not pending:
+            break
+        path, known = pending.pop(0)
+        folder = storage.list_folder(path) if known is None else known
+        if path and is_table(folder.folders):
+            found.tables.append(path)
+            continue
+        for info in folder.objects:
+            own = _name(info.path)
+            found.in_partition |= own.startswith(PARTITION_METAFILE)
+            if found.data_file is None and parse_data_file(own):
+                found.data_file = info.path
+            if found.parquet_file is None and own.endswith(".parquet"):
+                found.parquet_file = info.path
+        pending += [(each, None) for each in folder.folders if not _name(each).startswith(".")]
+    return found
+
+
+def _is_iceberg(storage: Storage, top: Folder) -> bool:
+    return "metadata" in top.folders and any(
+        info.path.endswith(".metadata.json") for info in storage.list_folder("metadata").objects
+    )
+
+
+def _foreign(read: str) -> str:
+    return (
+        f"Read it with its own library, and write its rows into a new table: {read}, then hudi.create_table and insert."
+    )
+
+
+def _table_above(place: str, options: Mapping[str, str]) -> str | None:
+    above = _parent(place)
+    for _ in range(_LEVELS):
+        if above is None:
+            return None
+        if open_storage(above, options).head(_PROPERTIES) is not None:
+            return above
+        above = _parent(above)
+    return None
+
+
+def _misspelt(above: str, name: str, options: Mapping[str, str]) -> tuple[str, str]:
+    storage = open_storage(above, options)
+    near = get_close_matches(name, [_name(path) for path in storage.list_folder("").folders], n=3, cutoff=0.7)
+    meant = next((each for each in near if storage.head(f"{each}/{_PROPERTIES}") is not None), None)
+    if meant is None:
+        return _NOTHING
+    return "the folder does not exist", f"Did you mean {above.rstrip('/')}/{meant}?"
+
+
+def _parent(place: str) -> str | None:
+    """The folder above a location; None above a bucket, and above the root of a disk."""
+    scheme, slashes, rest = place.rpartition("://")
+    above, slash, _ = rest.rstrip("/").rpartition("/")
+    if not slash:
+        return None
+    return f"{scheme}{slashes}{above}" if slashes or above else None
+
+
+def _name(path: str) -> str:
+    return path.rstrip("/").rpartition("/")[2]

@@ -1,0 +1,139 @@
+"""What people call who come from other libraries, and that is not there: each name and each argument is answered with what to write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import pyhudi as hudi
+from pyhudi.errors import InvalidOptionError
+
+SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string())])
+ATTRIBUTES = {
+    "to_pandas": "table.scan().to_pandas()",
+    "to_arrow": "table.scan().to_arrow()",
+    "to_polars": "table.scan().to_polars()",
+    "count": "table.scan().count()",
+    "read": "table.scan().to_arrow()",
+    "merge": "table.upsert(data)",
+    "append": "table.insert(data)",
+    "overwrite": "table.insert_overwrite_table(data)",
+    "vacuum": "table.cleaning.run()",
+    "optimize": "table.clustering.run()",
+    "files": "table.snapshot()",
+    "version": "table.timeline",
+    "load_as_version": "table.scan(as_of=time)",
+    "upkeep": "hudi.upkeep(table)",
+}
+NAMES = {
+    "holds": "hudi.satisfies(condition)",
+    "DeltaTable": "hudi.open_table(location)",
+    "load_table": "hudi.open_table(location)",
+    "read": "hudi.open_table(location).scan()",
+    "write_hudi": "table.upsert(data)",
+    "open_tabel": "open_table",
+    "Hudi_Table": "HudiTable",
+}
+CALLS: dict[str, tuple[Callable[[hudi.HudiTable], Any], str]] = {
+    "compaction": (lambda t: t.compaction(), "call its .run()"),
+    "clustering": (lambda t: t.clustering(spark=None), "call its .run()"),
+    "sweep": (lambda t: t.sweep(), "call its .run()"),
+    "erasure": (lambda t: t.erasure([1]), r"call its .run\(keys\)"),
+    "duplicates": (lambda t: t.duplicates(), "call its .run()"),
+    "holds": (lambda t: t.holds(), r"call its .create\(token\)"),
+    "savepoints": (lambda t: t.savepoints("x"), r"call its .create\(instant\)"),
+    "indexes": (lambda t: t.indexes("x"), r"call its .create\(name\)"),
+    "metadata_table": (lambda t: t.metadata_table(), r"call its .create\(\)"),
+}
+ARGUMENTS: dict[str, tuple[Callable[[hudi.HudiTable], Any], str]] = {
+    "limit": (lambda t: t.scan(limit=3), r"scan\(\) got an unexpected keyword argument 'limit': use .*\.limit\(n\)"),
+    "filter": (lambda t: t.scan(filter="id = 1"), "use where="),
+    "version": (lambda t: t.scan(version=3), "use as_of="),
+    "since": (lambda t: t.changes(since="2026-01-01"), "use after="),
+    "mode of a write": (lambda t: t.upsert(None, mode="append"), r"table\.insert_overwrite_table"),
+    "data": (lambda t: t.insert(df=None), "use data="),
+    "keys": (lambda t: t.delete(rows=None), "use keys="),
+    "condition": (lambda t: t.delete(filter="id = 1"), "use where="),
+    "a misspelt argument": (lambda t: t.scan(colums=["id"]), "use columns="),
+    "an argument like none": (lambda t: t.alter(xyz=1), "it takes add, drop, rename"),
+    "primary_key": (lambda t: hudi.create_table("memory://w", SCHEMA, primary_key="id"), "use record_key="),
+    "partition_columns": (
+        lambda t: hudi.create_table("memory://w", SCHEMA, partition_columns="day"),
+        "use partition_by=",
+    ),
+    "mode": (lambda t: hudi.create_table("memory://w", SCHEMA, "id", mode="overwrite"), r'mode="overwrite"'),
+    "properties": (lambda t: hudi.create_table("memory://w", SCHEMA, "id", properties={}), "use options="),
+    "storage": (lambda t: hudi.open_table("memory://w", storage={}), "use storage_options="),
+    "path": (lambda t: hudi.open_table(path="memory://w"), "use location="),
+}
+READS = {
+    "id = 1": r"where='id = 1'",
+    "id": r"columns=\['id'\]",
+    "id,day": r"columns=\['id', 'day'\]",
+    "*": "Omit columns",
+}
+
+
+@pytest.fixture(scope="module")
+def table() -> hudi.HudiTable:
+    return hudi.create_table("memory://instead/orders", SCHEMA, "id", options={"hoodie.metadata.enable": "false"})
+
+
+@pytest.mark.parametrize("name", ATTRIBUTES)
+def test_a_table_says_what_to_call_for_a_name_that_others_have(name: str, table: hudi.HudiTable) -> None:
+    assert not hasattr(table, name)
+    with pytest.raises(AttributeError) as caught:
+        getattr(table, name)
+    assert f"use {ATTRIBUTES[name]}" in str(caught.value)
+
+
+def test_what_a_table_says_to_call_is_there(table: hudi.HudiTable) -> None:
+    scan = table.scan()
+    for name, call in type(table)._INSTEAD.items():
+        assert not hasattr(type(table), name), f"{name} exists"
+        owner, _, rest = call.partition(".")
+        first = rest.replace("(", ".").replace(",", ".").split(".")[0].strip()
+        if owner in ("table", "hudi"):
+            assert hasattr(table if owner == "table" else hudi, first), call
+        if rest.startswith("scan()."):
+            assert hasattr(scan, rest.removeprefix("scan().").partition("(")[0]), call
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_package_says_what_to_call_for_a_name_that_others_have(name: str) -> None:
+    with pytest.raises(AttributeError) as caught:
+        getattr(hudi, name)
+    assert f"use {NAMES[name]}" in str(caught.value)
+
+
+def test_a_name_that_is_like_none_gets_the_usual_error() -> None:
+    with pytest.raises(AttributeError, match="^module 'pyhudi' has no attribute 'xyz'$"):
+        _ = hudi.xyz  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_an_object_of_a_table_that_is_called_says_its_methods(name: str, table: hudi.HudiTable) -> None:
+    call, answer = CALLS[name]
+    with pytest.raises(TypeError, match=answer):
+        call(table)
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_an_unknown_argument_is_answered_with_the_right_one(name: str, table: hudi.HudiTable) -> None:
+    call, answer = ARGUMENTS[name]
+    with pytest.raises(TypeError, match=answer):
+        call(table)
+
+
+@pytest.mark.parametrize("columns", READS)
+def test_text_as_columns_is_answered_with_what_was_meant(columns: str, table: hudi.HudiTable) -> None:
+    with pytest.raises(InvalidOptionError, match=READS[columns]):
+        table.scan(columns)  # type: ignore[arg-type]
+
+
+def test_the_class_of_tables_says_how_a_table_is_opened() -> None:
+    with pytest.raises(InvalidOptionError, match=r"hudi\.open_table\(location\)"):
+        hudi.HudiTable("/lake/orders")  # type: ignore[arg-type]
