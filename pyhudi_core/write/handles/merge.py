@@ -148,12 +148,13 @@ class MergeHandle:
 
     def _finish(self, file: NewFile) -> None:
         """Publish the rewritten file; a rewrite that changed nothing is given up."""
-        self._open = None
         if any(file.counts.values()):
             written = file.close((self._base.name.requested_time, str(self._base.name)))
+            self._open = None
             self._written.append(written if self._changes is None else self._changes.close(written))
         else:
             file.abandon()
+            self._open = None
 
 
 @dataclass(frozen=True, slots=True)
