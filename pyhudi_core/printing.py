@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import Any, TypeVar
 
 _T = TypeVar("_T", bound=type)
-_LONGEST = 190
+_LONGEST = 500
 
 
 def printable(cls: _T) -> _T:
@@ -22,6 +21,8 @@ def printable(cls: _T) -> _T:
         return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 4]} ..."
 
     def table(self: Any) -> str:
+        from html import escape  # noqa: PLC0415  (opening a table shows nothing)
+
         figures = getattr(self, "figures", {})
         rows = "".join(
             f"<tr><th>{escape(str(name))}</th><td>{escape(str(value))}</td></tr>" for name, value in figures.items()

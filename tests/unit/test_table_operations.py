@@ -10,6 +10,7 @@ from support.tables import ORDERS, make, orders, read_avro, reopen, rows, timeli
 import pyhudi_core as hudi
 from pyhudi_core.errors import DuplicateKeyError, InvalidOptionError, SchemaMismatchError
 from pyhudi_core.model.instant import Action
+from pyhudi_core.model.meta_fields import META_FIELDS
 
 
 @pytest.mark.row("C1", "D1", "D3", "D9")
@@ -308,13 +309,14 @@ def test_a_named_index_of_a_pandas_frame_is_a_column_and_one_that_numbers_the_ro
     )
 
 
-def test_columns_may_come_in_any_order_and_meta_columns_are_passed_over(location: str) -> None:
+def test_columns_may_come_in_any_order_and_the_meta_columns_of_a_scan_are_passed_over(location: str) -> None:
     table = make(location)
     table.upsert(orders((1, "a", 1.0)))
-    table.upsert(
-        table.scan().to_arrow().select(["price", "_hoodie_record_key", "ts", "day", "id", "_hoodie_commit_time"])
-    )
+    found = table.scan().to_arrow()
+    table.upsert(found.select(["price", *META_FIELDS[::-1], "ts", "day", "id"]))
     assert len(table.timeline) == 2
+    with pytest.raises(SchemaMismatchError, match="name of a meta column"):
+        table.upsert(found.select(["price", "_hoodie_record_key", "ts", "day", "id", "_hoodie_commit_time"]))
     assert rows(table, "id", "price") == [(1, 1.0)]
 
 
