@@ -301,10 +301,11 @@ def _arrow_schema(schema: Any) -> pa.Schema:
     if hasattr(schema, "__arrow_c_schema__"):
         return pa.schema(schema)
     if hasattr(schema, "__arrow_c_stream__"):
-        from pyhudi_core.engine.local import as_table  # noqa: PLC0415  (a new interpreter that opens a table does not need it)
+        from pyhudi_core.engine.local import as_table, readable  # noqa: PLC0415  (a new interpreter that opens a table does not need it)
         from pyhudi_core.engine.pandas_frames import is_pandas, pandas_schema  # noqa: PLC0415  (as above)
 
-        return pandas_schema(schema) if is_pandas(type(schema)) else as_table(schema).schema
+        with readable(type(schema).__name__):
+            return pandas_schema(schema) if is_pandas(type(schema)) else as_table(schema).schema
     raise InvalidOptionError(
         f"schema= takes a pyarrow.Schema, a Spark StructType or a DataFrame of pandas or polars, not {type(schema).__name__}",
         hint="For example schema=data.schema for a pyarrow Table or a Spark DataFrame.",

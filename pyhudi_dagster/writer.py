@@ -291,7 +291,7 @@ def _foreign_error(
     return ForeignRowsError(
         f"The data of partition {step.identity.partitions} has rows of other partitions: {columns} is {named}{more}",
         table=table.location,
-        hint=f"Rows of the run have {columns} = {', '.join(own[:_NAMED])}{' ...' * (len(own) > _NAMED)}; "
+        hint=f"Rows of the run have {columns} = {', '.join(own[:_NAMED])}{' ...' * (len(own) > _NAMED)}. "
         f"{_format_hint(info, step, foreign)} "
         "Filter the other rows in the asset, or set on_foreign_rows='drop' to omit them or 'allow' to write them (late data).",
     )

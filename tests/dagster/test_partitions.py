@@ -117,7 +117,7 @@ def test_the_error_about_foreign_rows_shows_what_rows_of_the_run_look_like(run, 
     )
     failure = result.failure_data_for_node("orders").user_failure_data
     assert "day is 2026-01-01-15:00" in failure.description
-    assert "day = 2026-01-01-15;" in failure.description
+    assert "day = 2026-01-01-15. The rows have the partition key itself" in failure.description
     assert "fmt=" in failure.description
 
 

@@ -30,6 +30,10 @@ MISTAKES: dict[str, tuple[Callable[[hudi.HudiTable], Any], str]] = {
         ),
         r"does not apply here.* the number of tasks follows from the data",
     ),
+    "a DataFrame with a column of mixed types as the schema": (
+        lambda t: hudi.create_table(f"{t.location}-2", pd.DataFrame({"id": [1, 2], "m": [1, "a"]}), "id"),
+        r"cannot be read as Arrow.*column m.* each column takes values of one type",
+    ),
     "a catalog": (
         lambda t: hudi.create_table(
             f"{t.location}-2", ORDERS, "id", options={"hoodie.datasource.hive_sync.enable": "true"}
