@@ -85,7 +85,7 @@ def _is_rows(data: Any) -> bool:
 
 
 def _read(rows: Any) -> pa.Table | pa.RecordBatchReader:
-    """The rows of one object. What is no frame stays a stream."""
+    """Return the rows of one object: of a frame as a table, of other Arrow data as they are, or as a stream."""
     if polars_frames.is_polars(type(rows)):
         return polars_frames.to_arrow(rows)
     if isinstance(rows, pa.RecordBatch) or orchestration.is_pandas(type(rows)):
