@@ -106,16 +106,9 @@ def _goes_on(table: hudi.HudiTable, operation: Callable[[hudi.HudiTable], object
     assert not list(Path(table.location).rglob(".pyhudi-*.tmp"))
 
 
-@pytest.mark.one_in(4)
-@pytest.mark.parametrize(
-    ("name", "stays"),
-    [
-        (name, stays)
-        for name in OPERATIONS
-        for stays in (False, True)
-        if (name, stays) != ("bulk insert of a stream", True)
-    ],
-)
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize("stays", [False, True], ids=["once", "staying"])
+@pytest.mark.parametrize("name", OPERATIONS)
 def test_a_refused_call_is_a_storage_error_with_advice_and_the_table_goes_on(
     name: str, stays: bool, prepared: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
