@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import dagster as dg
+import pyarrow as pa
 
 import pyhudi as hudi
 from pyhudi.errors import PreCommitError, TableNotFoundError
@@ -125,7 +126,7 @@ def prepare(
     if request.operation == "delete_partitions":
         return _deletion(asked)
     empties = request.operation == "insert_overwrite_table"  # as in the core, an empty batch empties the table
-    rows = data_kinds.normalised(request.data, keep_empty=empties)
+    rows = data_kinds.normalised(request.data, keep_empty=empties, known=partial(_columns_of, lake, info))
     if rows is None:
         return _advance(asked)
     allowed = values_of(info, step)
@@ -140,6 +141,14 @@ def prepare(
             return _advance(asked)
     table = lake.table_or_new(info.table, info.settings, rows.schema)
     return Prepared.of(asked, table, lambda begun: begun.write(rows), advances=True)
+
+
+def _columns_of(lake: HudiLakeResource, info: HudiAssetInfo) -> pa.Schema | None:
+    """The columns that the table has, or is declared to have; None if neither is known."""
+    table = existing(lake, info)
+    if table is not None:
+        return table.schema
+    return info.settings.schema if isinstance(info.settings.schema, pa.Schema) else None
 
 
 def values_of(info: HudiAssetInfo, step: Step) -> frozenset[Value] | None:
