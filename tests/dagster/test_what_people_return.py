@@ -172,7 +172,9 @@ def test_an_async_function_returns_rows_and_an_async_generator_is_refused_when_i
 MAPS = pa.table({"id": [1], "tags": pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64()))})
 
 
-@pytest.mark.parametrize("settings", [{}, {"schema": MAPS.schema}], ids=["a table that exists", "a schema that is declared"])
+@pytest.mark.parametrize(
+    "settings", [{}, {"schema": MAPS.schema}], ids=["a table that exists", "a schema that is declared"]
+)
 def test_a_frame_that_a_scan_gave_is_taken_back_with_its_maps(run, lake, instance, settings):
     made = dg.materialize([_of("made", MAPS, schema=MAPS.schema)], instance=instance, resources={"lake": lake})
     frame = lake.table("made").scan().to_pandas()[["id", "tags"]]
