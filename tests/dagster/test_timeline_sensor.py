@@ -174,6 +174,17 @@ def test_new_dynamic_partitions_are_added_in_the_tick_that_reports_them(lake, in
     assert (request.partitions_def_name, list(request.partition_keys)) == ("days", ["a", "b"])
 
 
+def test_a_value_that_can_be_no_key_is_told_without_a_partition_and_stops_no_tick(lake, instance):
+    table = web_table(lake, ["a...b"])
+    events = hudi_external_asset("web/events", partitions=HudiPartitions.dynamic("day", "days"))
+    result = look(lake, instance, events)
+    assert result.dynamic_partitions_requests == []
+    assert [partition for _, partition, _ in told(result)] == [None]
+    table.upsert(rows("a...b", "c"))
+    result = look(lake, instance, events, cursor=result.cursor)
+    assert [partition for _, partition, _ in told(result)] == ["c"]
+
+
 def test_new_keys_of_a_dynamic_dimension_are_added_too(lake, instance):
     twice = HudiPartitions.dynamic("day", "days"), HudiPartitions.dynamic("ts", "times")
     table = create_plain(lake.location("both"), rows("a").schema, "id", ["day", "ts"])
