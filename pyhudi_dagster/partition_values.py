@@ -74,7 +74,7 @@ class Texts:
             return None
         if isinstance(self.definition, dg.DynamicPartitionsDefinition):
             name = self.definition.name
-            is_there = _is_taken(value[0]) and (known is None or name is None or known.has(name, value[0]))
+            is_there = known is None or name is None or known.has(name, value[0])
         else:
             is_there = self.definition.has_partition_key(value[0])
         return value[0] if is_there else None
@@ -168,15 +168,6 @@ class Product:
                 return None
             keys[name], rest = found, rest[width:]
         return None if rest else dg.MultiPartitionKey(keys)
-
-
-def _is_taken(text: str) -> bool:
-    """Whether Dagster takes a text as a key: not with ``...``, and not with a tab or a line break. Static and dynamic keys have one rule there."""
-    try:
-        dg.StaticPartitionsDefinition([text])
-    except dg.DagsterInvalidDefinitionError:
-        return False
-    return True
 
 
 def windows(
