@@ -44,6 +44,7 @@ def test_what_walks_a_table_passes_over_the_table_inside(tables: tuple[hudi.Hudi
     storage = LocalStorage(outer.location)
     assert not [info.path for info in own_objects(storage, SerialExecutor()) if info.path.startswith("eu/")]
     assert storage.sweep_temporaries("", 0, NOW_MS) == [".pyhudi-1.tmp"]
+    assert not [file.path for file in outer.record_incident().files if file.path.startswith("eu/")]
     outer.sweep.run()
     outer.delete(pa.table({"id": [1], "region": ["us"]}, schema=SCHEMA))
     assert contents(inner.location) == before
