@@ -22,6 +22,7 @@ from pyhudi_core.model.file_names import PARTITION_METAFILE
 from pyhudi_core.model.masking import masked_text
 from pyhudi_core.runtime.base import Executor
 from pyhudi_core.storage.base import Folder, ObjectInfo, Storage
+from pyhudi_core.storage.own_part import is_other_table
 from pyhudi_core.timeline.properties_file import BACKUP, PATH
 from pyhudi_core.transaction import layout
 from pyhudi_core.transaction.home import TableHome
@@ -161,11 +162,12 @@ def record(home: TableHome) -> Incident:
 
 
 def _all(storage: Storage, executor: Executor, left_out: list[str]) -> Iterator[ObjectInfo]:
-    """Return every object. Each folder is listed by a separate call, so that an unreadable folder does not hide the rest."""
+    """Return every object of the table. Each folder is listed by a separate call, so that an unreadable folder does not hide the rest."""
 
     def list_one(path: str) -> Folder | str:
         try:
-            return storage.list_folder(path)
+            folder = storage.list_folder(path)
+            return Folder((), ()) if is_other_table(path, folder.folders) else folder
         except (StorageError, UnsafePathError) as error:
             return f"the folder {path or '.'}: {masked_text(error.message)}"
 
