@@ -338,6 +338,9 @@ WRITE_OPTIONS = (
            "Also archive instants newer than the first savepoint; savepointed commits themselves stay."),
     Option("hoodie.timeline.compaction.batch.size", "archival.batch_size", int, 10,
            "Number of files of one layer of the archived timeline that are merged into one file of the next layer.", minimum=2, maximum=1000),
+    Option("pyhudi.condition.timezone", "condition_timezone", str, None,
+           "Time zone of conditions: of times without a zone, `hour(at)`, `CAST(at AS DATE)`. By default the data source of Spark takes the zone of "
+           "its session, and everything else UTC; a Spark session in another zone then refuses a condition that depends on it.", Scope.READ),
     Option("hoodie.write.auto.upgrade", "auto_upgrade", bool, False,
            "Accepted because Hudi 1.1 and newer need it to keep a table at version 8; this package never upgrades.",
            choices={"false": "false"}),
