@@ -65,6 +65,6 @@ def _is_known(name: str) -> bool:
     try:
         ZoneInfo(name)
         pc.local_timestamp(pa.scalar(0, pa.timestamp("us", name)))
-    except (ValueError, OSError, pa.ArrowException):  # also a folder of zones, such as 'Europe'
+    except (KeyError, ValueError, OSError, pa.ArrowException):  # also a folder of zones, such as 'Europe'
         return False
     return True

@@ -1,7 +1,7 @@
 """The way between moments and local times as Arrow expressions, with the rules of `model.time_zone`.
 
 Arrow knows no changes of clocks after 2037. So later years are computed in an earlier year with the same calendar: the rules of a zone name days of
-a week in a month.
+the week in a month. (Morocco and Gaza, whose clocks follow Ramadan until 2086, are computed as in the earlier year.)
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 MOMENT, LOCAL = pa.timestamp("us", "UTC"), pa.timestamp("us")
-_FAR = 2037
+_FAR, _DAY = 2037, 24 * 3600 * 1_000_000
 
 
 def local_times(moments: pc.Expression, zone: str) -> pc.Expression:
@@ -38,19 +38,23 @@ def _local_ticks(ticks: pc.Expression, zone: str) -> pc.Expression:
 
 
 def _in_known_years(ticks: pc.Expression) -> pc.Expression:
-    """Return times of later years in a year with the same calendar, other times as they are."""
-    january = pc.floor_temporal(ticks.cast(LOCAL), unit="year")
-    kind = pc.add(pc.day_of_week(january), pc.multiply(pc.is_leap_year(january).cast(pa.int64()), 7))
-    moved = pc.add(pc.subtract(ticks, january.cast(pa.int64())), pc.choose(kind, *_years_by_calendar()))
-    return pc.if_else(pc.greater_equal(ticks, _ticks(_FAR)), moved, ticks)
+    """Return times of later years in a year that has the same days of the week from March on, other times as they are."""
+    january = pc.floor_temporal(pc.subtract(ticks, _until_march(ticks.cast(LOCAL))).cast(LOCAL), unit="year")
+    march = pc.add(january.cast(pa.int64()), _until_march(january))
+    moved = pc.add(pc.subtract(ticks, march), pc.choose(pc.day_of_week(march.cast(LOCAL)), *_marches()))
+    return pc.if_else(pc.greater_equal(ticks, _ticks(_FAR, 1)), moved, ticks)
+
+
+def _until_march(times: pc.Expression) -> pc.Expression:
+    return pc.if_else(pc.is_leap_year(times), 60 * _DAY, 59 * _DAY)
 
 
 @cache
-def _years_by_calendar() -> list[int]:
-    """The first moments of 14 years: by the day of the week on which a year begins, and then the same for leap years."""
-    years = {dt.date(y, 1, 1).weekday() + 7 * (y % 4 == 0): _ticks(y) for y in range(_FAR - 28, _FAR)}
-    return [years[kind] for kind in range(14)]
+def _marches() -> list[int]:
+    """The first of March of the last known years, by the day of the week."""
+    by_day = {dt.date(year, 3, 1).weekday(): _ticks(year, 3) for year in range(_FAR - 11, _FAR)}
+    return [by_day[day] for day in range(7)]
 
 
-def _ticks(year: int) -> int:
-    return int(dt.datetime(year, 1, 1, tzinfo=dt.UTC).timestamp()) * 1_000_000
+def _ticks(year: int, month: int) -> int:
+    return int(dt.datetime(year, month, 1, tzinfo=dt.UTC).timestamp()) * 1_000_000
