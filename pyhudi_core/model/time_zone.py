@@ -10,9 +10,6 @@ import re
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from pyhudi_core.errors import InvalidOptionError
 
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?00)?")
@@ -62,6 +59,9 @@ UTC = TimeZone("UTC")
 
 
 def _is_known(name: str) -> bool:
+    import pyarrow as pa  # noqa: PLC0415  (a table that is opened without a zone does not wait for it)
+    import pyarrow.compute as pc  # noqa: PLC0415
+
     try:
         ZoneInfo(name)
         pc.local_timestamp(pa.scalar(0, pa.timestamp("us", name)))

@@ -20,12 +20,16 @@ class TaskPartition(InputPartition):  # type: ignore[misc]  # PySpark has no typ
         super().__init__(task)
         self.condition = condition
 
+    @property
+    def task(self) -> Task | None:
+        task: Task | None = self.value
+        return task
+
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Read the rows. Raises as `ZonedCondition.refuse_if_changed`."""
         if self.condition is not None:
             self.condition.refuse_if_changed()
-        task: Task | None = self.value
-        return iter(()) if task is None else task.batches()
+        return iter(()) if self.task is None else self.task.batches()
 
 
 def partitions_of(tasks: Iterable[Task], condition: ZonedCondition | None) -> list[InputPartition]:
