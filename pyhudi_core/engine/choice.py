@@ -37,9 +37,16 @@ def engine_for(data: object, executor: Executor, spark: Any = None) -> Engine:
 
 def session_zone(spark: Any = None) -> TimeZone | None:
     """The time zone of a Spark session, else of the one that this process has; None if it has none."""
-    if spark is None and "pyspark.sql" in sys.modules:
-        spark = sys.modules["pyspark.sql"].SparkSession._instantiatedSession
-    return None if spark is None else TimeZone.named(spark.conf.get(SESSION_ZONE))
+    if spark is not None:
+        return TimeZone.named(spark.conf.get(SESSION_ZONE))
+    if "pyspark.sql" not in sys.modules or sys.modules["pyspark.sql"].SparkSession._instantiatedSession is None:
+        return None
+    from py4j.protocol import Py4JError  # noqa: PLC0415  (Spark is imported only where it is used)
+
+    try:
+        return session_zone(sys.modules["pyspark.sql"].SparkSession._instantiatedSession)
+    except (OSError, Py4JError):  # its JVM has ended, so it shows no rows
+        return None
 
 
 def frame_of(reading: Reading, spark: Any) -> Any:

@@ -215,8 +215,8 @@ WRITE_OPTIONS = (
            "If the metadata table has a kind of index that this release does not keep, or is out of date, a write removes it from the table's "
            "properties and records this in the commit; Hudi's next writer builds it again. If false, such a write is refused at its beginning."),
     Option("pyhudi.expression.index.timezone", "index.expression_timezone", str, "UNKNOWN",
-           "Time zone of the sessions that write and read the expression indexes. Indexes of times are written here only if it is UTC. Conditions "
-           "are computed in UTC; while the zone is unknown, the ranges of year, month, day and from_unixtime are widened by a day, and those of "
+           "Time zone of the sessions that write and read the expression indexes. Indexes of times are written here only if it is UTC. They help "
+           "conditions in UTC; while the zone is unknown, the ranges of year, month, day and from_unixtime are widened by a day, and those of "
            "hour are not used.",
            choices=words("UNKNOWN", "UTC")),
     Option("hoodie.clean.failed.writes.policy", "heartbeat.failed_writes_policy", str, "LAZY",

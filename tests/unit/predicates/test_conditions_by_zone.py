@@ -105,6 +105,7 @@ def test_zones_have_the_names_of_spark_and_others_are_refused() -> None:
     for name, words in OFFSETS.items():
         assert {TimeZone.named(word).name for word in words} == {name}
     assert TimeZone.named("Etc/GMT") == UTC
+    assert TimeZone.named("PST").name == "America/Los_Angeles"
     for word in ("", "Europe", "Nowhere/City", "+19:00", "../etc/passwd", "25"):
         with pytest.raises(InvalidOptionError, match="no time zone"):
             TimeZone.named(word)
