@@ -41,7 +41,7 @@ def session_zone(spark: Any = None) -> TimeZone | None:
         return TimeZone.named(spark.conf.get(SESSION_ZONE))
     if "pyspark.sql" not in sys.modules or sys.modules["pyspark.sql"].SparkSession._instantiatedSession is None:
         return None
-    from py4j.protocol import Py4JError  # noqa: PLC0415  (Spark is imported only where it is used)
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # noqa: PLC0415  (Spark is imported only where it is used)
 
     try:
         return session_zone(sys.modules["pyspark.sql"].SparkSession._instantiatedSession)
