@@ -239,8 +239,8 @@ class ChangeFeed(Conversions):
     def to_spark(self, spark: Any) -> Any:
         """The changes as a DataFrame of this Spark session, read by its executors when it is used."""
         with at_table(self.storage.location):
-            refuse_other_zone(self.reader.predicate, self.reader.schema, spark)
             frame = frame_of(Reading(self.schema, self.tasks()), spark)
+            refuse_other_zone(self.reader.predicate, self.reader.schema, spark)
             return frame if self.most is None else frame.limit(self.most)
 
     def narrowed(self, columns: Sequence[str] | None, condition: pc.Expression | None) -> ChangeFeed:

@@ -164,9 +164,9 @@ class Scan(Conversions):
         `ConfigError` for a session of Spark Connect, and `PredicateError` if the condition means other rows in the session's time zone.
         """
         with at_table(self.storage.location):
-            self.refuse_other_zone(spark)
             parts = EngineScan(self.snapshot, self.storage, self.executor, self.rows, self.merging, self.slices())
             frame = frame_of(parts.reading(), spark)
+            self.refuse_other_zone(spark)
             return frame if self.most is None else frame.limit(self.most)
 
     def refuse_other_zone(self, spark: Any = None) -> None:

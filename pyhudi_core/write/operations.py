@@ -85,7 +85,8 @@ def delete_found(
 
         def attempt() -> Commit:
             found = write.scan(columns, where)
-            found.refuse_other_zone(spark)
+            if spark is None:
+                found.refuse_other_zone()
             return write.write(keys_of(found)).commit()
 
         return retry(write.retries, attempt, lambda _: write.start_over())
