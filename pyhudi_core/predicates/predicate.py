@@ -97,7 +97,7 @@ class Predicate:
         return None if self.tree is None else to_spark(self.tree)
 
 
-def refuse_other_zone(text: str, schema: pa.Schema, own: TimeZone, session: TimeZone, hint: str) -> None:
+def refuse_other_rows(text: str, schema: pa.Schema, own: TimeZone, session: TimeZone, hint: str) -> None:
     """Raise `PredicateError` if a condition means other rows in the time zone of a Spark session than in its own zone."""
     read, shown = (Predicate.of_sql(text, schema, zone).tree for zone in (own, session))
     if read != shown:

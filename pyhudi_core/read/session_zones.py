@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyhudi_core.engine.choice import session_zone
 from pyhudi_core.model.time_zone import UTC
 from pyhudi_core.predicates import Condition
-from pyhudi_core.predicates.predicate import refuse_other_zone as refuse_text
+from pyhudi_core.predicates.predicate import refuse_other_rows
 
 
 def refuse_other_zone(condition: Condition | None, schema: pa.Schema, spark: Any = None) -> None:
@@ -23,4 +23,4 @@ def refuse_other_zone(condition: Condition | None, schema: pa.Schema, spark: Any
     if zone is not None and zone != UTC:
         options = f"options={{'pyhudi.condition.timezone': {zone.name!r}}}"
         hint = f"Write times with their zone ('2026-01-31T12:00:00+00:00'), or open the table with {options}, or with 'UTC' for the other rows."
-        refuse_text(condition.text, schema, UTC, zone, hint)
+        refuse_other_rows(condition.text, schema, UTC, zone, hint)

@@ -15,7 +15,7 @@ from pyspark import TaskContext
 from pyhudi_core.engine.choice import SESSION_ZONE
 from pyhudi_core.errors import PredicateError
 from pyhudi_core.model.time_zone import TimeZone
-from pyhudi_core.predicates.predicate import refuse_other_zone
+from pyhudi_core.predicates.predicate import refuse_other_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,4 +48,4 @@ class ZonedCondition:
         hint = "Call pyhudi.spark.register(spark) again after each change of the zone, or write times with their zone ('2026-01-31T12:00:00+00:00')."
         if now is None:
             raise PredicateError(f"{SESSION_ZONE} was unset after the data source was registered", hint=hint)
-        refuse_other_zone(self.text, self.schema, TimeZone.named(self.zone.name), TimeZone.named(now), hint)
+        refuse_other_rows(self.text, self.schema, TimeZone.named(self.zone.name), TimeZone.named(now), hint)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -104,3 +105,11 @@ def test_without_a_zone_conditions_are_in_utc(location: str) -> None:
 def test_a_zone_that_does_not_exist_is_refused_when_the_table_is_opened(location: str) -> None:
     with pytest.raises(InvalidOptionError, match="no time zone 'Mars/Olympus'"):
         in_zone(location, "Mars/Olympus")
+
+
+def test_sql_of_duckdb_reads_times_in_the_zone_of_duckdb_whatever_the_table_says(location: str) -> None:
+    connection = duckdb.connect()
+    connection.register("rows", in_zone(location, "Asia/Tokyo").scan(meta=False).to_dataset())
+    connection.execute("SET TimeZone='America/New_York'")
+    for text in ("ts = '2026-06-01 08:00:00'", "ts BETWEEN '2026-06-01 07:00:00' AND '2026-06-01 09:00:00'"):
+        assert connection.execute(f"SELECT id FROM rows WHERE {text}").fetchall() == [(8,)]
