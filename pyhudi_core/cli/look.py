@@ -31,6 +31,7 @@ from pyhudi_core.table import HudiTable
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _WHERE = click.option("--where", help="A condition in SQL, such as \"day = '2026-01-31'\".")
+_ZONE = click.option("--zone", help="The time zone of times in --where, such as Europe/Berlin. By default UTC.")
 _AS_OF = click.option("--as-of", help="A time with its zone, or an instant: the state of the table then.")
 
 
@@ -125,6 +126,7 @@ def schema(
 @click.option("--rows", "-n", default=10, show_default=True, type=click.IntRange(min=0), help="How many rows.")
 @click.option("--column", "columns", multiple=True, help="Only this column; may be repeated.")
 @_WHERE
+@_ZONE
 @_AS_OF
 @click.option("--meta", is_flag=True, help="Show Hudi's meta columns, too.")
 @columns_option
@@ -138,6 +140,7 @@ def head(
     rows: int,
     columns: tuple[str, ...],
     where: str | None,
+    zone: str | None,
     as_of: str | None,
     meta: bool,
     only: tuple[str, ...],
@@ -146,7 +149,9 @@ def head(
 ) -> None:
     """Show some rows of the table at LOCATION. Exit code 0: shown; 2: it failed."""
     with reporting_errors(context):
-        scan = open_table(location, storage_options).scan((*columns, *only) or None, where, as_of, meta=meta)
+        scan = open_table(location, storage_options, _options(zone)).scan(
+            (*columns, *only) or None, where, as_of, meta=meta
+        )
         found = scan.head(rows)
     print_as(found.to_pylist(), found.column_names, (), as_json=as_json, as_csv=as_csv)
 
@@ -154,6 +159,7 @@ def head(
 @click.command()
 @at_location
 @_WHERE
+@_ZONE
 @_AS_OF
 @_JSON
 @click.pass_context
@@ -162,12 +168,13 @@ def count(
     location: str,
     storage_options: dict[str, str],
     where: str | None,
+    zone: str | None,
     as_of: str | None,
     as_json: bool,
 ) -> None:
     """Count the rows of the table at LOCATION. Exit code 0: shown; 2: it failed."""
     with reporting_errors(context):
-        found = open_table(location, storage_options).scan(where=where, as_of=as_of).count()
+        found = open_table(location, storage_options, _options(zone)).scan(where=where, as_of=as_of).count()
     click.echo(json.dumps({"rows": found}) if as_json else f"{found}")
 
 
@@ -252,3 +259,8 @@ def _commit(table: HudiTable, requested_time: str) -> tuple[Instant, CommitMetad
 def _plain(found: pa.Table) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = found.to_pylist()
     return [{**row, "extra_metadata": dict(row["extra_metadata"])} for row in rows]
+
+
+def _options(zone: str | None) -> dict[str, str]:
+    """The options for a table whose conditions are in a time zone."""
+    return {} if zone is None else {"pyhudi.condition.timezone": zone}

@@ -52,7 +52,10 @@ def changes(
     state = make_scan(context, last, columns, where)
     chosen = tuple(name for name in state.rows.columns if name in last.schema.names)
     reader = ChangeReader(
-        chosen, last.schema, Predicate.of(where, last.schema), Merging(context.config, last.evolution)
+        chosen,
+        last.schema,
+        Predicate.of(where, last.schema, context.options.condition_zone),
+        Merging(context.config, last.evolution),
     )
     groups: list[GroupChange] = []
     for instant in last.visibility.commits:

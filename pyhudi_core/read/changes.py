@@ -36,6 +36,7 @@ from pyhudi_core.read.conversions import Conversions
 from pyhudi_core.read.differences import differing
 from pyhudi_core.read.pairing import GroupState, Pairs, paired
 from pyhudi_core.read.row_filter import RowFilter
+from pyhudi_core.read.session_zones import refuse_other_zone
 from pyhudi_core.read.tasks import Task, first_rows, tasks_for
 from pyhudi_core.runtime.base import Executor
 from pyhudi_core.storage.base import Storage
@@ -239,6 +240,7 @@ class ChangeFeed(Conversions):
         """The changes as a DataFrame of this Spark session, read by its executors when it is used."""
         with at_table(self.storage.location):
             frame = frame_of(Reading(self.schema, self.tasks()), spark)
+            refuse_other_zone(self.reader.predicate, self.reader.schema, spark)
             return frame if self.most is None else frame.limit(self.most)
 
     def narrowed(self, columns: Sequence[str] | None, condition: pc.Expression | None) -> ChangeFeed:

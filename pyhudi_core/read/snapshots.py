@@ -167,7 +167,7 @@ def make_scan(
             table=context.table,
             hint="Name each once; select() it again in the result where it is needed twice.",
         )
-    rows = RowFilter(chosen, full, Predicate.of(where, full), changed, keys)
+    rows = RowFilter(chosen, full, Predicate.of(where, full, context.options.condition_zone), changed, keys)
     return Scan(
         state, context.storage, context.runtime.executor, rows, changed, indexes_in_utc=context.options.index.in_utc
     )

@@ -97,7 +97,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             return []
         with raised_in_task():
             read = stream_read(self._open(), self.settings, self.mode, after, until)
-            return partitions_of(tasks_of(narrowed(read, self.wanted)))
+            return partitions_of(tasks_of(narrowed(read, self.wanted)), self.settings.zoned_condition(read))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition."""

@@ -153,7 +153,7 @@ class Candidate:
 
     def violating(self, rule: str | Any, found: Scan) -> FoundRows:
         """The rows of a scan for which a condition (SQL text, or a ``pyarrow.compute.Expression``) is not true: false or null."""
-        predicate = Predicate.of(rule, found.rows.schema)
+        predicate = Predicate.of(rule, found.rows.schema, self.attempt.transaction.context.options.condition_zone)
         limited = found if predicate is None else _limited(found, NotTrue(predicate))
         return self.find(limited)
 
