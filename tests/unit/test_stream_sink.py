@@ -8,6 +8,7 @@ from support.tables import FAST, archive_all_but_the_newest, make, orders, rows
 import pyhudi_core as hudi
 from pyhudi_core.errors import CommitRequirementError, DuplicateKeyError, InvalidOptionError
 from pyhudi_core.spark import StreamSink, last_batch
+from pyhudi_core.spark.batches import StreamBatch
 from pyhudi_core.spark.sink import BatchIsNew
 
 
@@ -70,7 +71,7 @@ def test_a_batch_that_was_archived_meanwhile_is_in_the_table(location: str) -> N
     table = make(location)
     assert StreamSink(location, "orders", storage_options=FAST).write(orders((1, "b", 1.0)), 0)
     archive_all_but_the_newest(table, orders((2, "b", 2.0)))
-    with table.begin("upsert", requirements=[BatchIsNew("orders", 0, "")]) as write:
+    with table.begin("upsert", requirements=[BatchIsNew(StreamBatch("orders", 0), "")]) as write:
         write.write(orders((1, "b", 9.0)))
         with pytest.raises(CommitRequirementError, match="has batch 0"):
             write.commit()
