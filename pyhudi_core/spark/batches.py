@@ -106,7 +106,7 @@ class Verdict(Enum):
 
 
 def verdict(marks: Iterable[Mark], batch: StreamBatch) -> Verdict:
-    """Decide what becomes of a batch. ``marks`` are those of its stream, the newest first; more than the first are read only if the numbers go back."""
+    """Decide what becomes of a batch. ``marks`` are those of its stream, the newest first; only the first is read while the numbers go up."""
     rest = iter(marks)
     newest = next(rest, None)
     if newest is None:
@@ -143,7 +143,9 @@ def _is_planned_as(mark: Mark, batch: StreamBatch) -> bool:
     return mark.planned == batch.planned if mark.planned else batch.planned <= mark.completed
 
 
-def refusal(found: Verdict, newest: Mark | None, batch: StreamBatch, table: str, elsewhere: str = "") -> InvalidOptionError:
+def refusal(
+    found: Verdict, newest: Mark | None, batch: StreamBatch, table: str, elsewhere: str = ""
+) -> InvalidOptionError:
     """The error of a batch that is refused. ``elsewhere``: another stream of the table that has batches of the query."""
     name, query = f"the stream {batch.stream!r}", f"the query {batch.query}"
     known = "" if newest is None else f"batch {newest.number} of {name} (commit {newest.instant})"
@@ -151,29 +153,33 @@ def refusal(found: Verdict, newest: Mark | None, batch: StreamBatch, table: str,
     if found is Verdict.LATE:
         where = f", which wrote as the stream {elsewhere!r} into this table" if elsewhere else ""
         what = (
-            f"The table has no batch of {name}, and batch {batch.number} is the first that comes from {query}{where}: the batches before it were written"
-            " to another table or under another name, or a restore of the table has undone them"
+            f"The table has no batch of {name}, and batch {batch.number} is the first that comes from {query}{where}: the batches before it were"
+            " written to another table or under another name, or a restore of the table has undone them"
         )
         first = "Give the table and the name that belong to the checkpoint, or a new checkpoint, which reads the source from its beginning"
         rows = "the rows of the earlier batches are then not in this table"
     elif found is Verdict.AGAIN_REFUSED:
         what = (
-            f"The table has {known}, and Spark has planned batch {batch.number} of the same query anew, as if the checkpoint had been restored from an"
-            " older copy: its rows may be in the table already, or may be others"
+            f"The table has {known}, and Spark has planned batch {batch.number} of the same query anew, as if the checkpoint had been restored from"
+            " an older copy: its rows may be in the table already, or may be others"
         )
         first = "Use the newest checkpoint: this table has no record keys, by which rows that come again would be known"
         rows = "every batch is then written, and rows that are in the table already are doubled"
     else:
-        whose = f"from the query {newest.query}" if newest and newest.query else "from a query that an earlier release did not note"
+        whose = (
+            f"from the query {newest.query}"
+            if newest and newest.query
+            else "from a query that an earlier release did not note"
+        )
         what = (
             f"The table has {known} {whose}, and batch {batch.number} comes from {query}: its checkpoint is new, or it belongs to another stream."
             " To skip the batch because of its number would lose its rows"
         )
         first = "Use the checkpoint of the stream, or another name for another stream"
         rows = (
-            "every batch of this query is then written. With a new checkpoint it reads its source from the beginning, so rows come again: an upsert replaces"
-            " them by their keys, inserts refuse keys that the table has, and a table without record keys has such rows twice. Rows that the source no"
-            " longer has do not come"
+            "every batch of this query is then written. With a new checkpoint it reads its source from the beginning, so rows come again: an upsert"
+            " replaces them by their keys, inserts refuse keys that the table has, and a table without record keys has such rows twice. Rows that the"
+            " source no longer has do not come"
         )
     hint = f"Nothing was written. {first}. To begin anew under this name, give {anew} to the sink: {rows}."
     return InvalidOptionError(what, table=table, instant=newest.instant if newest else None, hint=hint)

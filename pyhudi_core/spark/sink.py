@@ -95,8 +95,8 @@ class StreamSink:
     ) -> Commit | None:
         """Write a batch of rows in one commit; None if the table has it already.
 
-        ``query_id`` is the identity of the stream's query and ``planned_ms`` when the batch was planned (epoch milliseconds); a DataFrame of a running
-        query has both. Raises `InvalidOptionError` for a batch of another checkpoint than the stream's, and as the operation of the table does.
+        ``query_id`` is the identity of the stream's query, ``planned_ms`` when the batch was planned (epoch milliseconds); a DataFrame of
+        a running query has both. Raises `InvalidOptionError` for a batch of another checkpoint than the stream's, and as the operation does.
         """
         with noted() if is_frame(data) else nullcontext():
             query = (query_id, planned_ms) if query_id else query_of(data, batch_id)
@@ -133,8 +133,8 @@ class StreamSink:
 
 
 _WENT_BACK = (
-    "batch %s of the stream %s of %s was planned anew, as if the checkpoint had been restored from an older copy: it is written again, so that no row is"
-    " lost; the table has each key once"
+    "batch %s of the stream %s of %s was planned anew, as if the checkpoint had been restored from an older copy: it is written again, so that no row"
+    " is lost; the table has each key once"
 )
 
 

@@ -31,29 +31,30 @@ def query_of(data: object, number: int) -> tuple[str | None, int | None]:
     """The identity of the query that brings this batch, and when the batch was planned (epoch milliseconds); None for what is not known."""
     if not is_frame(data):
         return None, None
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # noqa: PLC0415  (part of PySpark)
+
     session: Any = data.sparkSession  # type: ignore[attr-defined]
-    named = session.sparkContext.getLocalProperty(QUERY_ID)
-    for query in _running(session):
-        execution = query.lastExecution()
+    named: str | None = session.sparkContext.getLocalProperty(QUERY_ID)
+    try:
+        return _found(session, named, number) or (named, None)
+    except (Py4JError, TypeError, AttributeError) as error:
+        _log.info("this Spark does not show its running queries, so its local property must do: %s", error)
+        return named, None
+
+
+def _found(session: Any, named: str | None, number: int) -> tuple[str, int | None] | None:
+    """The query among those that run in the application of the session: the named one, or the one whose batches have this session.
+
+    A thread of the user's own has no local property that names it.
+    """
+    for query in session._jsparkSession.sharedState().activeStreamingQueries().values():
+        identity, execution = str(query.id().toString()), query.lastExecution()
         if execution is None:
             continue
-        # A thread of the user's own has no local property, but the batch has the session of its query.
-        own = execution.sparkSession().equals(session._jsparkSession)
-        if query.id().toString() == named or (named is None and own):
+        if identity == named or (named is None and execution.sparkSession().equals(session._jsparkSession)):
             is_it = execution.currentBatchId() == number
-            return query.id().toString(), int(execution.offsetSeqMetadata().batchTimestampMs()) if is_it else None
-    return named, None
-
-
-def _running(session: Any) -> list[Any]:
-    """The running queries of a session's application. None if this Spark does not show them: then the local property must do."""
-    from py4j.protocol import Py4JError  # noqa: PLC0415  (part of PySpark, which is imported only where it is used)
-
-    try:
-        return list(session._jsparkSession.sharedState().activeStreamingQueries().values())
-    except (Py4JError, TypeError) as error:
-        _log.info("this Spark does not show its running queries: %s", error)
-        return []
+            return identity, int(execution.offsetSeqMetadata().batchTimestampMs()) if is_it else None
+    return None
 
 
 def planned_in(checkpoint: str, number: int, storage_options: Mapping[str, str]) -> int | None:
