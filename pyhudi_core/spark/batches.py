@@ -91,6 +91,7 @@ class Verdict(Enum):
     AGAIN = "the checkpoint went back, and the batch may have rows that the table has, and others"
     AGAIN_REFUSED = "the checkpoint went back, and rows that the table has would be doubled"
     LATE = "the table has none of the batches before it"
+    UNDONE = "a restore of the table may have undone the batches before it"
     OTHER_QUERY = "the stream belongs to another query"
     UNKNOWN_QUERY = "the table does not know to which query the stream belongs"
 
@@ -105,8 +106,11 @@ class Verdict(Enum):
         return not self.is_written and self is not Verdict.REPEATED
 
 
-def verdict(marks: Iterable[Mark], batch: StreamBatch) -> Verdict:
-    """Decide what becomes of a batch. ``marks`` are those of its stream, the newest first; only the first is read while the numbers go up."""
+def verdict(marks: Iterable[Mark], batch: StreamBatch, restored: str = "") -> Verdict:
+    """Decide what becomes of a batch. ``marks`` are those of its stream, the newest first; only the first is read while the numbers go up.
+
+    ``restored``: when the newest restore of the table began, in the digits of the timeline; empty if there was none.
+    """
     rest = iter(marks)
     newest = next(rest, None)
     if newest is None:
@@ -114,10 +118,12 @@ def verdict(marks: Iterable[Mark], batch: StreamBatch) -> Verdict:
         return Verdict.NEW if begins else Verdict.LATE
     if not batch.query:
         return Verdict.NEW if batch.number > newest.number else Verdict.REPEATED
+    if newest.query not in ("", batch.query):
+        return Verdict.NEW if batch.replaces == newest.query else Verdict.OTHER_QUERY
+    if batch.number > newest.number + 1 and restored > newest.completed:
+        return Verdict.NEW if batch.replaces == batch.query else Verdict.UNDONE
     if not newest.query:
         return _adopted(newest, batch)
-    if newest.query != batch.query:
-        return Verdict.NEW if batch.replaces == newest.query else Verdict.OTHER_QUERY
     if batch.number > newest.number:
         return Verdict.NEW
     if batch.number == newest.number and not batch.planned:
@@ -149,7 +155,8 @@ def refusal(
     """The error of a batch that is refused. ``elsewhere``: another stream of the table that has batches of the query."""
     name, query = f"the stream {batch.stream!r}", f"the query {batch.query}"
     known = "" if newest is None else f"batch {newest.number} of {name} (commit {newest.instant})"
-    anew = f'replaces="{batch.query if found is Verdict.AGAIN_REFUSED else (newest.query or UNKNOWN) if newest else NOTHING}"'
+    own = found in (Verdict.AGAIN_REFUSED, Verdict.UNDONE)
+    anew = f'replaces="{batch.query if own else (newest.query or UNKNOWN) if newest else NOTHING}"'
     if found is Verdict.LATE:
         where = f", which wrote as the stream {elsewhere!r} into this table" if elsewhere else ""
         what = (
@@ -158,12 +165,19 @@ def refusal(
         )
         first = "Give the table and the name that belong to the checkpoint, or a new checkpoint, which reads the source from its beginning"
         rows = "the rows of the earlier batches are then not in this table"
+    elif found is Verdict.UNDONE:
+        what = (
+            f"The table has {known}, the next from {query} is batch {batch.number}, and a restore of the table since then may have undone the"
+            " batches between them: the checkpoint has passed their rows"
+        )
+        first = "Restore the checkpoint to the same time, or start with a new checkpoint and another name, so that the rows come again"
+        rows = "this batch is then written, and the rows that the restore has undone stay away; that is right if the batches between had no rows"
     elif found is Verdict.AGAIN_REFUSED:
         what = (
             f"The table has {known}, and Spark has planned batch {batch.number} of the same query anew, as if the checkpoint had been restored from"
             " an older copy: its rows may be in the table already, or may be others"
         )
-        first = "Use the newest checkpoint: this table has no record keys, by which rows that come again would be known"
+        first = "Use the newest checkpoint: this table has no record keys (or no meta columns) by which rows that come again would be known"
         rows = "every batch is then written, and rows that are in the table already are doubled"
     else:
         whose = (

@@ -104,7 +104,8 @@ class StreamSink:
             return self._write(table, data, self._batch(table, batch_id, *query))
 
     def _batch(self, table: HudiTable, number: int, query: str | None, planned_ms: int | None) -> StreamBatch:
-        utc, has_keys = table.config.timeline_timezone == "UTC", not table.config.generates_keys
+        config = table.config
+        utc, has_keys = config.timeline_timezone == "UTC", config.populate_meta_fields and not config.generates_keys
         planned = "" if planned_ms is None else format_time(planned_ms, utc=utc)
         return StreamBatch(self.stream, number, query or "", planned, self.replaces, has_keys)
 
@@ -116,8 +117,12 @@ class StreamSink:
             _log.info("batch %s of the stream %s is in %s already", batch.number, batch.stream, table.location)
             return None
         if found is Verdict.AGAIN:
-            _log.warning(_WENT_BACK, batch.number, batch.stream, table.location)
-            table = open_table(self.location, self.storage_options, {**self.options, **_DROP_KNOWN})
+            there = (
+                "each key is in the table once" if batch.may_come_again else "rows that are in the table are doubled"
+            )
+            _log.warning(_WENT_BACK, batch.number, batch.stream, table.location, there)
+            known = _DROP_KNOWN if batch.may_come_again else {}
+            table = open_table(self.location, self.storage_options, {**self.options, **known})
         required = BatchIsNew(batch, seen or "")
         word = str(operation_type(self.operation).word)
         # Also an empty batch leaves a mark if it is the first of its query: without it, a later batch would be refused.
@@ -134,14 +139,16 @@ class StreamSink:
 
 _WENT_BACK = (
     "batch %s of the stream %s of %s was planned anew, as if the checkpoint had been restored from an older copy: it is written again, so that no row"
-    " is lost; the table has each key once"
+    " is lost; %s"
 )
 
 
 def _judged(table: HudiTable, batch: StreamBatch) -> tuple[Mark | None, Verdict]:
     """The newest mark of the stream, and the verdict about a batch. Raises `InvalidOptionError` if it is refused."""
     newest = next(_marks(table, batch.stream), None)
-    found = verdict(_marks(table, batch.stream), batch)
+    jumps = newest is not None and batch.number > newest.number + 1
+    restored = max(table.restore.undone(), default="") if jumps else ""
+    found = verdict(_marks(table, batch.stream), batch, restored)
     if found.is_refused:
         raise refusal(found, newest, batch, table.location, _elsewhere(table, batch))
     if batch.query and newest is not None and not newest.query:

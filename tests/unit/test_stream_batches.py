@@ -59,6 +59,24 @@ CASES = {
 }  # fmt: skip
 
 
+RESTORED = {
+    "a jump after a restore": (StreamBatch("s", 9, A, T[8]), Verdict.UNDONE),
+    "a jump after a restore that is accepted": (StreamBatch("s", 9, A, T[8], A), Verdict.NEW),
+    "the next batch after a restore": (StreamBatch("s", 6, A, T[8]), Verdict.NEW),
+    "another query after a restore": (StreamBatch("s", 9, B, T[8]), Verdict.OTHER_QUERY),
+}
+
+
+@pytest.mark.parametrize("case", RESTORED)
+@pytest.mark.parametrize("marks", [OF_A, OLD], ids=["known", "of an earlier release"])
+def test_batches_that_a_restore_may_have_undone_are_not_passed_over(case: str, marks: list[Mark]) -> None:
+    batch, expected = RESTORED[case]
+    if marks is OLD and batch.query == B:
+        expected = Verdict.UNDONE
+    assert verdict(marks, batch, T[7]) is expected
+    assert verdict(marks, batch, T[5]) is not Verdict.UNDONE
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_a_batch_is_written_once_skipped_only_if_it_is_there_and_refused_otherwise(case: str) -> None:
     marks, batch, expected = CASES[case]
