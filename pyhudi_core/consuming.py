@@ -20,6 +20,7 @@ from pyhudi_core.model.instant import time_before
 from pyhudi_core.naming import set_module
 from pyhudi_core.read.bounds import TimePoint, archived_of, interval_bound
 from pyhudi_core.read.changes import ChangeFeed
+from pyhudi_core.read.expired import how_to_keep_more
 from pyhudi_core.read.scan import Scan
 from pyhudi_core.table import HudiTable
 from pyhudi_core.write.operations import commit_with_retries
@@ -278,7 +279,7 @@ def _with_way_out(error: SnapshotExpiredError, consumer: Consumer) -> HudiError:
         table=error.table,
         path=error.path,
         instant=error.instant,
-        hint=f"{_WAY_OUT} To keep more, raise hoodie.clean.commits.retained of the source.",
+        hint=f"{_WAY_OUT} {how_to_keep_more(error)}".rstrip(),
     )
 
 

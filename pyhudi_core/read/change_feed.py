@@ -17,10 +17,11 @@ from pyhudi_core.model.properties import CdcMode
 from pyhudi_core.predicates import Predicate
 from pyhudi_core.read.bounds import TimePoint, interval_bound
 from pyhudi_core.read.changes import ChangeFeed, ChangeReader, GroupChange
-from pyhudi_core.read.named_cleans import naming_clean
+from pyhudi_core.read.expired import naming_clean, to_keep_changes
 from pyhudi_core.read.retention import refuse_cleaned, refuse_cleaned_change
 from pyhudi_core.read.snapshots import Columns, archived_between, make_scan, search_archived
 from pyhudi_core.snapshot.snapshot import Snapshot, build
+from pyhudi_core.timeline.lost_files import newest_policy
 from pyhudi_core.transaction.context import TableContext
 
 
@@ -41,7 +42,8 @@ def changes(
         raise SnapshotExpiredError(
             f"Commits after {lower or 'the beginning'} have been archived, and their changes cannot be read any more",
             table=context.table,
-            hint="Follow the table more closely, or read its rows with incremental() and continue from there.",
+            hint="Follow the table more closely, or read its rows with incremental() and continue from there."
+            f" {to_keep_changes(newest_policy(context.folder))}",
         )
     if not context.config.populate_meta_fields:
         raise UnsupportedTableError(

@@ -34,6 +34,7 @@ from pyhudi_core.predicates import Predicate
 from pyhudi_core.predicates.arrow import matching
 from pyhudi_core.read.conversions import Conversions
 from pyhudi_core.read.differences import differing
+from pyhudi_core.read.expired import to_keep_changes
 from pyhudi_core.read.pairing import GroupState, Pairs, paired
 from pyhudi_core.read.row_filter import RowFilter
 from pyhudi_core.read.session_zones import refuse_other_zone
@@ -106,7 +107,7 @@ class ChangeReader:
                     raise SnapshotExpiredError(
                         "A change log was cleaned or does not hold the rows before and after, and the files of these rows were cleaned",
                         path=change.logs[0],
-                        hint="Read the changes sooner, or keep more commits (hoodie.clean.commits.retained).",
+                        hint=f"Read the changes sooner. {to_keep_changes()}",
                     ) from error
         states = (self._state(storage, piece) for piece in (change.before, change.after))
         return (self._compared(change, pairs) for pairs in paired(*states))
@@ -154,8 +155,8 @@ class ChangeReader:
             raise SnapshotExpiredError(
                 "A file that held the rows before a change has been cleaned",
                 path=error.path,
-                hint="Read the changes sooner, keep more commits (hoodie.clean.commits.retained), or log both images "
-                "(hoodie.table.cdc.supplemental.logging.mode=DATA_BEFORE_AFTER).",
+                hint="Read the changes sooner, or log both images (hoodie.table.cdc.supplemental.logging.mode=DATA_BEFORE_AFTER)."
+                f" {to_keep_changes()}",
             ) from error
 
     def _logged(self, storage: Storage, path: str, instant: str) -> pa.RecordBatch | None:

@@ -22,7 +22,7 @@ from pyhudi_core.model.partition_path import full_partition, partition_path
 from pyhudi_core.naming import set_module
 from pyhudi_core.printing import printable
 from pyhudi_core.read.bounds import TimePoint, completion_bound
-from pyhudi_core.read.named_cleans import naming_clean
+from pyhudi_core.read.expired import naming_clean
 from pyhudi_core.read.retention import refuse_cleaned
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.timeline.active import Timeline

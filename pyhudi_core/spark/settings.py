@@ -27,7 +27,7 @@ _OF_READS = {
 _OF_STREAMS = frozenset({"starting", "max_commits_per_batch", "max_bytes_per_batch"})
 _OF_BATCHES = frozenset({"push_filters"})
 _OF_WRITES = frozenset({"path", "operation", "max_bytes_per_write"})
-_OF_STREAM_WRITES = frozenset({"stream", "checkpointlocation", "queryname"})
+_OF_STREAM_WRITES = frozenset({"stream", "replaces", "checkpointlocation", "queryname"})
 OPERATIONS = ("upsert", "insert", "bulk_insert", "delete")
 """What the data source writes; a batch without a word is the first."""
 _HUDIS_OPERATION = "hoodie.datasource.write.operation"
@@ -51,7 +51,8 @@ class Settings:
         starting: where a new stream begins: earliest, latest or a completion time (exclusive).
         max_commits_per_batch, max_bytes_per_batch: limits for batches of a stream; None for no limit.
         operation: of a write: upsert (the default), insert, bulk_insert or delete.
-        stream: the name of a stream that writes.
+        stream: the name of a stream that writes; ``replaces`` names the query after which it begins anew.
+        checkpoint: of a stream that writes; empty if Spark does not say it.
         max_bytes_per_write: the most bytes of rows in one commit.
         storage_options, table_options: for `open_table`.
         given: names of the given options.
@@ -72,6 +73,8 @@ class Settings:
     max_bytes_per_batch: int | None = None
     operation: str = ""
     stream: str = ""
+    replaces: str = ""
+    checkpoint: str = ""
     max_bytes_per_write: int | None = None
     storage_options: tuple[tuple[str, str], ...] = ()
     table_options: tuple[tuple[str, str], ...] = ()
@@ -111,6 +114,8 @@ class Settings:
             max_bytes_per_batch=_count(own, "max_bytes_per_batch"),
             operation=_one_of(own, "operation", OPERATIONS) or OPERATIONS[0],
             stream=own.get("stream", ""),
+            replaces=own.get("replaces", ""),
+            checkpoint=own.get("checkpointlocation", ""),
             max_bytes_per_write=_count(own, "max_bytes_per_write"),
             storage_options=tuple((k.removeprefix(_STORAGE), v) for k, v in named.items() if k.startswith(_STORAGE)),
             table_options=tuple((k, v) for k, v in named.items() if k.startswith(_TABLE)),
