@@ -25,6 +25,7 @@ from pyhudi_core.lake import Outcome, upkeep
 from pyhudi_core.model.commit import SCHEMA_KEY, CommitMetadata
 from pyhudi_core.model.instant import DATA_ACTIONS, Instant
 from pyhudi_core.opening import open_table
+from pyhudi_core.read.history_rows import writer_of
 from pyhudi_core.services.upkeep import UpkeepRules
 from pyhudi_core.snapshot.evolution import LATEST_SCHEMA
 from pyhudi_core.table import HudiTable
@@ -228,6 +229,7 @@ def commit(context: click.Context, location: str, storage_options: dict[str, str
         "completed": one.completion_time,
         "action": str(one.action),
         "operation": what.operation,
+        **writer_of(what),
         "replaced": {partition: list(ids) for partition, ids in what.replaced.items()},
         "extra_metadata": {key: value for key, value in what.extra_metadata.items() if key != SCHEMA_KEY},
     }

@@ -212,6 +212,7 @@ class WriteOptions:
     lock: LockOptions
     lock_server: LockServerOptions
     auto_upgrade: bool
+    names_writer: bool
 
     @classmethod
     def parse(cls, options: Mapping[str, object], *, config: TableConfig | None = None) -> WriteOptions:
