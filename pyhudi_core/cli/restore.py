@@ -23,7 +23,7 @@ from pyhudi_core.services.restore.restores import RestoreResult, Restores
 @at_location
 @click.option(
     "--to",
-    help="What comes back: a time with its zone, such as '2026-11-27 18:00:00+01:00', or the requested time of a commit (or of one with a savepoint).",
+    help="What comes back: a time with its zone, such as '2026-11-27 18:00:00+01:00', or the requested time of a commit.",
 )
 @click.option("--before", help="Instead: the requested time of the first commit that is undone.")
 @click.option("--plan", "only_plan", is_flag=True, help="Show what would be undone, and change nothing.")
@@ -120,7 +120,7 @@ def _undone(one: UndoneCommit) -> dict[str, Any]:
         "instant": one.instant.requested_time,
         "completed": one.instant.completion_time,
         "operation": one.operation,
-        "user": one.user or None,
+        "user": one.user,
         "inserted": one.inserted,
         "updated": one.updated,
         "deleted": one.deleted,

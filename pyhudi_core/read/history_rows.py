@@ -31,8 +31,8 @@ SCHEMA = pa.schema(
         ("extra_metadata", pa.map_(pa.string(), pa.string())),
     ]
 )
-"""``completed`` takes times of a table in LOCAL time for those of this machine; ``writer`` is ``pyhudi`` or ``other``. ``user``, ``host``, ``program``
-and ``run`` (``dagster RUN_ID`` or ``airflow DAG/TASK/RUN``) are null if the commit does not say them, as those of Hudi do not.
+"""``completed`` takes times of a table in LOCAL time for those of this machine; ``writer`` is ``pyhudi`` or ``other``. ``user``, ``host``,
+``program`` and ``run`` (``dagster RUN_ID`` or ``airflow DAG/TASK/RUN``) are null if the commit does not say them, as those of Hudi do not.
 """
 _RUN_OF_DAGSTER = "dagster.run_id"
 """Where the resource of Dagster keeps the run."""

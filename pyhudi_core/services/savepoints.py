@@ -142,9 +142,7 @@ def time_of(point: CommitPoint) -> str:
 _HINT = "Give one of table.timeline.commits, or its requested time."
 
 
-def saved_commit(
-    context: TableContext, timeline: Timeline, instant: CommitPoint | None, hint: str = _HINT
-) -> Instant:
+def saved_commit(context: TableContext, timeline: Timeline, instant: CommitPoint | None, hint: str = _HINT) -> Instant:
     """The completed commit that an instant, a commit or a requested time names; None: the newest. Raises `InvalidOptionError` if there is none."""
     if instant is None:
         commits = timeline.commits

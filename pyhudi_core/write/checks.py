@@ -373,6 +373,6 @@ def checked_extra(extra: Mapping[str, str]) -> dict[str, str]:
     if wrong or reserved:
         raise InvalidOptionError(
             f"extra_metadata cannot hold {', '.join(map(repr, wrong + reserved))}",
-            hint=f"Keys and values are strings; {', '.join(map(repr, _OWN_KEYS))} and keys that begin with {WRITER_KEY!r} belong to the commit itself.",
+            hint=f"Keys and values are strings; {', '.join(map(repr, _OWN_KEYS))} and keys that begin with {WRITER_KEY!r} are its own.",
         )
     return dict(extra)

@@ -75,7 +75,12 @@ def test_nobody_writes_under_another_name(location: str, key: str) -> None:
 
 @pytest.mark.parametrize(
     ("how", "program"),
-    [(["{script}"], "load.py"), (["-c", "{text}"], "python"), (["-m", "shop"], "shop"), (["-m", "shop.load"], "load.py")],
+    [
+        (["{script}"], "load.py"),
+        (["-c", "{text}"], "python"),
+        (["-m", "shop"], "shop"),
+        (["-m", "shop.load"], "load.py"),
+    ],
 )
 def test_the_program_has_its_name_and_none_of_its_arguments(tmp_path: Path, how: list[str], program: str) -> None:
     root = Path(hudi.__file__).parents[1]
@@ -84,7 +89,7 @@ def test_the_program_has_its_name_and_none_of_its_arguments(tmp_path: Path, how:
     for name in ("shop/__init__.py", "shop/__main__.py", "shop/load.py"):
         (tmp_path / name).write_text("" if name.endswith("__init__.py") else text)
     command = [part.format(script=tmp_path / "shop/load.py", text=text) for part in how]
-    done = subprocess.run(  # noqa: S603  (this Python)
+    done = subprocess.run(
         [sys.executable, *command, "--password", "hush"], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert f"'program': '{program}'" in done.stdout

@@ -20,16 +20,16 @@ VERSION = 2
 
 @dataclass(frozen=True, slots=True)
 class UndoneCommit:
-    """A commit that a restore undoes: its files (paths relative to the table) and their bytes, its operation, who made it, and the rows it changed."""
+    """A commit that a restore undoes: its files (paths relative to the table), their bytes, its operation, who made it, and what rows it changed."""
 
     instant: Instant
     files: tuple[str, ...] = ()
     size: int = 0
     operation: str = ""
-    user: str = ""
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
+    user: str | None = None
 
 
 @printable

@@ -19,6 +19,7 @@ from pyhudi_core.errors import CommitAbortedError, InvalidOptionError
 from pyhudi_core.model.file_names import parse_data_file, split
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
 from pyhudi_core.model.operation import OperationType
+from pyhudi_core.model.snapshot_token import SnapshotToken
 from pyhudi_core.read.bounds import TimePoint, as_text, token_of
 from pyhudi_core.read.history_rows import moment, row_counts, writer_of
 from pyhudi_core.read.snapshots import snapshot
@@ -42,7 +43,9 @@ _HINTS = {
     " once; table.failed_writes.run() does it after a day.",
 }
 """What to do about a pending instant of an action; ``_HINT`` for all others."""
-_TIME_HINT = "Give one of table.timeline.commits, its requested time, or a time with its zone: '2026-01-31 12:00:00+00:00'."
+_TIME_HINT = (
+    "Give one of table.timeline.commits, its requested time, or a time with its zone: '2026-01-31 12:00:00+00:00'."
+)
 _LAST = "9" * 17
 """Sorts after every time."""
 
@@ -96,9 +99,10 @@ def _commit_of(context: TableContext, timeline: Timeline, to: TimePoint | Savepo
     Digits are not taken for a time: who mistypes an instant must not get another state back.
     """
     named = to.instant if isinstance(to, Savepoint) else to
-    if named is None or not (isinstance(named, date) or token_of(named) is not None or _is_time_of_day(named)):
+    if not (isinstance(named, date | SnapshotToken) or token_of(named) is not None or _is_time_of_day(named)):
         completed = next((i for i in timeline.commits if i.completion_time == named), None)
         return completed or saved_commit(context, timeline, named, _TIME_HINT)
+    assert named is not None, "it is a time"
     time = as_text(named, utc=context.utc, name="to", digits=False)
     earlier = [i for i in timeline.commits if (i.completion_time or "") <= time]
     if earlier:
@@ -225,7 +229,7 @@ def _undone(context: TableContext, instant: Instant) -> UndoneCommit:
     commit = context.folder.read_commit(instant)
     files = tuple(sorted(path for path in commit.paths if is_of(path, instant.requested_time)))
     size = sum(stat.size + sum(stat.change_log_sizes) for stat in commit.stats)
-    return UndoneCommit(instant, files, size, commit.operation, writer_of(commit)["user"] or "", *row_counts(commit))
+    return UndoneCommit(instant, files, size, commit.operation or "", *row_counts(commit), user=writer_of(commit)["user"])
 
 
 def is_of(path: str, requested_time: str) -> bool:

@@ -96,7 +96,7 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
         before: CommitPoint | None = None,
         triggered: bool = False,
     ) -> RestorePlan:
-        """What `run` to this commit, savepoint or time, or to the state before another commit, would undo; or why it is refused. Changes nothing."""
+        """What `run` to a commit, savepoint or time, or to the state before a commit, would undo; or why it is refused. Changes nothing."""
         service = self._with(to, before)
         try:
             timeline = self.context.folder.load()
@@ -108,10 +108,8 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
             hint = f" {refusal.hint}" if refusal.hint else ""
             return RestorePlan(why_not=f"{refusal.message}.{hint}")
 
-    def __call__(
-        self, to: TimePoint | Savepoint | None = None, *, before: CommitPoint | None = None
-    ) -> RestoreResult:
-        """Go back to the state of a commit or savepoint, of a time (with its zone), or before a commit. Later commits are undone, their files deleted.
+    def __call__(self, to: TimePoint | Savepoint | None = None, *, before: CommitPoint | None = None) -> RestoreResult:
+        """Go back to the state of a commit or savepoint, of a time (with its zone), or before a commit. Later commits are undone, their files go.
 
         ``plan`` shows before what would be undone, and why a restore is refused. As `run`; raises as `schedule`.
         """
