@@ -229,7 +229,9 @@ def _undone(context: TableContext, instant: Instant) -> UndoneCommit:
     commit = context.folder.read_commit(instant)
     files = tuple(sorted(path for path in commit.paths if is_of(path, instant.requested_time)))
     size = sum(stat.size + sum(stat.change_log_sizes) for stat in commit.stats)
-    return UndoneCommit(instant, files, size, commit.operation or "", *row_counts(commit), user=writer_of(commit)["user"])
+    return UndoneCommit(
+        instant, files, size, commit.operation or "", *row_counts(commit), user=writer_of(commit)["user"]
+    )
 
 
 def is_of(path: str, requested_time: str) -> bool:
