@@ -57,7 +57,7 @@ class UpkeepLine:
         outcome: due (with ``plan=True``), ran, left for another run because of a limit, failed, or not due; skipped is a table that this
                 release only reads, and a service that this release does not have for such a table.
         reason: why it is due or not, why it was left or skipped, or the error.
-        bytes, seconds: the estimate.
+        bytes, seconds: the estimate; ``freed``: the bytes that the service would delete.
         took: seconds that it ran; None if it did not run.
         result: what it did, as a sentence.
     """
@@ -70,6 +70,7 @@ class UpkeepLine:
     seconds: float = 0.0
     took: float | None = None
     result: str = ""
+    freed: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -79,6 +80,7 @@ class UpkeepLine:
             "outcome": str(self.outcome),
             "reason": self.reason,
             "estimated_bytes": self.bytes,
+            "freed_bytes": self.freed,
             "estimated_seconds": round(self.seconds, 3),
             "seconds": None if self.took is None else round(self.took, 3),
             "result": self.result,
@@ -202,7 +204,7 @@ class _TableState:
         return max((need.urgency for need in self.needs), default=0.0)
 
     def add(self, outcome: Outcome, need: Need, **more: Any) -> None:
-        line = UpkeepLine(self.location, need.service, outcome, need.reason, need.bytes, need.seconds)
+        line = UpkeepLine(self.location, need.service, outcome, need.reason, need.bytes, need.seconds, freed=need.freed)
         self.lines.append(replace(line, **more))
 
     def refuse(self, need: Need, refused: Refused) -> None:

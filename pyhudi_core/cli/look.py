@@ -25,6 +25,7 @@ from pyhudi_core.lake import Outcome, upkeep
 from pyhudi_core.model.commit import SCHEMA_KEY, CommitMetadata
 from pyhudi_core.model.instant import DATA_ACTIONS, Instant
 from pyhudi_core.opening import open_table
+from pyhudi_core.read.history_rows import writer_of
 from pyhudi_core.services.upkeep import UpkeepRules
 from pyhudi_core.snapshot.evolution import LATEST_SCHEMA
 from pyhudi_core.table import HudiTable
@@ -47,7 +48,7 @@ def show(context: click.Context, location: str, storage_options: dict[str, str],
     """
     with reporting_errors(context):
         table = open_table(location, storage_options)
-        config, size = table.config, table.size()
+        config, size, usage = table.config, table.size(), table.disk_usage()
         found = {
             "name": config.name,
             "location": table.location,
@@ -59,6 +60,11 @@ def show(context: click.Context, location: str, storage_options: dict[str, str],
             "columns": len(table.schema.names),
             "rows": size.size.rows,
             "bytes": size.size.bytes,
+            "bytes of old versions": usage.old_versions.bytes,
+            "bytes of the metadata table": usage.metadata_table.bytes,
+            "bytes that nothing names": usage.nothing_names.bytes,
+            "bytes in all": usage.total.bytes,
+            "files": usage.total.files,
             "file groups": size.size.file_groups,
             "newest commit": size.instant or None,
             "completed": size.completion_time or None,
@@ -71,6 +77,47 @@ def show(context: click.Context, location: str, storage_options: dict[str, str],
         print_facts({name: _said(name, value) for name, value in found.items()})
 
 
+@click.command()
+@at_location
+@columns_option
+@csv_option
+@_JSON
+@click.pass_context
+def size(
+    context: click.Context,
+    location: str,
+    storage_options: dict[str, str],
+    only: tuple[str, ...],
+    as_csv: bool,
+    as_json: bool,
+) -> None:
+    """Show what the table at LOCATION takes on its storage, and how many of these bytes can go now.
+
+    Exit code 0: shown; 2: it failed.
+    """
+    with reporting_errors(context):
+        table = open_table(location, storage_options)
+        usage = table.disk_usage()
+        freed = {part: getattr(table, name).plan().figures["bytes"] for part, (name, _) in _FREED_BY.items()}
+    rows = [
+        {
+            "what": name.replace("_", " "),
+            "files": part.files,
+            "bytes": part.bytes,
+            "free now": freed.get(name),
+            "by": _FREED_BY[name][1] if name in _FREED_BY else None,
+        }
+        for name, part in {**usage.parts, "all": usage.total}.items()
+    ]
+    print_as(rows, tuple(rows[0]), only, as_json=as_json, as_csv=as_csv)
+
+
+_FREED_BY = {
+    "old_versions": ("cleaning", "pyhudi clean"),
+    "metadata_table": ("metadata_cleaning", "pyhudi upkeep"),
+    "nothing_names": ("sweep", "pyhudi sweep"),
+}
+"""By part of a table's files: the service that deletes some of them, and its command."""
 _IF_ABSENT = {"record key": "generated", "partition by": "not partitioned", "rows": "a merge gives it"}
 
 
@@ -235,6 +282,7 @@ def commit(context: click.Context, location: str, storage_options: dict[str, str
         "completed": one.completion_time,
         "action": str(one.action),
         "operation": what.operation,
+        **writer_of(what),
         "replaced": {partition: list(ids) for partition, ids in what.replaced.items()},
         "extra_metadata": {key: value for key, value in what.extra_metadata.items() if key != SCHEMA_KEY},
     }

@@ -25,6 +25,7 @@ _COMMANDS = {
         "look",
         "Show what a table is and its state: size, newest commit, pending work, lock, services due; also: status.",
     ),
+    "size": ("look", "Show the bytes on disk: newest state, old versions, metadata table, what nothing names."),
     "check": ("check", "Examine a table and change nothing."),
     "clean": ("clean", "Delete older file slices: plan, schedule and execute."),
     "cluster": ("cluster", "Merge small files and sort rows: plan, schedule and execute."),

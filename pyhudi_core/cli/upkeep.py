@@ -118,12 +118,13 @@ def _row(line: UpkeepLine) -> dict[str, Any]:
     why = f"{line.reason}. {line.result}" if line.result else line.reason
     due = line.outcome not in (Outcome.NOT_DUE, Outcome.SKIPPED, Outcome.FAILED)
     seconds = f"{line.took:.1f}" if line.took is not None else f"about {line.seconds:.1f}" if due else ""
-    size = f"{line.bytes:,}" if due else ""
+    size, freed = (f"{line.bytes:,}", f"{line.freed:,}") if due else ("", "")
     return {
         "table": line.table,
         "service": line.service,
         "outcome": Text(str(line.outcome), colour),
         "why": why,
         "bytes": size,
+        "frees": freed,
         "seconds": seconds,
     }

@@ -237,6 +237,9 @@ WRITE_OPTIONS = (
     Option("pyhudi.clock.max.ahead.ms", "clock.max_ahead_ms", int, 300_000,
            "Milliseconds by which the timeline may be ahead of this machine's clock. Beyond it a write is refused if a writer of Hudi's is on the "
            "timeline, or the storage has no put-if-absent; otherwise new times continue from the timeline's newest time, with a warning.", minimum=0),
+    Option("pyhudi.commit.writer", "names_writer", bool, True,
+           "Every commit keeps in its extra metadata who wrote it: user, machine, program, and the run of Airflow (`pyhudi.writer.user` ...). "
+           "`false`: it does not."),
     Option("pyhudi.commit.retries", "retry.limit", int, 5,
            "How often a write is planned again after a conflict with another commit, before the conflict is an error.", minimum=0, maximum=1000),
     Option("pyhudi.commit.reserve.after", "retry.reserve_after", int, 3,

@@ -213,6 +213,7 @@ class WriteOptions:
     lock: LockOptions
     lock_server: LockServerOptions
     auto_upgrade: bool
+    names_writer: bool
     condition_timezone: str | None
 
     def __post_init__(self) -> None:

@@ -139,7 +139,10 @@ def time_of(point: CommitPoint) -> str:
     return named
 
 
-def saved_commit(context: TableContext, timeline: Timeline, instant: CommitPoint | None) -> Instant:
+_HINT = "Give one of table.timeline.commits, or its requested time."
+
+
+def saved_commit(context: TableContext, timeline: Timeline, instant: CommitPoint | None, hint: str = _HINT) -> Instant:
     """The completed commit that an instant, a commit or a requested time names; None: the newest. Raises `InvalidOptionError` if there is none."""
     if instant is None:
         commits = timeline.commits
@@ -155,7 +158,7 @@ def saved_commit(context: TableContext, timeline: Timeline, instant: CommitPoint
     raise InvalidOptionError(
         f"{str(time)[:80]!r} {what}, so it is no commit that a state of the table can be named by",
         table=context.table,
-        hint="Give one of table.timeline.commits, or its requested time.",
+        hint=hint,
     )
 
 

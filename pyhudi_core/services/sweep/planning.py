@@ -10,8 +10,8 @@ What has a heartbeat, alive or dead, or is pending, is left alone. Writers of ot
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Set
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Set
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from pyhudi_core.conflicts.concurrent import pending_restores
@@ -87,6 +87,15 @@ class SweepPlan:
         return tuple(f"{prefix}/{path}" if prefix else path for prefix, path in named)
 
     @property
+    def infos(self) -> Iterator[ObjectInfo]:
+        """Every file of the plan, with its path relative to the table."""
+        for place in self.places:
+            inside = f"{place.prefix}/" if place.prefix else ""
+            of_place = (*place.data_files, *place.markers, *(self.unpublished if inside else ()))
+            yield from (replace(info, path=inside + info.path) for info in of_place)
+        yield from chain(self.staged, self.temporaries, *(rows.files for rows in self.rows))
+
+    @property
     def figures(self) -> Figures:
         """Files of each kind, files and bytes of all, seconds."""
         data, markers = [place.data_files for place in self.places], [place.markers for place in self.places]
@@ -124,8 +133,8 @@ class SweepPlan:
         return f"Delete {shown}{left}"
 
 
-def plan_sweep(context: TableContext, now_ms: int) -> SweepPlan:
-    """What a sweep would delete at a time. Changes nothing.
+def plan_sweep(context: TableContext, latest_ms: int) -> SweepPlan:
+    """What a sweep would delete that takes no file that was changed later, in milliseconds since 1970. Changes nothing.
 
     Raises `CorruptionError` if a commit or a savepoint cannot be read: then it is not known what they name.
     """
@@ -135,7 +144,7 @@ def plan_sweep(context: TableContext, now_ms: int) -> SweepPlan:
     ]
     staged = [*context.root.list(f"{layout.STAGED}/"), *context.root.list(f"{layout.EXECUTIONS}/")]
     rows = list(waiting_rows.folders_of(context.root.list(f"{layout.ROWS}/")))
-    state = _State(context, now_ms - context.options.upkeep.sweep_age_ms)
+    state = _State(context, latest_ms)
     beats = {info.path.rpartition("/")[2] for info in context.root.list(f"{layout.HEARTBEATS}/")}
     timelines = [listed.context.folder.load() for listed in found]
     if pending_restores(timelines[0]):
