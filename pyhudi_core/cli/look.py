@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import click
-import pyarrow as pa
 
 from pyhudi_core.cli.terminal import (
     FOUND,
@@ -190,7 +189,7 @@ def history(
     """Show the commits of the table at LOCATION, newest first, archived ones included. Exit code 0: shown; 2: it failed."""
     with reporting_errors(context):
         found = open_table(location, storage_options).history(limit=last)
-    rows, names = _plain(found), found.column_names
+    rows, names = list(found), found.column_names
     if not as_json and not as_csv and not only:
         names = [name for name in names if name not in ("extra_metadata", "completed")] + ["metadata"]
         for row in rows:
@@ -247,8 +246,3 @@ def _commit(table: HudiTable, requested_time: str) -> tuple[Instant, CommitMetad
     # A commit completes after its requested time, so older ones need not be looked at.
     later = table.commits_with("", after=requested_time)
     return next(((one, what) for one, what in later if one.requested_time == requested_time), None)
-
-
-def _plain(found: pa.Table) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = found.to_pylist()
-    return [{**row, "extra_metadata": dict(row["extra_metadata"])} for row in rows]

@@ -17,9 +17,9 @@ from pyhudi_core.errors import SchemaMismatchError, at_table, columns_named
 from pyhudi_core.file_groups.skeletons import open_base
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.merge.merged_slice import Merging
+from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 from pyhudi_core.predicates import Predicate
-from pyhudi_core.printing import printable
 from pyhudi_core.read.conversions import Conversions
 from pyhudi_core.read.engine_scan import EngineScan
 from pyhudi_core.read.plan import Explanation, Step, choose_slices, may_match
@@ -32,8 +32,8 @@ from pyhudi_core.storage.base import Storage
 
 
 @set_module("pyhudi")
-@printable
 @dataclass(frozen=True, slots=True)
+@printable
 class Scan(Conversions):
     """A read of one pinned snapshot.
 
@@ -226,4 +226,13 @@ class Scan(Conversions):
         where = " of rows that fit a condition" if self.rows.predicate is not None else ""
         most = f", at most {self.most:,} rows" if self.most is not None else ""
         read = f"{self.storage.location} as of {self.completion_time or 'its creation'}"
-        return f"Scan of {read}: {', '.join(self.rows.columns)}{where}{most}"
+        return f"Scan of {read}: {len(self.rows.columns):,} columns{where}{most}"
+
+    def _shown(self) -> dict[str, object]:
+        return {
+            "table": self.storage.location,
+            "as of": self.completion_time or "its creation",
+            "columns": self.rows.columns,
+            "condition": self.rows.predicate and str(self.rows.predicate.expression),
+            "limit": self.most,
+        }
