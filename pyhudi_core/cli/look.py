@@ -15,8 +15,9 @@ from pyhudi_core.cli.terminal import (
     csv_option,
     print_as,
     print_facts,
-    print_rows,
+    print_shown,
     reporting_errors,
+    rows_options,
     safe,
 )
 from pyhudi_core.doctor.locks import lock_state
@@ -202,10 +203,18 @@ def history(
 @click.command()
 @at_location
 @click.argument("instant")
-@_JSON
+@rows_options("commit")
 @click.pass_context
-def commit(context: click.Context, location: str, storage_options: dict[str, str], instant: str, as_json: bool) -> None:
-    """Show the commit with the requested time INSTANT: its counts, its files and its extra metadata.
+def commit(
+    context: click.Context,
+    location: str,
+    storage_options: dict[str, str],
+    instant: str,
+    only: tuple[str, ...],
+    as_csv: bool,
+    as_json: bool,
+) -> None:
+    """Show the commit with the requested time INSTANT: its counts, its files and its extra metadata. --csv and --columns show its files.
 
     Exit code 0: shown; 1: there is none; 2: it failed.
     """
@@ -230,12 +239,13 @@ def commit(context: click.Context, location: str, storage_options: dict[str, str
         "replaced": {partition: list(ids) for partition, ids in what.replaced.items()},
         "extra_metadata": {key: value for key, value in what.extra_metadata.items() if key != SCHEMA_KEY},
     }
-    if as_json:
+    if as_json and not as_csv and not only:
         click.echo(json.dumps({**details, "files": files}, indent=1))
         return
-    print_facts({name: value for name, value in details.items() if value})
-    console().print()
-    print_rows(files)
+    if not (as_json or as_csv or only):
+        print_facts({name: value for name, value in details.items() if value})
+        console().print()
+    print_shown(files, files, only, as_json=as_json, as_csv=as_csv)
 
 
 def _commit(table: HudiTable, requested_time: str) -> tuple[Instant, CommitMetadata] | None:

@@ -30,6 +30,9 @@ from pyhudi_core.runtime.base import Executor
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.storage.base import Storage
 
+_NAMED = 3
+"""The most columns that the line about a scan names."""
+
 
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
@@ -222,11 +225,13 @@ class Scan(Conversions):
                 return (0, total)
             return (len(self.rows.row_groups(reader, self.merging, piece)), total)
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
+        names = self.rows.columns
+        columns = ", ".join(names) if len(names) <= _NAMED else f"{len(names):,} columns"
         where = " of rows that fit a condition" if self.rows.predicate is not None else ""
         most = f", at most {self.most:,} rows" if self.most is not None else ""
         read = f"{self.storage.location} as of {self.completion_time or 'its creation'}"
-        return f"Scan of {read}: {len(self.rows.columns):,} columns{where}{most}"
+        return f"Scan of {columns}{where}{most}: {read}"
 
     def _shown(self) -> dict[str, object]:
         return {
