@@ -137,7 +137,7 @@ def test_a_scan_prints_in_a_line_what_it_reads(filled: HudiTable) -> None:
     what = "Scan of id, price of rows that fit a condition, at most 1,000 rows: "
     assert str(scan) == f"{what}{filled.location} as of {scan.completion_time}"
     assert repr(scan).startswith(what)
-    assert "table" in repr(scan), "the end of the location"
+    assert "table as of" in repr(filled.scan()), "the end of the location"
 
 
 def test_batches_and_table_hold_the_same_rows(filled: HudiTable) -> None:
