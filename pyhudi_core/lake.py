@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
-from html import escape
 from typing import Any
 
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.file_groups.listing import list_folders
 from pyhudi_core.model.file_names import PARTITION_METAFILE
+from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 from pyhudi_core.opening import open_table
 from pyhudi_core.runtime.base import Clock
@@ -49,6 +49,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class UpkeepLine:
     """One service of one table.
 
@@ -89,6 +90,7 @@ class UpkeepLine:
 
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
+@printable
 class UpkeepReport:
     """What was decided and done. False if something failed."""
 
@@ -114,11 +116,8 @@ class UpkeepReport:
         """The lines as a JSON array."""
         return json.dumps([line.to_dict() for line in self.lines], indent=2)
 
-    def _repr_html_(self) -> str:
-        names = list(UpkeepLine("", "", Outcome.DUE, "").to_dict())
-        head = "".join(f"<th>{name}</th>" for name in names)
-        rows = ("".join(f"<td>{escape(str(value))}</td>" for value in line.to_dict().values()) for line in self.lines)
-        return f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
+    def _shown(self) -> list[dict[str, Any]]:
+        return [line.to_dict() for line in self.lines]
 
 
 @set_module("pyhudi")

@@ -80,6 +80,12 @@ class TableServices(NamesInstead):
         **dict.fromkeys(
             ("to_arrow", "to_pyarrow", "to_pyarrow_table", "collect", "read", "load"), "table.scan().to_arrow()"
         ),
+        **dict.fromkeys(("to_df", "toPandas", "df"), "table.scan().to_pandas()"),
+        **dict.fromkeys(("__len__", "num_rows", "shape"), "table.scan().count(), or table.size()"),
+        **dict.fromkeys(("__iter__", "to_pylist", "to_dicts", "rows"), "table.scan().to_arrow().to_pylist()"),
+        "__getitem__": "table.scan(columns=[...], where=condition)",
+        "__contains__": "table.scan(where=condition).count(), or table.lookup(keys)",
+        **dict.fromkeys(("show", "first", "tail", "take", "sample"), "table.scan().head(n)"),
         **{
             name: f"table.scan().{name}()"
             for name in ("count", "head", "to_batches", "to_dataset", "to_pandas", "to_polars")
