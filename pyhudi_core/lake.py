@@ -20,6 +20,7 @@ from pyhudi_core.file_groups.listing import list_folders
 from pyhudi_core.model.file_names import PARTITION_METAFILE
 from pyhudi_core.naming import set_module
 from pyhudi_core.opening import open_table
+from pyhudi_core.options import WriteOptions
 from pyhudi_core.runtime.base import Clock
 from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.services.estimates import BYTES_PER_SECOND
@@ -143,6 +144,7 @@ def upkeep(
 
     An error of a table or a service is a line of the report. Raises `ConfigError` if an argument or a location is not valid.
     """
+    WriteOptions.parse(options or {})  # a wrong option is no failure of a table
     clock = system_runtime().clock
     run = _Run(rules or UpkeepRules(), plan, spark, gate, progress or (lambda *_: None), clock, clock.monotonic())
     given = [tables] if isinstance(tables, str | HudiTable) else list(tables)

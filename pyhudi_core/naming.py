@@ -106,7 +106,7 @@ def set_module(name: str) -> Callable[[_T], _T]:
 def no_name(module: str, name: str, names: Iterable[str]) -> AttributeError:
     """The error for a name that a module does not have, with what to write instead if that is known."""
     what = f"module {module!r} has no attribute {name!r}"
-    call = None if name.startswith("_") else _NAMES.get(name) or _nearest(name, names)
+    call = None if name.startswith("_") else _NAMES.get(name) or nearest(name, names)
     return AttributeError(f"{what}: use {call}" if call else what, name=name)
 
 
@@ -129,13 +129,14 @@ def _no_argument(function: str, name: str, known: Sequence[str]) -> TypeError:
     means = next((each for each in _ARGUMENTS.get(name, ()) if each in known), None)
     call = (f"{means}=" if means else None) or _CALLS.get(name)
     if call is None:
-        near = _nearest(name, known)
+        near = nearest(name, known)
         call = f"{near}=" if near else None
     rest = f"use {call}" if call else f"it takes {', '.join(known)}"
     return TypeError(f"{function}() got an unexpected keyword argument {name!r}: {rest}")
 
 
-def _nearest(name: str, names: Iterable[str]) -> str | None:
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """The most similar of these names; None if none is similar."""
     from difflib import get_close_matches  # noqa: PLC0415  (only a mistake needs it)
 
     return next(iter(get_close_matches(name, list(names), n=1, cutoff=0.75)), None)

@@ -163,7 +163,7 @@ def checked_config(
     """
     storage = home.storage
     given, files = TableOptions.parse(home.options), WriteOptions.parse(home.options).files
-    chosen = name or given.name or storage.location.rstrip("/").rpartition("/")[2]
+    chosen = name if name is not None else given.name or storage.location.rstrip("/").rpartition("/")[2]
     arrow_schema = _arrow_schema(schema)
     logical = normalise(arrow_schema)
     keys, partitions, orderings = (

@@ -6,11 +6,23 @@ import json
 
 import click
 
-from pyhudi_core.cli.terminal import FOUND, at_location, console, print_rows, reporting_errors, safe
+from pyhudi_core.cli.terminal import (
+    FOUND,
+    at_location,
+    console,
+    print_rows,
+    refuse_of_other_actions,
+    reporting_errors,
+    safe,
+)
 from pyhudi_core.opening import open_table
 from pyhudi_core.services.holds import Hold
 
 _ACTIONS = ("list", "create", "delete")
+_TAKERS = {
+    **dict.fromkeys(("as_of", "hours", "comment"), ("create",)),
+    **dict.fromkeys(("name", "if_exists"), ("delete",)),
+}
 
 
 @click.command()
@@ -39,6 +51,7 @@ def hold(
 
     Exit code 0: done; 1: delete names no hold; 2: it failed.
     """
+    refuse_of_other_actions(context, action, _TAKERS)
     if action == "create" and hours is None:
         raise click.UsageError("create takes --hours")
     if action == "delete" and name is None:

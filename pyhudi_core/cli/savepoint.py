@@ -7,11 +7,20 @@ from datetime import UTC, datetime
 
 import click
 
-from pyhudi_core.cli.terminal import FOUND, at_location, console, print_rows, reporting_errors, safe
+from pyhudi_core.cli.terminal import (
+    FOUND,
+    at_location,
+    console,
+    print_rows,
+    refuse_of_other_actions,
+    reporting_errors,
+    safe,
+)
 from pyhudi_core.opening import open_table
 from pyhudi_core.timeline.savepoints import Savepoint
 
 _ACTIONS = ("list", "create", "delete")
+_TAKERS = {**dict.fromkeys(("comment", "created_by"), ("create",)), "if_exists": ("delete",)}
 
 
 @click.command()
@@ -38,6 +47,7 @@ def savepoint(
 
     Exit code 0: done; 1: the commit that delete names has no savepoint; 2: it failed.
     """
+    refuse_of_other_actions(context, action, _TAKERS)
     if action == "delete" and instant is None:
         raise click.UsageError("delete takes --instant")
     deleted = True
