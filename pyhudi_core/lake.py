@@ -27,7 +27,7 @@ from pyhudi_core.services.estimates import BYTES_PER_SECOND
 from pyhudi_core.services.service import Refused, TableService
 from pyhudi_core.services.upkeep import Need, UpkeepRules, need_of, part_of
 from pyhudi_core.storage.opening import open_storage
-from pyhudi_core.storage.own_part import is_table
+from pyhudi_core.storage.own_part import HOODIE, is_table
 from pyhudi_core.table import HudiTable
 from pyhudi_core.transaction.commit import Gate
 
@@ -174,6 +174,8 @@ def tables_below(location: str, storage_options: Mapping[str, str] | None = None
     """
     storage, executor = open_storage(location, storage_options), system_runtime().executor
     found: list[str] = []
+    if HOODIE in storage.location.split("/"):
+        return found  # a metadata table is a part of its table
     level = [""]
     for _ in range(DEPTH + 1):
         following: list[str] = []

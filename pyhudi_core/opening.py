@@ -261,7 +261,7 @@ def open_table(
     try:
         home.context()
     except TableNotFoundError as error:
-        raise no_table(location, storage_options or {}) from error
+        raise no_table(storage) from error
     return HudiTable(home)
 
 

@@ -213,5 +213,10 @@ def reporting_errors(context: click.Context) -> Iterator[None]:
     try:
         yield
     except HudiError as error:
-        console(stderr=True).print(f"[red]{type(error).__name__}[/red]: {safe(str(error))}")
+        print_error(error)
         context.exit(CANNOT_OPEN)
+
+
+def print_error(error: HudiError) -> None:
+    """Print an error of the package as one line."""
+    console(stderr=True).print(f"[red]{type(error).__name__}[/red]: {safe(str(error))}")

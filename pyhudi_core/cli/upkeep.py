@@ -21,6 +21,7 @@ from pyhudi_core.cli.terminal import (
     CANNOT_OPEN,
     FOUND,
     console,
+    print_error,
     print_rows,
     reporting_errors,
     safe,
@@ -30,6 +31,8 @@ from pyhudi_core.cli.terminal import (
 from pyhudi_core.lake import Outcome, UpkeepLine, UpkeepProgress, UpkeepReport, tables_below
 from pyhudi_core.lake import upkeep as look_after
 from pyhudi_core.services.upkeep import UpkeepRules
+from pyhudi_core.storage.no_table import no_table
+from pyhudi_core.storage.opening import open_storage
 
 _COLOURS = {Outcome.DUE: "cyan", Outcome.RAN: "green", Outcome.LEFT: "yellow", Outcome.FAILED: "red"}
 
@@ -85,8 +88,8 @@ def upkeep(
         click.echo(report.to_json())
     else:
         _show(report, show_all=show_all or only_plan)
-    if not found:
-        console(stderr=True).print("There is no Hudi table at or below " + safe(", ".join(locations)))
+    for location in locations if not found else ():
+        print_error(no_table(open_storage(location, storage_options)))
     context.exit(CANNOT_OPEN if not found else FOUND if report.failed else 0)
 
 
