@@ -38,7 +38,10 @@ _NAMES = {
 """What to call instead of names that people look for in the package."""
 
 _ARGUMENTS: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(("base_path", "location", "path", "table", "table_path", "table_uri", "uri", "warehouse"), ("location", "tables")),
+    **dict.fromkeys(
+        ("base_path", "location", "path", "table", "table_path", "table_uri", "uri", "warehouse"),
+        ("location", "tables"),
+    ),
     **dict.fromkeys(("key", "key_columns", "primary_key", "primary_keys", "record_keys"), ("record_key", "keys")),
     **dict.fromkeys(
         (
