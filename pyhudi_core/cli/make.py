@@ -200,6 +200,7 @@ def import_(
             "instant": made.instant,
             "inserted": stats.rows_inserted,
             "updated": stats.rows_updated,
+            "combined": stats.rows_combined,
         }
         click.echo(json.dumps(summary))
     else:

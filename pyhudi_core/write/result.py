@@ -21,7 +21,9 @@ class CommitStats:
     """Counts of one commit: rows, files, bytes. ``files`` has every written file; ``replaced`` the file groups that it removed.
 
     ``rows_replaced`` is how many rows were in these; None where another writer's commit does not say. Rows that went with a dropped partition are
-    in ``rows_deleted`` too. ``index`` says which index found the keys, and why it was chosen; empty if no key was looked up.
+    in ``rows_deleted`` too. ``rows_combined`` is how many rows of the batch were combined with another row of their key before the write (Hudi's
+    ``hoodie.combine.before.upsert``), so that only one row of the key was written. ``index`` says which index found the keys, and why
+    it was chosen; empty if no key was looked up.
     """
 
     rows_inserted: int
@@ -33,6 +35,7 @@ class CommitStats:
     replaced: tuple[tuple[str, str], ...]
     rows_replaced: int | None = 0
     index: str = ""
+    rows_combined: int = 0
 
     @classmethod
     def of(cls, commit: CommitMetadata) -> CommitStats:
@@ -49,6 +52,7 @@ class CommitStats:
             replaced=tuple(sorted((partition, name) for partition, ids in commit.replaced.items() for name in ids)),
             rows_replaced=commit.rows_replaced,
             index=commit.extra.get(INDEX_KEY, ""),
+            rows_combined=sum(stat.combined for stat in stats),
         )
 
     @property
@@ -138,6 +142,11 @@ class Commit:
             ("instant", self.instant),
             ("completed", self.completion_time),
             ("rows", f"{stats.rows_inserted} inserted, {stats.rows_updated} updated, {stats.rows_deleted} deleted"),
+            *(
+                [("combined", f"{stats.rows_combined} rows repeated the key of another row of the batch")]
+                if stats.rows_combined
+                else []
+            ),
             ("files", f"{stats.files_written} in {len(stats.partitions)} partitions, {stats.bytes_written:,} bytes"),
             *([("index", stats.index)] if stats.index else []),
             ("retries", str(self.retries) + (f", about {self.bytes_saved:,} bytes saved" if self.bytes_saved else "")),
