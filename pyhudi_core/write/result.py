@@ -14,6 +14,8 @@ from pyhudi_core.model.operation import OperationType
 from pyhudi_core.naming import set_module
 from pyhudi_core.transaction import metadata_removal
 
+_FROM_NOW_ON = "from now on a write whose rows lack them is refused, except upsert(rows, partial=True)"
+
 
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,7 @@ class Commit:
         notes: what the protocol added to the commit's extra metadata.
         bytes_saved: about how many bytes lost attempts left unwritten, because they saw early that they would lose.
         extra_metadata: what the caller gave the commit to keep.
+        columns_added: dotted paths of columns that the rows brought into the table. Later writes whose rows lack them are refused.
         made_again: partitions of the metadata table that the change of the columns made wrong, and that were made again after the commit.
     """
 
@@ -119,6 +122,7 @@ class Commit:
     reason: str = ""
     extra_metadata: Mapping[str, str] = field(default_factory=dict, hash=False)
     made_again: tuple[str, ...] = ()
+    columns_added: tuple[str, ...] = ()
 
     @classmethod
     def nothing(cls, operation: str, reason: str, completion_time: str, retries: int = 0) -> Commit:
@@ -147,6 +151,7 @@ class Commit:
                 if stats.rows_combined
                 else []
             ),
+            *([("new columns", f"{', '.join(self.columns_added)}; {_FROM_NOW_ON}")] if self.columns_added else []),
             ("files", f"{stats.files_written} in {len(stats.partitions)} partitions, {stats.bytes_written:,} bytes"),
             *([("index", stats.index)] if stats.index else []),
             ("retries", str(self.retries) + (f", about {self.bytes_saved:,} bytes saved" if self.bytes_saved else "")),

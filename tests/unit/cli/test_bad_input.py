@@ -115,6 +115,9 @@ BAD = {
         {table} {source}/rows.csv {damaged}/cut.parquet
         {table} {source}/rows.csv --record-key day
         {table} {source}/rows.csv --partition-by id
+        {table} {source}/rows.csv --ordering price
+        {table} {source}/rows.csv --table-type copy_on_write
+        {table} {source}/rows.csv --name other
         {file} {source}/rows.csv
         {source}/rows.csv {source}/rows.csv""",
     "index": """

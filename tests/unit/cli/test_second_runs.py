@@ -20,6 +20,9 @@ def test_the_second_run_of_a_command_is_no_failure(location: str, tmp_path: Path
             assert done.exit_code == 0, f"{number} run of {words}: {done.output} {done.exception}"
 
 
+ORDERS = [word for name in ("id:int64", "day:string", "price:double", "ts:int64") for word in ("--column", name)]
+
+
 @pytest.mark.parametrize(
     ("words", "why"),
     [
@@ -27,6 +30,24 @@ def test_the_second_run_of_a_command_is_no_failure(location: str, tmp_path: Path
         (("index", "{table}", "drop", "by_day"), "no index"),
         (("init", "{table}", "--column", "id:int64", "--record-key", "id"), "already exists"),
         (("init", "{table}", "--column", "day:string", "--record-key", "day", "--if-not-exists"), "has record_key id"),
+        (
+            ("init", "{table}", *ORDERS, "--record-key", "id", "--ordering", "price", "--if-not-exists"),
+            "has ordering none, not price",
+        ),
+        (("init", "{table}", *ORDERS, "--partition-by", "id", "--if-not-exists"), "has partition_by day, not id"),
+        (("init", "{table}", *ORDERS, "--name", "other", "--if-not-exists"), "has name table, not other"),
+        (
+            ("init", "{table}", *ORDERS, "--table-type", "mor", "--if-not-exists"),
+            "table_type copy_on_write, not merge_on_read",
+        ),
+        (
+            ("init", "{table}", *ORDERS, "--option", "hoodie.table.type=MERGE_ON_READ", "--if-not-exists"),
+            "COPY_ON_WRITE",
+        ),
+        (
+            ("init", "{table}", *ORDERS, "--record-key", "day", "--ordering", "ts", "--if-not-exists"),
+            "has record_key id, not day; ordering none, not ts",
+        ),
         (("init", "{table}", "--column", "note:string", "--if-not-exists"), "without the column note"),
         (("init", "{table}", "--column", "id:string", "--if-not-exists"), "without the column id of type string"),
     ],
@@ -43,6 +64,14 @@ def test_what_is_there_with_another_meaning_is_refused(location: str, words: tup
     if "create" in words:
         assert run((*words, "--plan"), known).exit_code == 1
         assert run((*words, "--if-not-exists"), known).exit_code == 0
+
+
+def test_a_table_that_fits_is_taken(location: str) -> None:
+    make(location, table_type="merge_on_read", ordering="ts", name="orders")
+    keys = ("--record-key", "id", "--partition-by", "day", "--ordering", "ts", "--name", "orders")
+    for kind in ("mor", "MERGE_ON_READ"):
+        done = run(("init", location, *ORDERS, *keys, "--table-type", kind, "--if-not-exists"))
+        assert done.exit_code == 0, done.output
 
 
 @pytest.mark.parametrize(
