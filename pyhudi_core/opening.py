@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,7 @@ else:
     to_avro = late_call("pyhudi_core.model.schema", "to_avro")
     no_table = late_call("pyhudi_core.storage.no_table", "no_table")
 
+_KEY_NAME = re.compile(r"(^|_)(id|key|code|uuid|number|num|no|nr)$|[a-z](Id|ID|Key|Code)$", re.IGNORECASE)
 _LOOKED = 200
 """Folders that are looked at before a table is created in a folder that is not empty."""
 _TYPES = {
@@ -331,8 +333,14 @@ def _rather(argument: str, absent: Sequence[str], names: Sequence[str]) -> str |
     parts = [part.strip() for part in absent[0].split(",")]
     if len(parts) > 1 and set(parts) <= {*names}:
         return f"Give a list: {argument}={parts!r}."
-    near = difflib.get_close_matches(absent[0], names, n=1)
-    return f"Did you mean {near[0]!r}? The schema has: {', '.join(names)}." if near else None
+    by_letters = {name.lower(): name for name in names}
+    near = difflib.get_close_matches(absent[0].lower(), by_letters, n=1, cutoff=0.75)
+    if near:
+        return f"Did you mean {by_letters[near[0]]!r}? The schema has: {', '.join(names)}."
+    likely = [name for name in names if _KEY_NAME.search(name)] if argument == "record_key" else []
+    return (
+        f"Columns with the name of a key: {', '.join(likely)}. The schema has: {', '.join(names)}." if likely else None
+    )
 
 
 def _refuse_types(schema: pa.Schema, keys: Iterable[str], partitions: Iterable[str], orderings: Iterable[str]) -> None:

@@ -140,6 +140,25 @@ def test_files_without_a_key_are_rows_with_generated_keys(files: dict[str, Path]
     assert "Omit" not in keyed.output
 
 
+@pytest.mark.parametrize(
+    ("sign", "given"), [(";", "--delimiter ';'"), ("\t", "--delimiter tab"), ("|", "--delimiter '|'")]
+)
+def test_a_file_with_another_delimiter_is_answered_with_the_option(
+    location: str, tmp_path: Path, sign: str, given: str
+) -> None:
+    (tmp_path / "rows.csv").write_text(f"id{sign}v\n1{sign}a\n")
+    done = new(location, tmp_path / "rows.csv")
+    assert (done.exit_code, given in " ".join(done.output.split())) == (2, True), done.output
+    assert new(location, tmp_path / "rows.csv", "--delimiter", sign).exit_code == 0
+
+
+def test_a_missing_file_is_answered_with_what_is_there(files: dict[str, Path], location: str) -> None:
+    folder = files["rows.csv"].parent
+    assert "Did you mean rows.csv?" in new(location, folder / "row.csv").output
+    assert "Check the path" in new(location, folder / "nothing at all").output
+    assert "It is a folder, not a file" in new(location, folder).output
+
+
 def test_an_import_that_adds_a_column_names_it_and_the_older_job_learns_the_ways_out(
     files: dict[str, Path], location: str, tmp_path: Path
 ) -> None:
