@@ -29,18 +29,24 @@ _LATER_STRATEGIES = (
 )
 
 _COMPACTION_PACKAGE = "org.apache.hudi.table.action.compact.strategy."
-_COMPACTION_CLASSES = {
-    "log_file_size": "LogFileSizeBasedCompactionStrategy",
-    "log_file_num": "LogFileNumBasedCompactionStrategy",
-    "bounded_io": "BoundedIOCompactionStrategy",
-    "day_based": "DayBasedCompactionStrategy",
-    "bounded_partition_aware": "BoundedPartitionAwareCompactionStrategy",
-    "unbounded_partition_aware": "UnBoundedPartitionAwareCompactionStrategy",
-    "unbounded": "UnBoundedCompactionStrategy",
+COMPACTION_STRATEGIES: dict[str, tuple[str, str | None]] = {
+    "log_file_size": (
+        "most bytes in logs first, up to hoodie.compaction.target.io",
+        "LogFileSizeBasedCompactionStrategy",
+    ),
+    "log_file_num": ("most log files first, up to hoodie.compaction.target.io", "LogFileNumBasedCompactionStrategy"),
+    "bounded_io": ("by partition, up to hoodie.compaction.target.io", "BoundedIOCompactionStrategy"),
+    "day_based": ("the newest partitions", "DayBasedCompactionStrategy"),
+    "bounded_partition_aware": ("the partitions of the last days", "BoundedPartitionAwareCompactionStrategy"),
+    "unbounded_partition_aware": ("all other partitions", "UnBoundedPartitionAwareCompactionStrategy"),
+    "unbounded": ("all", "UnBoundedCompactionStrategy"),
 }
-_COMPACTION_STRATEGIES = {
-    **{word: word for word in _COMPACTION_CLASSES},
-    **{f"{_COMPACTION_PACKAGE}{name}".lower(): word for word, name in _COMPACTION_CLASSES.items()},
+"""The strategies of a compaction: what each selects, for the page of options, and the name of Hudi's class; None if Hudi has no such strategy.
+The rules are in ``services/compaction/rules.py``.
+"""
+_COMPACTION_CHOICES = {
+    **{word: word for word in COMPACTION_STRATEGIES},
+    **{f"{_COMPACTION_PACKAGE}{name}".lower(): word for word, (_, name) in COMPACTION_STRATEGIES.items() if name},
 }
 _LATER_COMPACTION_STRATEGIES = (
     f"{_COMPACTION_PACKAGE}PartitionRegexBasedCompactionStrategy".lower(),
@@ -284,10 +290,9 @@ WRITE_OPTIONS = (
     Option("hoodie.compact.inline.max.delta.seconds", "compaction.max_delta_seconds", int, 3_600,
            "Seconds after which a compaction is due.", minimum=0),
     Option("hoodie.compaction.strategy", "compaction.strategy", str, "log_file_size",
-           "The file slices that a compaction selects, and their order: `log_file_size`, most bytes in logs first; `log_file_num`, "
-           "most log files first; `bounded_io`, by partition. These three stop at hoodie.compaction.target.io. `day_based`, the newest "
-           "partitions; `bounded_partition_aware`, the partitions of the last days; `unbounded_partition_aware`, all others; `unbounded`, all. "
-           "Hudi's class names are accepted.", choices=_COMPACTION_STRATEGIES, not_yet=_LATER_COMPACTION_STRATEGIES),
+           "The file slices that a compaction selects, and their order: "
+           f"{'; '.join(f'`{word}`, {what}' for word, (what, _) in COMPACTION_STRATEGIES.items())}. Hudi's class names are accepted.",
+           choices=_COMPACTION_CHOICES, not_yet=_LATER_COMPACTION_STRATEGIES),
     Option("hoodie.compaction.target.io", "compaction.target_io_mb", int, 500 * 1024,
            "Maximum mebibytes that one compaction reads and writes, for the bounded strategies.", minimum=1),
     Option("hoodie.compaction.logfile.size.threshold", "compaction.log_size_threshold", int, 0,

@@ -116,7 +116,10 @@ def _refuse_missing(before: pa.Schema, data: pa.Schema, table: str, fields_only:
     levels = [level for level in shared_levels(before, data) if level.missing and (level.parent or not fields_only)]
     if levels:
         missing = [joined(level.parent, name) for level in levels for name in level.missing]
-        whole = "Add the columns (nulls are fine): a row is written whole, so a missing one would wipe out values."
+        whole = (
+            "Add the columns (nulls are fine): a row is written whole, so a missing one would wipe out values. "
+            "To keep the stored values: upsert(rows, partial=True). If a column was added by mistake: table.alter(drop=[...])."
+        )
         if fields_only:
             whole = "Give structs with all their fields: a partial update keeps columns, and a struct is one value."
         raise SchemaMismatchError(
