@@ -271,6 +271,21 @@ class TableOptions:
         parsed: TableOptions = cls(**_values(TABLE_OPTIONS, read_options(options)))
         return parsed
 
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The key columns that the options name, in place of ``record_key=``."""
+        return _listed(self.record_key)
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        """The partition columns that the options name; of Hudi's form ``day:SIMPLE`` the column."""
+        return tuple(each.removesuffix(":SIMPLE") for each in _listed(self.partition_by))
+
+    @property
+    def ordering_columns(self) -> tuple[str, ...]:
+        """The ordering columns that the options name."""
+        return _listed(self.ordering)
+
     def extra_properties(self) -> dict[str, str]:
         """Return the properties for ``hoodie.properties`` that few tables have."""
         found: dict[str, str] = {}
@@ -281,7 +296,7 @@ class TableOptions:
         if self.prefix_width:
             found["pyhudi.partition.random.prefix"] = str(self.prefix_width)
             found["pyhudi.partition.random.prefix.depth"] = str(self.prefix_depth)
-        if self.key_generator:
+        if self.key_generator == "TIMESTAMP":  # the columns decide between the others
             given = {
                 "timestamp.type": self.time_type,
                 "timestamp.scalar.time.unit": self.time_unit,
@@ -297,6 +312,10 @@ class TableOptions:
             found["hoodie.table.cdc.enabled"] = "true"
             found["hoodie.table.cdc.supplemental.logging.mode"] = self.cdc_mode
         return found
+
+
+def _listed(text: str | None) -> tuple[str, ...]:
+    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
 
 
 def _values(options: tuple[Option, ...], found: Mapping[Option, Value]) -> dict[str, Any]:
@@ -335,7 +354,7 @@ def _by_concern(values: tuple[tuple[str, Any], ...]) -> WriteOptions:
 
 def _check_agrees(option: Option, given: Value, config: TableConfig, called: str) -> None:
     actual = _of_table(option, config)
-    wanted = ",".join(part.strip() for part in given.split(",")) if option.attribute in _LISTS else given  # type: ignore[union-attr]
+    wanted = ",".join(_listed(str(given))) if option.attribute in _LISTS else given
     if option.attribute == "partition_by":
         wanted = ",".join(part.partition(":")[0] for part in str(wanted).split(","))
     if wanted != actual:
@@ -346,7 +365,7 @@ def _check_agrees(option: Option, given: Value, config: TableConfig, called: str
 
 
 def _shown(value: Value) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value) or "none"
+    return str(value).lower() if isinstance(value, bool) else str(value or "none")
 
 
 _LISTS = ("record_key", "partition_by", "ordering")
