@@ -14,7 +14,7 @@ from pyhudi_core.naming import set_module
 def register(spark: Any) -> None:
     """Register ``format("pyhudi")`` with this session, for batches and streams. Safe to call again.
 
-    PySpark's verbs that make entries of Spark's catalog (``saveAsTable``, ``writeTo(...).create()``, ``CREATE TABLE``) refuse this format from then on.
+    PySpark's verbs that make entries of Spark's catalog (``saveAsTable``, ``writeTo(...).create()``, ``CREATE TABLE``) then refuse this format.
 
     Raises `MissingExtraError` on PySpark before 4.2, which has no such data sources in Python.
     """

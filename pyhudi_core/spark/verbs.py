@@ -1,9 +1,9 @@
 """Refuse the verbs of PySpark that would make an entry of Spark's catalog for ``format("pyhudi")``, before Spark does anything.
 
-Spark passes none of an entry's options to a source in Python, the path included. So such an entry can never be read, and ``saveAsTable`` would write
-rows and leave it behind. The source does not see the difference: a writer gets the same options from ``save(path)`` and from ``saveAsTable``, and
-``CREATE TABLE`` with columns calls no Python at all. Therefore `refuse_entries` wraps the methods of PySpark's classes, once for each process. Calls for
-other formats go on as before. Programs in other languages meet Spark's own behaviour: see ``docs/spark.md``.
+Spark passes none of an entry's options to a source in Python, the path included. So such an entry can never be read, and ``saveAsTable``
+would write rows and leave it behind. The source does not see the difference: a writer gets the same options from ``save(path)`` and from
+``saveAsTable``, and ``CREATE TABLE`` with columns calls no Python at all. Therefore `refuse_entries` wraps the methods of PySpark's classes,
+once for each process. Calls for other formats go on as before. Programs in other languages meet Spark's own behaviour: see ``docs/spark.md``.
 """
 
 from __future__ import annotations
@@ -80,8 +80,14 @@ def _pass(*_: Any, **__: Any) -> None:
     """Nothing is known before Spark resolves the name."""
 
 
+# The arguments below have PySpark's names, by which callers give them.
 def _refuse_save(
-    writer: Any, path: Any = None, format: Any = None, mode: Any = None, partitionBy: Any = None, **_: Any
+    writer: Any,
+    path: Any = None,
+    format: Any = None,  # noqa: A002
+    mode: Any = None,
+    partitionBy: Any = None,  # noqa: N803
+    **_: Any,
 ) -> None:
     if not _is_own(format or writer._jwrite.source()):
         return
@@ -103,7 +109,7 @@ def _refuse_save(
         )
 
 
-def _refuse_save_as_table(writer: Any, name: Any = None, format: Any = None, *_: Any, **__: Any) -> None:
+def _refuse_save_as_table(writer: Any, name: Any = None, format: Any = None, *_: Any, **__: Any) -> None:  # noqa: A002
     _refuse_entry(format or writer._jwrite.source(), "saveAsTable")
 
 
@@ -116,12 +122,17 @@ def _refuse_create(writer: Any) -> None:
 
 
 def _refuse_create_table(
-    catalog: Any, tableName: Any, path: Any = None, source: Any = None, *_: Any, **__: Any
+    catalog: Any,
+    tableName: Any,  # noqa: N803
+    path: Any = None,
+    source: Any = None,
+    *_: Any,
+    **__: Any,
 ) -> None:
     _refuse_entry(source, "catalog.createTable")
 
 
-def _refuse_statement(session: Any, sqlQuery: Any, *_: Any, **__: Any) -> None:
+def _refuse_statement(session: Any, sqlQuery: Any, *_: Any, **__: Any) -> None:  # noqa: N803
     if not isinstance(sqlQuery, str) or _NAME not in sqlQuery.lower():
         return
     try:

@@ -79,6 +79,11 @@ def registered(spark: Any) -> None:
 
 
 @pytest.fixture(scope="module")
+def row(spark: Any) -> Any:
+    return frame(spark, orders((9, "a", 9.0)))
+
+
+@pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> str:
     table = make(str(tmp_path_factory.mktemp("verbs") / "table"))
     table.upsert(orders((1, "a", 1.0)))
@@ -97,10 +102,10 @@ def _state(place: str) -> tuple[int, Any]:
 
 
 @pytest.mark.parametrize("verb", [*REFUSED, *BY_SPARK])
-def test_a_verb_that_cannot_work_is_refused_and_leaves_nothing(spark: Any, place: str, verb: str) -> None:
+def test_a_verb_that_cannot_work_is_refused_and_leaves_nothing(spark: Any, row: Any, place: str, verb: str) -> None:
     expected = (UnsupportedTableError,) if verb in REFUSED else (AnalysisException,)
     with pytest.raises(expected) as caught, own_errors():
-        {**REFUSED, **BY_SPARK}[verb](spark, frame(spark, orders((9, "a", 9.0))), place, "entry_of_a_test")
+        {**REFUSED, **BY_SPARK}[verb](spark, row, place, "entry_of_a_test")
     if isinstance(caught.value, HudiError):
         assert caught.value.hint
     assert _entries(spark) == []
