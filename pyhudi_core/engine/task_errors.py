@@ -83,10 +83,10 @@ def driver_errors() -> Iterator[None]:
 
 def is_lost_jvm(error: BaseException) -> bool:
     """Whether a call into Spark's JVM failed because nothing answers any more."""
-    return isinstance(error, ConnectionError) or type(error).__name__ in (
-        "Py4JNetworkError",
-        "AnswerFromJavaSideIsEmpty",
-    )
+    named = type(error).__name__
+    # An error with neither an exception of Java's nor a trace is an empty answer (PySpark 3.5).
+    empty = named == "Py4JError" and re.fullmatch(r"An error occurred while calling \S+", str(error)) is not None
+    return isinstance(error, ConnectionError) or named == "Py4JNetworkError" or empty
 
 
 def lost_jvm() -> ConfigError:
