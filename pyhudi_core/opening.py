@@ -96,7 +96,7 @@ def create_table(
         table_type: ``"copy_on_write"`` or ``"merge_on_read"`` (``"cow"``, ``"mor"``); the default is the option ``hoodie.table.type``, or
             copy-on-write.
         name: the table's name; the default is the last part of the location.
-        options: Hudi's keys (``hoodie.*``) and this package's keys (``pyhudi.*``), see ``pyhudi help options``.
+        options: Hudi's keys (``hoodie.*``) and this package's keys (``pyhudi.*``), see ``pyhudi help options``. They may also name the columns.
         storage_options: options of the storage (region, endpoint, credentials).
         pre_commit: validators of every commit of this handle, table services included; the table does not store them.
 
@@ -168,9 +168,9 @@ def checked_config(
     arrow_schema = _arrow_schema(schema)
     logical = normalise(arrow_schema)
     keys, partitions, orderings = (
-        _names(record_key, "record_key"),
-        _names(partition_by, "partition_by"),
-        _names(ordering or (), "ordering"),
+        _names(record_key or given.key_columns, "record_key"),
+        _names(partition_by or given.partition_columns, "partition_by"),
+        _names(ordering or given.ordering_columns, "ordering"),
     )
     _refuse_absent(logical, {"record_key": keys, "partition_by": partitions, "ordering": orderings})
     _refuse_types(logical, keys, partitions, orderings)

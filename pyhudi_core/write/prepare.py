@@ -128,6 +128,7 @@ def prepare(
             find_unfit,
             table=table,
             keys=keys,
+            ordering=config.ordering_fields,
             allow_lossy=allow_lossy,
             may_lack=may_lack,
             takes=(RECORD_KEY,) if config.generates_keys else (),
