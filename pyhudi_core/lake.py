@@ -38,6 +38,14 @@ UpkeepProgress = Callable[[str, str, int, int], object]
 """Called before each service: table, service (empty while tables are looked for), how many are done, how many there are."""
 
 
+_ROOM_FIRST = ("sweep", "failed_writes", "restore", "cleaning", "metadata_cleaning")
+"""What has its turn before all other services: a sweep writes nothing, and cleans make the room that others need. A clean waits for restores."""
+
+
+def _turn(service: str) -> int:
+    return _ROOM_FIRST.index(service) if service in _ROOM_FIRST else len(_ROOM_FIRST)
+
+
 class Outcome(StrEnum):
     """What became of one service of one table."""
 
@@ -245,7 +253,7 @@ class _Run:
             if why := state.table.config.why_not_written:
                 state.lines.append(UpkeepLine(location, "", Outcome.SKIPPED, why))
                 return state
-            services = state.table.services
+            services = {name: state.table.services[name] for name in sorted(state.table.services, key=_turn)}
         except Exception as error:  # noqa: BLE001  (whatever is wrong with one table, the others are looked after)
             state.fail("", error)
             return state

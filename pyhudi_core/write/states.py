@@ -39,6 +39,7 @@ from pyhudi_core.model.numbering import column_paths
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction import markers
 from pyhudi_core.transaction.begin import Transaction, begin_write
 from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.transaction.context import PreCommit, TableContext
@@ -340,9 +341,14 @@ def _columns_added(end: Staged) -> tuple[str, ...]:
     return ()
 
 
-def undo(context: TableContext, transaction: Transaction) -> None:
-    """Remove all that an attempt has put on disk, as if it had never begun."""
+def undo(context: TableContext, transaction: Transaction, *, asked: bool = True) -> None:
+    """Remove all that an attempt has put on disk, as if it had never begun.
+
+    ``asked``: its commit may have been asked for. If it was not, its files go before the rollback is written: on a full disk they hold the room.
+    """
     transaction.heartbeat.handle.cancel()
+    if not asked:
+        markers.remove_leaks(context, transaction.requested_time)
     if roll_back(context, transaction.requested_time) is None:
         sweep_late_files(context, transaction.requested)
     transaction.heartbeat.stop(context)

@@ -23,6 +23,7 @@ PIPE = {"COLUMNS": "80"}
 OUTPUTS = {"80 columns": TERMINAL, "a pipe": PIPE}
 COMMANDS: dict[str, tuple[str, ...]] = {
     "show": (),
+    "size": (),
     "schema": (),
     "head": (),
     "history": (),
