@@ -38,9 +38,11 @@ from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction import lost_completions
 from pyhudi_core.transaction.begin import Transaction, begin_write
 from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.transaction.context import PreCommit, TableContext
+from pyhudi_core.transaction.decision import published_again
 from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.locking import WholeWrite, hold
 from pyhudi_core.transaction.rollback import repair_by_policy, roll_back, sweep_late_files
@@ -238,9 +240,13 @@ def locked(draft: Draft) -> Draft:
     return replace(draft, lock=hold(request.context, f"the whole of a write ({request.operation})"))
 
 
-def load(context: TableContext, timeline: Timeline | None = None) -> Snapshot:
-    """The table's state now, or as of a timeline."""
+def load(context: TableContext, timeline: Timeline | None = None, *, publish: bool = False) -> Snapshot:
+    """The table's state now, or as of a timeline. ``publish``: a lost completed file is published again, as the commit record says.
+
+    Raises `CorruptTimelineError` if the completed file of a commit is lost, and the record does not have it.
+    """
     found = context.folder.load() if timeline is None else timeline
+    found = published_again(context, found) if publish else lost_completions.restored(context, found)
     return build(context.storage, context.folder, context.config, found, executor=context.runtime.executor)
 
 

@@ -1,0 +1,148 @@
+"""Commits whose completed file is lost: it was published, and then somebody or something deleted it.
+
+Such an instant looks like a write that has not completed. Nobody would see its rows, and the next write would go over them. These facts tell it apart
+from such a write. A writer of this package removes its heartbeat last, so a pending write without one is looked at closely. Its commit was
+decided if the commit record names it, if a later commit changed its files, or if the metadata table has its completed part, which is published only
+after the decision. A write of this package that has neither heartbeat nor markers was decided, too: it removes both only after it has published.
+
+The newest commit is read from the commit record, which keeps the bytes of its completed file, and the next write publishes it again. Any other lost
+commit is refused.
+
+A pending write with a heartbeat costs a reader one look at that file. Nothing is looked at if no write is pending.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+from pyhudi_core.errors import CorruptionError, CorruptTimelineError, ObjectNotFoundError
+from pyhudi_core.formats.avro.container import decode_record
+from pyhudi_core.model.instant import DATA_ACTIONS, WRITE_ACTIONS, Instant, State, parse_file_name
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.timeline.restored import is_undone
+from pyhudi_core.transaction import layout
+from pyhudi_core.transaction.begin import TOKEN_KEY
+from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.record import Intent, PublicationKind, Record, record_store
+from pyhudi_core.transaction.rollback_plans import names_rolled_back
+
+_log = logging.getLogger(__name__)
+
+
+def names_commit(intent: Intent) -> bool:
+    """Whether the last file of a decision is the completed file of its own commit."""
+    last = intent.publications[-1]
+    folder, _, name = last.path.rpartition("/")
+    instant = parse_file_name(name)
+    if instant is None or not instant.is_completed or instant.action not in DATA_ACTIONS:
+        return False
+    mine = instant.requested_time == intent.requested_time and folder == intent.inflight.rpartition("/")[0]
+    return mine and last.kind is PublicationKind.CREATE
+
+
+def error_for(context: TableContext, requested_time: str, path: str) -> CorruptTimelineError:
+    """The error of who needs the commit."""
+    return CorruptTimelineError(
+        "The completed file of a commit is lost: the commit was published, and its file is not on the timeline any more",
+        table=context.table,
+        path=path,
+        instant=requested_time,
+        hint="Run `pyhudi recover LOCATION`, which publishes it again or says what is missing. Nothing was changed.",
+    )
+
+
+def load(context: TableContext) -> Timeline:
+    """The timeline as it is now, for readers. Raises as `restored`."""
+    return restored(context, context.folder.load())
+
+
+def restored(context: TableContext, timeline: Timeline) -> Timeline:
+    """A timeline on which the commit is completed that is lost and that the commit record has; it is read from the record. Changes nothing.
+
+    Raises `CorruptTimelineError` for a lost commit that the record does not have: without it, rows would be missing.
+    """
+    lost = list(find(context, timeline))
+    if not lost:
+        return timeline
+    record = record_store(context.root).read()
+    found = []
+    for instant in lost:
+        kept = None if record is None else _kept(record, instant)
+        if record is None or kept is None:
+            raise error_for(context, instant.requested_time, context.folder.file(instant))
+        path = record.intent.publications[-1].path
+        _log.warning(
+            "%s of %s is lost, and is read from the commit record; the next write publishes it", path, context.table
+        )
+        context.folder.keep(kept, record.last_file)
+        found.append(kept)
+    return Timeline.of([*timeline.instants, *found], timeline.has_history)
+
+
+def _kept(record: Record, instant: Instant) -> Instant | None:
+    """The completed instant of a lost one, if the record has its file."""
+    if record.intent.requested_time != instant.requested_time or not (record.last_file and names_commit(record.intent)):
+        return None
+    return parse_file_name(record.intent.publications[-1].path.rpartition("/")[2])
+
+
+def find(context: TableContext, timeline: Timeline) -> Iterator[Instant]:
+    """Iterate over the pending instants of a timeline whose commits were published."""
+    silent = [
+        i
+        for i in timeline.instants
+        if i.action in WRITE_ACTIONS
+        and i.state is State.INFLIGHT
+        and context.root.head(layout.heartbeat(i.requested_time)) is None
+    ]
+    if not silent:
+        return
+    now = context.folder.load()  # a writer that has ended since removed its heartbeat after it had published
+    still = [i for i in silent if now.find(i.requested_time, i.action) == i and not is_undone(i, context.folder.undone)]
+    if not still:
+        return
+    rolled_back = names_rolled_back(context.place, now, min(still).requested_time)
+    record = record_store(context.root).read()
+    intent = record.intent if record is not None and names_commit(record.intent) else None
+    for instant in still:
+        time = instant.requested_time
+        if time in rolled_back:
+            continue
+        if intent is not None and intent.requested_time == time:
+            if context.root.head(intent.publications[-1].path) is None:
+                yield instant
+        elif _is_followed(context, now, time) or _has_part(context, time) or _was_swept(context, instant):
+            yield instant
+
+
+def _is_followed(context: TableContext, timeline: Timeline, requested_time: str) -> bool:
+    """Whether a later commit says that it changed files of this one."""
+    later = (i for i in timeline.commits if i.requested_time > requested_time)
+    return any(stat.prev_commit == requested_time for i in later for stat in context.folder.read_commit(i).stats)
+
+
+def _has_part(context: TableContext, requested_time: str) -> bool:
+    """Whether a companion has a completed commit that belongs to this one, by a writer of this package."""
+    for place in context.companions:
+        timeline = place.folder.load()
+        part = timeline.commits.find(requested_time) or place.folder.archived(timeline, requested_time)
+        if part is not None and TOKEN_KEY in place.folder.read_commit(part).extra:
+            return True
+    return False
+
+
+def _was_swept(context: TableContext, instant: Instant) -> bool:
+    """Whether nothing is left of a writer of this package but its instant."""
+    return _is_ours(context, instant) and not context.storage.list(f"{layout.markers(instant.requested_time)}/")
+
+
+def _is_ours(context: TableContext, instant: Instant) -> bool:
+    """Whether a writer of this package began the instant."""
+    path = context.folder.file(instant)
+    try:
+        data = context.storage.get(path)
+        found = decode_record(data, "HoodieCommitMetadata", path=path) if data else {}
+    except (ObjectNotFoundError, CorruptionError):
+        return False
+    return TOKEN_KEY in (found.get("extraMetadata") or {})
