@@ -29,9 +29,9 @@ SERVICES: tuple[type[TableService[Any]], ...] = (
     Restores,
     Compaction,
     LogCompaction,
+    Cleaning,
     Clustering,
     Expiry,
-    Cleaning,
     Indexing,
     MetadataCompaction,
     MetadataCleaning,
@@ -39,7 +39,11 @@ SERVICES: tuple[type[TableService[Any]], ...] = (
     MetadataArchival,
     Sweep,
 )
-"""In the order in which they have their turn after a commit."""
+"""In the order in which they have their turn, after a commit and in upkeep.
+
+Cleaning comes before what replaces file groups: the older slices of a replaced group stay as long as the group, until newer commits are made. A
+table that gets none would keep them for ever.
+"""
 
 
 class ServicesByName(dict[str, TableService[Any]]):

@@ -278,19 +278,6 @@ def publish_decided(context: TableContext, requested_time: str) -> None:
         finish_decided(context, record)
 
 
-def published_again(context: TableContext, timeline: Timeline) -> Timeline:
-    """The timeline with every commit whose completed file was lost; each is published again, as the commit record says.
-
-    Raises `CorruptTimelineError` if the record does not have it.
-    """
-    lost = list(lost_completions.find(context, timeline))
-    if not lost:
-        return timeline
-    for instant in lost:
-        publish_decided(context, instant.requested_time)
-    return lost_completions.load(context)
-
-
 def publish_intent(context: TableContext, intent: Intent, last_file: bytes = b"") -> bool:
     """Make every publication of a decision that is not made yet. Any process may do it, any number of times.
 

@@ -2,11 +2,11 @@
 
 Such an instant looks like a write that has not completed. Nobody would see its rows, and the next write would go over them. These facts tell it apart
 from such a write. A writer of this package removes its heartbeat last, so a pending write without one is looked at closely. Its commit was
-decided if the commit record names it, if a later commit changed its files, or if the metadata table has its completed part, which is published only
+decided if a commit record names it, if a later commit changed its files, or if the metadata table has its completed part, which is published only
 after the decision. A write of this package that has neither heartbeat nor markers was decided, too: it removes both only after it has published.
 
-The newest commit is read from the commit record, which keeps the bytes of its completed file, and the next write publishes it again. Any other lost
-commit is refused.
+A commit record keeps the bytes of the completed file: the newest commit, and on a disk the newest few, are read from there, and the next write
+publishes them again. Any other lost commit is refused.
 
 A pending write with a heartbeat costs a reader one look at that file. Nothing is looked at if no write is pending.
 """
@@ -24,6 +24,7 @@ from pyhudi_core.timeline.restored import is_undone
 from pyhudi_core.transaction import layout
 from pyhudi_core.transaction.begin import TOKEN_KEY
 from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.publication import create_once
 from pyhudi_core.transaction.record import Intent, PublicationKind, Record, record_store
 from pyhudi_core.transaction.rollback_plans import names_rolled_back
 
@@ -58,37 +59,43 @@ def load(context: TableContext) -> Timeline:
 
 
 def restored(context: TableContext, timeline: Timeline) -> Timeline:
-    """A timeline on which the commit is completed that is lost and that the commit record has; it is read from the record. Changes nothing.
+    """A timeline on which lost commits are completed that a commit record has; they are read from there. Changes nothing.
 
-    Raises `CorruptTimelineError` for a lost commit that the record does not have: without it, rows would be missing.
+    Raises `CorruptTimelineError` for a lost commit that no record has: without it, rows would be missing.
     """
-    lost = list(find(context, timeline))
-    if not lost:
-        return timeline
-    record = record_store(context.root).read()
     found = []
-    for instant in lost:
-        kept = None if record is None else _kept(record, instant)
-        if record is None or kept is None:
+    for instant, record in find(context, timeline):
+        if record is None:
             raise error_for(context, instant.requested_time, context.folder.file(instant))
         path = record.intent.publications[-1].path
         _log.warning(
             "%s of %s is lost, and is read from the commit record; the next write publishes it", path, context.table
         )
+        kept = parse_file_name(path.rpartition("/")[2])
+        assert kept is not None
         context.folder.keep(kept, record.last_file)
         found.append(kept)
-    return Timeline.of([*timeline.instants, *found], timeline.has_history)
+    return Timeline.of([*timeline.instants, *found], timeline.has_history) if found else timeline
 
 
-def _kept(record: Record, instant: Instant) -> Instant | None:
-    """The completed instant of a lost one, if the record has its file."""
-    if record.intent.requested_time != instant.requested_time or not (record.last_file and names_commit(record.intent)):
-        return None
-    return parse_file_name(record.intent.publications[-1].path.rpartition("/")[2])
+def published_again(context: TableContext, timeline: Timeline) -> Timeline:
+    """The timeline, with every lost commit published again from the commit records. Nothing changes if none is lost.
+
+    Any process may do this at any time: the file is created only once, and only for an instant that is there and that nobody has undone.
+
+    Raises as `restored`.
+    """
+    lost = list(find(context, timeline))
+    for _, record in lost:
+        if record is not None:
+            path = record.intent.publications[-1].path
+            _log.warning("%s of %s is lost, and is published again from the commit record", path, context.table)
+            create_once(context.root, path, record.last_file)
+    return load(context) if lost else timeline
 
 
-def find(context: TableContext, timeline: Timeline) -> Iterator[Instant]:
-    """Iterate over the pending instants of a timeline whose commits were published."""
+def find(context: TableContext, timeline: Timeline) -> Iterator[tuple[Instant, Record | None]]:
+    """Iterate over the pending instants of a timeline whose commits were published, each with the record that has its completed file."""
     silent = [
         i
         for i in timeline.instants
@@ -103,17 +110,25 @@ def find(context: TableContext, timeline: Timeline) -> Iterator[Instant]:
     if not still:
         return
     rolled_back = names_rolled_back(context.place, now, min(still).requested_time)
-    record = record_store(context.root).read()
-    intent = record.intent if record is not None and names_commit(record.intent) else None
+    records = {r.intent.requested_time: r for r in record_store(context.root).kept() if _is_of(context, r)}
     for instant in still:
         time = instant.requested_time
-        if time in rolled_back:
-            continue
-        if intent is not None and intent.requested_time == time:
-            if context.root.head(intent.publications[-1].path) is None:
-                yield instant
+        record = records.get(time)
+        if time in rolled_back or (record is not None and _is_there(context, record)):
+            continue  # or the listing is older than the file
+        if record is not None:
+            yield instant, record if record.last_file else None
         elif _is_followed(context, now, time) or _has_part(context, time) or _was_swept(context, instant):
-            yield instant
+            yield instant, None
+
+
+def _is_of(context: TableContext, record: Record) -> bool:
+    """Whether a record is about a commit of this place."""
+    return names_commit(record.intent) and context.place.has(record.intent.inflight)
+
+
+def _is_there(context: TableContext, record: Record) -> bool:
+    return context.root.head(record.intent.publications[-1].path) is not None
 
 
 def _is_followed(context: TableContext, timeline: Timeline, requested_time: str) -> bool:

@@ -15,6 +15,8 @@ import json
 import logging
 import zlib
 from base64 import b64decode, b64encode
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
@@ -185,6 +187,10 @@ class RecordStore(Protocol):
         """Replace ``previous`` (None: no record yet). Raises `PreconditionFailedError` or `StorageStateUnknownError`."""
         ...
 
+    def kept(self) -> Iterator[Record]:
+        """Iterate over the records that are still there, the newest first."""
+        ...
+
     def sweep(self) -> None:
         """Remove records that were superseded long ago; called without the lock. Never raises a `StorageError`."""
         ...
@@ -223,6 +229,11 @@ class TaggedRecordStore:
             self.storage.put_if_absent(self.path, record.encode())
         else:
             self.storage.put_if_match(self.path, record.encode(), previous.position)
+
+    def kept(self) -> Iterator[Record]:
+        """The one."""
+        record = self.read()
+        yield from () if record is None else (record,)
 
     def sweep(self) -> None:
         """Nothing: there is one object."""
@@ -269,6 +280,13 @@ class NumberedRecordStore:
         if not numbers or numbers[-1] != number:
             # Our number had been used and swept long ago, or others went on after us, or the listing of a network disk is old; the caller finds out.
             raise StorageStateUnknownError("The commit record moved on", path=self._path(number))
+
+    def kept(self) -> Iterator[Record]:
+        """The newest few."""
+        for number in reversed(self._numbers()):
+            path = self._path(number)
+            with suppress(ObjectNotFoundError):  # it was swept meanwhile
+                yield Record.decode(self.storage.get(path), path, str(number))
 
     def sweep(self) -> None:
         """Keep the newest few. What stays behind is swept after a later decision, and must not make this one look undone."""

@@ -42,7 +42,6 @@ from pyhudi_core.transaction import lost_completions
 from pyhudi_core.transaction.begin import Transaction, begin_write
 from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.transaction.context import PreCommit, TableContext
-from pyhudi_core.transaction.decision import published_again
 from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.locking import WholeWrite, hold
 from pyhudi_core.transaction.rollback import repair_by_policy, roll_back, sweep_late_files
@@ -246,7 +245,7 @@ def load(context: TableContext, timeline: Timeline | None = None, *, publish: bo
     Raises `CorruptTimelineError` if the completed file of a commit is lost, and the record does not have it.
     """
     found = context.folder.load() if timeline is None else timeline
-    found = published_again(context, found) if publish else lost_completions.restored(context, found)
+    found = (lost_completions.published_again if publish else lost_completions.restored)(context, found)
     return build(context.storage, context.folder, context.config, found, executor=context.runtime.executor)
 
 

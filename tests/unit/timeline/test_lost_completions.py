@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from support.homes import context_of
-from support.tables import make, orders, reopen, rows
+from support.tables import ORDERS, make, orders, reopen, rows
 
 import pyhudi_core as hudi
-from pyhudi_core.errors import CorruptTimelineError
+from pyhudi_core.cli.main import main
+from pyhudi_core.errors import CorruptionError, CorruptTimelineError, TableExistsError
 from pyhudi_core.model.instant import Action
+from pyhudi_core.storage.memory import memory_bucket
 from pyhudi_core.transaction import lost_completions
 from pyhudi_core.transaction.record import record_store
 
@@ -45,21 +49,66 @@ def test_the_newest_commit_is_read_from_the_commit_record_and_published_again(
     assert not [one for one in table.check().findings if one.severity != "info"]
 
 
-@pytest.mark.parametrize("with_metadata_table", [False, True])
-def test_an_older_commit_that_is_lost_is_refused_by_readers_and_writers(
-    location: str, with_metadata_table: bool
-) -> None:
-    table = make(location, options={"hoodie.metadata.enable": with_metadata_table})
+def filled_in_memory(name: str, with_metadata_table: bool) -> hudi.HudiTable:
+    """A table of three commits; its storage keeps one commit record."""
+    options = {"hoodie.metadata.enable": with_metadata_table}
+    table = hudi.create_table(f"memory://{name}/t", ORDERS, "id", "day", options=options)
     for n in range(3):
         table.upsert(orders((n, "a", 1.0)))
-    path = lose(table, 1)
-    names = sorted(one.name for one in path.parent.iterdir())
-    for use in (reopen(table).scan, lambda: reopen(table).upsert(orders((9, "a", 9.0)))):
+    return table
+
+
+@pytest.mark.parametrize("with_metadata_table", [False, True])
+def test_an_older_commit_that_is_lost_is_refused_by_readers_and_writers(with_metadata_table: bool) -> None:
+    table = filled_in_memory(f"older-{with_metadata_table}", with_metadata_table)
+    bucket = memory_bucket(f"older-{with_metadata_table}")
+    lost = table.timeline.commits[1]
+    bucket.remove(f"t/.hoodie/timeline/{lost.file_name()}")
+    before = dict(bucket._objects)
+    uses = (
+        table.scan,
+        lambda: table.upsert(orders((9, "a", 9.0))),
+        lambda: hudi.recover(table.location),
+    )
+    for use in uses:
         with pytest.raises(CorruptTimelineError, match="lost") as caught:
             use()
-        assert caught.value.instant == path.name[:17]
-        assert "pyhudi recover" in str(caught.value.hint)
-    assert sorted(one.name for one in path.parent.iterdir()) == names
+        assert caught.value.instant == lost.requested_time
+        assert caught.value.hint
+    assert bucket._objects == before
+    found = [one for one in table.check().findings if one.kind == "completed_file_lost"]
+    assert [one.instant for one in found] == [lost.requested_time]
+    assert "pyhudi recover" in found[0].what_to_do
+
+
+@pytest.mark.parametrize("number", [-1, -2, -3])
+def test_a_disk_has_the_newest_commits_in_its_records(location: str, number: int) -> None:
+    table = make(location)
+    for n in range(3):
+        table.upsert(orders((n, "a", 1.0)))
+    path = lose(table, number)
+    assert rows(reopen(table), "id") == [(0,), (1,), (2,)]
+    hudi.recover(location)
+    assert path.exists()
+    with pytest.raises(TableExistsError):
+        hudi.recover(location)
+
+
+@pytest.mark.parametrize("left", [0, 100])
+def test_a_completed_file_that_is_cut_off_is_published_again_by_recover(location: str, left: int) -> None:
+    table = make(location)
+    table.upsert(orders((1, "a", 1.0)))
+    path = Path(location, ".hoodie/timeline", table.timeline.commits[-1].file_name())
+    body = path.read_bytes()
+    path.write_bytes(body[:left])
+    os.utime(path, (0, 0))
+    with pytest.raises(CorruptionError):
+        rows(reopen(table))
+    shown = CliRunner().invoke(main, ["recover", location])
+    assert shown.exit_code == 0, shown.output
+    assert path.name in shown.output.replace("\n", "")
+    assert path.read_bytes() == body
+    assert rows(reopen(table), "id") == [(1,)]
 
 
 def test_a_rollback_does_not_undo_a_lost_commit_that_the_record_has(location: str) -> None:
