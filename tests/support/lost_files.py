@@ -22,6 +22,7 @@ OPTIONS: dict[str, object] = {
     "hoodie.clean.commits.retained": 2,
     "hoodie.metadata.compact.max.delta.commits": 8,
 }
+OTHER = "OTHER"
 DAMAGES = ("lost", "empty", "cut off", "old copy")
 Row = tuple[object, ...]
 _numbers = itertools.count()
@@ -170,6 +171,11 @@ class Outcome:
     found: tuple[str, ...]
     detail: str = ""
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether other rows are shown, or written over, and no check says what is wrong."""
+        return OTHER in (self.read, self.write) and not self.found
+
     def __str__(self) -> str:
         return f"{self.damage:8} {self.path}: read {self.read}, write {self.write}, check {self.found} {self.detail}"
 
@@ -201,7 +207,7 @@ def _outcome(run: Callable[[], list[Row]], wanted: list[Row]) -> tuple[str, str]
         return type(error).__name__, str(error)[:300]
     if found == wanted:
         return "same", ""
-    return "OTHER", f"lost {sorted(set(wanted) - set(found))[:4]} more {sorted(set(found) - set(wanted))[:4]}"
+    return OTHER, f"lost {sorted(set(wanted) - set(found))[:4]} more {sorted(set(found) - set(wanted))[:4]}"
 
 
 NEW_ROWS: tuple[Row, ...] = ((100, "a", 1.5, 500), (101, "b", 1.5, 500), (9000, "a", 1.5, 500), (9001, "d", 1.5, 500))
