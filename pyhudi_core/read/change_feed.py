@@ -22,6 +22,7 @@ from pyhudi_core.read.retention import refuse_cleaned, refuse_cleaned_change
 from pyhudi_core.read.snapshots import Columns, archived_between, make_scan, search_archived
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.timeline.lost_files import newest_policy
+from pyhudi_core.transaction import lost_completions
 from pyhudi_core.transaction.context import TableContext
 
 Group = tuple[str, str]
@@ -36,7 +37,7 @@ def changes(
     where: object = None,
 ) -> ChangeFeed:
     """Return every change of a row by commits completed in (after, until]. Raises `SnapshotExpiredError` if some were archived or cleaned."""
-    timeline = context.folder.load()
+    timeline = lost_completions.load(context)
     archived = search_archived(context, timeline)
     upper = None if until is None else interval_bound(until, timeline, archived, utc=context.utc, name="until")
     lower = "" if after is None else interval_bound(after, timeline, archived, utc=context.utc, name="after")

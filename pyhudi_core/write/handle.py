@@ -318,7 +318,7 @@ class Write:
         self._give_lock_back()
 
     def _loaded(self, draft: Draft) -> Snapshot:
-        snapshot = states.load(draft.context)
+        snapshot = states.load(draft.context, publish=True)
         checks.refuse_unwritable(draft.context, snapshot)
         checks.refuse_operation(draft.context, draft.request.operation)
         if draft.request.partial:

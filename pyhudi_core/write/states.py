@@ -39,7 +39,7 @@ from pyhudi_core.model.numbering import column_paths
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import markers
+from pyhudi_core.transaction import lost_completions, markers
 from pyhudi_core.transaction.begin import Transaction, begin_write
 from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.transaction.context import PreCommit, TableContext
@@ -240,9 +240,13 @@ def locked(draft: Draft) -> Draft:
     return replace(draft, lock=hold(request.context, f"the whole of a write ({request.operation})"))
 
 
-def load(context: TableContext, timeline: Timeline | None = None) -> Snapshot:
-    """The table's state now, or as of a timeline."""
+def load(context: TableContext, timeline: Timeline | None = None, *, publish: bool = False) -> Snapshot:
+    """The table's state now, or as of a timeline. ``publish``: a lost completed file is published again, as the commit record says.
+
+    Raises `CorruptTimelineError` if the completed file of a commit is lost, and the record does not have it.
+    """
     found = context.folder.load() if timeline is None else timeline
+    found = (lost_completions.published_again if publish else lost_completions.restored)(context, found)
     return build(context.storage, context.folder, context.config, found, executor=context.runtime.executor)
 
 

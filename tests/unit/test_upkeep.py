@@ -68,6 +68,21 @@ def test_what_is_due_runs_and_is_not_due_afterwards(location: str) -> None:
     assert not hudi.upkeep(table, plan=True).with_outcome(Outcome.DUE)
 
 
+def test_a_clean_that_is_due_is_done_although_a_clustering_is_due_too() -> None:
+    table = hudi.create_table(
+        "memory://due-clean/t", orders().schema, "id", options={"hoodie.archive.automatic": False}
+    )
+    for group in range(14):
+        table.bulk_insert(orders((group, "a", 0.0)))
+    for number in range(14):
+        table.upsert(orders((0, "a", float(number))))
+    due = {line.service for line in hudi.upkeep(table, plan=True).with_outcome(Outcome.DUE)}
+    assert {"cleaning", "clustering"} <= due
+    ran = [line.service for line in hudi.upkeep(table).with_outcome(Outcome.RAN)]
+    assert ran.index("cleaning") < ran.index("clustering")
+    assert not hudi.upkeep(table, plan=True).with_outcome(Outcome.DUE)
+
+
 def test_a_gate_that_refuses_leaves_the_table_as_it_is(location: str) -> None:
     table = with_logs(location)
     before = data_files(location)
