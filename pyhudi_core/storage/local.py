@@ -235,7 +235,9 @@ class LocalStorage(Storage):
                 "Remove the link, or copy what it points to into the table's folder.",
             )
 
-    def _unsafe(self, what: str, path: str, hint: str = "Remove it; `pyhudi check` then says what is missing.") -> UnsafePathError:
+    def _unsafe(
+        self, what: str, path: str, hint: str = "Remove it; `pyhudi check` then says what is missing."
+    ) -> UnsafePathError:
         return UnsafePathError(what, table=self._location, path=path, hint=hint)
 
     def _refuse_folder(self, path: str, target: str) -> None:
