@@ -15,7 +15,7 @@ from support.special_files import NO_FILES
 from support.tables import FAST, make, orders, reopen, rows
 
 import pyhudi_core as hudi
-from pyhudi_core.errors import HudiError
+from pyhudi_core.errors import CorruptTimelineError, HudiError
 from pyhudi_core.lock.storage_lock_file import LOCK_FILE
 from pyhudi_core.opening import check_table
 
@@ -108,12 +108,12 @@ def _answer(door: Callable[[str], object], location: str) -> object:
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("kind", NO_FILES)
 def test_what_is_no_file_gives_the_right_rows_or_a_typed_error(table: Path, tmp_path: Path, kind: str) -> None:
-    """Each kind takes the places of a third of the files, and each of them is met by one door: which, changes from kind to kind."""
+    """Each kind takes the places of a fifth of the files, and each of them is met by one door: which, changes from kind to kind."""
     files, number = _one_of_each(table), list(NO_FILES).index(kind)
     assert len(files) > 35, "these are not all the files"
     refused = 0
-    for place in range(number % 3, len(files), 3):
-        path, door = files[place], DOORS[(place // 3 + number) % len(DOORS)]
+    for place in range(number % 5, len(files), 5):
+        path, door = files[place], DOORS[(place // 5 + number) % len(DOORS)]
         copy = tmp_path / "table"
         shutil.copytree(table, copy)
         (copy / path).unlink()
@@ -124,3 +124,19 @@ def test_what_is_no_file_gives_the_right_rows_or_a_typed_error(table: Path, tmp_
         refused += isinstance(found, HudiError)
         shutil.rmtree(copy)
     assert refused, "no file was missed"
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_an_instant_that_is_a_folder_is_never_left_out(
+    table: Path, tmp_path: Path, door: Callable[[str], object]
+) -> None:
+    """Its commit would be missing, and nobody would know."""
+    copy = tmp_path / "table"
+    shutil.copytree(table, copy)
+    newest = max((copy / ".hoodie/timeline").glob("*_*.deltacommit"))
+    newest.unlink()
+    newest.mkdir()
+    found = _answer(door, str(copy))
+    assert door is _check or isinstance(found, CorruptTimelineError)
+    report = check_table(str(copy))
+    assert any(one.where and one.where.endswith(newest.name) for one in report.findings), report.findings
