@@ -101,7 +101,7 @@ class Storage(Protocol):
         ...
 
     def get(self, path: str) -> bytes:
-        """The object's bytes. Raises `ObjectNotFoundError`."""
+        """The object's bytes. Raises `ObjectNotFoundError`, and `LimitExceededError` for an object of more than 256 MiB on a disk or in a bucket."""
         ...
 
     def head(self, path: str) -> ObjectInfo | None:
