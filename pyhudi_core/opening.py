@@ -27,6 +27,7 @@ from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.storage.own_part import own_part
 from pyhudi_core.storage.paths import Place
+from pyhudi_core.storage.sources import allowing
 from pyhudi_core.table import HudiTable
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.transaction.home import TableHome
@@ -248,15 +249,17 @@ def open_table(
     options: Mapping[str, object] | None = None,
     runtime: Runtime | None = None,
     pre_commit: Sequence[Validator] = (),
+    allow_sources: Place | Sequence[Place] = (),
 ) -> HudiTable:
-    """Open a table. ``pre_commit``: validators of every commit of this handle, table services included.
+    """Open a table. ``pre_commit``: validators of every commit of this handle, table services included. ``allow_sources``: folders outside of the
+    table's parent folder where the rows of a bootstrapped table may be; as the storage option of this name.
 
     Raises:
         TableNotFoundError: no table exists at the location.
         TableVersionError, UnsupportedTableError: this release cannot use the table; the message says why.
         ConfigError: an option is unknown, or contradicts the table.
     """
-    storage = open_storage(location, storage_options or {})
+    storage = open_storage(location, allowing(storage_options, allow_sources))
     home = TableHome(storage, runtime or system_runtime(), options or {}, pre_commit=_validators(pre_commit))
     try:
         home.context()
