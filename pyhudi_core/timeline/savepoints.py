@@ -14,6 +14,7 @@ from pyhudi_core.errors import ObjectNotFoundError
 from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.model.file_names import join
 from pyhudi_core.model.instant import Action, Instant
+from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.timeline.active import Timeline, TimelineFolder
 
 RECORD = "HoodieSavepointMetadata"
@@ -65,7 +66,7 @@ class Savepoint:
 def read_savepoints(folder: TimelineFolder, timeline: Timeline) -> tuple[Savepoint, ...]:
     """The completed savepoints of a timeline, the oldest commit first; without those that were deleted meanwhile.
 
-    Raises `CorruptionError` for one that cannot be read.
+    Raises `CorruptionError` for one that cannot be read, and `UnsafePathError` for one that names files outside the table.
     """
     saved = (i for i in timeline.completed if i.action is Action.SAVEPOINT)
     found = (_read(folder, instant) for instant in saved)
@@ -86,7 +87,7 @@ def _read(folder: TimelineFolder, instant: Instant) -> Savepoint | None:
     files = {
         partition: tuple(entry["savepointDataFile"]) for partition, entry in sorted(record["partitionMetadata"].items())
     }
-    return Savepoint(
+    found = Savepoint(
         instant.requested_time,
         instant.completion_time or "",
         record["savepointedBy"],
@@ -94,3 +95,6 @@ def _read(folder: TimelineFolder, instant: Instant) -> Savepoint | None:
         record["savepointedAt"],
         files,
     )
+    for kept in found.paths:
+        safe_relative_path(kept)
+    return found
