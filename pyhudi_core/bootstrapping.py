@@ -37,7 +37,7 @@ from pyhudi_core.services.repeated_keys import keys_of, refuse_repeated
 from pyhudi_core.services.skeleton_source import SkeletonSource, bootstrap_properties, refuse_later_files
 from pyhudi_core.storage.base import Storage, StorageSpec
 from pyhudi_core.storage.opening import open_storage
-from pyhudi_core.storage.sources import allowing
+from pyhudi_core.storage.paths import allowing
 from pyhudi_core.table import HudiTable
 from pyhudi_core.transaction.home import TableHome
 from pyhudi_core.write.skeletons import bootstrap_skeletons

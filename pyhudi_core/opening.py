@@ -26,8 +26,7 @@ from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.storage.own_part import own_part
-from pyhudi_core.storage.paths import Place
-from pyhudi_core.storage.sources import allowing
+from pyhudi_core.storage.paths import Place, allowing
 from pyhudi_core.table import HudiTable
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.transaction.home import TableHome

@@ -10,7 +10,7 @@ import csv
 import io
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -146,6 +146,16 @@ def sources_text(folders: Iterable[str]) -> str:
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow(folder for folder in folders if folder)
     return line.getvalue()
+
+
+def allowing(options: Mapping[str, str] | None, sources: Place | Sequence[Place]) -> dict[str, str]:
+    """Return storage options that allow these folders, too."""
+    given = dict(options or {})
+    if not sources:
+        return given
+    more = [sources] if isinstance(sources, str | os.PathLike) else sources
+    folders = [*parse_sources(given.get(ALLOW_SOURCES, "")), *(os.fspath(folder) for folder in more)]
+    return {**given, ALLOW_SOURCES: sources_text(folders)}
 
 
 def check_path(path: str, table: str) -> str:

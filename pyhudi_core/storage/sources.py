@@ -8,22 +8,11 @@ what the caller allows (``allow_sources``). The root of a disk is nobody's paren
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
 
 from pyhudi_core.errors import UnsafePathError, UnsupportedTableError
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.opening import open_storage
-from pyhudi_core.storage.paths import ALLOW_SOURCES, Location, Place, parse_location, parse_sources, sources_text
-
-
-def allowing(options: Mapping[str, str] | None, sources: Place | Sequence[Place]) -> dict[str, str]:
-    """Return storage options that allow these folders, too."""
-    given = dict(options or {})
-    if not sources:
-        return given
-    more = [sources] if isinstance(sources, str | os.PathLike) else sources
-    folders = [*parse_sources(given.get(ALLOW_SOURCES, "")), *(os.fspath(folder) for folder in more)]
-    return {**given, ALLOW_SOURCES: sources_text(folders)}
+from pyhudi_core.storage.paths import ALLOW_SOURCES, Location, parse_location, sources_text
 
 
 def open_source(table: Storage, folder: str) -> Storage:

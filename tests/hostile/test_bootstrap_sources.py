@@ -24,8 +24,8 @@ from pyhudi_core.formats.avro.container import decode_record, encode_record
 from pyhudi_core.formats.hfile import HFileReader, HFileWriter
 from pyhudi_core.formats.hfile.block import Codec
 from pyhudi_core.storage.opening import open_storage
-from pyhudi_core.storage.paths import parse_sources, sources_text
-from pyhudi_core.storage.sources import allowing, open_source
+from pyhudi_core.storage.paths import allowing, parse_sources, sources_text
+from pyhudi_core.storage.sources import open_source
 
 BASE = "hoodie.bootstrap.base.path"
 
