@@ -12,21 +12,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
-from html import escape
 from typing import Any
 
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.file_groups.listing import list_folders
 from pyhudi_core.model.file_names import PARTITION_METAFILE
+from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 from pyhudi_core.opening import open_table
+from pyhudi_core.options import WriteOptions
 from pyhudi_core.runtime.base import Clock
 from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.services.estimates import BYTES_PER_SECOND
 from pyhudi_core.services.service import Refused, TableService
 from pyhudi_core.services.upkeep import Need, UpkeepRules, need_of, part_of
 from pyhudi_core.storage.opening import open_storage
-from pyhudi_core.storage.own_part import is_table
+from pyhudi_core.storage.own_part import HOODIE, is_table
 from pyhudi_core.table import HudiTable
 from pyhudi_core.transaction.commit import Gate
 
@@ -35,6 +36,14 @@ DEPTH = 6
 
 UpkeepProgress = Callable[[str, str, int, int], object]
 """Called before each service: table, service (empty while tables are looked for), how many are done, how many there are."""
+
+
+_ROOM_FIRST = ("sweep", "failed_writes", "restore", "cleaning", "metadata_cleaning")
+"""What has its turn before all other services: a sweep writes nothing, and cleans make the room that others need. A clean waits for restores."""
+
+
+def _turn(service: str) -> int:
+    return _ROOM_FIRST.index(service) if service in _ROOM_FIRST else len(_ROOM_FIRST)
 
 
 class Outcome(StrEnum):
@@ -49,6 +58,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class UpkeepLine:
     """One service of one table.
 
@@ -89,6 +99,7 @@ class UpkeepLine:
 
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
+@printable
 class UpkeepReport:
     """What was decided and done. False if something failed."""
 
@@ -114,11 +125,8 @@ class UpkeepReport:
         """The lines as a JSON array."""
         return json.dumps([line.to_dict() for line in self.lines], indent=2)
 
-    def _repr_html_(self) -> str:
-        names = list(UpkeepLine("", "", Outcome.DUE, "").to_dict())
-        head = "".join(f"<th>{name}</th>" for name in names)
-        rows = ("".join(f"<td>{escape(str(value))}</td>" for value in line.to_dict().values()) for line in self.lines)
-        return f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
+    def _shown(self) -> list[dict[str, Any]]:
+        return [line.to_dict() for line in self.lines]
 
 
 @set_module("pyhudi")
@@ -145,6 +153,7 @@ def upkeep(
 
     An error of a table or a service is a line of the report. Raises `ConfigError` if an argument or a location is not valid.
     """
+    WriteOptions.parse(options or {})  # a wrong option is no failure of a table
     clock = system_runtime().clock
     run = _Run(rules or UpkeepRules(), plan, spark, gate, progress or (lambda *_: None), clock, clock.monotonic())
     given = [tables] if isinstance(tables, str | HudiTable) else list(tables)
@@ -174,6 +183,8 @@ def tables_below(location: str, storage_options: Mapping[str, str] | None = None
     """
     storage, executor = open_storage(location, storage_options), system_runtime().executor
     found: list[str] = []
+    if HOODIE in storage.location.split("/"):
+        return found  # a metadata table is a part of its table
     level = [""]
     for _ in range(DEPTH + 1):
         following: list[str] = []
@@ -242,7 +253,7 @@ class _Run:
             if why := state.table.config.why_not_written:
                 state.lines.append(UpkeepLine(location, "", Outcome.SKIPPED, why))
                 return state
-            services = state.table.services
+            services = {name: state.table.services[name] for name in sorted(state.table.services, key=_turn)}
         except Exception as error:  # noqa: BLE001  (whatever is wrong with one table, the others are looked after)
             state.fail("", error)
             return state

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
-from pyhudi_core.cli.terminal import FOUND, at_location, console, print_rows, reporting_errors, safe
+from pyhudi_core.cli.terminal import (
+    FOUND,
+    at_location,
+    console,
+    print_shown,
+    refuse_of_other_actions,
+    reporting_errors,
+    rows_options,
+    safe,
+)
 from pyhudi_core.opening import open_table
 from pyhudi_core.services.holds import Hold
 
 _ACTIONS = ("list", "create", "delete")
+_TAKERS = {
+    **dict.fromkeys(("as_of", "hours", "comment"), ("create",)),
+    **dict.fromkeys(("name", "if_exists"), ("delete",)),
+    **dict.fromkeys(("as_csv", "only"), ("list",)),
+}
 
 
 @click.command()
@@ -21,7 +33,7 @@ _ACTIONS = ("list", "create", "delete")
 @click.option("--name", help="With delete: the hold.")
 @click.option("--comment", default="", help="With create: why the files are kept.")
 @click.option("--if-exists", is_flag=True, help="With delete: no hold of this name is no error.")
-@click.option("--json", "as_json", is_flag=True, help="Print the holds as JSON.")
+@rows_options("holds")
 @click.pass_context
 def hold(
     context: click.Context,
@@ -33,12 +45,15 @@ def hold(
     name: str | None,
     comment: str,
     if_exists: bool,
+    only: tuple[str, ...],
+    as_csv: bool,
     as_json: bool,
 ) -> None:
     """List, create or delete holds of the table at LOCATION. A hold keeps the files of one state from being cleaned until its end.
 
     Exit code 0: done; 1: delete names no hold; 2: it failed.
     """
+    refuse_of_other_actions(context, action, _TAKERS)
     if action == "create" and hours is None:
         raise click.UsageError("create takes --hours")
     if action == "delete" and name is None:
@@ -52,10 +67,7 @@ def hold(
             if action == "delete" and name is not None:
                 deleted = holds.delete(name)
             shown = tuple(holds)
-    if as_json:
-        click.echo(json.dumps([_of(one) for one in shown], indent=2))
-    else:
-        print_rows([_row(one) for one in shown])
+    print_shown(list(map(_row, shown)), list(map(_of, shown)), only, as_json=as_json, as_csv=as_csv)
     if not deleted:
         console(stderr=True).print(f"There is no hold {safe(str(name))}")
         context.exit(0 if if_exists else FOUND)

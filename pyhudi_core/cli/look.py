@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import click
-import pyarrow as pa
 
 from pyhudi_core.cli.terminal import (
     FOUND,
@@ -16,8 +15,9 @@ from pyhudi_core.cli.terminal import (
     csv_option,
     print_as,
     print_facts,
-    print_rows,
+    print_shown,
     reporting_errors,
+    rows_options,
     safe,
 )
 from pyhudi_core.doctor.locks import lock_state
@@ -244,7 +244,7 @@ def history(
     """Show the commits of the table at LOCATION, newest first, archived ones included. Exit code 0: shown; 2: it failed."""
     with reporting_errors(context):
         found = open_table(location, storage_options).history(limit=last)
-    rows, names = _plain(found), found.column_names
+    rows, names = list(found), found.column_names
     if not as_json and not as_csv and not only:
         names = [name for name in names if name not in ("extra_metadata", "completed")] + ["metadata"]
         for row in rows:
@@ -257,10 +257,18 @@ def history(
 @click.command()
 @at_location
 @click.argument("instant")
-@_JSON
+@rows_options("commit")
 @click.pass_context
-def commit(context: click.Context, location: str, storage_options: dict[str, str], instant: str, as_json: bool) -> None:
-    """Show the commit with the requested time INSTANT: its counts, its files and its extra metadata.
+def commit(
+    context: click.Context,
+    location: str,
+    storage_options: dict[str, str],
+    instant: str,
+    only: tuple[str, ...],
+    as_csv: bool,
+    as_json: bool,
+) -> None:
+    """Show the commit with the requested time INSTANT: its counts, its files and its extra metadata. --csv and --columns show its files.
 
     Exit code 0: shown; 1: there is none; 2: it failed.
     """
@@ -286,12 +294,13 @@ def commit(context: click.Context, location: str, storage_options: dict[str, str
         "replaced": {partition: list(ids) for partition, ids in what.replaced.items()},
         "extra_metadata": {key: value for key, value in what.extra_metadata.items() if key != SCHEMA_KEY},
     }
-    if as_json:
+    if as_json and not as_csv and not only:
         click.echo(json.dumps({**details, "files": files}, indent=1))
         return
-    print_facts({name: value for name, value in details.items() if value})
-    console().print()
-    print_rows(files)
+    if not (as_json or as_csv or only):
+        print_facts({name: value for name, value in details.items() if value})
+        console().print()
+    print_shown(files, files, only, as_json=as_json, as_csv=as_csv)
 
 
 def _commit(table: HudiTable, requested_time: str) -> tuple[Instant, CommitMetadata] | None:
@@ -302,11 +311,6 @@ def _commit(table: HudiTable, requested_time: str) -> tuple[Instant, CommitMetad
     # A commit completes after its requested time, so older ones need not be looked at.
     later = table.commits_with("", after=requested_time)
     return next(((one, what) for one, what in later if one.requested_time == requested_time), None)
-
-
-def _plain(found: pa.Table) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = found.to_pylist()
-    return [{**row, "extra_metadata": dict(row["extra_metadata"])} for row in rows]
 
 
 def _options(zone: str | None) -> dict[str, str]:

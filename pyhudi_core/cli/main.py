@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from pyhudi_core.naming import nearest
+
 INTERRUPTED = 130
 """The exit code of an interrupted command."""
 
@@ -35,6 +37,7 @@ _COMMANDS = {
     "help": ("help", "Show the page about a topic, or list the topics."),
     "hold": ("hold", "List, create or delete holds, which keep a state from being cleaned for a time."),
     "index": ("index", "List, create, drop, schedule, execute or cancel indexes."),
+    "key-history": ("key_history", "Show which commits inserted, updated or deleted the row of a key."),
     "log-compact": ("log_compact", "Merge the log files of each file group: plan, schedule and execute."),
     "metadata": ("metadata", "Show, create, drop, rebuild or repair the metadata table."),
     "recover": ("recover", "Rebuild timeline and properties from names and footers of data files."),
@@ -67,6 +70,17 @@ class _Commands(click.Group):
         name = cmd_name.replace("-", "_")
         found: click.Command = getattr(module, f"{name}_", None) or getattr(module, name)
         return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            near = nearest(args[0], (*_COMMANDS, *_OTHER_NAMES))
+            if near is None:
+                raise
+            raise click.UsageError(f"There is no command {args[0]!r}. Did you mean {near!r}?", ctx) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
@@ -76,6 +77,16 @@ def at_location(command: F) -> F:
     return click.argument("location")(storage_option(command))
 
 
+def refuse_of_other_actions(context: click.Context, action: str, takers: Mapping[str, tuple[str, ...]]) -> None:
+    """Refuse parameters that the chosen action of a command would ignore. ``takers``: by parameter, the actions that take it."""
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if given and action not in takers.get(name, (action,)):
+            shown = parameter.opts[0] if parameter.param_type_name == "option" else parameter.human_readable_name
+            raise click.UsageError(f"{shown} goes with {' and '.join(takers[name])}, not with {action}")
+
+
 def console(*, stderr: bool = False) -> Console:
     """Return the console: as wide as the terminal; without a terminal lines are not wrapped."""
     made = Console(stderr=stderr, highlight=False, emoji=False)
@@ -134,7 +145,10 @@ def print_csv(rows: Iterable[Mapping[str, Any]], names: Sequence[str]) -> None:
 
 def only_columns(context: click.Context, parameter: click.Parameter, given: str | None) -> tuple[str, ...]:
     """The callback of --columns: the names between the commas."""
-    return tuple(name.strip() for name in given.split(",") if name.strip()) if given else ()
+    names = tuple(name.strip() for name in (given or "").split(",") if name.strip())
+    if given is not None and not names:
+        raise click.BadParameter("give the names of columns, with commas between them", context, parameter)
+    return names
 
 
 csv_option = click.option("--csv", "as_csv", is_flag=True, help="Print CSV: complete, with a header.")
@@ -143,15 +157,51 @@ columns_option = click.option(
 )
 
 
-def print_as(
-    rows: list[dict[str, Any]], names: Sequence[str], only: Sequence[str], *, as_json: bool, as_csv: bool
+def rows_options(what: str) -> Callable[[F], F]:
+    """Add --columns, --csv and --json (``only``, ``as_csv``, ``as_json``) to a command that prints rows of ``what``."""
+    as_json = click.option("--json", "as_json", is_flag=True, help=f"Print the {what} as JSON.")
+
+    def decorate(command: F) -> F:
+        return columns_option(csv_option(as_json(command)))
+
+    return decorate
+
+
+def print_shown(
+    shown: Sequence[Mapping[str, Any]],
+    full: Sequence[Mapping[str, Any]],
+    only: Sequence[str],
+    *,
+    as_json: bool,
+    as_csv: bool,
 ) -> None:
-    """Print rows in the form that the user asked for. ``names``: their columns; ``only``: those of --columns, all if it is empty."""
+    """Print rows for people (``shown``), or the complete ones (``full``) with --json, --csv or --columns."""
+    if as_csv or only:
+        names = list(dict.fromkeys(name for row in full for name in row))
+        print_as([dict.fromkeys(names) | dict(row) for row in full], names, only, as_json=as_json, as_csv=as_csv)
+    elif as_json:
+        click.echo(json.dumps(full, indent=2))
+    else:
+        print_rows(shown)
+
+
+def refuse_wrong_form(names: Sequence[str], only: Sequence[str], *, as_json: bool, as_csv: bool) -> None:
+    """Refuse two forms at once, and columns that are not there. A command that changes something asks before it does."""
     if as_json and as_csv:
         raise click.UsageError("give one of --json and --csv")
     unknown = [name for name in only if name not in names]
     if unknown:
         raise click.UsageError(f"--columns: there is no {', '.join(unknown)}; there are {', '.join(names)}")
+
+
+def print_as(
+    rows: list[dict[str, Any]], names: Sequence[str], only: Sequence[str], *, as_json: bool, as_csv: bool
+) -> None:
+    """Print rows in the form that the user asked for. ``names``: their columns; ``only``: those of --columns, all if it is empty."""
+    if not rows and not names:  # the columns are not known, and there is nothing to print
+        click.echo("[]" if as_json else "" if as_csv else "no rows", nl=not as_csv)
+        return
+    refuse_wrong_form(names, only, as_json=as_json, as_csv=as_csv)
     wanted = only or names
     shown = [{name: row[name] for name in wanted} for row in rows]
     if as_json:
@@ -199,5 +249,10 @@ def reporting_errors(context: click.Context) -> Iterator[None]:
     try:
         yield
     except HudiError as error:
-        console(stderr=True).print(f"[red]{type(error).__name__}[/red]: {safe(str(error))}")
+        print_error(error)
         context.exit(CANNOT_OPEN)
+
+
+def print_error(error: HudiError) -> None:
+    """Print an error of the package as one line."""
+    console(stderr=True).print(f"[red]{type(error).__name__}[/red]: {safe(str(error))}")

@@ -20,6 +20,7 @@ from pyhudi_core.lock.storage_lock_file import LOCK_FILE, LOCK_FOLDER, LockFile,
 from pyhudi_core.metadata_table.names import FILES, FOLDER
 from pyhudi_core.model.file_names import PARTITION_METAFILE
 from pyhudi_core.model.masking import masked_text
+from pyhudi_core.model.printing import printable
 from pyhudi_core.runtime.base import Executor
 from pyhudi_core.storage.base import Folder, ObjectInfo, Storage
 from pyhudi_core.storage.own_part import is_other_table
@@ -37,6 +38,7 @@ _HINT = "Record it again with pyhudi check --record."
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class RecordedFile:
     """One object; ``content`` is None if only its name, size, time and tag were recorded."""
 
@@ -59,6 +61,7 @@ class RecordedFile:
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class Incident:
     """A recorded incident.
 
@@ -81,6 +84,12 @@ class Incident:
     lock_holder: str
     files: tuple[RecordedFile, ...]
     left_out: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Incident of {self.location}: {len(self.files):,} files"
+
+    def _shown(self) -> list[dict[str, object]]:
+        return [{"file": file.path, "bytes": file.size} for file in self.files]
 
     @property
     def lock_files(self) -> frozenset[str]:

@@ -13,6 +13,7 @@ from typing import Any
 from pyhudi_core.model.file_names import LogFileName, parse_data_file, split
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.operation import COMPACTING, SERVICE_OPERATIONS
+from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 
 SCHEMA_KEY = "schema"
@@ -33,6 +34,7 @@ DUPLICATES_REPAIR = "duplicates"
 
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
+@printable
 class WriteStat:
     """One written file. ``path`` and ``change_logs`` are relative to the table; sizes are in bytes, counts in rows.
 
@@ -40,6 +42,7 @@ class WriteStat:
         change_logs: the change logs beside a base file, and ``change_log_sizes`` the size of each.
         base_file: of a log in a table with change data capture, the name of the base file below it; not read from commits.
         log_files: of such a log, the names of all logs of its slice, itself included; not read from commits.
+        combined: rows of the batch that were combined with another row of their key before the write; not read from commits.
         merged_logs, merged_bytes, merged_entries: what a compaction merged: log files, their bytes, and the entries in them.
     """
 
@@ -60,6 +63,7 @@ class WriteStat:
     merged_logs: int = 0
     merged_bytes: int = 0
     merged_entries: int = 0
+    combined: int = 0
 
     def to_avro(self) -> dict[str, Any]:
         """Return the fields of ``HoodieWriteStat``, filled as Hudi's handles fill them."""
@@ -117,6 +121,7 @@ class WriteStat:
 
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
+@printable
 class CommitMetadata:
     """The content of a completed commit, deltacommit or replacecommit."""
 
@@ -126,6 +131,15 @@ class CommitMetadata:
     replaced: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False)
     _by_folder: dict[str, list[WriteStat]] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        rows = sum(stat.rows for stat in self.stats)
+        return f"CommitMetadata: {self.operation or 'no operation'}, {len(self.stats):,} files, {rows:,} rows"
+
+    def _shown(self) -> dict[str, object]:
+        files = [{"path": one.path, "rows": one.rows, "bytes": one.size} for one in self.stats]
+        kept = {key: value for key, value in self.extra.items() if key != SCHEMA_KEY}
+        return {"operation": self.operation, **kept, "replaced": self.replaced, "files": files}
 
     @property
     def extra_metadata(self) -> Mapping[str, str]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,7 @@ from pyhudi_core.formats.log.contents import read_records
 from pyhudi_core.formats.log.reader import LogReader
 from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.model.meta_fields import COMMIT_TIME, RECORD_KEY, with_meta_fields
+from pyhudi_core.model.printing import printable
 from pyhudi_core.model.schema import conform
 from pyhudi_core.predicates import Predicate
 from pyhudi_core.predicates.arrow import matching
@@ -48,6 +48,7 @@ _PLACE = "_hoodie_place"
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class GroupChange:
     """What one commit did to one file group: its slice before and after, or the change logs that tell it.
 
@@ -79,12 +80,14 @@ class ChangeReader:
         schema: the table's columns.
         predicate: keeps changes whose row before or after matches; None for all.
         merging: how slices with logs are merged.
+        keys: only changes of rows with these record keys, without change logs; None for all.
     """
 
     columns: tuple[str, ...]
     schema: pa.Schema
     predicate: Predicate | None
     merging: Merging
+    keys: pa.Array | None = None
 
     @property
     def result_schema(self) -> pa.Schema:
@@ -148,7 +151,7 @@ class ChangeReader:
     def _rows(self, storage: Storage, piece: FileSlice | None, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
         if piece is None:
             return
-        wanted = RowFilter(tuple(columns.names), with_meta_fields(self.schema), None)
+        wanted = RowFilter(tuple(columns.names), with_meta_fields(self.schema), None, keys=self.keys)
         try:
             yield from wanted.read_slice(storage, piece, self.merging)
         except SnapshotExpiredError as error:
@@ -211,6 +214,7 @@ class ChangeReader:
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class ChangeFeed(Conversions):
     """The changes of some commits. Prints as a line; read it as Arrow, in batches, or on Spark."""
 
@@ -264,9 +268,6 @@ class ChangeFeed(Conversions):
         commits = len({change.instant for change in self.groups})
         most = "" if self.most is None else f", at most {self.most:,} changes"
         return f"ChangeFeed of {self.storage.location}: {commits} commits, {len(self.groups)} file groups{most}"
-
-    def _repr_html_(self) -> str:
-        return f"<p>{escape(str(self))}</p>"
 
 
 def _take(rows: pa.Table, places: np.ndarray) -> pa.Table:

@@ -17,9 +17,9 @@ from pyhudi_core.errors import SchemaMismatchError, at_table, columns_named
 from pyhudi_core.file_groups.skeletons import open_base
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.merge.merged_slice import Merging
+from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 from pyhudi_core.predicates import Predicate
-from pyhudi_core.printing import printable
 from pyhudi_core.read.conversions import Conversions
 from pyhudi_core.read.engine_scan import EngineScan
 from pyhudi_core.read.plan import Explanation, Step, choose_slices, may_match
@@ -31,10 +31,13 @@ from pyhudi_core.runtime.base import Executor
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.storage.base import Storage
 
+_NAMED = 3
+"""The most columns that the line about a scan names."""
+
 
 @set_module("pyhudi")
-@printable
 @dataclass(frozen=True, slots=True)
+@printable
 class Scan(Conversions):
     """A read of one pinned snapshot.
 
@@ -230,8 +233,19 @@ class Scan(Conversions):
                 return (0, total)
             return (len(self.rows.row_groups(reader, self.merging, piece)), total)
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
+        names = self.rows.columns
+        columns = ", ".join(names) if len(names) <= _NAMED else f"{len(names):,} columns"
         where = " of rows that fit a condition" if self.rows.predicate is not None else ""
         most = f", at most {self.most:,} rows" if self.most is not None else ""
         read = f"{self.storage.location} as of {self.completion_time or 'its creation'}"
-        return f"Scan of {read}: {', '.join(self.rows.columns)}{where}{most}"
+        return f"Scan of {columns}{where}{most}: {read}"
+
+    def _shown(self) -> dict[str, object]:
+        return {
+            "table": self.storage.location,
+            "as of": self.completion_time or "its creation",
+            "columns": self.rows.columns,
+            "condition": self.rows.predicate and str(self.rows.predicate.expression),
+            "limit": self.most,
+        }

@@ -19,13 +19,14 @@ from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.file_names import BaseFileName, parse_data_file, split
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.partition_path import full_partition, partition_path
+from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
-from pyhudi_core.printing import printable
 from pyhudi_core.read.bounds import TimePoint, completion_bound
 from pyhudi_core.read.expired import naming_clean
 from pyhudi_core.read.retention import refuse_cleaned
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction import lost_completions
 from pyhudi_core.transaction.context import TableContext
 
 BETWEEN = 200
@@ -37,6 +38,7 @@ Partition = str | tuple[str | None, ...]
 
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
+@printable
 class Size:
     """The newest slices of a table or a partition.
 
@@ -62,8 +64,8 @@ class Size:
 
 
 @set_module("pyhudi")
-@printable
 @dataclass(frozen=True, slots=True)
+@printable
 class TableSize:
     """The size of the state of one commit, given by its requested time and its completion time; both are empty before the first commit."""
 
@@ -79,7 +81,7 @@ class TableSize:
 
 def table_size(context: TableContext, as_of: TimePoint | None = None, known: TableSize | None = None) -> TableSize:
     """Return the size of a state. Raises `SnapshotExpiredError` if files of an older state are missing."""
-    timeline = context.folder.load()
+    timeline = lost_completions.load(context)
     until = _until(context, timeline, as_of)
     newest = _newest(context, timeline, until)
     if newest is None:
@@ -95,7 +97,7 @@ def partition_sizes(
     context: TableContext, partitions: Iterable[Partition] | None = None, as_of: TimePoint | None = None
 ) -> dict[Partition, Size]:
     """Return the size of each given partition, under the given name, or of all partitions with files. Raises `SnapshotExpiredError`."""
-    timeline = context.folder.load()
+    timeline = lost_completions.load(context)
     state = _state(context, timeline, _until(context, timeline, as_of))
     if partitions is None:
         return {path: size for path, size in _sizes(context, state, None).items()}  # noqa: C416 - the keys get a wider type

@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
 from pyhudi_core.model.file_names import parse_data_file, split
+from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
-from pyhudi_core.printing import printable
 from pyhudi_core.read.snapshots import snapshot
 from pyhudi_core.services.service import Figures
 from pyhudi_core.services.sweep.planning import plan_sweep
@@ -41,8 +41,8 @@ class Stored:
 
 
 @set_module("pyhudi")
-@printable
 @dataclass(frozen=True, slots=True)
+@printable
 class DiskUsage:
     """What a table takes on its storage; no file is counted twice.
 

@@ -30,6 +30,7 @@ from pyhudi_core.errors import (
 from pyhudi_core.model.file_names import join
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.operation import OperationType
+from pyhudi_core.model.printing import printable
 from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.model.snapshot_token import SnapshotToken
 from pyhudi_core.naming import NotCalled
@@ -44,10 +45,13 @@ from pyhudi_core.transaction.publication import create_once
 from pyhudi_core.write.retrying import Retries, retry
 
 _VERSION = 1
+LONGEST_S = 100 * 366 * 24 * 3600
+"""The longest hold, in seconds. Its end is a date that Python and JSON can show."""
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class Hold:
     """The files of a state, held back from cleaning.
 
@@ -74,6 +78,9 @@ class Hold:
     def paths(self) -> frozenset[str]:
         """The same files, as paths relative to the table."""
         return frozenset(join(partition, name) for partition, names in self.files.items() for name in names)
+
+    def __repr__(self) -> str:
+        return f"Hold {self.name}, {len(self.paths):,} files, until {self.ends:%Y-%m-%d %H:%M:%S} UTC"
 
     def __str__(self) -> str:
         said = f", {self.comment!r}" if self.comment else ""
@@ -118,6 +125,7 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class Holds(NotCalled):
     """The holds of one table. Iterating reads those that have not ended, the first to end first."""
 
@@ -132,22 +140,26 @@ class Holds(NotCalled):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    def __repr__(self) -> str:
-        return f"Holds of {self.context.table}"
-
     def __str__(self) -> str:
         return f"Holds of {self.context.table}: {', '.join(hold.name for hold in self) or 'none'}"
+
+    def _shown(self) -> list[dict[str, object]]:
+        return [
+            {"name": one.name, "until": one.ends, "files": len(one.paths), "state": one.token, "comment": one.comment}
+            for one in self
+        ]
 
     def create(self, state: TimePoint | None = None, *, seconds: float, comment: str = "") -> Hold:
         """Hold the files of a state back from cleaning for so many seconds: of the newest state, or of a token, commit or time.
 
-        To extend a hold, make another one of its token. Raises `InvalidOptionError` for a length that is not above zero, `SnapshotExpiredError`
-        if files of the state are gone, and `CommitConflictError` if a planned clean is going to delete some. Then nothing is held.
+        To extend a hold, make another one of its token. Raises `InvalidOptionError` for a length that is not above zero or is over 100 years,
+        `SnapshotExpiredError` if files of the state are gone, and `CommitConflictError` if a planned clean is going to delete some.
+        Then nothing is held.
         """
-        if not 0 < seconds < float("inf"):
+        if not 0 < seconds <= LONGEST_S:
             raise InvalidOptionError(
-                f"seconds={seconds!r} is no length of time",
-                hint="Give the seconds that the reader needs, such as 3600.",
+                f"seconds={seconds!r} is no length of time above 0 and up to 100 years",
+                hint="Give the seconds that the reader needs, such as 3600. A savepoint has no end.",
             )
         with at_table(self.context.table), Retries(self.context) as retries:
 

@@ -23,6 +23,7 @@ from pyhudi_core.formats.avro.container import decode_record, encode_record
 from pyhudi_core.model.file_names import join
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
 from pyhudi_core.model.operation import OperationType
+from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import NotCalled
 from pyhudi_core.read.bounds import CommitLike
 from pyhudi_core.read.snapshots import snapshot
@@ -45,6 +46,7 @@ _LEFT_AFTER_MS = 24 * 60 * 60 * 1000
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class Savepoints(NotCalled):
     """The savepoints of one table. Iterating reads them, the oldest commit first."""
 
@@ -59,12 +61,15 @@ class Savepoints(NotCalled):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    def __repr__(self) -> str:
-        return f"Savepoints of {self.context.table}"
-
     def __str__(self) -> str:
         found = ", ".join(savepoint.instant for savepoint in self)
         return f"Savepoints of {self.context.table}: {found or 'none'}"
+
+    def _shown(self) -> list[dict[str, object]]:
+        return [
+            {"commit": one.instant, "by": one.created_by, "files": len(one.paths), "comment": one.comment}
+            for one in self
+        ]
 
     def create(self, instant: CommitPoint | None = None, comment: str = "", created_by: str = "pyhudi") -> Savepoint:
         """Make a savepoint of a completed commit, the newest if none is given. A commit that has one keeps it, and that one is returned.

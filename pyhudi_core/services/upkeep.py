@@ -20,6 +20,7 @@ from typing import Any
 from pyhudi_core.conflicts.concurrent import pending_plans
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.model.instant import Instant
+from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 from pyhudi_core.services.archival.archival import Archival, rules_of
 from pyhudi_core.services.estimates import BYTES_PER_SECOND, SECONDS, SECONDS_PER_RUN
@@ -37,6 +38,7 @@ _IN_PARTS = frozenset({"compaction", "clustering"})
 
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
+@printable
 class UpkeepRules:
     """What auto mode goes by.
 

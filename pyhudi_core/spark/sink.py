@@ -22,7 +22,7 @@ from pyhudi_core.naming import set_module
 from pyhudi_core.opening import open_table
 from pyhudi_core.spark.batches import QUERY_KEY, STREAM_KEY, Mark, StreamBatch, Verdict, query_in, refusal, verdict
 from pyhudi_core.spark.settings import OPERATIONS
-from pyhudi_core.spark.streaming_query import is_frame, query_of
+from pyhudi_core.spark.streaming_query import query_of
 from pyhudi_core.table import HudiTable
 from pyhudi_core.write.operations import commit_with_retries, operation_type
 from pyhudi_core.write.result import Commit
@@ -98,8 +98,8 @@ class StreamSink:
         ``query_id`` is the identity of the stream's query, ``planned_ms`` when the batch was planned (epoch milliseconds); a DataFrame of
         a running query has both. Raises `InvalidOptionError` for a batch of another checkpoint than the stream's, and as the operation does.
         """
-        with noted() if is_frame(data) else nullcontext():
-            query = (query_id, planned_ms) if query_id else query_of(data, batch_id)
+        query = (query_id, planned_ms) if query_id else query_of(data, batch_id)
+        with noted() if query[0] else nullcontext():
             table = open_table(self.location, self.storage_options, self.options)
             return self._write(table, data, self._batch(table, batch_id, *query))
 

@@ -21,25 +21,35 @@ _PLANNED = re.compile(rb'"batchTimestampMs":\s*(\d+)')
 _log = logging.getLogger(__name__)
 
 
-def is_frame(data: object) -> bool:
-    """Whether the data is a DataFrame of a Spark session; only those come from a query."""
-    module = type(data).__module__
-    return module.startswith("pyspark.sql") and not module.startswith("pyspark.sql.connect")
-
-
 def query_of(data: object, number: int) -> tuple[str | None, int | None]:
-    """The identity of the query that brings this batch, and when the batch was planned (epoch milliseconds); None for what is not known."""
-    if not is_frame(data):
+    """The identity of the query that brings this batch, and when the batch was planned (epoch milliseconds); None for what is not known.
+
+    A DataFrame has the session of its query; other rows may have been made of one in the thread of the query.
+    """
+    session = _session_of(data)
+    if session is None:
         return None, None
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # noqa: PLC0415  (part of PySpark)
 
-    session: Any = data.sparkSession  # type: ignore[attr-defined]
     named: str | None = session.sparkContext.getLocalProperty(QUERY_ID)
     try:
         return _found(session, named, number) or (named, None)
     except (Py4JError, TypeError, AttributeError) as error:
         _log.info("this Spark does not show its running queries, so its local property must do: %s", error)
         return named, None
+
+
+def _session_of(data: object) -> Any:
+    """The session of a DataFrame, else the running session of this process; None if there is none, or if it is one of Spark Connect."""
+    module = type(data).__module__
+    if module.startswith("pyspark.sql"):
+        return None if module.startswith("pyspark.sql.connect") else data.sparkSession  # type: ignore[attr-defined]
+    try:
+        from pyspark.sql import SparkSession  # noqa: PLC0415  (rows without Spark need none)
+    except ModuleNotFoundError:
+        return None
+    session = SparkSession._instantiatedSession
+    return session if session is not None and session.sparkContext._jsc is not None else None
 
 
 def _found(session: Any, named: str | None, number: int) -> tuple[str, int | None] | None:

@@ -9,8 +9,9 @@ from pyhudi_core.errors import StorageError, StorageStateUnknownError
 
 _AGAIN = "Then write again: the next write removes what this one left."
 _ROOM = (
-    f"Make room on the disk of the table. {_AGAIN} "
-    "Later, `pyhudi clean` deletes older file slices and `pyhudi sweep` deletes files that nothing names."
+    "`pyhudi sweep LOCATION` deletes files that nothing names, and needs no room. `pyhudi clean LOCATION --option hoodie.clean.commits.retained=1` "
+    "deletes older file slices, and needs about 100 kB: if there is less, delete something else on the disk first. `pyhudi size LOCATION` shows what "
+    f"takes the room. {_AGAIN}"
 )
 _RIGHTS = "Check which user owns the table's folder and may write in it (`ls -ld`), and run this process as that user."
 _REASONS = {

@@ -24,6 +24,7 @@ from pyhudi_core.late import late_call
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import DATA_ACTIONS, WRITE_ACTIONS, Action, Instant, State, parse_file_name
 from pyhudi_core.model.operation import SERVICE_OPERATIONS
+from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 from pyhudi_core.runtime.base import Clock
 from pyhudi_core.storage.base import Storage
@@ -32,8 +33,6 @@ from pyhudi_core.timeline import restored
 from pyhudi_core.timeline.history import ArchivedTimeline
 
 if TYPE_CHECKING:
-    from html import escape
-
     from pyhudi_core.formats.avro.container import decode_record
 else:
     escape = late_call("html", "escape")
@@ -54,6 +53,7 @@ Names = tuple[tuple[str, ...], tuple[str, ...]]
 
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
+@printable
 class Timeline:
     """Instants ordered by requested time, newest last; iterable, and filterable by action and state.
 
@@ -132,6 +132,10 @@ class Timeline:
         return None
 
     def __repr__(self) -> str:
+        newest = f", newest {self.instants[-1].action} {self.instants[-1].requested_time}" if self.instants else ""
+        return f"Timeline of {len(self):,} instants, {len(self.pending):,} pending{newest}"
+
+    def __str__(self) -> str:
         lines = [f"Timeline of {len(self)} instants"]
         if len(self) > _SHOWN:
             lines.append(f"  ... {len(self) - _SHOWN} older")
@@ -140,14 +144,12 @@ class Timeline:
             lines.append(f"  {instant.requested_time}  {done:17}  {instant.action:13}  {instant.state}")
         return "\n".join(lines)
 
-    def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{escape(i.requested_time)}</td><td>{escape(i.completion_time or '')}</td>"
-            f"<td>{i.action}</td><td>{i.state}</td></tr>"
-            for i in self.instants[-_SHOWN:]
-        )
-        head = "<tr><th>requested</th><th>completed</th><th>action</th><th>state</th></tr>"
-        return f"<table>{head}{rows}</table>"
+    def _shown(self) -> list[dict[str, object]]:
+        """The newest first."""
+        return [
+            {"requested": i.requested_time, "completed": i.completion_time, "action": i.action, "state": i.state}
+            for i in reversed(self.instants)
+        ]
 
 
 @dataclass(slots=True)
@@ -293,15 +295,21 @@ class TimelineFolder:
         self._commits[path] = commit
         return commit
 
+    def keep(self, instant: Instant, body: bytes) -> None:
+        """Take these bytes for the file of a completed instant, which is lost."""
+        path = self.file(instant)
+        self._commits[path] = CommitMetadata.from_avro(decode_record(body, _record_name(instant), path=path))
+
     def _written(self, instant: Instant, path: str) -> CommitMetadata | None:
         """The content of a completed file, waited for while another process writes it; None if the file stays empty."""
-        record = "HoodieReplaceCommitMetadata" if instant.action is Action.REPLACECOMMIT else "HoodieCommitMetadata"
+        record = _record_name(instant)
         started = self.clock.monotonic() if self.clock is not None else 0.0
         seen, looks = -1, 0
         while True:
             data = self._completed(instant, path)
             if not data:
                 if not self._being_written(path, started):
+                    self._refuse_emptied(instant, path)
                     return None
                 continue
             try:
@@ -311,6 +319,19 @@ class TimelineFolder:
                 seen, looks = len(data), looks + 1 if len(data) == seen else 1
                 if looks == _LOOKS or not self._being_written(path, started):
                     raise
+
+    def _refuse_emptied(self, instant: Instant, path: str) -> None:
+        """Raise `CorruptTimelineError` for an empty file of an instant that was begun or planned with content: no writer completes it without."""
+        names = (i.file_name() for i in _begun(instant))
+        infos = (self.storage.head(f"{self.path}/{name}") for name in names)
+        if any(info is not None and info.size for info in infos):
+            raise CorruptTimelineError(
+                "The completed file of a commit is empty, so its files are not known",
+                table=self.storage.location,
+                path=path,
+                instant=instant.requested_time,
+                hint="Run `pyhudi recover LOCATION`, which publishes it again or says what is missing. Nothing was changed.",
+            )
 
     def _being_written(self, path: str, started: float) -> bool:
         """Whether an incomplete file is so young that another process may still write it; waits a moment before it says so."""
@@ -353,6 +374,17 @@ class TimelineFolder:
                 if commit.schema and commit.operation not in SERVICE_OPERATIONS:
                     return commit.schema
         return None
+
+
+def _begun(instant: Instant) -> Iterator[Instant]:
+    """The pending files that a completed one of its action may have."""
+    for action in WRITE_ACTIONS:
+        if action.completes_as is instant.action:
+            yield from (Instant(instant.requested_time, action, state) for state in (State.REQUESTED, State.INFLIGHT))
+
+
+def _record_name(instant: Instant) -> str:
+    return "HoodieReplaceCommitMetadata" if instant.action is Action.REPLACECOMMIT else "HoodieCommitMetadata"
 
 
 def _name(path: str) -> str:

@@ -14,6 +14,7 @@ from pyhudi_core.errors import ObjectNotFoundError
 from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.model.file_names import join
 from pyhudi_core.model.instant import Action, Instant
+from pyhudi_core.model.printing import printable
 from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.timeline.active import Timeline, TimelineFolder
 
@@ -21,6 +22,7 @@ RECORD = "HoodieSavepointMetadata"
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class Savepoint:
     """A completed savepoint.
 

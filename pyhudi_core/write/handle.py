@@ -25,6 +25,7 @@ from pyhudi_core.index.hash_ranges import has_consistent_hashing
 from pyhudi_core.model.alteration import ColumnChanges
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.operation import REPLACING, OperationType
+from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
@@ -38,7 +39,7 @@ from pyhudi_core.write.indexing import is_bucketed
 from pyhudi_core.write.non_blocking import refuse_unfit
 from pyhudi_core.write.result import Commit, CommitStats, CommitVerdict
 from pyhudi_core.write.retrying import Retries
-from pyhudi_core.write.states import Committed, Draft, Unchanged, WriteSpec, WriteState
+from pyhudi_core.write.states import Begun, Committed, Draft, Unchanged, WriteSpec, WriteState
 from pyhudi_core.write.streams import Streams
 
 _log = logging.getLogger(__name__)
@@ -65,6 +66,7 @@ class HandleReader(Protocol):
 
 
 @set_module("pyhudi")
+@printable
 class Write:
     """One write to one table. Made by ``table.begin``."""
 
@@ -77,6 +79,10 @@ class Write:
         self._reader = reader
         self._streams = Streams(request.context)
         self.retries = Retries(request.context)
+
+    def __repr__(self) -> str:
+        state = f"in state {type(self._state).__name__}, instant {self.instant or 'not begun'}"
+        return f"{type(self).__name__} to {self._state.request.table}: {self._state.request.operation}, {state}"
 
     def __enter__(self) -> Self:
         return self
@@ -308,11 +314,11 @@ class Write:
         if pending is None or isinstance(state, Committed):
             return
         self._state = Draft(request=state.request, batch=state.batch, basis=state.basis, lock=state.lock)
-        states.undo(after_failure(state.context, error), pending)
+        states.undo(after_failure(state.context, error), pending, asked=not isinstance(state, Begun))
         self._give_lock_back()
 
     def _loaded(self, draft: Draft) -> Snapshot:
-        snapshot = states.load(draft.context)
+        snapshot = states.load(draft.context, publish=True)
         checks.refuse_unwritable(draft.context, snapshot)
         checks.refuse_operation(draft.context, draft.request.operation)
         if draft.request.partial:

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from html import escape
 
 from pyhudi_core.conflicts.explanation import ConflictExplanation
 from pyhudi_core.errors import HudiError
 from pyhudi_core.index.choice import INDEX_KEY
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.operation import OperationType
+from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 from pyhudi_core.transaction import metadata_removal
+
+_FROM_NOW_ON = "from now on a write whose rows lack them is refused, except upsert(rows, partial=True)"
 
 
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
+@printable
 class CommitStats:
     """Counts of one commit: rows, files, bytes. ``files`` has every written file; ``replaced`` the file groups that it removed.
 
     ``rows_replaced`` is how many rows were in these; None where another writer's commit does not say. Rows that went with a dropped partition are
-    in ``rows_deleted`` too. ``index`` says which index found the keys, and why it was chosen; empty if no key was looked up.
+    in ``rows_deleted`` too. ``rows_combined`` is how many rows of the batch were combined with another row of their key before the write (Hudi's
+    ``hoodie.combine.before.upsert``), so that only one row of the key was written. ``index`` says which index found the keys, and why
+    it was chosen; empty if no key was looked up.
     """
 
     rows_inserted: int
@@ -33,6 +38,7 @@ class CommitStats:
     replaced: tuple[tuple[str, str], ...]
     rows_replaced: int | None = 0
     index: str = ""
+    rows_combined: int = 0
 
     @classmethod
     def of(cls, commit: CommitMetadata) -> CommitStats:
@@ -49,7 +55,13 @@ class CommitStats:
             replaced=tuple(sorted((partition, name) for partition, ids in commit.replaced.items() for name in ids)),
             rows_replaced=commit.rows_replaced,
             index=commit.extra.get(INDEX_KEY, ""),
+            rows_combined=sum(stat.combined for stat in stats),
         )
+
+    @property
+    def rows_said(self) -> str:
+        """The counts of rows, in words."""
+        return f"{self.rows_inserted:,} inserted, {self.rows_updated:,} updated, {self.rows_deleted:,} deleted"
 
     @property
     def files_written(self) -> int:
@@ -64,6 +76,7 @@ class CommitStats:
 
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
+@printable
 class CommitVerdict:
     """Whether a write would commit now, and why not. True or false as a condition; a conflict comes with its explanation.
 
@@ -81,6 +94,7 @@ class CommitVerdict:
 
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
+@printable
 class Commit:
     """What a write did: a commit that is in the table, or nothing, because there was nothing to change.
 
@@ -98,6 +112,7 @@ class Commit:
         notes: what the protocol added to the commit's extra metadata.
         bytes_saved: about how many bytes lost attempts left unwritten, because they saw early that they would lose.
         extra_metadata: what the caller gave the commit to keep.
+        columns_added: dotted paths of columns that the rows brought into the table. Later writes whose rows lack them are refused.
         made_again: partitions of the metadata table that the change of the columns made wrong, and that were made again after the commit.
     """
 
@@ -115,6 +130,7 @@ class Commit:
     reason: str = ""
     extra_metadata: Mapping[str, str] = field(default_factory=dict, hash=False)
     made_again: tuple[str, ...] = ()
+    columns_added: tuple[str, ...] = ()
 
     @classmethod
     def nothing(cls, operation: str, reason: str, completion_time: str, retries: int = 0) -> Commit:
@@ -125,25 +141,32 @@ class Commit:
     def __bool__(self) -> bool:
         return self.changed
 
-    def _rows(self) -> list[tuple[str, str]]:
+    def _shown(self) -> dict[str, str]:
         stats = self.stats
         if not self.changed:
-            return [
-                ("operation", self.operation),
-                ("reason", self.reason),
-                ("as of", self.completion_time or "the beginning"),
-            ]
-        return [
-            ("operation", self.operation),
-            ("instant", self.instant),
-            ("completed", self.completion_time),
-            ("rows", f"{stats.rows_inserted} inserted, {stats.rows_updated} updated, {stats.rows_deleted} deleted"),
-            ("files", f"{stats.files_written} in {len(stats.partitions)} partitions, {stats.bytes_written:,} bytes"),
-            *([("index", stats.index)] if stats.index else []),
-            ("retries", str(self.retries) + (f", about {self.bytes_saved:,} bytes saved" if self.bytes_saved else "")),
-            ("lock", f"waited {self.lock_wait * 1000:.1f} ms, held {self.lock_held * 1000:.1f} ms"),
-            *(self._note_line(name, value) for name, value in self.notes),
-        ]
+            return {
+                "operation": self.operation,
+                "reason": self.reason,
+                "as of": self.completion_time or "the beginning",
+            }
+        saved = f", about {self.bytes_saved:,} bytes saved" if self.bytes_saved else ""
+        return {
+            "operation": self.operation,
+            "instant": self.instant,
+            "completed": self.completion_time,
+            "rows": stats.rows_said,
+            **(
+                {"combined": f"{stats.rows_combined:,} rows repeated the key of another row of the batch"}
+                if stats.rows_combined
+                else {}
+            ),
+            **({"new columns": f"{', '.join(self.columns_added)}; {_FROM_NOW_ON}"} if self.columns_added else {}),
+            "files": f"{stats.files_written:,} in {len(stats.partitions):,} partitions, {stats.bytes_written:,} bytes",
+            **({"index": stats.index} if stats.index else {}),
+            "retries": f"{self.retries}{saved}",
+            "lock": f"waited {self.lock_wait * 1000:.1f} ms, held {self.lock_held * 1000:.1f} ms",
+            **dict(self._note_line(name, value) for name, value in self.notes),
+        }
 
     def _note_line(self, note: str, value: str) -> tuple[str, str]:
         if note != metadata_removal.NOTE:
@@ -158,9 +181,10 @@ class Commit:
 
     def __str__(self) -> str:
         return ("Commit\n" if self.changed else "No commit: nothing to change\n") + "\n".join(
-            f"  {name:11} {value}" for name, value in self._rows()
+            f"  {name:11} {value}" for name, value in self._shown().items()
         )
 
-    def _repr_html_(self) -> str:
-        cells = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in self._rows())
-        return f"<table>{cells}</table>"
+    def __repr__(self) -> str:
+        if not self.changed:
+            return f"Commit: none, {self.operation} had nothing to change: {self.reason}"
+        return f"Commit {self.instant}: {self.operation}, {self.stats.rows_said}"

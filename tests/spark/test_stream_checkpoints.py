@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support.tables import FAST, make, orders, rows
@@ -234,6 +235,30 @@ def test_a_sink_knows_its_query_in_threads_and_behind_functions_of_the_user(spar
         failed.awaitTermination(LIMIT_S)
     for error in (raised.value, failed.exception()):
         assert isinstance(error_of(error), InvalidOptionError)
+
+
+def test_rows_that_a_function_of_the_user_made_of_a_batch_belong_to_its_query(spark: Any, tmp_path: Path) -> None:
+    streams = Streams(spark, tmp_path, "sink")
+    sink = StreamSink(streams.table().location, "files", storage_options=FAST)
+    streams.land()
+    frame = spark.readStream.schema(COLUMNS).parquet(str(tmp_path / "source"))
+
+    def run() -> None:
+        writer = frame.writeStream.option("checkpointLocation", str(streams.checkpoint())).trigger(availableNow=True)
+        query = writer.foreachBatch(
+            lambda batch, number: sink.write(pa.Table.from_pandas(batch.toPandas()), number)
+        ).start()
+        with own_errors():
+            assert query.awaitTermination(LIMIT_S)
+
+    run()
+    assert streams.ids() == [1]
+    shutil.rmtree(streams.checkpoint())
+    with pytest.raises(InvalidOptionError, match="its checkpoint is new") as refused:
+        run()
+    assert refused.value.hint
+    sink.write(orders((2,)), 1)  # outside of a query
+    assert streams.ids() == [1, 2]
 
 
 def test_an_error_that_a_function_of_the_user_lets_through_keeps_its_type(spark: Any, tmp_path: Path) -> None:

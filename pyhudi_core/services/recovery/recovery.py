@@ -31,6 +31,7 @@ from pyhudi_core.model.commit import SCHEMA_KEY, CommitMetadata, WriteStat
 from pyhudi_core.model.file_names import BaseFileName, LogFileName, parse_data_file
 from pyhudi_core.model.instant import Action, Instant, State, time_after
 from pyhudi_core.model.operation import OperationType
+from pyhudi_core.model.printing import printable
 from pyhudi_core.model.properties import TableConfig, TableType
 from pyhudi_core.model.schema import from_avro, to_avro
 from pyhudi_core.naming import set_module
@@ -38,6 +39,7 @@ from pyhudi_core.runtime.base import Executor
 from pyhudi_core.services.recovery.columns import column_questions
 from pyhudi_core.services.recovery.questions import Answers, Questions, RecoveredFile, newest_bases, without_meta
 from pyhudi_core.storage.base import ObjectInfo, Storage
+from pyhudi_core.storage.no_table import no_table
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.transaction.publication import create_once
 
@@ -49,6 +51,7 @@ _COMPACTED = "whether the older log files of {} file groups are merged in their 
 
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
+@printable
 class RecoveryPlan:
     """What would be rebuilt; false if it cannot be, because questions are open.
 
@@ -94,9 +97,8 @@ def plan_recovery(storage: Storage, executor: Executor, answers: Answers) -> Rec
     listing.prepare(partitions)
     found, left_out, unreadable = _read(storage, executor, {path: listing.files(path) for path in partitions}, answers)
     if not found:
-        return RecoveryPlan(
-            questions=(*unreadable, "the folder has no data files of Hudi: is it the right one?"), left_out=left_out
-        )
+        question = f"the folder has no data files of Hudi: is it the right one? {no_table(storage).hint}"
+        return RecoveryPlan(questions=(*unreadable, question), left_out=left_out)
     by_time: dict[str, list[RecoveredFile]] = defaultdict(list)
     for file in found:
         by_time[file.name.requested_time].append(file)

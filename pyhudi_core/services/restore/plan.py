@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pyhudi_core.formats.avro.container import decode_record, encode_record
 from pyhudi_core.model.instant import Instant
-from pyhudi_core.printing import printable
+from pyhudi_core.model.printing import printable
 from pyhudi_core.services.estimates import with_seconds
 from pyhudi_core.services.service import Figures
 from pyhudi_core.timeline.restored import PLAN
@@ -19,6 +19,7 @@ VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class UndoneCommit:
     """A commit that a restore undoes: its files (paths relative to the table), their bytes, its operation, who made it, and what rows it changed."""
 
@@ -32,8 +33,8 @@ class UndoneCommit:
     user: str | None = None
 
 
-@printable
 @dataclass(frozen=True, slots=True)
+@printable
 class RestorePlan:
     """What a restore would undo; false, with the reason, if it would undo nothing or is refused.
 
@@ -96,6 +97,7 @@ class RestorePlan:
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class PlannedRestore:
     """A plan of ours or of Hudi's as it is on the timeline: the requested time of the point, and requested time and action of what is undone."""
 

@@ -18,7 +18,7 @@ from pyhudi_core.conflicts.concurrent import pending_restores
 from pyhudi_core.file_groups.unnamed_files import Owner, Owners, named_paths, recovered_until
 from pyhudi_core.model.file_names import parse_data_file, split
 from pyhudi_core.model.instant import Instant, is_time
-from pyhudi_core.printing import printable
+from pyhudi_core.model.printing import printable
 from pyhudi_core.services.estimates import with_seconds
 from pyhudi_core.services.holds import held_files
 from pyhudi_core.services.service import Figures
@@ -44,6 +44,7 @@ _KEPT = {
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class SweptPlace:
     """What goes of one place: of the table, or of its metadata table. Paths are relative to it.
 
@@ -58,8 +59,8 @@ class SweptPlace:
     markers: Infos = ()
 
 
-@printable
 @dataclass(frozen=True, slots=True)
+@printable
 class SweepPlan:
     """What would be deleted; false, with the reason, if it is nothing.
 
