@@ -347,10 +347,11 @@ def _rather(argument: str, absent: Sequence[str], names: Sequence[str]) -> str |
 
 def _refuse_types(schema: pa.Schema, keys: Iterable[str], partitions: Iterable[str], orderings: Iterable[str]) -> None:
     """Refuse columns that every later write would fail on: values without a text for the key or the folder, or without an order."""
+    nested = "nested values have no order"
     problems = [
         *(("record_key", name, text_problem(schema.field(name).type, timestamps=True)) for name in keys),
         *(("partition_by", name, text_problem(schema.field(name).type, timestamps=False)) for name in partitions),
-        *(("ordering", name, _order_problem(schema.field(name).type)) for name in orderings),
+        *(("ordering", name, nested) for name in orderings if pa.types.is_nested(schema.field(name).type)),
     ]
     for argument, name, problem in problems:
         if problem is not None:
@@ -358,10 +359,6 @@ def _refuse_types(schema: pa.Schema, keys: Iterable[str], partitions: Iterable[s
                 f"{argument} names {name!r} of type {schema.field(name).type}: {problem}",
                 hint="Choose another column, or give it another type.",
             )
-
-
-def _order_problem(kind: pa.DataType) -> str | None:
-    return "nested values have no order" if pa.types.is_nested(kind) else None
 
 
 def table_type_of(word: str) -> TableType:

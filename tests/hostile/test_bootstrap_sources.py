@@ -33,7 +33,7 @@ BASE = "hoodie.bootstrap.base.path"
 @pytest.fixture
 def victim(tmp_path: Path) -> Path:
     """A folder of somebody who reads tables."""
-    folder = tmp_path / "home" / "victim"
+    folder = tmp_path / "people" / "victim"
     folder.mkdir(parents=True)
     pq.write_table(pa.table({"id": ["x"], "salary": [100]}), folder / "salaries.parquet")
     return folder
@@ -162,8 +162,8 @@ def test_an_index_that_names_another_source_than_the_properties_is_not_followed(
 
 
 WAYS_OUT = {
-    "partition with dots": {"partition": "../home/victim"},
-    "partition with encoded dots": {"partition": "%2e%2e/home/victim"},
+    "partition with dots": {"partition": "../people/victim"},
+    "partition with encoded dots": {"partition": "%2e%2e/people/victim"},
     "partition with backslashes": {"partition": "..\\home\\victim"},
     "absolute partition": {"partition": "{victim}"},
     "partition with a scheme": {"partition": "s3://other"},
@@ -171,11 +171,11 @@ WAYS_OUT = {
     "absolute file": {"uri": "{victim}/salaries.parquet"},
     "file by its scheme": {"uri": "file:{victim}/salaries.parquet"},
     "file in a bucket": {"uri": "s3://other/salaries.parquet"},
-    "file with dots": {"uri": "{source}/../home/victim/salaries.parquet"},
-    "file with encoded dots": {"uri": "{source}/%2e%2e/home/victim/salaries.parquet"},
+    "file with dots": {"uri": "{source}/../people/victim/salaries.parquet"},
+    "file with encoded dots": {"uri": "{source}/%2e%2e/people/victim/salaries.parquet"},
     "file named dots": {"uri": "{source}/.."},
-    "source with dots": {"base": "{source}/../../home/victim"},
-    "source with encoded dots": {"base": "{source}/%2e%2e/home/victim"},
+    "source with dots": {"base": "{source}/../../people/victim"},
+    "source with encoded dots": {"base": "{source}/%2e%2e/people/victim"},
     "source with a scheme": {"base": "s3://other/raw"},
     "source of another kind": {"base": "memory://other"},
     "relative source": {"base": "raw"},
