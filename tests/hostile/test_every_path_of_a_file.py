@@ -22,6 +22,7 @@ import pyhudi_core as hudi
 from pyhudi_core.errors import CorruptionError, HudiError, UnsafePathError
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.instant import Action, Instant, State, time_after
+from pyhudi_core.read.engine_scan import EngineScan
 from pyhudi_core.storage.local import LocalStorage
 from pyhudi_core.transaction import layout
 
@@ -218,3 +219,16 @@ def test_a_link_in_place_of_a_folder_is_not_followed(location: str, bait: Path, 
         errors = _everything(location)
     assert contents(bait)
     assert all(isinstance(error, CorruptionError | UnsafePathError) or error.hint for error in errors), errors
+
+
+def test_an_engine_is_not_given_a_data_file_that_is_a_link(location: str, bait: Path) -> None:
+    """Spark opens the paths that it gets by itself; with a metadata table nothing lists the folder before."""
+    table = make(location, options={"hoodie.metadata.enable": True})
+    [written] = table.upsert(orders((1, "a", 1.0))).stats.files
+    file = Path(location, written.path)
+    shutil.move(file, bait / file.name)
+    file.symlink_to(bait / file.name)
+    scan = hudi.open_table(location).scan()
+    parts = EngineScan(scan.snapshot, scan.storage, scan.executor, scan.rows, scan.merging, scan.slices())
+    with untouched(bait), pytest.raises(UnsafePathError, match="symbolic link"):
+        parts.reading()
