@@ -27,7 +27,7 @@ from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.storage.own_part import own_part
-from pyhudi_core.storage.paths import Place
+from pyhudi_core.storage.paths import Place, allowing
 from pyhudi_core.table import HudiTable
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.transaction.home import TableHome
@@ -248,15 +248,17 @@ def open_table(
     options: Mapping[str, object] | None = None,
     runtime: Runtime | None = None,
     pre_commit: Sequence[Validator] = (),
+    allow_sources: Place | Sequence[Place] = (),
 ) -> HudiTable:
-    """Open a table. ``pre_commit``: validators of every commit of this handle, table services included.
+    """Open a table. ``pre_commit``: validators of every commit of this handle, table services included. ``allow_sources``: folders outside of the
+    table's parent folder where the rows of a bootstrapped table may be; as the storage option of this name.
 
     Raises:
         TableNotFoundError: no table exists at the location.
         TableVersionError, UnsupportedTableError: this release cannot use the table; the message says why.
         ConfigError: an option is unknown, or contradicts the table.
     """
-    storage = open_storage(location, storage_options or {})
+    storage = open_storage(location, allowing(storage_options, allow_sources))
     home = TableHome(storage, runtime or system_runtime(), options or {}, pre_commit=_validators(pre_commit))
     try:
         home.context()
@@ -345,10 +347,11 @@ def _rather(argument: str, absent: Sequence[str], names: Sequence[str]) -> str |
 
 def _refuse_types(schema: pa.Schema, keys: Iterable[str], partitions: Iterable[str], orderings: Iterable[str]) -> None:
     """Refuse columns that every later write would fail on: values without a text for the key or the folder, or without an order."""
+    nested = "nested values have no order"
     problems = [
         *(("record_key", name, text_problem(schema.field(name).type, timestamps=True)) for name in keys),
         *(("partition_by", name, text_problem(schema.field(name).type, timestamps=False)) for name in partitions),
-        *(("ordering", name, _order_problem(schema.field(name).type)) for name in orderings),
+        *(("ordering", name, nested) for name in orderings if pa.types.is_nested(schema.field(name).type)),
     ]
     for argument, name, problem in problems:
         if problem is not None:
@@ -356,10 +359,6 @@ def _refuse_types(schema: pa.Schema, keys: Iterable[str], partitions: Iterable[s
                 f"{argument} names {name!r} of type {schema.field(name).type}: {problem}",
                 hint="Choose another column, or give it another type.",
             )
-
-
-def _order_problem(kind: pa.DataType) -> str | None:
-    return "nested values have no order" if pa.types.is_nested(kind) else None
 
 
 def table_type_of(word: str) -> TableType:

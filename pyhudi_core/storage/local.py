@@ -22,7 +22,14 @@ from pyhudi_core.storage import local_files as files
 from pyhudi_core.storage.base import Capabilities, Folder, ObjectInfo, Storage, StorageSpec
 from pyhudi_core.storage.local_streams import LocalInputFile, LocalOutputFile, info_of
 from pyhudi_core.storage.own_part import is_other_table
-from pyhudi_core.storage.paths import check_folder, check_path, check_prefix, parse_location
+from pyhudi_core.storage.paths import (
+    ALLOW_SOURCES,
+    check_folder,
+    check_path,
+    check_prefix,
+    parse_location,
+    sources_text,
+)
 from pyhudi_core.storage.refusals import refusal, refuse_large
 
 _SWEPT = 4
@@ -36,11 +43,13 @@ class LocalStorage(Storage):
     Args:
         root: the folder, as a path or a ``file:`` location; it need not exist yet.
         fsync: wait until the disk has stored each write. Without it, writes survive the end of the process but not a power failure.
+        allowed_sources: see `Storage.allowed_sources`.
     """
 
-    def __init__(self, root: str, *, fsync: bool = True) -> None:
+    def __init__(self, root: str, *, fsync: bool = True, allowed_sources: tuple[str, ...] = ()) -> None:
         self._location = parse_location(root).path
         self._fsync = fsync
+        self._allowed_sources = allowed_sources
         self._real_root = os.path.realpath(self._location)
         self._unsynced: LocalStorage | None = None if fsync else self
 
@@ -52,15 +61,20 @@ class LocalStorage(Storage):
     def capabilities(self) -> Capabilities:
         return _CAPABILITIES
 
+    @property
+    def allowed_sources(self) -> tuple[str, ...]:
+        return self._allowed_sources
+
     def __repr__(self) -> str:
         return f"LocalStorage({self._location!r})"
 
     def spec(self) -> StorageSpec:
-        return StorageSpec(self._location, {} if self._fsync else {"fsync": "false"})
+        options = {"fsync": "" if self._fsync else "false", ALLOW_SOURCES: sources_text(self._allowed_sources)}
+        return StorageSpec(self._location, {name: value for name, value in options.items() if value})
 
     def without_fsync(self) -> Storage:
         if self._unsynced is None:
-            self._unsynced = LocalStorage(self._location, fsync=False)
+            self._unsynced = LocalStorage(self._location, fsync=False, allowed_sources=self._allowed_sources)
         return self._unsynced
 
     def get(self, path: str) -> bytes:
