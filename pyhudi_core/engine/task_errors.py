@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pyhudi_core import errors
 from pyhudi_core.errors import ConfigError, HudiError, StorageError
 
-_MARK = re.compile(r"pyhudi-error:(\{.*?\}):end")
+_MARK = re.compile(r"pyhudi-error:(\{[^{}\n]*\}):end")
 _SHOWN = re.compile(r"^pyhudi\.errors\.(\w+): (.+)$", re.MULTILINE)
 """The last line of a traceback: an error that a function of the user's let through, for example one of ``foreachBatch``."""
 _DISK = {
@@ -28,7 +28,8 @@ _FIELDS = ("table", "path", "instant", "hint")
 def to_text(error: HudiError) -> str:
     """One line that names the error."""
     body = {"kind": type(error).__name__, "message": error.message, **{name: getattr(error, name) for name in _FIELDS}}
-    return f"pyhudi-error:{json.dumps(body).replace('}', chr(92) + 'u007d')[:-6] + '}'}:end"
+    inner = json.dumps(body)[1:-1].replace("{", r"\u007b").replace("}", r"\u007d")
+    return f"pyhudi-error:{{{inner}}}:end"
 
 
 def from_text(text: str) -> HudiError | None:

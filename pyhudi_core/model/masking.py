@@ -14,13 +14,12 @@ _WORDS = (
 _PARAMETERS = (
     rb"(?:sig|signature|x-amz-signature|x-amz-credential|x-amz-security-token|awsaccesskeyid|token|password|key)"
 )
-_ADDRESS = re.compile(rb"(?<=://)[^/\s:@\"'\\]{1,200}:[^/\s@\"'\\]{1,500}(?=@)")
-_QUERY = re.compile(
-    rb"((?:[?&;]|%3F|%26|\\u0026)" + _PARAMETERS + rb"(?:=|%3D))([^&\s\"'<>\\/]{1,2000})", re.IGNORECASE
-)
+# Time is linear in the text: a pattern starts only where a piece begins (the lookbehinds), and no two starts read the same piece to its end.
+_ADDRESS = re.compile(rb"(?<=://)[^/\s:@\"'\\]+:[^/\s\"'\\]+(?=@)")
+_QUERY = re.compile(rb"((?:[?&;]|%3F|%26|\\u0026)" + _PARAMETERS + rb"(?:=|%3D))([^&\s\"'<>\\/]+)", re.IGNORECASE)
 _AMAZON = re.compile(rb"(?<![A-Z0-9])(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Z0-9])(?::[^\s@/]{1,200}(?=@))?")
 _OPTION = re.compile(
-    rb"([\w.-]*" + _WORDS + rb"[\w.-]*[\"']?\s{0,8}[=:]\s{0,8}[\"']?)([^\s\"',;}\r\n]{1,2000})", re.IGNORECASE
+    rb"((?<![\w.-])(?=[\w.-]*" + _WORDS + rb")[\w.-]++[\"']?\s{0,8}[=:]\s{0,8}[\"']?)([^\s\"',;}\r\n]+)", re.IGNORECASE
 )
 _KEY = re.compile(rb"(?:^|[._-])" + _WORDS + rb"(?:$|[._-])", re.IGNORECASE)
 
@@ -33,8 +32,10 @@ def masked(data: bytes, *, options: bool = True) -> bytes:
     return _OPTION.sub(_second, data) if options else data
 
 
-def masked_text(text: str) -> str:
-    """Return the text with secrets masked."""
+def masked_text(text: str, most: int | None = None) -> str:
+    """Return the text with secrets masked; its first ``most`` letters, if it has more. Then also a secret that is cut is masked."""
+    if most is not None and len(text) > most:
+        return masked_text(text[:most] + "@")[:most]  # the end of an address whose password is cut
     return masked(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
 
 
