@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import ssl
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -138,23 +137,6 @@ def test_an_address_that_cannot_be_used_is_refused_without_showing_it(url: str) 
     with pytest.raises(InvalidOptionError) as refused:
         open_database(url, 1.0)
     assert "very-secret" not in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("query", "encrypted"), [("", False), ("?sslmode=disable", False), ("?sslmode=verify-full", True)]
-)
-def test_the_driver_is_told_to_check_the_servers_certificate_and_name_if_the_address_says_so(
-    query: str, encrypted: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The driver is replaced, because no server is here; `make locks` has one."""
-    native = pytest.importorskip("pg8000.native")
-    asked: list[ssl.SSLContext | None] = []
-    monkeypatch.setattr(native, "Connection", lambda *_, ssl_context, **__: asked.append(ssl_context))
-    open_database(f"postgresql://u:p@h/d{query}", 1.0).connect()
-    [tls] = asked
-    assert (tls is not None) is encrypted
-    if tls is not None:
-        assert (tls.verify_mode, tls.check_hostname) == (ssl.CERT_REQUIRED, True)
 
 
 def test_the_password_is_in_no_representation_or_identity() -> None:
