@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from support.tables import in_memory
 
 import pyhudi as hudi
 from pyhudi.errors import InvalidOptionError
@@ -80,7 +81,7 @@ READS = {
 
 @pytest.fixture(scope="module")
 def table() -> hudi.HudiTable:
-    return hudi.create_table("memory://instead/orders", SCHEMA, "id", options={"hoodie.metadata.enable": "false"})
+    return hudi.create_table(in_memory(), SCHEMA, "id", options={"hoodie.metadata.enable": "false"})
 
 
 @pytest.mark.parametrize("name", ATTRIBUTES)
