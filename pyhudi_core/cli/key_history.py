@@ -44,14 +44,14 @@ def key_history(
     with reporting_errors(context):
         found = open_table(location, storage_options).key_history(key)
     rows = found.rows.to_pylist()
-    if as_json:
+    if as_json and not as_csv and not only:
         told = {"key": found.key, "known_from": found.known_from or None, "note": found.note, "commits": rows}
         click.echo(json.dumps(told, indent=1, default=str))
     else:
         shown = [_row(row) for row in rows]
-        print_as(shown, tuple(_row(None)), only, as_json=False, as_csv=as_csv)
+        print_as(shown, tuple(_row(None)), only, as_json=as_json, as_csv=as_csv)
         if found.note:
-            console(stderr=as_csv).print(safe(f"Note: {found.note}."))
+            console(stderr=as_csv or as_json).print(safe(f"Note: {found.note}."))
     context.exit(0 if found else FOUND)
 
 
