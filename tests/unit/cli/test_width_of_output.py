@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "check": (),
 }
 
+
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     """A table of 30 wide columns with large numbers, a savepoint and a hold; and the instant of its newest commit."""
