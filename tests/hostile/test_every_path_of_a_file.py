@@ -167,7 +167,12 @@ def test_a_path_in_a_file_leads_nowhere(
     CARRIERS[carrier](table, WAYS_OUT[way].format(bait=bait, name=VICTIM))
     reached: list[str] = []
     resolved = LocalStorage._resolve
-    monkeypatch.setattr(LocalStorage, "_resolve", lambda *given: reached.append(resolved(*given)) or reached[-1])
+
+    def recorded(storage: LocalStorage, path: str, **how: bool) -> str:
+        reached.append(resolved(storage, path, **how))
+        return reached[-1]
+
+    monkeypatch.setattr(LocalStorage, "_resolve", recorded)
     with untouched(bait):
         report = examine(location)
         errors = _everything(location)
