@@ -37,7 +37,9 @@ STATISTICS: dict[str, bool | list[str]] = {"none": False, "of the key": ["id"], 
 
 
 @pytest.mark.row("I2", "I3")
-@pytest.mark.parametrize(("mode", "statistics"), [("full_record", "none"), *(("metadata_only", said) for said in STATISTICS)])
+@pytest.mark.parametrize(
+    ("mode", "statistics"), [("full_record", "none"), *(("metadata_only", said) for said in STATISTICS)]
+)
 def test_a_bootstrapped_table_loses_no_row_whatever_the_files_say_of_nulls(
     mode: str, statistics: str, tmp_path: Path
 ) -> None:
@@ -64,7 +66,9 @@ def test_base_files_of_version_9_without_statistics_lose_no_row(name: str, tmp_p
     table = hudi.open_table(location)
     everything = rows(table, "_hoodie_record_key")
     for column in table.snapshot().schema.names:
-        nulls, others = (rows(table.scan(where=f"{column} IS {word}"), "_hoodie_record_key") for word in ("NULL", "NOT NULL"))
+        nulls, others = (
+            rows(table.scan(where=f"{column} IS {word}"), "_hoodie_record_key") for word in ("NULL", "NOT NULL")
+        )
         assert sorted(nulls + others) == everything, column
 
 
