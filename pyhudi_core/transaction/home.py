@@ -95,6 +95,7 @@ def _companions(protocol: CommitProtocol, place: TablePlace, folders: Folders) -
     if not place.config.metadata_partitions:
         return ()
     try:
-        return (TablePlace.open(protocol.storage, protocol.runtime.clock, METADATA_TABLE, folders),)
+        zone = place.config.timeline_timezone
+        return (TablePlace.open(protocol.storage, protocol.runtime.clock, METADATA_TABLE, folders, zone),)
     except (TableError, CorruptionError, ConfigError):
         return ()  # reads go on without it, and writes are refused

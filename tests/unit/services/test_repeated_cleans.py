@@ -8,10 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 from support.homes import StandingClock, home_at, make_at, runtime_with
-from support.tables import orders, rows
+from support.tables import make, orders, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import SnapshotExpiredError
+from pyhudi_core.model.instant import epoch_ms
 from pyhudi_core.storage.memory import MemoryBucket, MemoryStorage
 from pyhudi_core.table import HudiTable
 
@@ -104,3 +105,23 @@ def test_every_clean_leaves_what_is_kept_and_nothing_that_is_not(policy: str, zo
         if policy != "versions":
             assert set(gone) == set(range(len(table.states))) - readable
     assert table.opened().check().ok
+
+
+@pytest.mark.row("P13")
+@pytest.mark.parametrize("of_table", ["UTC", "LOCAL"])
+@pytest.mark.parametrize("zone", ["Asia/Kolkata", "America/Los_Angeles"], indirect=True)
+def test_services_of_the_metadata_table_take_their_times_in_the_zone_of_the_table(
+    zone: str, of_table: str, location: str
+) -> None:
+    options = {"hoodie.table.timeline.timezone": of_table, "hoodie.metadata.enable": True}
+    table = make(location, options={**options, "hoodie.metadata.compact.max.delta.commits": 2})
+    for number in range(4):
+        table.upsert(orders((1, "a", 1.0, number)))
+    assert table.metadata_compaction.run()
+    assert table.metadata_cleaning.run() is not None
+    table.upsert(orders((1, "a", 2.0, 9)))
+    newest = max(instant.completion_time or "" for instant in table.timeline)
+    shown = epoch_ms(newest, utc=of_table == "UTC")
+    assert shown is not None
+    assert abs(shown / 1000 - time.time()) < HOUR_S, f"{newest} is not now, in {zone}"
+    assert table.check().ok, table.check().findings
