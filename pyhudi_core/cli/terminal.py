@@ -168,12 +168,16 @@ def print_shown(
     full: Sequence[Mapping[str, Any]],
     only: Sequence[str],
     *,
+    names: Sequence[str] = (),
     as_json: bool,
     as_csv: bool,
 ) -> None:
-    """Print rows for people (``shown``), or the complete ones (``full``) with --json, --csv or --columns."""
+    """Print rows for people (``shown``), or the complete ones (``full``) with --json, --csv or --columns.
+
+    ``names``: the columns of ``full`` that are known without a row, so that --csv has a header and --columns is checked if there are no rows.
+    """
     if as_csv or only:
-        names = list(dict.fromkeys(name for row in full for name in row))
+        names = list(dict.fromkeys([*names, *(name for row in full for name in row)]))
         print_as([dict.fromkeys(names) | dict(row) for row in full], names, only, as_json=as_json, as_csv=as_csv)
     elif as_json:
         click.echo(json.dumps(full, indent=2))

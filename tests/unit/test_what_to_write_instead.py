@@ -95,7 +95,8 @@ def test_a_table_says_what_to_call_for_a_name_that_others_have(name: str, table:
 def test_what_a_table_says_to_call_is_there(table: hudi.HudiTable) -> None:
     scan = table.scan()
     for name, call in type(table)._INSTEAD.items():
-        assert not hasattr(type(table), name), f"{name} exists"
+        is_operator = name.startswith("__")  # such as `__len__`, a method that refuses
+        assert is_operator or not hasattr(type(table), name), f"{name} exists"
         owner, _, rest = call.partition(".")
         first = rest.replace("(", ".").replace(",", ".").split(".")[0].strip()
         if owner in ("table", "hudi"):

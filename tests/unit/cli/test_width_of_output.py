@@ -187,6 +187,14 @@ def test_a_form_that_cannot_be_printed_is_refused_before_anything_is_changed(
     assert list(table.holds) == []
 
 
+@pytest.mark.parametrize("command", ["hold", "savepoint", "timeline"])
+def test_csv_without_rows_has_its_header(location: str, command: str) -> None:
+    make(location, options={"hoodie.metadata.enable": False})
+    (header,) = printed(location, command, "--csv", env=PIPE).splitlines()
+    column = header.split(",")[0]
+    assert printed(location, command, "--columns", column, env=PIPE) == "no rows\n"
+
+
 def test_repair_prints_every_surplus_row_as_csv(location: str) -> None:
     make(location).upsert(orders((1, "a", 1.0)))
     assert printed(location, "repair", "--duplicates", "--csv", env=PIPE) == "partition,key,removed from,stays in\n"
