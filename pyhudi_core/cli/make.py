@@ -23,6 +23,7 @@ from pyhudi_core.opening import checked_config, create_table, open_table, table_
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.services.import_files import ImportRows, ImportStyle, import_rows
+from pyhudi_core.storage.no_table import refuse_other_place
 from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.table import HudiTable
 from pyhudi_core.transaction.home import TableHome
@@ -126,6 +127,7 @@ def init(
     """Make an empty table at LOCATION. Exit code 0: made, or there already; 2: it was refused, or it failed."""
     with reporting_errors(context):
         try:
+            refuse_other_place(open_storage(location, storage_options))
             made = create_table(location, columns, storage_options=storage_options, **given)
         except TableExistsError:
             if not if_not_exists:
@@ -250,6 +252,7 @@ def _table_and_rows(
         table = open_table(location, storage_options, options)
     except TableNotFoundError:
         storage = open_storage(location, storage_options)
+        refuse_other_place(storage)
         keys = (*given["record_key"], *given["partition_by"])
         rows = import_rows(files, style, None, table=storage.location, keys=keys, allow_lossy=allow_lossy)
         home = TableHome(storage, system_runtime(), options)

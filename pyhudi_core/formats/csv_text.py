@@ -44,6 +44,17 @@ _HINT = (
     "A CSV file is UTF-8 text with a line of names, and values of the table's types; a time with a zone is written as 2026-01-31T12:00:00Z. Nulls are"
     " empty fields; other words for them are given with --null, another separator with --delimiter, and the type of a column with --type."
 )
+_NOT_UTF8 = (
+    "The file is not UTF-8 text. Convert it first, for example: iconv -f WINDOWS-1252 -t UTF-8 {} > converted.csv"
+)
+_HINTS = {
+    "utf8": _NOT_UTF8,
+    "utf-8": _NOT_UTF8,
+    "empty csv": "The file has no bytes. Write it again, with a line of names, or omit it.",
+    "columns, got": "Each line needs as many fields as the line of names. A value that contains the separator has double quotes around it, and a double"
+    " quote in it is written twice; --delimiter names another separator.",
+}
+"""What to do, by words of Arrow's error in small letters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +144,9 @@ class CsvFile:
         try:
             yield
         except (pa.ArrowException, UnicodeDecodeError) as error:
-            raise DataError(
-                f"The file cannot be read: {str(error).splitlines()[0]}", path=self.path, hint=_HINT
-            ) from error
+            what = str(error).splitlines()[0]
+            hint = next((hint for words, hint in _HINTS.items() if words in what.lower()), _HINT)
+            raise DataError(f"The file cannot be read: {what}", path=self.path, hint=hint.format(self.path)) from error
 
 
 @dataclass(slots=True)

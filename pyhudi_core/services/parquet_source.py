@@ -82,6 +82,26 @@ class SourceTask:
                     yield _fitted(batch, file, self.schema)
 
 
+_UNPACK = "The file is compressed. Unpack it first."
+_OTHER_FORMATS = {
+    "gz": _UNPACK,
+    "zip": _UNPACK,
+    "zst": _UNPACK,
+    "bz2": _UNPACK,
+    "xz": _UNPACK,
+    "xlsx": "Read it with pandas.read_excel, and upsert the DataFrame.",
+    "xls": "Read it with pandas.read_excel, and upsert the DataFrame.",
+    "json": "Read it with pandas.read_json, and upsert the DataFrame.",
+    "jsonl": "Read it with pandas.read_json(lines=True), and upsert the DataFrame.",
+    "ndjson": "Read it with pandas.read_json(lines=True), and upsert the DataFrame.",
+    "feather": "Read it with pyarrow.feather.read_table, and upsert the table.",
+    "arrow": "Read it with pyarrow.feather.read_table, and upsert the table.",
+    "orc": "Read it with pyarrow.orc.read_table, and upsert the table.",
+    "avro": "Read it with fastavro.reader, and upsert pyarrow.Table.from_pylist of its rows.",
+}
+"""What to do with files of other formats, by the ends of their names."""
+
+
 @contextmanager
 def opened_parquet(source: pa.NativeFile, path: str) -> Iterator[ParquetBaseFile]:
     """Open a Parquet file that another program wrote. Raises `CorruptBaseFileError` here and in the block, with advice for such a file."""
@@ -92,8 +112,18 @@ def opened_parquet(source: pa.NativeFile, path: str) -> Iterator[ParquetBaseFile
             f"The file cannot be read as Parquet: {(error.detail or error.message)[:200]}",
             path=path,
             detail=error.detail,
-            hint="Write the file again, or leave it out.",
+            hint=_hint_of(path),
         ) from error
+
+
+def _hint_of(path: str) -> str:
+    end = path.lower().rpartition("/")[2].rpartition(".")[2]
+    if end == "parquet":
+        return "Write the file again, or leave it out."
+    return (
+        _OTHER_FORMATS.get(end)
+        or "If it is a CSV file, give it a name that ends with .csv or .tsv; every other name is Parquet. Else write it again, or leave it out."
+    )
 
 
 @contextmanager

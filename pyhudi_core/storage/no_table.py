@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
-from pyhudi_core.errors import ConfigError, HudiError, TableNotFoundError
+from pyhudi_core.errors import ConfigError, HudiError, TableError, TableNotFoundError
 from pyhudi_core.model.file_names import PARTITION_METAFILE, parse_data_file
 from pyhudi_core.storage.base import Folder, Storage
 from pyhudi_core.storage.opening import open_storage
@@ -56,6 +56,23 @@ def _options_of(storage: Storage) -> Mapping[str, str]:
         return {}
 
 
+def refuse_other_place(storage: Storage) -> None:
+    """Raise `TableError` if a new table here would be around or inside another one, of any format, whose files a user would lose sight of."""
+    place, options = storage.location, _options_of(storage)
+    try:
+        top = storage.list_folder("")
+        other = _others(storage, top, _looked_through(storage, top)) or _part_of(place, options)
+    except HudiError:  # as in `no_table`; the write says what is wrong
+        return
+    if other is not None:
+        what, hint = other
+        raise TableError(
+            f"A new table cannot be made here: {what}",
+            table=place,
+            hint=f"For a new table give a folder of its own. {hint}",
+        )
+
+
 def _what_is_there(place: str, options: Mapping[str, str]) -> tuple[str, str]:
     above = _parent(place)
     name = _name(place)
@@ -63,17 +80,10 @@ def _what_is_there(place: str, options: Mapping[str, str]) -> tuple[str, str]:
     top = storage.list_folder("")
     if above is not None and not (top.objects or top.folders) and open_storage(above, options).head(name) is not None:
         return "it is a file", "Give the folder of the table. To import a file: pyhudi import LOCATION FILE."
-    if "_delta_log" in top.folders:
-        return "it is a Delta table", _foreign("deltalake.DeltaTable(location).to_pyarrow_table()")
-    if _is_iceberg(storage, top):
-        return "it is an Iceberg table", _foreign("pyiceberg's table.scan().to_arrow()")
     found = _looked_through(storage, top)
-    if found.tables and HOODIE not in place.split("/"):
-        names = ", ".join(f"{place.rstrip('/')}/{path}" for path in sorted(found.tables)[:_SHOWN])
-        more = ", ..." if len(found.tables) > _SHOWN else ""
-        return "it is a folder with tables", f"Open one of them: {names}{more}."
-    if found.anything and (table := _table_above(place, options)):
-        return f"it is a part of the table {table}", f"Open {table}; a condition reads one partition: scan(where=...)."
+    other = _others(storage, top, found) or (_part_of(place, options) if found.anything else None)
+    if other is not None:
+        return other
     if found.data_file or found.in_partition:
         return (
             f"{_PROPERTIES} is missing, but there are data files of Hudi",
@@ -85,6 +95,27 @@ def _what_is_there(place: str, options: Mapping[str, str]) -> tuple[str, str]:
             "Make a table of them: pyhudi import LOCATION FILES writes their rows into a new table; hudi.bootstrap leaves the files where they are.",
         )
     return _NOTHING if found.anything or above is None else _misspelt(above, name, options)
+
+
+def _others(storage: Storage, top: Folder, found: _Found) -> tuple[str, str] | None:
+    """Which tables of other folders or formats are here, and what to do; None if there are none."""
+    if "_delta_log" in top.folders:
+        return "it is a Delta table", _foreign("deltalake.DeltaTable(location).to_pyarrow_table()")
+    if _is_iceberg(storage, top):
+        return "it is an Iceberg table", _foreign("pyiceberg's table.scan().to_arrow()")
+    place = storage.location
+    if found.tables and HOODIE not in place.split("/"):
+        names = ", ".join(f"{place.rstrip('/')}/{path}" for path in sorted(found.tables)[:_SHOWN])
+        more = ", ..." if len(found.tables) > _SHOWN else ""
+        return "it is a folder with tables", f"Open one of them: {names}{more}."
+    return None
+
+
+def _part_of(place: str, options: Mapping[str, str]) -> tuple[str, str] | None:
+    table = _table_above(place, options)
+    if table is None:
+        return None
+    return f"it is a part of the table {table}", f"Open {table}; a condition reads one partition: scan(where=...)."
 
 
 def _looked_through(storage: Storage, top: Folder) -> _Found:

@@ -287,3 +287,59 @@ def test_a_folder_whose_name_gives_another_type_than_a_column_is_refused(locatio
     with pytest.raises(SchemaMismatchError, match="Column day is int64 in the table and string in the data"):
         hudi.bootstrap(str(tmp_path / "source"), location, "id", partition_by=())
     assert not Path(location).exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "words"),
+    [
+        ("latin.csv", "id,v\n1,Müller\n".encode("latin-1"), ("not UTF-8", "iconv")),
+        ("latin_names.csv", "id,größe\n1,a\n".encode("latin-1"), ("not UTF-8", "iconv")),
+        ("wide.csv", b"id,v\n1,a,b\n", ("got 3", "double quotes around it")),
+        ("narrow.csv", b"id,v\n1\n", ("got 1", "as many fields as")),
+        ("nothing.csv", b"", ("no bytes",)),
+        ("rows.txt", b"id,v\n1,a\n", ("ends with .csv or .tsv",)),
+        ("rows", b"id;v\n1;a\n", ("ends with .csv or .tsv",)),
+        ("rows.csv.gz", b"\x1f\x8b\x08rows", ("compressed", "Unpack")),
+        ("rows.zip", b"PK\x03\x04rows", ("compressed", "Unpack")),
+        ("rows.xlsx", b"PK\x03\x04rows", ("pandas.read_excel",)),
+        ("rows.json", b'{"id": 1}\n', ("pandas.read_json",)),
+    ],
+)
+def test_a_file_that_is_not_readable_is_answered_with_how_to_make_it_readable(
+    location: str, tmp_path: Path, name: str, data: bytes, words: tuple[str, ...]
+) -> None:
+    (tmp_path / name).write_bytes(data)
+    refused = new(location, tmp_path / name)
+    assert refused.exit_code == 2
+    assert [word for word in words if word not in " ".join(refused.output.split())] == []
+
+
+@pytest.mark.parametrize("command", ["import", "init"])
+@pytest.mark.parametrize(
+    ("made", "asked", "words"),
+    [
+        ("lake/orders", "lake", "a folder with tables"),
+        ("lake/sales/orders", "lake", "a folder with tables"),
+        ("lake/orders", "lake/orders/day=1", "a part of the table"),
+        ("lake/orders", "lake/orders/new/deep", "a part of the table"),
+    ],
+)
+def test_the_command_makes_no_table_around_or_inside_another_one(
+    files: dict[str, Path], tmp_path: Path, command: str, made: str, asked: str, words: str
+) -> None:
+    hudi.create_table(str(tmp_path / made), pa.schema([("id", pa.int64())]), "id")
+    before = contents(tmp_path)
+    given = [str(files["rows.csv"])] if command == "import" else ["--column", "id:int64"]
+    refused = CliRunner().invoke(main, [command, str(tmp_path / asked), *given, "--record-key", "id"])
+    assert refused.exit_code == 2
+    said = " ".join(refused.output.split())
+    assert words in said
+    assert "give a folder of its own" in said
+    assert contents(tmp_path) == before
+
+
+def test_the_command_makes_no_table_in_a_delta_table(files: dict[str, Path], tmp_path: Path) -> None:
+    (tmp_path / "delta" / "_delta_log").mkdir(parents=True)
+    refused = new(str(tmp_path / "delta"), files["rows.csv"])
+    assert refused.exit_code == 2
+    assert "Delta table" in refused.output
