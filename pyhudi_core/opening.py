@@ -17,9 +17,10 @@ from pyhudi_core.errors import (
     at_table,
 )
 from pyhudi_core.late import late, late_call
+from pyhudi_core.model.doors import takes_options
 from pyhudi_core.model.help_pages import see
 from pyhudi_core.model.properties import OPERATION_FIELD, MergeMode, TableConfig, TableType
-from pyhudi_core.naming import explains_arguments, set_module
+from pyhudi_core.naming import set_module
 from pyhudi_core.options import TableOptions, WriteOptions
 from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.runtime.system import system_runtime
@@ -71,7 +72,7 @@ _TYPES = {
 
 
 @set_module("pyhudi")
-@explains_arguments
+@takes_options
 def create_table(
     location: Place,
     schema: Any,
@@ -241,7 +242,7 @@ def _refuse_unfit_merger(config: TableConfig, schema: pa.Schema) -> None:
 
 
 @set_module("pyhudi")
-@explains_arguments
+@takes_options
 def open_table(
     location: Place,
     storage_options: Mapping[str, str] | None = None,
@@ -266,7 +267,7 @@ def open_table(
 
 
 @set_module("pyhudi")
-@explains_arguments
+@takes_options
 def check_table(
     location: Place,
     storage_options: Mapping[str, str] | None = None,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from pyhudi_core.errors import InvalidOptionError, UnknownOptionError
-from pyhudi_core.storage.base import Secret
+from pyhudi_core.model.masking import Secret
 
 _OTHER_NAMES = {
     "access_key": "access_key_id",
