@@ -16,8 +16,8 @@ from typing import Any
 
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.file_groups.listing import list_folders
-from pyhudi_core.model.doors import takes_options
 from pyhudi_core.model.file_names import PARTITION_METAFILE
+from pyhudi_core.model.masking import takes_options
 from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 from pyhudi_core.opening import open_table

@@ -121,7 +121,10 @@ def no_name(module: str, name: str, names: Iterable[str]) -> AttributeError:
 
 
 def explains_arguments(function: _T, of_each: Callable[[Any], Any] | None = None) -> _T:
-    """Decorate a public function: its `TypeError` for an unknown argument names the one to write. ``of_each``: what the function gets of each argument."""
+    """Decorate a public function: its `TypeError` for an unknown argument names the one to write.
+
+    ``of_each``: makes what the function gets of each argument.
+    """
     if getattr(function, _EXPLAINS, False):  # a dataclass with slots makes its class a second time
         return function
     code = inspect.unwrap(function).__code__

@@ -17,8 +17,8 @@ from pyhudi_core.errors import (
     at_table,
 )
 from pyhudi_core.late import late, late_call
-from pyhudi_core.model.doors import takes_options
 from pyhudi_core.model.help_pages import see
+from pyhudi_core.model.masking import takes_options
 from pyhudi_core.model.properties import OPERATION_FIELD, MergeMode, TableConfig, TableType
 from pyhudi_core.naming import set_module
 from pyhudi_core.options import TableOptions, WriteOptions

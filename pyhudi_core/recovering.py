@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from pyhudi_core.errors import InvalidOptionError, at_table
-from pyhudi_core.model.doors import takes_options
+from pyhudi_core.model.masking import takes_options
 from pyhudi_core.model.properties import TableType
 from pyhudi_core.naming import set_module
 from pyhudi_core.opening import open_table, table_type_of

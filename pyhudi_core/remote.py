@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from pyhudi_core.errors import CommitAbortedError, InvalidOptionError, TableExistsError, TableNotFoundError
-from pyhudi_core.model.doors import takes_options
+from pyhudi_core.model.masking import takes_options
 from pyhudi_core.naming import set_module
 from pyhudi_core.opening import create_table, open_table
 from pyhudi_core.options import options_for_open, without_secrets

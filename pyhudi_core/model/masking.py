@@ -6,10 +6,13 @@ Every secret character becomes a star. Lengths stay the same, so that binary for
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from pyhudi_core.naming import explains_arguments
 
 _T = TypeVar("_T")
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 _WORDS = (
     rb"(?:passwords?|passwd|pwd|secrets?|credentials?|access[._-]?key(?:[._-]?id)?|secret[._-]?key|account[._-]?key|"
@@ -69,6 +72,14 @@ def _concealed(key: str, value: object) -> object:
         return value
     hidden = is_secret(key) or key.lower() in _SHORT_NAMES or masked_text(value) != value
     return Secret(value) if hidden else value
+
+
+def takes_options(function: _F) -> _F:
+    """Decorate a public function: `explains_arguments`, and secrets among the options are texts that ``repr`` does not show.
+
+    So a traceback with local variables shows none in a frame of this package.
+    """
+    return explains_arguments(function, concealed)
 
 
 def is_secret(key: str) -> bool:
