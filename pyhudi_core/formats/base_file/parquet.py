@@ -2,34 +2,23 @@
 
 Reads every Parquet file that a Hudi table may hold: lists of two and of three levels, with or without Hudi's footer values.
 
-Texts whose distinct values take few bytes, such as three meta columns, are read as dictionaries and spread out: decoding the text of each row
-takes longer, and a long value of which a file has one copy could fill the memory. So much is spread out at once as `_SPREAD_BYTES` says.
+Three meta columns have one value, or a few, in a complete file. They are read as dictionaries and spread out, because decoding the text of each row
+takes several times as long.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from copy import copy
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pyhudi_core.formats.base_file.footer import BaseFileFooter, footer_of, parsed, raw_footer, reading, schema_of
 from pyhudi_core.formats.base_file.parquet_statistics import ColumnRange, column_ranges
-from pyhudi_core.late import late
 from pyhudi_core.model.meta_fields import COMMIT_TIME, FILE_NAME, PARTITION_PATH
 
-if TYPE_CHECKING:
-    import pyarrow.compute as pc
-else:
-    pc = late("pyarrow.compute")
-
 _FEW_VALUES = [COMMIT_TIME, PARTITION_PATH, FILE_NAME]
-_FEW_BYTES = 4 << 20
-"""Bytes of a column of a row group, next to four for each row, up to which it is taken for a dictionary with numbers of entries."""
-_SPREAD_BYTES = 64 << 20
-"""Bytes of texts that a batch gets from dictionaries; one row may have more."""
 
 
 class ParquetBaseFile:
@@ -44,15 +33,14 @@ class ParquetBaseFile:
         with reading(path):
             self._footer = raw_footer(source)
             metadata = parsed(self._footer)
-            self._few = _with_few_values(metadata)
             self._file = pq.ParquetFile(
                 source,
                 metadata=metadata,
                 coerce_int96_timestamp_unit="us",
                 pre_buffer=True,
-                read_dictionary=self._few,
+                read_dictionary=_with_few_values(metadata),
             )
-            self._schema = _spread_schema(self._file.schema_arrow.remove_metadata(), self._few)
+            self._schema = _spread_schema(self._file.schema_arrow.remove_metadata())
         self._columns = None if columns is None else [name for name in columns if name in self._schema.names]
 
     def select(self, columns: Sequence[str]) -> ParquetBaseFile:
@@ -93,14 +81,10 @@ class ParquetBaseFile:
             while True:
                 with reading(self._path):
                     batch = next(batches, None)
+                    batch = None if batch is None else _spread(batch)
                 if batch is None:
                     break
-                with reading(self._path):
-                    rows = _rows_to_spread(batch, self._few)
-                for start in range(0, max(len(batch), 1), rows):
-                    with reading(self._path):
-                        part = _spread(batch.slice(start, rows), self._few)
-                    yield part
+                yield batch
 
     def row_group_statistics(self, columns: Sequence[str]) -> list[dict[str, ColumnRange]]:
         """Return for each row group the ranges of the columns with usable statistics.
@@ -113,52 +97,20 @@ class ParquetBaseFile:
 
 def _with_few_values(metadata: pq.FileMetaData) -> list[str]:
     """The columns of the file that are read as dictionaries."""
-    schema = schema_of(metadata)
-    flat = {item.name for item in schema if not pa.types.is_nested(item.type)}
-    texts = {item.name for item in schema if pa.types.is_string(item.type) or pa.types.is_binary(item.type)}
-    few = [name for name in _FEW_VALUES if name in flat]
-    if not metadata.num_row_groups:
-        return few
-    first = metadata.row_group(0)
-    numbers = {first.column(number).path_in_schema: number for number in range(metadata.num_columns)}
-    small = [
-        name
-        for name in schema.names
-        if name in texts and name not in few and name in numbers and _has_few_bytes(metadata, numbers[name])
-    ]
-    return few + small
+    columns = {item.name for item in schema_of(metadata) if not pa.types.is_nested(item.type)}
+    return [name for name in _FEW_VALUES if name in columns]
 
 
-def _has_few_bytes(metadata: pq.FileMetaData, number: int) -> bool:
-    """Whether a column is a dictionary with few bytes in every row group."""
-    for group in range(metadata.num_row_groups):
-        chunk = metadata.row_group(group).column(number)
-        if not chunk.has_dictionary_page or chunk.total_uncompressed_size > _FEW_BYTES + 4 * chunk.num_values:
-            return False
-    return True
-
-
-def _spread_schema(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
+def _spread_schema(schema: pa.Schema) -> pa.Schema:
     """The schema with the types that the file has."""
-    for index, item in _dictionaries(schema, names):
+    for index, item in _dictionaries(schema):
         schema = schema.set(index, item.with_type(item.type.value_type))
     return schema
 
 
-def _rows_to_spread(batch: pa.RecordBatch, names: Sequence[str]) -> int:
-    """How many rows of the batch may be spread out at once."""
-    columns = [batch.column(index) for index, _ in _dictionaries(batch.schema, names)]
-    lengths = [pc.binary_length(column.dictionary) for column in columns]
-    longest = sum(pc.max(each).as_py() or 0 for each in lengths)
-    if longest * len(batch) <= _SPREAD_BYTES:
-        return max(len(batch), 1)
-    taken = sum(pc.sum(each.take(column.indices)).as_py() or 0 for each, column in zip(lengths, columns, strict=True))
-    return max(len(batch) if taken <= _SPREAD_BYTES else _SPREAD_BYTES // longest, 1)
-
-
-def _spread(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
+def _spread(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The batch with a text in each row where it was read as a dictionary. Raises pyarrow's error for a row without an entry in the dictionary."""
-    for index, item in _dictionaries(batch.schema, names):
+    for index, item in _dictionaries(batch.schema):
         batch = batch.set_column(index, item.with_type(item.type.value_type), _texts(batch.column(index)))
     return batch
 
@@ -169,7 +121,7 @@ def _texts(values: pa.DictionaryArray) -> pa.Array:
     return values.dictionary_decode()
 
 
-def _dictionaries(schema: pa.Schema, names: Sequence[str]) -> list[tuple[int, pa.Field]]:
-    """Those of the columns that were read as dictionaries."""
-    numbers = [schema.get_field_index(name) for name in names]
+def _dictionaries(schema: pa.Schema) -> list[tuple[int, pa.Field]]:
+    """The columns among those with few values that were read as dictionaries."""
+    numbers = [schema.get_field_index(name) for name in _FEW_VALUES]
     return [(n, schema.field(n)) for n in numbers if n >= 0 and pa.types.is_dictionary(schema.field(n).type)]
