@@ -21,13 +21,14 @@ from pyhudi_core.model.masking import takes_options
 from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 from pyhudi_core.opening import open_table
+from pyhudi_core.options import WriteOptions
 from pyhudi_core.runtime.base import Clock
 from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.services.estimates import BYTES_PER_SECOND
 from pyhudi_core.services.service import Refused, TableService
 from pyhudi_core.services.upkeep import Need, UpkeepRules, need_of, part_of
 from pyhudi_core.storage.opening import open_storage
-from pyhudi_core.storage.own_part import is_table
+from pyhudi_core.storage.own_part import HOODIE, is_table
 from pyhudi_core.table import HudiTable
 from pyhudi_core.transaction.commit import Gate
 
@@ -36,6 +37,14 @@ DEPTH = 6
 
 UpkeepProgress = Callable[[str, str, int, int], object]
 """Called before each service: table, service (empty while tables are looked for), how many are done, how many there are."""
+
+
+_ROOM_FIRST = ("sweep", "failed_writes", "restore", "cleaning", "metadata_cleaning")
+"""What has its turn before all other services: a sweep writes nothing, and cleans make the room that others need. A clean waits for restores."""
+
+
+def _turn(service: str) -> int:
+    return _ROOM_FIRST.index(service) if service in _ROOM_FIRST else len(_ROOM_FIRST)
 
 
 class Outcome(StrEnum):
@@ -146,6 +155,7 @@ def upkeep(
 
     An error of a table or a service is a line of the report. Raises `ConfigError` if an argument or a location is not valid.
     """
+    WriteOptions.parse(options or {})  # a wrong option is no failure of a table
     clock = system_runtime().clock
     run = _Run(rules or UpkeepRules(), plan, spark, gate, progress or (lambda *_: None), clock, clock.monotonic())
     given = [tables] if isinstance(tables, str | HudiTable) else list(tables)
@@ -176,6 +186,8 @@ def tables_below(location: str, storage_options: Mapping[str, str] | None = None
     """
     storage, executor = open_storage(location, storage_options), system_runtime().executor
     found: list[str] = []
+    if HOODIE in storage.location.split("/"):
+        return found  # a metadata table is a part of its table
     level = [""]
     for _ in range(DEPTH + 1):
         following: list[str] = []
@@ -244,7 +256,7 @@ class _Run:
             if why := state.table.config.why_not_written:
                 state.lines.append(UpkeepLine(location, "", Outcome.SKIPPED, why))
                 return state
-            services = state.table.services
+            services = {name: state.table.services[name] for name in sorted(state.table.services, key=_turn)}
         except Exception as error:  # noqa: BLE001  (whatever is wrong with one table, the others are looked after)
             state.fail("", error)
             return state

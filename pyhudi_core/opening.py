@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.storage.own_part import own_part
-from pyhudi_core.storage.paths import Place
+from pyhudi_core.storage.paths import Place, allowing
 from pyhudi_core.table import HudiTable
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.transaction.home import TableHome
@@ -61,6 +62,7 @@ else:
     to_avro = late_call("pyhudi_core.model.schema", "to_avro")
     no_table = late_call("pyhudi_core.storage.no_table", "no_table")
 
+_KEY_NAME = re.compile(r"(^|_)(id|key|code|uuid|number|num|no|nr)$|[a-z](Id|ID|Key|Code)$", re.IGNORECASE)
 _LOOKED = 200
 """Folders that are looked at before a table is created in a folder that is not empty."""
 _TYPES = {
@@ -96,7 +98,7 @@ def create_table(
         table_type: ``"copy_on_write"`` or ``"merge_on_read"`` (``"cow"``, ``"mor"``); the default is the option ``hoodie.table.type``, or
             copy-on-write.
         name: the table's name; the default is the last part of the location.
-        options: Hudi's keys (``hoodie.*``) and this package's keys (``pyhudi.*``), see ``pyhudi help options``.
+        options: Hudi's keys (``hoodie.*``) and this package's keys (``pyhudi.*``), see ``pyhudi help options``. They may also name the columns.
         storage_options: options of the storage (region, endpoint, credentials).
         pre_commit: validators of every commit of this handle, table services included; the table does not store them.
 
@@ -164,13 +166,13 @@ def checked_config(
     """
     storage = home.storage
     given, files = TableOptions.parse(home.options), WriteOptions.parse(home.options).files
-    chosen = name or given.name or storage.location.rstrip("/").rpartition("/")[2]
+    chosen = name if name is not None else given.name or storage.location.rstrip("/").rpartition("/")[2]
     arrow_schema = _arrow_schema(schema)
     logical = normalise(arrow_schema)
     keys, partitions, orderings = (
-        _names(record_key, "record_key"),
-        _names(partition_by, "partition_by"),
-        _names(ordering or (), "ordering"),
+        _names(record_key or given.key_columns, "record_key"),
+        _names(partition_by or given.partition_columns, "partition_by"),
+        _names(ordering or given.ordering_columns, "ordering"),
     )
     _refuse_absent(logical, {"record_key": keys, "partition_by": partitions, "ordering": orderings})
     _refuse_types(logical, keys, partitions, orderings)
@@ -249,20 +251,22 @@ def open_table(
     options: Mapping[str, object] | None = None,
     runtime: Runtime | None = None,
     pre_commit: Sequence[Validator] = (),
+    allow_sources: Place | Sequence[Place] = (),
 ) -> HudiTable:
-    """Open a table. ``pre_commit``: validators of every commit of this handle, table services included.
+    """Open a table. ``pre_commit``: validators of every commit of this handle, table services included. ``allow_sources``: folders outside of the
+    table's parent folder where the rows of a bootstrapped table may be; as the storage option of this name.
 
     Raises:
         TableNotFoundError: no table exists at the location.
         TableVersionError, UnsupportedTableError: this release cannot use the table; the message says why.
         ConfigError: an option is unknown, or contradicts the table.
     """
-    storage = open_storage(location, storage_options or {})
+    storage = open_storage(location, allowing(storage_options, allow_sources))
     home = TableHome(storage, runtime or system_runtime(), options or {}, pre_commit=_validators(pre_commit))
     try:
         home.context()
     except TableNotFoundError as error:
-        raise no_table(location, storage_options or {}) from error
+        raise no_table(storage) from error
     return HudiTable(home)
 
 
@@ -335,16 +339,23 @@ def _rather(argument: str, absent: Sequence[str], names: Sequence[str]) -> str |
     parts = [part.strip() for part in absent[0].split(",")]
     if len(parts) > 1 and set(parts) <= {*names}:
         return f"Give a list: {argument}={parts!r}."
-    near = difflib.get_close_matches(absent[0], names, n=1)
-    return f"Did you mean {near[0]!r}? The schema has: {', '.join(names)}." if near else None
+    by_letters = {name.lower(): name for name in names}
+    near = difflib.get_close_matches(absent[0].lower(), by_letters, n=1, cutoff=0.75)
+    if near:
+        return f"Did you mean {by_letters[near[0]]!r}? The schema has: {', '.join(names)}."
+    likely = [name for name in names if _KEY_NAME.search(name)] if argument == "record_key" else []
+    return (
+        f"Columns with the name of a key: {', '.join(likely)}. The schema has: {', '.join(names)}." if likely else None
+    )
 
 
 def _refuse_types(schema: pa.Schema, keys: Iterable[str], partitions: Iterable[str], orderings: Iterable[str]) -> None:
     """Refuse columns that every later write would fail on: values without a text for the key or the folder, or without an order."""
+    nested = "nested values have no order"
     problems = [
         *(("record_key", name, text_problem(schema.field(name).type, timestamps=True)) for name in keys),
         *(("partition_by", name, text_problem(schema.field(name).type, timestamps=False)) for name in partitions),
-        *(("ordering", name, _order_problem(schema.field(name).type)) for name in orderings),
+        *(("ordering", name, nested) for name in orderings if pa.types.is_nested(schema.field(name).type)),
     ]
     for argument, name, problem in problems:
         if problem is not None:
@@ -352,10 +363,6 @@ def _refuse_types(schema: pa.Schema, keys: Iterable[str], partitions: Iterable[s
                 f"{argument} names {name!r} of type {schema.field(name).type}: {problem}",
                 hint="Choose another column, or give it another type.",
             )
-
-
-def _order_problem(kind: pa.DataType) -> str | None:
-    return "nested values have no order" if pa.types.is_nested(kind) else None
 
 
 def table_type_of(word: str) -> TableType:

@@ -1,4 +1,6 @@
-"""Recover a table whose ``.hoodie`` is gone, from the names and footers of its data files (``services/recovery/recovery.py``)."""
+"""Recover a table whose ``.hoodie`` is gone, from the names and footers of its data files (``services/recovery/recovery.py``), and completed files
+that a table has lost, from its commit record (``services/recovery/lost_commits.py``).
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,13 @@ from pyhudi_core.model.properties import TableType
 from pyhudi_core.naming import set_module
 from pyhudi_core.opening import open_table, table_type_of
 from pyhudi_core.runtime.system import system_runtime
-from pyhudi_core.services.recovery import recovery
+from pyhudi_core.services.recovery import lost_commits, recovery
 from pyhudi_core.services.recovery.questions import Answers
 from pyhudi_core.services.recovery.recovery import RecoveryPlan
 from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.table import HudiTable
+from pyhudi_core.timeline import properties_file
+from pyhudi_core.transaction.home import TableHome
 
 Names = str | Sequence[str]
 
@@ -53,6 +57,23 @@ def plan_recovery(
         return recovery.plan_recovery(storage, system_runtime().executor, answers)
 
 
+def table_is_there(location: str, storage_options: Mapping[str, str] | None = None) -> bool:
+    """Whether the location has the properties of a table."""
+    return open_storage(location, storage_options).head(properties_file.PATH) is not None
+
+
+def publish_lost_commits(
+    location: str, storage_options: Mapping[str, str] | None = None, *, only_plan: bool = False
+) -> tuple[str, ...]:
+    """Publish completed files again that a table has lost, from its commit record; returns their paths. ``only_plan``: change nothing.
+
+    Raises `TableNotFoundError` if no table is there, and `CorruptTimelineError` if a commit is lost that the record does not have.
+    """
+    home = TableHome(open_storage(location, storage_options), system_runtime(), {})
+    with home.verb() as context:
+        return lost_commits.lost_commits(context) if only_plan else lost_commits.publish_again(context)
+
+
 @set_module("pyhudi")
 @takes_options
 def recover(
@@ -69,9 +90,13 @@ def recover(
 ) -> HudiTable:
     """Rebuild the timeline and the properties; arguments as in `plan_recovery`.
 
-    Raises `InvalidOptionError`, and writes nothing, if questions are open, or unless ``accept_unknown``: what the plan lists as not known may be
-    wrong in the rebuilt table.
+    Of a table that has its properties, publish the completed files again that are lost and that the commit record has.
+
+    Raises `TableExistsError` if a table is there that has lost nothing. Raises `InvalidOptionError`, and writes nothing, if questions are open, or
+    unless ``accept_unknown``: what the plan lists as not known may be wrong in the rebuilt table.
     """
+    if table_is_there(location, storage_options) and publish_lost_commits(location, storage_options):
+        return open_table(location, storage_options)
     plan = plan_recovery(
         location, record_key, ordering, partition_by, table_type, name, leave_out, storage_options, by_name
     )

@@ -37,6 +37,7 @@ _COMMANDS = {
     "help": ("help", "Show the page about a topic, or list the topics."),
     "hold": ("hold", "List, create or delete holds, which keep a state from being cleaned for a time."),
     "index": ("index", "List, create, drop, schedule, execute or cancel indexes."),
+    "key-history": ("key_history", "Show which commits inserted, updated or deleted the row of a key."),
     "log-compact": ("log_compact", "Merge the log files of each file group: plan, schedule and execute."),
     "metadata": ("metadata", "Show, create, drop, rebuild or repair the metadata table."),
     "recover": ("recover", "Rebuild timeline and properties from names and footers of data files."),

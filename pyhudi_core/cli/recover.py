@@ -10,7 +10,7 @@ import click
 
 from pyhudi_core.cli.terminal import FOUND, at_location, console, reporting_errors, safe
 from pyhudi_core.errors import InvalidOptionError
-from pyhudi_core.recovering import plan_recovery, recover_as_planned
+from pyhudi_core.recovering import plan_recovery, publish_lost_commits, recover_as_planned, table_is_there
 from pyhudi_core.services.recovery.recovery import RecoveryPlan
 
 _ACCEPTING = "name what is not part of the table by --leave-out, and run the command with --accept-unknown"
@@ -53,6 +53,8 @@ def recover(
 ) -> None:
     """Rebuild the timeline and the properties of the table at LOCATION from names and footers of its data files.
 
+    Of a table that has its properties, it publishes the completed files of commits again that are lost, empty or cut off, from the commit record.
+
     Exit code 0: done, or with --plan possible; 1: questions are open; 2: it failed, or there is a table.
     """
     accept, none = given.pop("accept_unknown"), given.pop("no_ordering")
@@ -61,6 +63,11 @@ def recover(
     given["ordering"] = given["ordering"] or (() if none else None)
     given["partition_by"] = given["partition_by"] or None
     with reporting_errors(context):
+        if table_is_there(location, storage_options) and (
+            paths := publish_lost_commits(location, storage_options, only_plan=only_plan)
+        ):
+            _show_published(paths, as_json=as_json, only_plan=only_plan)
+            return
         plan = plan_recovery(location, storage_options=storage_options, **given)
         if plan and not only_plan:
             _refuse_unknown(location, plan, accept=accept)
@@ -74,6 +81,14 @@ def recover(
         elif plan:
             console().print(safe(f"To rebuild it: {_ACCEPTING}, and without --plan."))
     context.exit(0 if plan else FOUND)
+
+
+def _show_published(paths: tuple[str, ...], *, as_json: bool, only_plan: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({"published": [] if only_plan else paths, "lost": paths}, indent=2))
+        return
+    done = "can be published again" if only_plan else "was published again"
+    console().print(safe_lines("\n".join(f"{path} {done} from the commit record" for path in paths)))
 
 
 def _refuse_unknown(location: str, plan: RecoveryPlan, *, accept: bool) -> None:

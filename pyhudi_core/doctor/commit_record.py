@@ -39,7 +39,7 @@ def examine(exam: Examination) -> None:
         exam.not_examined(_AREA, f"The record has {info.size:,} bytes", info.path)
     record = None if large or exam.context is None else _read(exam, exam.context)
     if record is not None and exam.context is not None:
-        _examine_intent(exam, exam.context, record.intent)
+        _examine_intent(exam, exam.context, record)
         locks.examine_identity(exam, record.lock_identity, record.intent.requested_time)
 
 
@@ -69,8 +69,9 @@ def _read(exam: Examination, context: TableContext) -> Record | None:
     return None
 
 
-def _examine_intent(exam: Examination, context: TableContext, intent: Intent) -> None:
+def _examine_intent(exam: Examination, context: TableContext, record: Record) -> None:
     """Report whether the decided commit is published."""
+    intent = record.intent
     unsafe = _unsafe(context, intent)
     if unsafe:
         exam.add(
@@ -90,7 +91,13 @@ def _examine_intent(exam: Examination, context: TableContext, intent: Intent) ->
             return  # published between the two checks
         exam.decided.add(intent.requested_time)
         what = "A commit is decided, but not published yet"
-        if gone:
+        if gone and record.last_file and missing == [intent.publications[-1]]:
+            lost = "The completed file of the newest commit is lost; the commit record has it, and readers use that"
+            advice = "The next write publishes it again, as does `pyhudi recover LOCATION`."
+            exam.add(
+                Kind.DECIDED_NOT_PUBLISHED, lost, missing[0].path, intent.requested_time, what_to_do=advice
+            )  # fmt: skip
+        elif gone:
             advice = "The commit cannot be published: write its rows again after rolling the instant back."
             exam.add(
                 Kind.DECIDED_NOT_PUBLISHED, f"{what}, and its staged bytes do not exist", gone[0], intent.requested_time,

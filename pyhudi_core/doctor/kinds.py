@@ -63,6 +63,7 @@ class Kind(StrEnum):
     TIME_USED_TWICE = "time_used_twice"
     INFLIGHT_WITHOUT_REQUESTED = "inflight_without_requested"
     METADATA_UNREADABLE = "metadata_unreadable"
+    COMPLETED_FILE_LOST = "completed_file_lost"
     PLAN_UNREADABLE = "plan_unreadable"
     PLAN_NAMES_OTHER_PLACE = "plan_names_other_place"
     UNSAFE_PATH = "unsafe_path"
@@ -152,6 +153,7 @@ _NOTHING = "No action is needed."
 AT_WORK = "No action is needed: its writer is active."
 _NEXT_WRITE = "No action is needed: the next write repairs it."
 _RESTORE = "Restore the file from a copy of the table; readers fail or see other rows until then."
+_PUBLISH_AGAIN = "Run `pyhudi recover LOCATION`. If the commit record does not have the file, restore it from a copy."
 _ANEW = "rebuild it with `pyhudi metadata LOCATION repair` (with --plan first), or remove it with `drop`."
 _NO_UPGRADE = "hoodie.write.auto.upgrade=false and hoodie.write.table.version=8"
 
@@ -197,7 +199,8 @@ USUAL: dict[Kind, Usual] = {
     Kind.INFLIGHT_WITHOUT_REQUESTED: Usual(
         Area.TIMELINE, _WARNING, "Roll it back with table.rollback(instant) when its writer has certainly ended."
     ),
-    Kind.METADATA_UNREADABLE: Usual(Area.TIMELINE, _ERROR, _RESTORE),
+    Kind.METADATA_UNREADABLE: Usual(Area.TIMELINE, _ERROR, _PUBLISH_AGAIN),
+    Kind.COMPLETED_FILE_LOST: Usual(Area.TIMELINE, _ERROR, _PUBLISH_AGAIN),
     Kind.PLAN_UNREADABLE: Usual(
         Area.TIMELINE,
         _WARNING,
@@ -357,17 +360,13 @@ USUAL: dict[Kind, Usual] = {
         Area.METADATA_TABLE, _ERROR, f"Readers that use it read the file only in part, or beyond its end: {_ANEW}"
     ),
     Kind.METADATA_STATISTICS_DIFFER: Usual(
-        Area.METADATA_TABLE,
-        _ERROR,
-        f"Readers that use it skip the file in queries that need its rows: {_ANEW}",
+        Area.METADATA_TABLE, _ERROR, f"Readers that use it skip the file in queries that need its rows: {_ANEW}"
     ),
     Kind.METADATA_INDEX_DIFFERS: Usual(
         Area.METADATA_TABLE, _ERROR, f"Writers that look up keys in it write these keys a second time: {_ANEW}"
     ),
     Kind.SECONDARY_INDEX_DIFFERS: Usual(
-        Area.METADATA_TABLE,
-        _ERROR,
-        f"Readers that look up values in it omit rows: {_ANEW}",
+        Area.METADATA_TABLE, _ERROR, f"Readers that look up values in it omit rows: {_ANEW}"
     ),
     Kind.SCHEMA_UNREADABLE: Usual(
         Area.SCHEMA, _ERROR, "Write to the table once with Hudi, which stores a readable schema in the commit."

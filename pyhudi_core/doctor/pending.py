@@ -10,11 +10,11 @@ from collections.abc import Iterable
 
 from pyhudi_core.doctor.examination import Examination, describe
 from pyhudi_core.doctor.kinds import AT_WORK, Area, Kind, Severity
-from pyhudi_core.errors import HudiError
+from pyhudi_core.errors import CorruptionError, HudiError
 from pyhudi_core.model.instant import Action, Instant, State, is_time
 from pyhudi_core.storage.base import ObjectInfo
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import execution, heartbeat, layout
+from pyhudi_core.transaction import execution, heartbeat, layout, lost_completions
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.requested_rollbacks import what_ends
 from pyhudi_core.transaction.rollback_plans import names_rolled_back
@@ -51,15 +51,30 @@ def examine(exam: Examination) -> None:
         return
     silent = [instant for instant in pending if instant.requested_time not in beats]
     ended = _ended(exam, exam.context, silent) if silent else frozenset()
+    lost = _lost(exam, exam.context) if silent else {}
     for instant in pending:
         if instant in ended:
             exam.living.add(instant.requested_time)
+        elif lost.get(instant) is False:
+            exam.living.add(instant.requested_time)
+            what = f"The {instant.action} was published, and its completed file is lost"
+            exam.add(Kind.COMPLETED_FILE_LOST, what, exam.context.folder.file(instant), instant.requested_time)
         else:
             _examine_instant(exam, exam.context, instant, instant.requested_time in beats)
     waiting = {instant.requested_time for instant in pending}
     for time, info in sorted(beats.items()):
         if time not in waiting:
             _examine_beat(exam, exam.context, time, info)
+
+
+def _lost(exam: Examination, context: TableContext) -> dict[Instant, bool]:
+    """Return the instants whose completed file is lost, and whether a commit record has it."""
+    with exam.recording_failures(Area.TIMELINE, exam.timeline_folder):
+        try:
+            return {instant: record is not None for instant, record in lost_completions.find(context, exam.timeline)}
+        except CorruptionError as error:  # found by the other examinations
+            exam.not_examined(Area.TIMELINE, f"Lost completed files were not looked for: {describe(error)}", error.path)
+    return {}
 
 
 def _ended(exam: Examination, context: TableContext, silent: Iterable[Instant]) -> frozenset[Instant]:

@@ -46,6 +46,7 @@ class SparkEngine:
         if isinstance(data, pa.Table):
             return self._gathered(data)
         if isinstance(data, DataFrame):
+            _refuse_stream(data)
             if estimated_bytes(data) > GATHER_BYTES:
                 return SparkDataset(data, arrow_schema(data))
             with driver_errors():
@@ -80,10 +81,18 @@ class _WithoutRows:
         yield from self.fn(task, iter(()))
 
 
+def _refuse_stream(frame: DataFrame) -> None:
+    if frame.isStreaming:
+        raise ConfigError(
+            "A streaming DataFrame has no end, and cannot be written by one call",
+            hint='Write each of its batches: frame.writeStream.foreachBatch(pyhudi.spark.StreamSink(location, "orders")), with a checkpointLocation.',
+        )
+
+
 def use_own_python(spark: SparkSession) -> None:
     """Let the workers of a local session run this interpreter, unless another one is configured. The default would be ``python3`` on the PATH.
 
-    Raises `ConfigError` for a session of Spark Connect, for one that was stopped, and for anything that is not a session.
+    Raises `ConfigError` for a session of Spark Connect, for one that was stopped or whose JVM is gone, and for anything that is not a session.
     """
     if not isinstance(spark, SparkSession):
         raise ConfigError(
@@ -92,7 +101,9 @@ def use_own_python(spark: SparkSession) -> None:
             "Spark Connect is not supported.",
         )
     context = spark.sparkContext
-    if context._jsc is None:
+    with driver_errors():
+        stopped = context._jsc is None or context._jsc.sc().isStopped()
+    if stopped:
         raise ConfigError(
             "The Spark session was stopped",
             hint="Start another one: SparkSession.builder.getOrCreate(); and make its DataFrames anew.",

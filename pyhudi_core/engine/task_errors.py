@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from pyhudi_core import errors
-from pyhudi_core.errors import HudiError, StorageError
+from pyhudi_core.errors import ConfigError, HudiError, StorageError
 
 _MARK = re.compile(r"pyhudi-error:(\{[^{}\n]*\}):end")
 _SHOWN = re.compile(r"^pyhudi\.errors\.(\w+): (.+)$", re.MULTILINE)
@@ -95,7 +95,26 @@ def driver_errors() -> Iterator[None]:
     except HudiError:
         raise
     except Exception as error:
+        if is_lost_jvm(error):
+            raise lost_jvm() from error
         own = from_text(str(error))
         if own is None:
             raise
         raise own from None
+
+
+def is_lost_jvm(error: BaseException) -> bool:
+    """Whether a call into Spark's JVM failed because nothing answers any more."""
+    named = type(error).__name__
+    # An error with neither an exception of Java's nor a trace is an empty answer (PySpark 3.5).
+    empty = named == "Py4JError" and re.fullmatch(r"An error occurred while calling \S+", str(error)) is not None
+    return isinstance(error, ConnectionError) or named == "Py4JNetworkError" or empty
+
+
+def lost_jvm() -> ConfigError:
+    """What is raised then."""
+    return ConfigError(
+        "Spark's JVM does not answer: it has ended, or was killed",
+        hint="PySpark cannot start another one in this process. Start the program (or the notebook's kernel) anew, with more spark.driver.memory "
+        "if the JVM ran out of it. The table is as it was before the call, or has the commit whole: table.history() shows it.",
+    )

@@ -14,6 +14,7 @@ Page = Literal[
     "doctor",
     "locks",
     "merging",
+    "night",
     "options",
     "reading",
     "services",

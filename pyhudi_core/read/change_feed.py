@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from pyhudi_core.errors import SnapshotExpiredError, UnsupportedTableError
@@ -22,7 +22,11 @@ from pyhudi_core.read.retention import refuse_cleaned, refuse_cleaned_change
 from pyhudi_core.read.snapshots import Columns, archived_between, make_scan, search_archived
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.timeline.lost_files import newest_policy
+from pyhudi_core.transaction import lost_completions
 from pyhudi_core.transaction.context import TableContext
+
+Group = tuple[str, str]
+"""A file group: partition and file id."""
 
 
 def changes(
@@ -33,7 +37,7 @@ def changes(
     where: object = None,
 ) -> ChangeFeed:
     """Return every change of a row by commits completed in (after, until]. Raises `SnapshotExpiredError` if some were archived or cleaned."""
-    timeline = context.folder.load()
+    timeline = lost_completions.load(context)
     archived = search_archived(context, timeline)
     upper = None if until is None else interval_bound(until, timeline, archived, utc=context.utc, name="until")
     lower = "" if after is None else interval_bound(after, timeline, archived, utc=context.utc, name="after")
@@ -63,23 +67,32 @@ def changes(
     for instant in last.visibility.commits:
         completed = instant.completion_time or instant.requested_time
         commit = context.folder.read_commit(instant)
-        if completed > lower and _changes_rows(commit):
-            groups.extend(_changes_of(context, last, instant, commit))
+        if completed > lower and changes_rows(commit):
+            groups.extend(changes_of(context, last, instant, commit))
     return ChangeFeed(context.storage, context.runtime.executor, reader, tuple(groups))
 
 
-def _changes_rows(commit: CommitMetadata) -> bool:
+def changes_rows(commit: CommitMetadata) -> bool:
     """Whether readers of changes see this commit. A removal of duplicates would look as if the keys were deleted, but they stay."""
     return commit.operation not in SERVICE_OPERATIONS and commit.extra.get(REPAIR_KEY) != DUPLICATES_REPAIR
 
 
-def _changes_of(
-    context: TableContext, last: Snapshot, instant: Instant, commit: CommitMetadata
+def changes_of(
+    context: TableContext,
+    last: Snapshot,
+    instant: Instant,
+    commit: CommitMetadata,
+    wanted: Callable[[Group], bool] = lambda _: True,
+    *,
+    by_logs: bool = True,
 ) -> Iterable[GroupChange]:
-    """Return the file groups that a commit changed, as of just before it and with it."""
+    """Return the file groups that a commit changed, of those that are wanted, as of just before it and with it.
+
+    ``by_logs``: change logs with both images stand for files that were cleaned.
+    """
     completed = instant.completion_time or instant.requested_time
-    both_images = context.config.cdc_enabled and context.config.cdc_mode is CdcMode.DATA_BEFORE_AFTER
-    before, after = (_view_at(context, last, bound) for bound in (time_before(completed), completed))
+    both_images = by_logs and context.config.cdc_enabled and context.config.cdc_mode is CdcMode.DATA_BEFORE_AFTER
+    before, after = (view_at(context, last, bound) for bound in (time_before(completed), completed))
     logs: dict[tuple[str, str], tuple[str, ...]] = {}
     for stat in commit.stats:
         logs[stat.partition, stat.file_id] = logs.get((stat.partition, stat.file_id), ()) + tuple(stat.change_logs)
@@ -88,7 +101,9 @@ def _changes_of(
         with naming_clean(context.folder):
             refuse_cleaned(replace(last, bound=time_before(completed), view=before), context.table, only=replaced)
     # What is replaced first: its rows are deletes, and may come again as inserts in other file groups.
-    for partition, file_id in sorted(logs.keys() | replaced, key=lambda group: (group not in replaced, group)):
+    for partition, file_id in sorted(
+        filter(wanted, logs.keys() | replaced), key=lambda group: (group not in replaced, group)
+    ):
         change_logs = logs.get((partition, file_id), ()) if both_images else ()
         old, new = _group(before, partition, file_id), _group(after, partition, file_id)
         is_whole = True
@@ -102,7 +117,7 @@ def _changes_of(
         yield GroupChange(instant.requested_time, old, new, change_logs, is_whole)
 
 
-def _view_at(context: TableContext, last: Snapshot, bound: str) -> FileGroupView:
+def view_at(context: TableContext, last: Snapshot, bound: str) -> FileGroupView:
     """Return the file groups at another bound, from files that are listed already."""
     history = context.folder.history
     raised = context.config.was_raised

@@ -80,12 +80,14 @@ class ChangeReader:
         schema: the table's columns.
         predicate: keeps changes whose row before or after matches; None for all.
         merging: how slices with logs are merged.
+        keys: only changes of rows with these record keys, without change logs; None for all.
     """
 
     columns: tuple[str, ...]
     schema: pa.Schema
     predicate: Predicate | None
     merging: Merging
+    keys: pa.Array | None = None
 
     @property
     def result_schema(self) -> pa.Schema:
@@ -149,7 +151,7 @@ class ChangeReader:
     def _rows(self, storage: Storage, piece: FileSlice | None, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
         if piece is None:
             return
-        wanted = RowFilter(tuple(columns.names), with_meta_fields(self.schema), None)
+        wanted = RowFilter(tuple(columns.names), with_meta_fields(self.schema), None, keys=self.keys)
         try:
             yield from wanted.read_slice(storage, piece, self.merging)
         except SnapshotExpiredError as error:

@@ -24,6 +24,7 @@ from pyhudi_core.snapshot.evolution import find_evolution
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.storage.base import ObjectInfo
 from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction import lost_completions
 from pyhudi_core.transaction.context import TableContext
 
 
@@ -84,7 +85,7 @@ def incremental(
     Deleted rows are not returned. Raises `SnapshotExpiredError` if commits after ``after`` were archived and the history cannot be read, or if
     files that held the rows at ``until`` were cleaned.
     """
-    timeline = context.folder.load()
+    timeline = lost_completions.load(context)
     archived = search_archived(context, timeline)
     upper = None if until is None else interval_bound(until, timeline, archived, utc=context.utc, name="until")
     state = build(context.storage, context.folder, context.config, timeline, upper, executor=context.runtime.executor)

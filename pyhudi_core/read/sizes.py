@@ -26,6 +26,7 @@ from pyhudi_core.read.expired import naming_clean
 from pyhudi_core.read.retention import refuse_cleaned
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction import lost_completions
 from pyhudi_core.transaction.context import TableContext
 
 BETWEEN = 200
@@ -80,7 +81,7 @@ class TableSize:
 
 def table_size(context: TableContext, as_of: TimePoint | None = None, known: TableSize | None = None) -> TableSize:
     """Return the size of a state. Raises `SnapshotExpiredError` if files of an older state are missing."""
-    timeline = context.folder.load()
+    timeline = lost_completions.load(context)
     until = _until(context, timeline, as_of)
     newest = _newest(context, timeline, until)
     if newest is None:
@@ -96,7 +97,7 @@ def partition_sizes(
     context: TableContext, partitions: Iterable[Partition] | None = None, as_of: TimePoint | None = None
 ) -> dict[Partition, Size]:
     """Return the size of each given partition, under the given name, or of all partitions with files. Raises `SnapshotExpiredError`."""
-    timeline = context.folder.load()
+    timeline = lost_completions.load(context)
     state = _state(context, timeline, _until(context, timeline, as_of))
     if partitions is None:
         return {path: size for path, size in _sizes(context, state, None).items()}  # noqa: C416 - the keys get a wider type

@@ -30,6 +30,7 @@ from pyhudi_core.read.scan import Scan
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.timeline.lost_files import newest_policy
+from pyhudi_core.transaction import lost_completions
 from pyhudi_core.transaction.context import TableContext
 
 Columns = Sequence[str] | None
@@ -38,9 +39,10 @@ Columns = Sequence[str] | None
 def snapshot(context: TableContext, as_of: TimePoint | None = None) -> Snapshot:
     """Return the table's state now, or as of a time, an instant or a token.
 
-    Raises `SnapshotExpiredError` if files of an older state are missing, or if the time is before everything known.
+    Raises `SnapshotExpiredError` if files of an older state are missing, or if the time is before everything known, and `CorruptTimelineError` if the
+    completed file of a commit is lost, and the commit record does not have it.
     """
-    timeline = context.folder.load()
+    timeline = lost_completions.load(context)
 
     def archived(requested_time: str) -> Instant | None:
         return context.folder.archived(timeline, requested_time)

@@ -19,11 +19,19 @@ from typing import Any, ClassVar
 
 from pyhudi_core.conflicts.concurrent import conflict_error, refuse_pending_restore
 from pyhudi_core.conflicts.conflict import Conflict, ConflictKind
-from pyhudi_core.errors import CorruptTimelineError, HudiError, InvalidOptionError, ObjectNotFoundError, at_table
+from pyhudi_core.errors import (
+    CorruptTimelineError,
+    HudiError,
+    InvalidOptionError,
+    ObjectNotFoundError,
+    UnsafePathError,
+    at_table,
+)
 from pyhudi_core.model.file_names import join
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.printing import printable
+from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.model.snapshot_token import SnapshotToken
 from pyhudi_core.naming import NotCalled
 from pyhudi_core.read.bounds import TimePoint
@@ -37,6 +45,8 @@ from pyhudi_core.transaction.publication import create_once
 from pyhudi_core.write.retrying import Retries, retry
 
 _VERSION = 1
+LONGEST_S = 100 * 366 * 24 * 3600
+"""The longest hold, in seconds. Its end is a date that Python and JSON can show."""
 _log = logging.getLogger(__name__)
 
 
@@ -94,7 +104,18 @@ class Hold:
                 raise ValueError("unknown version or token")
             hold = cls(path.rpartition("/")[2], token, int(found["ends_ms"]), str(found["comment"]), files)
             hold.ends  # noqa: B018  a time that is no date is damage
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError, OSError) as error:
+            for held in hold.paths:
+                safe_relative_path(held)
+        except (
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+            RecursionError,
+            OverflowError,
+            OSError,
+            UnsafePathError,
+        ) as error:
             raise CorruptTimelineError(
                 f"A hold of files is damaged: {error!s:.200}",
                 path=path,
@@ -131,13 +152,14 @@ class Holds(NotCalled):
     def create(self, state: TimePoint | None = None, *, seconds: float, comment: str = "") -> Hold:
         """Hold the files of a state back from cleaning for so many seconds: of the newest state, or of a token, commit or time.
 
-        To extend a hold, make another one of its token. Raises `InvalidOptionError` for a length that is not above zero, `SnapshotExpiredError`
-        if files of the state are gone, and `CommitConflictError` if a planned clean is going to delete some. Then nothing is held.
+        To extend a hold, make another one of its token. Raises `InvalidOptionError` for a length that is not above zero or is over 100 years,
+        `SnapshotExpiredError` if files of the state are gone, and `CommitConflictError` if a planned clean is going to delete some.
+        Then nothing is held.
         """
-        if not 0 < seconds < float("inf"):
+        if not 0 < seconds <= LONGEST_S:
             raise InvalidOptionError(
-                f"seconds={seconds!r} is no length of time",
-                hint="Give the seconds that the reader needs, such as 3600.",
+                f"seconds={seconds!r} is no length of time above 0 and up to 100 years",
+                hint="Give the seconds that the reader needs, such as 3600. A savepoint has no end.",
             )
         with at_table(self.context.table), Retries(self.context) as retries:
 

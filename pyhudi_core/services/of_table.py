@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from pyhudi_core import validators
     from pyhudi_core.model import alteration
+    from pyhudi_core.read import key_history as keys
+    from pyhudi_core.read.key_history import KeyHistory
     from pyhudi_core.services import auto
     from pyhudi_core.services import disk_usage as usage
     from pyhudi_core.services.archival.archival import Archival
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
     from pyhudi_core.write.result import Commit
 else:
     auto, operations = late("pyhudi_core.services.auto"), late("pyhudi_core.write.operations")
-    usage = late("pyhudi_core.services.disk_usage")
+    usage, keys = late("pyhudi_core.services.disk_usage"), late("pyhudi_core.read.key_history")
     alteration, validators = late("pyhudi_core.model.alteration"), late("pyhudi_core.validators")
     Archival = late_call("pyhudi_core.services.archival.archival", "Archival")
     Cleaning = late_call("pyhudi_core.services.cleaning.cleaning", "Cleaning")
@@ -155,6 +157,14 @@ class TableServices(NamesInstead):
         """Count the files of the table and their bytes: newest state, old versions, metadata table, what nothing names. Lists every file."""
         with self._home.verb() as context:
             return usage.disk_usage(context)
+
+    def key_history(self, key: object) -> KeyHistory:
+        """Return the commits that inserted, updated or deleted the row of a record key, newest first, as far as cleaning has left their files.
+
+        ``key``: the value of the key column or its text; of several key columns a mapping, or the record key as Hudi stores it.
+        """
+        with self._home.verb() as context:
+            return keys.key_history(context, key)
 
     @property
     def services(self) -> Mapping[str, TableService[Any]]:

@@ -30,9 +30,9 @@ SERVICES: tuple[type[TableService[Any]], ...] = (
     Restores,
     Compaction,
     LogCompaction,
+    Cleaning,
     Clustering,
     Expiry,
-    Cleaning,
     Indexing,
     MetadataCompaction,
     MetadataCleaning,
@@ -40,7 +40,11 @@ SERVICES: tuple[type[TableService[Any]], ...] = (
     MetadataArchival,
     Sweep,
 )
-"""In the order in which they have their turn after a commit."""
+"""In the order in which they have their turn, after a commit and in upkeep.
+
+Cleaning comes before what replaces file groups: the older slices of a replaced group stay as long as the group, until newer commits are made. A
+table that gets none would keep them for ever.
+"""
 
 
 @printable

@@ -93,8 +93,13 @@ class Storage(Protocol):
         """The specification from which another process opens this storage. Raises `ConfigError` if the storage exists only in this process."""
         ...
 
+    @property
+    def allowed_sources(self) -> tuple[str, ...]:
+        """Locations of folders outside this one that the caller allows to read if the table's files name them; by default none."""
+        return ()
+
     def get(self, path: str) -> bytes:
-        """The object's bytes. Raises `ObjectNotFoundError`."""
+        """The object's bytes. Raises `ObjectNotFoundError`, and `LimitExceededError` for an object of more than 256 MiB on a disk or in a bucket."""
         ...
 
     def head(self, path: str) -> ObjectInfo | None:

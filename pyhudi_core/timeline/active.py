@@ -252,8 +252,17 @@ class TimelineFolder:
         return tuple(name for name, i in parsed if i is None or (i.completion_time or "") <= newest), folders
 
     def _listed(self) -> Names:
-        """The names as the storage lists them."""
-        return self.storage.list_names(self.path)
+        """The names as the storage lists them. Raises `CorruptTimelineError` if an instant is a folder: its commit would be left out unseen."""
+        names, folders = self.storage.list_names(self.path)
+        for folder in folders:
+            if folder not in names and parse_file_name(folder) is not None:
+                raise CorruptTimelineError(
+                    "An instant of the timeline is a folder",
+                    table=self.storage.location,
+                    path=f"{self.path}/{folder}",
+                    hint="Remove the folder, and restore the file from a copy.",
+                )
+        return names, folders
 
     def _instants(self, listed: Names) -> tuple[list[Instant], bool]:
         parsed = map(parse_file_name, listed[0])
@@ -295,15 +304,21 @@ class TimelineFolder:
         self._commits[path] = commit
         return commit
 
+    def keep(self, instant: Instant, body: bytes) -> None:
+        """Take these bytes for the file of a completed instant, which is lost."""
+        path = self.file(instant)
+        self._commits[path] = CommitMetadata.from_avro(decode_record(body, _record_name(instant), path=path))
+
     def _written(self, instant: Instant, path: str) -> CommitMetadata | None:
         """The content of a completed file, waited for while another process writes it; None if the file stays empty."""
-        record = "HoodieReplaceCommitMetadata" if instant.action is Action.REPLACECOMMIT else "HoodieCommitMetadata"
+        record = _record_name(instant)
         started = self.clock.monotonic() if self.clock is not None else 0.0
         seen, looks = -1, 0
         while True:
             data = self._completed(instant, path)
             if not data:
                 if not self._being_written(path, started):
+                    self._refuse_emptied(instant, path)
                     return None
                 continue
             try:
@@ -313,6 +328,19 @@ class TimelineFolder:
                 seen, looks = len(data), looks + 1 if len(data) == seen else 1
                 if looks == _LOOKS or not self._being_written(path, started):
                     raise
+
+    def _refuse_emptied(self, instant: Instant, path: str) -> None:
+        """Raise `CorruptTimelineError` for an empty file of an instant that was begun or planned with content: no writer completes it without."""
+        names = (i.file_name() for i in _begun(instant))
+        infos = (self.storage.head(f"{self.path}/{name}") for name in names)
+        if any(info is not None and info.size for info in infos):
+            raise CorruptTimelineError(
+                "The completed file of a commit is empty, so its files are not known",
+                table=self.storage.location,
+                path=path,
+                instant=instant.requested_time,
+                hint="Run `pyhudi recover LOCATION`, which publishes it again or says what is missing. Nothing was changed.",
+            )
 
     def _being_written(self, path: str, started: float) -> bool:
         """Whether an incomplete file is so young that another process may still write it; waits a moment before it says so."""
@@ -355,6 +383,17 @@ class TimelineFolder:
                 if commit.schema and commit.operation not in SERVICE_OPERATIONS:
                     return commit.schema
         return None
+
+
+def _begun(instant: Instant) -> Iterator[Instant]:
+    """The pending files that a completed one of its action may have."""
+    for action in WRITE_ACTIONS:
+        if action.completes_as is instant.action:
+            yield from (Instant(instant.requested_time, action, state) for state in (State.REQUESTED, State.INFLIGHT))
+
+
+def _record_name(instant: Instant) -> str:
+    return "HoodieReplaceCommitMetadata" if instant.action is Action.REPLACECOMMIT else "HoodieCommitMetadata"
 
 
 def _name(path: str) -> str:

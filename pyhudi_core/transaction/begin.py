@@ -133,7 +133,8 @@ def begin_write(
     record = "HoodieCommitMetadata"
     if action is Action.REPLACECOMMIT:
         requested = encode_record("HoodieRequestedReplaceMetadata", {}, sync_marker=transaction.sync_marker)
-    inflight = encode_record(record, {"operationType": operation}, sync_marker=transaction.sync_marker)
+    begun = {"operationType": operation, "extraMetadata": {TOKEN_KEY: transaction.token}}
+    inflight = encode_record(record, begun, sync_marker=transaction.sync_marker)
     try:
         announce(transaction, requested, inflight)
     except CommitAbortedError:

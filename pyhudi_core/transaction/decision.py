@@ -19,6 +19,7 @@ latest one and its later files are not there, and on condition that the content 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -33,7 +34,7 @@ from pyhudi_core.errors import (
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import layout, locking, metadata_removal
+from pyhudi_core.transaction import layout, locking, lost_completions, metadata_removal
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.freshness import load_showing, published
@@ -43,6 +44,7 @@ from pyhudi_core.transaction.publication import creating, replace_once
 from pyhudi_core.transaction.record import Intent, Publication, PublicationKind, Record, record_store, swap_settled
 from pyhudi_core.transaction.rollback_plans import names_rolled_back
 
+_log = logging.getLogger(__name__)
 _DECISIONS = 5
 _RECENT_S = 1.0
 """For so long after the timeline was listed a living writer publishes its own decision without another look at it."""
@@ -180,7 +182,7 @@ class _Deciding:
             return
         record = record_store(self.context.root).read(self.known)
         if record is not None and record is not self.known and record.intent.only_creates:
-            publish_intent(self.context, record.intent)
+            publish_intent(self.context, record.intent, record.last_file)
             self.known = record
 
     def run(self, lease_left_s: Callable[[], float]) -> Decision:
@@ -205,7 +207,7 @@ class _Deciding:
                 locking.refuse_lost(context, lease_left_s)
             in_doubt = True
             self.mine = draft.intent
-            if self._swap(record, draft.intent):
+            if self._swap(record, draft):
                 return Decision(draft.intent, self._publish(draft, looked))
         raise CommitAbortedError(
             f"Other writers decided their commits {_DECISIONS} times while this one held the lock",
@@ -220,19 +222,20 @@ class _Deciding:
         if not terms.any_lock:
             locking.refuse_foreign(context, record)
         if record is not None and record is not self.known and context.protections.roll_forward:
-            publish_intent(context, record.intent)
+            publish_intent(context, record.intent, record.last_file)
         self.known = record
         decided = published(context.place, record.intent if record is not None else None)
         return record, load_showing(context, [*terms.expected, *decided, *published(context.place, self.mine)])
 
-    def _swap(self, record: Record | None, intent: Intent) -> bool:
-        """Step 5."""
-        context = self.context
+    def _swap(self, record: Record | None, draft: StagedIntent) -> bool:
+        """Step 5. The record keeps the completed file of a commit."""
+        context, intent = self.context, draft.intent
+        kept = draft.bodies[intent.publications[-1].path] if lost_completions.names_commit(intent) else b""
         if not context.protections.commit_record:
             return True
         lock = locking.recorded_lock(context, record, any_lock=self.terms.any_lock)
         try:
-            return swap_settled(record_store(context.root), record, Record(intent, lock))
+            return swap_settled(record_store(context.root), record, Record(intent, lock, last_file=kept))
         except StorageStateUnknownError as error:
             raise OutcomeUnknown(error, decided=False) from error
 
@@ -260,12 +263,12 @@ class _Deciding:
 def finish_decided(context: TableContext, record: Record) -> None:
     """Publish what was decided, for a process that does not hold the lock; it takes it where something is replaced."""
     if record.intent.only_creates:
-        publish_intent(context, record.intent)
+        publish_intent(context, record.intent, record.last_file)
         return
     with holding_lock(context, f"publish the decision of {record.intent.requested_time}"):
         latest = record_store(context.root).read(record)
         if latest is not None:
-            publish_intent(context, latest.intent)
+            publish_intent(context, latest.intent, latest.last_file)
 
 
 def publish_decided(context: TableContext, requested_time: str) -> None:
@@ -275,10 +278,13 @@ def publish_decided(context: TableContext, requested_time: str) -> None:
         finish_decided(context, record)
 
 
-def publish_intent(context: TableContext, intent: Intent) -> bool:
+def publish_intent(context: TableContext, intent: Intent, last_file: bytes = b"") -> bool:
     """Make every publication of a decision that is not made yet. Any process may do it, any number of times.
 
-    Whoever calls this for an intent that replaces something holds the table's lock. Returns whether all was created by this call.
+    Whoever calls this for an intent that replaces something holds the table's lock. ``last_file``: the bytes of a completed file that is not
+    staged any more. Returns whether all was created by this call.
+
+    Raises `CorruptTimelineError` if a commit was published, its completed file is lost, and its bytes are not given.
     """
     if _is_there(context, intent.publications[-1]):
         return False  # and all before it
@@ -299,10 +305,24 @@ def publish_intent(context: TableContext, intent: Intent) -> bool:
         try:
             data = context.root.get(publication.staged)
         except ObjectNotFoundError:
-            created = False  # its writer published it and swept up between our two calls
-            continue
+            if publication is not intent.publications[-1] or not _is_lost(context, intent):
+                created = False  # its writer published it and swept up between our two calls
+                continue
+            if not last_file:
+                raise lost_completions.error_for(context, intent.requested_time, publication.path) from None
+            _log.warning(
+                "%s of %s is lost, and is published again from the commit record", publication.path, context.table
+            )
+            data = last_file
         created = create(context.root, publication.path, data) and created
     return created
+
+
+def _is_lost(context: TableContext, intent: Intent) -> bool:
+    """Whether the completed file of a commit, whose staged bytes are gone, is gone too. It was published before those were removed."""
+    if not lost_completions.names_commit(intent):
+        return False
+    return not _is_there(context, intent.publications[-1]) and context.root.head(intent.inflight) is not None
 
 
 def _place_of(context: TableContext, intent: Intent) -> TablePlace:

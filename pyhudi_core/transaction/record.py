@@ -4,12 +4,19 @@ The record holds the intent of the latest decision: what it wants published, and
 by compare-and-swap only and never cleared, so of two writers that both believe to hold the lock only one can decide, and everybody who comes
 later finishes the decided commit before deciding another. A storage with If-Match keeps one object; a POSIX disk keeps numbered files that
 are made with link(2), newest wins.
+
+The record also keeps the bytes of the last file of the intent, which for a commit is its completed file. The staged bytes go after the commit, so
+these are what a lost completed file is published from again (``lost_completions.py``).
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import zlib
+from base64 import b64decode, b64encode
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
@@ -26,6 +33,8 @@ from pyhudi_core.transaction.layout import COMMIT_RECORD
 
 _log = logging.getLogger(__name__)
 _KEPT = 8
+_MOST_BYTES = 1 << 20
+"""A longer completed file is not kept in the record, which every writer reads."""
 _SENDS = 3
 _FORMAT = 1
 _TEXTS = ("requested_time", "completion_time", "action", "inflight", "token")
@@ -128,28 +137,43 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The record's content; ``position`` is what a swap must find unchanged (a number or an entity tag)."""
+    """The record's content.
+
+    Attributes:
+        position: what a swap must find unchanged (a number or an entity tag).
+        last_file: the bytes of the intent's last file; empty if they are too long, or if a release wrote the record that did not keep them.
+    """
 
     intent: Intent
     lock_identity: str
     position: str = ""
+    last_file: bytes = b""
 
     def encode(self) -> bytes:
         body = {"version": _FORMAT, "lock": self.lock_identity, "intent": self.intent.to_json()}
+        if 0 < len(self.last_file) <= _MOST_BYTES:
+            body["last_file"] = b64encode(zlib.compress(self.last_file)).decode()
         return json.dumps(body, sort_keys=True).encode()
 
     @classmethod
     def decode(cls, data: bytes, path: str, position: str) -> Record:
         try:
             body: dict[str, Any] = json.loads(data)
-            return cls(Intent.from_json(body["intent"]), str(body["lock"]), position)
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            return cls(
+                Intent.from_json(body["intent"]), str(body["lock"]), position, _unpacked(body.get("last_file", ""))
+            )
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, zlib.error) as error:
             raise CorruptTimelineError(
                 "The commit record cannot be read",
                 path=path,
                 detail=str(error),
                 hint="No commit is possible until it is repaired: restore the file, or remove it while no writer runs.",
             ) from error
+
+
+def _unpacked(text: str) -> bytes:
+    """The bytes of the last file; not more than were ever packed, whatever the record says. Raises `ValueError`, `TypeError` or `zlib.error`."""
+    return zlib.decompressobj().decompress(b64decode(text, validate=True), _MOST_BYTES) if text else b""
 
 
 class RecordStore(Protocol):
@@ -161,6 +185,10 @@ class RecordStore(Protocol):
 
     def swap(self, previous: Record | None, record: Record) -> None:
         """Replace ``previous`` (None: no record yet). Raises `PreconditionFailedError` or `StorageStateUnknownError`."""
+        ...
+
+    def kept(self) -> Iterator[Record]:
+        """Iterate over the records that are still there, the newest first."""
         ...
 
     def sweep(self) -> None:
@@ -201,6 +229,11 @@ class TaggedRecordStore:
             self.storage.put_if_absent(self.path, record.encode())
         else:
             self.storage.put_if_match(self.path, record.encode(), previous.position)
+
+    def kept(self) -> Iterator[Record]:
+        """The one."""
+        record = self.read()
+        yield from () if record is None else (record,)
 
     def sweep(self) -> None:
         """Nothing: there is one object."""
@@ -247,6 +280,13 @@ class NumberedRecordStore:
         if not numbers or numbers[-1] != number:
             # Our number had been used and swept long ago, or others went on after us, or the listing of a network disk is old; the caller finds out.
             raise StorageStateUnknownError("The commit record moved on", path=self._path(number))
+
+    def kept(self) -> Iterator[Record]:
+        """The newest few."""
+        for number in reversed(self._numbers()):
+            path = self._path(number)
+            with suppress(ObjectNotFoundError):  # it was swept meanwhile
+                yield Record.decode(self.storage.get(path), path, str(number))
 
     def sweep(self) -> None:
         """Keep the newest few. What stays behind is swept after a later decision, and must not make this one look undone."""

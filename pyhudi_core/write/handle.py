@@ -39,7 +39,7 @@ from pyhudi_core.write.indexing import is_bucketed
 from pyhudi_core.write.non_blocking import refuse_unfit
 from pyhudi_core.write.result import Commit, CommitStats, CommitVerdict
 from pyhudi_core.write.retrying import Retries
-from pyhudi_core.write.states import Committed, Draft, Unchanged, WriteSpec, WriteState
+from pyhudi_core.write.states import Begun, Committed, Draft, Unchanged, WriteSpec, WriteState
 from pyhudi_core.write.streams import Streams
 
 _log = logging.getLogger(__name__)
@@ -314,11 +314,11 @@ class Write:
         if pending is None or isinstance(state, Committed):
             return
         self._state = Draft(request=state.request, batch=state.batch, basis=state.basis, lock=state.lock)
-        states.undo(after_failure(state.context, error), pending)
+        states.undo(after_failure(state.context, error), pending, asked=not isinstance(state, Begun))
         self._give_lock_back()
 
     def _loaded(self, draft: Draft) -> Snapshot:
-        snapshot = states.load(draft.context)
+        snapshot = states.load(draft.context, publish=True)
         checks.refuse_unwritable(draft.context, snapshot)
         checks.refuse_operation(draft.context, draft.request.operation)
         if draft.request.partial:

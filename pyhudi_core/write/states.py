@@ -35,9 +35,11 @@ from pyhudi_core.engine.pandas_frames import is_pandas
 from pyhudi_core.errors import at_table
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.model.numbering import column_paths
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction import lost_completions, markers
 from pyhudi_core.transaction.begin import Transaction, begin_write
 from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.transaction.context import PreCommit, TableContext
@@ -238,9 +240,13 @@ def locked(draft: Draft) -> Draft:
     return replace(draft, lock=hold(request.context, f"the whole of a write ({request.operation})"))
 
 
-def load(context: TableContext, timeline: Timeline | None = None) -> Snapshot:
-    """The table's state now, or as of a timeline."""
+def load(context: TableContext, timeline: Timeline | None = None, *, publish: bool = False) -> Snapshot:
+    """The table's state now, or as of a timeline. ``publish``: a lost completed file is published again, as the commit record says.
+
+    Raises `CorruptTimelineError` if the completed file of a commit is lost, and the record does not have it.
+    """
     found = context.folder.load() if timeline is None else timeline
+    found = (lost_completions.published_again if publish else lost_completions.restored)(context, found)
     return build(context.storage, context.folder, context.config, found, executor=context.runtime.executor)
 
 
@@ -326,13 +332,27 @@ def commit(end: Staged | Unchanged, retries: Retries, gate: Gate | None) -> Comm
             notes=published.notes,
             bytes_saved=retries.bytes_saved,
             extra_metadata=dict(end.request.extra),
+            columns_added=_columns_added(end),
         )
     return Committed(request=end.request, batch=end.batch, basis=end.basis, lock=end.lock, end=end, commit=made)
 
 
-def undo(context: TableContext, transaction: Transaction) -> None:
-    """Remove all that an attempt has put on disk, as if it had never begun."""
+def _columns_added(end: Staged) -> tuple[str, ...]:
+    """The columns, and fields of structs, that the rows brought. An alteration names its columns itself."""
+    if end.batch is not None and end.batch.altered is None:
+        before = dict(column_paths(end.snapshot.schema))
+        return tuple(path for path, _ in column_paths(end.schema) if path not in before)
+    return ()
+
+
+def undo(context: TableContext, transaction: Transaction, *, asked: bool = True) -> None:
+    """Remove all that an attempt has put on disk, as if it had never begun.
+
+    ``asked``: its commit may have been asked for. If it was not, its files go before the rollback is written: on a full disk they hold the room.
+    """
     transaction.heartbeat.handle.cancel()
+    if not asked:
+        markers.remove_leaks(context, transaction.requested_time)
     if roll_back(context, transaction.requested_time) is None:
         sweep_late_files(context, transaction.requested)
     transaction.heartbeat.stop(context)

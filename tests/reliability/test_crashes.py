@@ -272,6 +272,12 @@ NOT_CRASHED: dict[tuple[str, str], str] = {
         "conflicts/concurrent.py:pending_operation",
         "get",
     ): "asked by table services that yield to writers, and by explanations",
+    ("timeline/active.py:_refuse_emptied", "head"): "only of a completed file that somebody emptied",
+    ("transaction/decision.py:_is_lost", "head"): "only of a completed file that somebody deleted",
+    (
+        "transaction/lost_completions.py:find",
+        "head",
+    ): "only of a read or write that begins while another write is pending",
 }
 """(file:function, verb): why no crash reaches it."""
 

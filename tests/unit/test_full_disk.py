@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -13,10 +15,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
+from support.disk import data_files
 from support.full_disk import RefusingDisk
-from support.tables import FAST, ORDERS, orders, reopen, rows
+from support.tables import FAST, ORDERS, make, orders, reopen, rows
 
 import pyhudi_core as hudi
+from pyhudi_core.cli.main import main
 from pyhudi_core.errors import CommitStateUnknownError, HudiError, StorageError
 from pyhudi_core.storage import local_streams
 
@@ -191,4 +196,101 @@ def test_a_disk_that_is_really_full_takes_the_next_write_when_it_has_room(small_
     assert rows(table) == before
     table.upsert(orders((1, "b", 78.0, 100)))
     assert (1, "b", 78.0, 100) in rows(table, *ORDERS.names)
+    assert table.check().ok
+
+
+@pytest.mark.parametrize("first", range(4, 40, 5))
+def test_a_write_that_fails_on_a_disk_that_stays_full_leaves_the_room_of_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int
+) -> None:
+    """It cannot write a rollback. Its files go all the same, and the next writer does the rest."""
+    table = _made(tmp_path / "t")
+    table.upsert(NEW)
+    before = data_files(table.location)
+    many = orders(*((100 + number, f"day{number}", 1.0) for number in range(6)))
+    with monkeypatch.context() as patch:
+        RefusingDisk(table.location, errno.ENOSPC, first, times=1 << 30).watch(patch)
+        with pytest.raises((StorageError, CommitStateUnknownError)) as caught:
+            table.upsert(many)
+        if isinstance(caught.value, StorageError) and not isinstance(caught.value, CommitStateUnknownError):
+            assert set(data_files(table.location)) == set(before)
+    table.upsert(many)
+    assert table.check().ok, table.check().findings
+
+
+@pytest.mark.parametrize("first", range(1, 30, 4))
+def test_a_clustering_that_fails_on_a_disk_that_stays_full_ends_well_when_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int
+) -> None:
+    """Its plan may stay. It looks like the plan of nobody at once, although its process goes on."""
+    table = make(str(tmp_path / "t"))
+    for number in range(3):
+        table.bulk_insert(orders((number, "a", 1.0)))
+    with monkeypatch.context() as patch:
+        RefusingDisk(table.location, errno.ENOSPC, first, times=1 << 30).watch(patch)
+        with pytest.raises(HudiError):
+            table.clustering.run()
+    assert not table.clustering.under_way()
+    assert table.clustering.run() or table.clustering.run()  # the first one may only publish a plan that was decided
+    table.upsert(orders((0, "a", 2.0)))
+    assert not table.timeline.pending
+    assert not table.check().errors
+
+
+ROOM = re.compile(r"`pyhudi (\w+) LOCATION((?: --option \S+)?)`")
+
+
+def _fill_up(folder: Path) -> None:
+    """Fill the rest of a file system to the last byte."""
+    with open(folder / "filler", "ab", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(b"x" * 512)
+
+
+def _free(folder: Path) -> int:
+    found = os.statvfs(folder)
+    return found.f_bavail * found.f_frsize
+
+
+def _versions_and_an_orphan(folder: Path) -> hudi.HudiTable:
+    """A table with older file slices, and with a file that nothing names; no byte of its disk is free."""
+    table = make(str(folder / "t"))
+    for seed in range(4):
+        keys = pa.array(range(10_000))
+        price = pa.array(np.random.default_rng(seed).random(10_000))
+        columns = [keys, pa.repeat("a", 10_000), price, keys]
+        table.upsert(pa.table(columns, schema=ORDERS))
+    first = Path(table.location, min(data_files(table.location)))
+    orphan = first.with_name(f"orphan-0_1-2-3_{first.name.split('_')[-1]}")
+    orphan.write_bytes(b"x" * 128_000)
+    os.utime(orphan, (1, 1))
+    _fill_up(folder)
+    assert _free(folder) == 0
+    return table
+
+
+def test_the_commands_that_the_hint_of_a_full_disk_names_make_room(small_disk: Path) -> None:
+    table = _versions_and_an_orphan(small_disk)
+    expected = rows(table)
+    with pytest.raises(StorageError, match="The disk is full") as caught:
+        table.upsert(NEW)
+    free = [_free(small_disk)]
+    named = ROOM.findall(str(caught.value.hint))
+    assert [command for command, _ in named] == ["sweep", "clean", "size"]
+    for command, options in named:
+        done = CliRunner().invoke(main, [command, table.location, *options.split()])
+        assert done.exit_code == 0, done.output
+        free.append(_free(small_disk))
+    assert free[0] < 128_000 <= free[1]
+    assert free[2] > free[1] + 200_000, "the clean has deleted older file slices"
+    assert rows(table) == expected
+    table.upsert(NEW)
+    assert table.check().ok
+
+
+def test_one_upkeep_makes_room_on_a_full_disk(small_disk: Path) -> None:
+    table = _versions_and_an_orphan(small_disk)
+    done = CliRunner().invoke(main, ["upkeep", table.location, "--option", "hoodie.clean.commits.retained=1"])
+    assert done.exit_code == 0, done.output
+    assert _free(small_disk) > 328_000
     assert table.check().ok

@@ -42,7 +42,9 @@ def test_every_service_says_yes_or_no_and_why_and_a_plan_changes_nothing(locatio
     table = with_logs(location)
     before = contents(location)
     report = hudi.upkeep(table, plan=True)
-    assert [line.service for line in report.lines] == [kind.name for kind in SERVICES]
+    said = [line.service for line in report.lines]
+    assert sorted(said) == sorted(kind.name for kind in SERVICES)
+    assert said[:5] == ["sweep", "failed_writes", "restore", "cleaning", "metadata_cleaning"], "room is made first"
     assert all(line.reason for line in report.lines)
     (compaction,) = _lines(report, "compaction")
     assert compaction.outcome is Outcome.DUE
@@ -63,6 +65,21 @@ def test_what_is_due_runs_and_is_not_due_afterwards(location: str) -> None:
     assert compaction.took is not None
     assert report
     assert rows(table, "id", "price", "_hoodie_commit_time") == before
+    assert not hudi.upkeep(table, plan=True).with_outcome(Outcome.DUE)
+
+
+def test_a_clean_that_is_due_is_done_although_a_clustering_is_due_too() -> None:
+    table = hudi.create_table(
+        "memory://due-clean/t", orders().schema, "id", options={"hoodie.archive.automatic": False}
+    )
+    for group in range(14):
+        table.bulk_insert(orders((group, "a", 0.0)))
+    for number in range(14):
+        table.upsert(orders((0, "a", float(number))))
+    due = {line.service for line in hudi.upkeep(table, plan=True).with_outcome(Outcome.DUE)}
+    assert {"cleaning", "clustering"} <= due
+    ran = [line.service for line in hudi.upkeep(table).with_outcome(Outcome.RAN)]
+    assert ran.index("cleaning") < ran.index("clustering")
     assert not hudi.upkeep(table, plan=True).with_outcome(Outcome.DUE)
 
 

@@ -23,6 +23,7 @@ PIPE = {"COLUMNS": "80"}
 OUTPUTS = {"80 columns": TERMINAL, "a pipe": PIPE}
 COMMANDS: dict[str, tuple[str, ...]] = {
     "show": (),
+    "size": (),
     "schema": (),
     "head": (),
     "history": (),
@@ -106,6 +107,8 @@ def test_rows_that_do_not_fit_are_blocks_on_a_terminal_and_lines_in_a_pipe(wide:
         ("savepoint", "instant"),
         ("upkeep", "estimated_bytes"),
         ("commit", "bytes"),
+        ("size", "bytes"),
+        ("index", "state"),
     ],
 )
 def test_csv_is_complete_and_has_the_columns_that_were_asked_for(
@@ -129,6 +132,36 @@ def test_csv_is_complete_and_has_the_columns_that_were_asked_for(
         assert wrong[-1] in refused.output
 
 
+@pytest.mark.parametrize(("words", "rows"), [(("check",), "findings"), (("key-history", "1"), "commits")])
+def test_csv_and_columns_of_a_report_are_its_rows(location: str, words: tuple[str, ...], rows: str) -> None:
+    table = make(location)
+    table.upsert(orders((1, "a", 1.0)))
+    Path(location, "day=a", f"{'a' * 36}-0_0-1-2_20200101000000000.parquet").write_bytes(b"left by nobody")
+    command, *more = words
+    ask = [command, location, *more]
+    told = json.loads(CliRunner().invoke(main, [*ask, "--json"]).stdout)[rows]
+    assert told
+    found = list(csv.DictReader(io.StringIO(CliRunner().invoke(main, [*ask, "--csv"]).stdout)))
+    names = ["instant"] if command == "key-history" else list(told[0])
+    for name in names:
+        assert [row[name] for row in found] == ["" if row[name] is None else str(row[name]) for row in told]
+    only = CliRunner().invoke(main, [*ask, "--json", "--columns", "instant"])
+    assert json.loads(only.stdout) == [{"instant": row["instant"]} for row in told]
+    for wrong in (["--columns", "nothing"], ["--csv", "--json"]):
+        refused = CliRunner().invoke(main, [*ask, *wrong])
+        assert refused.exit_code == 2, refused.output
+        assert wrong[-1] in refused.output
+
+
+@pytest.mark.parametrize("words", [("check",), ("index", "list")])
+def test_csv_without_rows_is_the_header(location: str, words: tuple[str, ...]) -> None:
+    make(location)
+    command, *more = words
+    found = CliRunner().invoke(main, [command, location, *more, "--csv"])
+    assert len(found.stdout.splitlines()) == 1
+    assert len(found.stdout.split(",")) > 3
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -138,6 +171,8 @@ def test_csv_is_complete_and_has_the_columns_that_were_asked_for(
         ("upkeep", "--columns", "nothing"),
         ("upkeep", "--csv", "--json"),
         ("repair", "--duplicates", "--run", "--csv"),
+        ("index", "create", "bloom_filters", "--csv"),
+        ("index", "drop", "bloom_filters", "--columns", "state"),
     ],
 )
 def test_a_form_that_cannot_be_printed_is_refused_before_anything_is_changed(

@@ -50,6 +50,16 @@ def slices_on_disk(table: hudi.HudiTable) -> int:
     return sum(1 for name in os.listdir(folder) if name.endswith(".hfile"))
 
 
+@pytest.mark.parametrize("automatic", ["false", "true"])
+def test_the_metadata_table_is_cleaned_beside_automatic_cleans_of_the_data_table_too(automatic: str) -> None:
+    table = hudi.create_table(
+        f"memory://cleaned-{automatic}/t", SCHEMA, "id", options={"hoodie.clean.automatic": automatic}
+    )
+    for number in range(45):
+        table.upsert(rows(number % 5, number % 5 + 1))
+    assert len(own(table).filter(Action.CLEAN)) >= 1
+
+
 @pytest.mark.row("I1", "B9")
 def test_a_metadata_table_does_not_grow_with_the_number_of_commits(location: str) -> None:
     table = filled(location, 11, SMALL, names.FILES, names.RECORD_INDEX)

@@ -356,7 +356,9 @@ def test_an_empty_completed_file_is_read_again_once_it_has_content(location: str
     path.write_bytes(b"")
     os.utime(path, (0, 0))
     reader = open_table(location)
-    assert rows(reader, "id") == []
+    with pytest.raises(CorruptTimelineError, match="empty") as caught:
+        rows(reader, "id")
+    assert caught.value.path == f".hoodie/timeline/{path.name}"
     path.write_bytes(content)
     assert rows(reader, "id") == [(1,)]
 

@@ -1,0 +1,163 @@
+"""Commits whose completed file is lost: it was published, and then somebody or something deleted it.
+
+Such an instant looks like a write that has not completed. Nobody would see its rows, and the next write would go over them. These facts tell it apart
+from such a write. A writer of this package removes its heartbeat last, so a pending write without one is looked at closely. Its commit was
+decided if a commit record names it, if a later commit changed its files, or if the metadata table has its completed part, which is published only
+after the decision. A write of this package that has neither heartbeat nor markers was decided, too: it removes both only after it has published.
+
+A commit record keeps the bytes of the completed file: the newest commit, and on a disk the newest few, are read from there, and the next write
+publishes them again. Any other lost commit is refused.
+
+A pending write with a heartbeat costs a reader one look at that file. Nothing is looked at if no write is pending.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+from pyhudi_core.errors import CorruptionError, CorruptTimelineError, ObjectNotFoundError
+from pyhudi_core.formats.avro.container import decode_record
+from pyhudi_core.model.instant import DATA_ACTIONS, WRITE_ACTIONS, Instant, State, parse_file_name
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.timeline.restored import is_undone
+from pyhudi_core.transaction import layout
+from pyhudi_core.transaction.begin import TOKEN_KEY
+from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.publication import create_once
+from pyhudi_core.transaction.record import Intent, PublicationKind, Record, record_store
+from pyhudi_core.transaction.rollback_plans import names_rolled_back
+
+_log = logging.getLogger(__name__)
+
+
+def names_commit(intent: Intent) -> bool:
+    """Whether the last file of a decision is the completed file of its own commit."""
+    last = intent.publications[-1]
+    folder, _, name = last.path.rpartition("/")
+    instant = parse_file_name(name)
+    if instant is None or not instant.is_completed or instant.action not in DATA_ACTIONS:
+        return False
+    mine = instant.requested_time == intent.requested_time and folder == intent.inflight.rpartition("/")[0]
+    return mine and last.kind is PublicationKind.CREATE
+
+
+def error_for(context: TableContext, requested_time: str, path: str) -> CorruptTimelineError:
+    """The error of who needs the commit."""
+    return CorruptTimelineError(
+        "The completed file of a commit is lost: the commit was published, and its file is not on the timeline any more",
+        table=context.table,
+        path=path,
+        instant=requested_time,
+        hint="Run `pyhudi recover LOCATION`, which publishes it again or says what is missing. Nothing was changed.",
+    )
+
+
+def load(context: TableContext) -> Timeline:
+    """The timeline as it is now, for readers. Raises as `restored`."""
+    return restored(context, context.folder.load())
+
+
+def restored(context: TableContext, timeline: Timeline) -> Timeline:
+    """A timeline on which lost commits are completed that a commit record has; they are read from there. Changes nothing.
+
+    Raises `CorruptTimelineError` for a lost commit that no record has: without it, rows would be missing.
+    """
+    found = []
+    for instant, record in find(context, timeline):
+        if record is None:
+            raise error_for(context, instant.requested_time, context.folder.file(instant))
+        path = record.intent.publications[-1].path
+        _log.warning(
+            "%s of %s is lost, and is read from the commit record; the next write publishes it", path, context.table
+        )
+        kept = parse_file_name(path.rpartition("/")[2])
+        assert kept is not None
+        context.folder.keep(kept, record.last_file)
+        found.append(kept)
+    return Timeline.of([*timeline.instants, *found], timeline.has_history) if found else timeline
+
+
+def published_again(context: TableContext, timeline: Timeline) -> Timeline:
+    """The timeline, with every lost commit published again from the commit records. Nothing changes if none is lost.
+
+    Any process may do this at any time: the file is created only once, and only for an instant that is there and that nobody has undone.
+
+    Raises as `restored`.
+    """
+    lost = list(find(context, timeline))
+    for _, record in lost:
+        if record is not None:
+            path = record.intent.publications[-1].path
+            _log.warning("%s of %s is lost, and is published again from the commit record", path, context.table)
+            create_once(context.root, path, record.last_file)
+    return load(context) if lost else timeline
+
+
+def find(context: TableContext, timeline: Timeline) -> Iterator[tuple[Instant, Record | None]]:
+    """Iterate over the pending instants of a timeline whose commits were published, each with the record that has its completed file."""
+    silent = [
+        i
+        for i in timeline.instants
+        if i.action in WRITE_ACTIONS
+        and i.state is State.INFLIGHT
+        and context.root.head(layout.heartbeat(i.requested_time)) is None
+    ]
+    if not silent:
+        return
+    now = context.folder.load()  # a writer that has ended since removed its heartbeat after it had published
+    still = [i for i in silent if now.find(i.requested_time, i.action) == i and not is_undone(i, context.folder.undone)]
+    if not still:
+        return
+    rolled_back = names_rolled_back(context.place, now, min(still).requested_time)
+    records = {r.intent.requested_time: r for r in record_store(context.root).kept() if _is_of(context, r)}
+    for instant in still:
+        time = instant.requested_time
+        record = records.get(time)
+        if time in rolled_back or (record is not None and _is_there(context, record)):
+            continue  # or the listing is older than the file
+        if record is not None:
+            yield instant, record if record.last_file else None
+        elif _is_followed(context, now, time) or _has_part(context, time) or _was_swept(context, instant):
+            yield instant, None
+
+
+def _is_of(context: TableContext, record: Record) -> bool:
+    """Whether a record is about a commit of this place."""
+    return names_commit(record.intent) and context.place.has(record.intent.inflight)
+
+
+def _is_there(context: TableContext, record: Record) -> bool:
+    return context.root.head(record.intent.publications[-1].path) is not None
+
+
+def _is_followed(context: TableContext, timeline: Timeline, requested_time: str) -> bool:
+    """Whether a later commit says that it changed files of this one."""
+    later = (i for i in timeline.commits if i.requested_time > requested_time)
+    return any(stat.prev_commit == requested_time for i in later for stat in context.folder.read_commit(i).stats)
+
+
+def _has_part(context: TableContext, requested_time: str) -> bool:
+    """Whether a companion has a completed commit that belongs to this one, by a writer of this package."""
+    for place in context.companions:
+        timeline = place.folder.load()
+        part = timeline.commits.find(requested_time) or place.folder.archived(timeline, requested_time)
+        if part is not None and TOKEN_KEY in place.folder.read_commit(part).extra:
+            return True
+    return False
+
+
+def _was_swept(context: TableContext, instant: Instant) -> bool:
+    """Whether nothing is left of a writer of this package but its instant."""
+    return _is_ours(context, instant) and not context.storage.list(f"{layout.markers(instant.requested_time)}/")
+
+
+def _is_ours(context: TableContext, instant: Instant) -> bool:
+    """Whether a writer of this package began the instant."""
+    path = context.folder.file(instant)
+    try:
+        data = context.storage.get(path)
+        found = decode_record(data, "HoodieCommitMetadata", path=path) if data else {}
+    except (ObjectNotFoundError, CorruptionError):
+        return False
+    return TOKEN_KEY in (found.get("extraMetadata") or {})
