@@ -25,6 +25,7 @@ from pyhudi_core.errors import (
     at_table,
 )
 from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.model.masking import takes_options
 from pyhudi_core.model.partition_path import partition_paths
 from pyhudi_core.model.printing import printable
 from pyhudi_core.model.properties import TableConfig
@@ -97,6 +98,7 @@ class Bootstrap:
 
 
 @set_module("pyhudi")
+@takes_options
 def bootstrap(
     source: str,
     location: str,

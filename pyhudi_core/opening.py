@@ -19,6 +19,7 @@ from pyhudi_core.errors import (
 )
 from pyhudi_core.late import late, late_call
 from pyhudi_core.model.help_pages import see
+from pyhudi_core.model.masking import takes_options
 from pyhudi_core.model.properties import OPERATION_FIELD, MergeMode, TableConfig, TableType
 from pyhudi_core.naming import set_module
 from pyhudi_core.options import TableOptions, WriteOptions
@@ -73,6 +74,7 @@ _TYPES = {
 
 
 @set_module("pyhudi")
+@takes_options
 def create_table(
     location: Place,
     schema: Any,
@@ -242,6 +244,7 @@ def _refuse_unfit_merger(config: TableConfig, schema: pa.Schema) -> None:
 
 
 @set_module("pyhudi")
+@takes_options
 def open_table(
     location: Place,
     storage_options: Mapping[str, str] | None = None,
@@ -268,6 +271,7 @@ def open_table(
 
 
 @set_module("pyhudi")
+@takes_options
 def check_table(
     location: Place,
     storage_options: Mapping[str, str] | None = None,

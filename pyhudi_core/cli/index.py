@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import click
@@ -156,7 +156,7 @@ class _Given:
     names: tuple[str, ...]
     columns: tuple[str, ...]
     using: str
-    options: dict[str, str]
+    options: dict[str, str] = field(repr=False)
     lenient: bool
     only_plan: bool
 

@@ -41,19 +41,12 @@ class Folder:
     folders: tuple[str, ...]
 
 
-class Secret(str):
-    """A string whose value is not shown in logs and error messages."""
-
-    def __repr__(self) -> str:
-        return "Secret('***')"
-
-
 @dataclass(frozen=True, slots=True)
 class StorageSpec:
-    """What a Spark task needs to open the same storage: the location and the storage options. Secrets are masked when it is printed."""
+    """What a Spark task needs to open the same storage: the location and the storage options. The options are not printed."""
 
     location: str
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

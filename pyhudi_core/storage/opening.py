@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pyhudi_core.errors import InvalidOptionError, from_extra
+from pyhudi_core.model.masking import concealed
 from pyhudi_core.runtime.clock import SystemClock
 from pyhudi_core.storage.base import Storage, StorageSpec
 from pyhudi_core.storage.local import LocalStorage
@@ -30,7 +31,7 @@ def open_storage(location: Place, options: Mapping[str, str] | None = None) -> S
             f"storage_options= takes a mapping, not {type(options).__name__}",
             hint='For example storage_options={"region": "eu-west-1"}.',
         )
-    given = dict(options or {})
+    given = options = dict(concealed(options or {}))
     parsed = parse_location(location)
     if parsed.scheme == "file":
         _refuse_unknown(given, {"fsync", ALLOW_SOURCES}, parsed.text)

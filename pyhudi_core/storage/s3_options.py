@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from pyhudi_core.errors import InvalidOptionError, UnknownOptionError
-from pyhudi_core.storage.base import Secret
+from pyhudi_core.model.masking import Secret
 from pyhudi_core.storage.paths import ALLOW_SOURCES, parse_sources, sources_text
 
 _OTHER_NAMES = {

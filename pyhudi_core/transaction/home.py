@@ -26,7 +26,7 @@ class TableHome:
 
     storage: Storage
     runtime: Runtime
-    options: Mapping[str, object]
+    options: Mapping[str, object] = field(repr=False)
     lock: LockProvider | None = None
     protections: Protections = Protections()
     pre_commit: PreCommit | None = None
