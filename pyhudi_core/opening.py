@@ -27,7 +27,6 @@ from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.opening import open_storage
-from pyhudi_core.storage.own_part import own_part
 from pyhudi_core.storage.paths import Place, allowing
 from pyhudi_core.table import HudiTable
 from pyhudi_core.timeline import properties_file
@@ -39,12 +38,11 @@ if TYPE_CHECKING:
     from pyhudi_core import doctor, validators
     from pyhudi_core.doctor import CheckReport, Incident, Limits, Progress
     from pyhudi_core.merge import record_merger
-    from pyhudi_core.model.file_names import parse_data_file, split
     from pyhudi_core.model.key_text import text_problem
     from pyhudi_core.model.new_table import new_table_config
     from pyhudi_core.model.partition_path import partition_paths
     from pyhudi_core.model.schema import normalise, to_avro
-    from pyhudi_core.storage.no_table import no_table
+    from pyhudi_core.storage.no_table import first_data_file, no_table
     from pyhudi_core.validators import Validator, Validators
     from pyhudi_core.write import asked_metadata_table, checks, coercion
 else:
@@ -53,18 +51,15 @@ else:
     record_merger = late("pyhudi_core.merge.record_merger")
     asked_metadata_table, coercion = late("pyhudi_core.write.asked_metadata_table"), late("pyhudi_core.write.coercion")
     checks = late("pyhudi_core.write.checks")
-    parse_data_file = late_call("pyhudi_core.model.file_names", "parse_data_file")
-    split = late_call("pyhudi_core.model.file_names", "split")
     text_problem = late_call("pyhudi_core.model.key_text", "text_problem")
     new_table_config = late_call("pyhudi_core.model.new_table", "new_table_config")
     partition_paths = late_call("pyhudi_core.model.partition_path", "partition_paths")
     normalise = late_call("pyhudi_core.model.schema", "normalise")
     to_avro = late_call("pyhudi_core.model.schema", "to_avro")
     no_table = late_call("pyhudi_core.storage.no_table", "no_table")
+    first_data_file = late_call("pyhudi_core.storage.no_table", "first_data_file")
 
 _KEY_NAME = re.compile(r"(^|_)(id|key|code|uuid|number|num|no|nr)$|[a-z](Id|ID|Key|Code)$", re.IGNORECASE)
-_LOOKED = 200
-"""Folders that are looked at before a table is created in a folder that is not empty."""
 _TYPES = {
     "copy_on_write": TableType.COPY_ON_WRITE,
     "cow": TableType.COPY_ON_WRITE,
@@ -377,22 +372,16 @@ def table_type_of(word: str) -> TableType:
 
 def _refuse_remains(storage: Storage) -> None:
     """Raise `TableError` for data files of a table whose ``.hoodie`` is gone. A new table would not show them, and a sweep would delete them."""
-    pending, looked = [""], 0
-    while pending and looked < _LOOKED:
-        place = pending.pop()
-        folder = own_part(place, storage.list_folder(place))
-        looked += 1
-        data = next((info.path for info in folder.objects if parse_data_file(split(info.path)[1])), None)
-        if data is not None:
-            _refuse_existing(storage)  # another process may have made the table, and written to it, meanwhile
-            raise TableError(
-                "The folder has data files of a Hudi table, but no .hoodie/hoodie.properties",
-                table=storage.location,
-                path=data,
-                hint="Nothing was changed. If the folder is a partition of another table, choose a folder outside of it. To get a table back:"
-                " pyhudi recover LOCATION --plan. Or move the files away.",
-            )
-        pending.extend(path for path in folder.folders if not split(path)[1].startswith("."))
+    data = first_data_file(storage)
+    if data is not None:
+        _refuse_existing(storage)  # another process may have made the table, and written to it, meanwhile
+        raise TableError(
+            "The folder has data files of a Hudi table, but no .hoodie/hoodie.properties",
+            table=storage.location,
+            path=data,
+            hint="Nothing was changed. If the folder is a partition of another table, choose a folder outside of it. To get a table back:"
+            " pyhudi recover LOCATION --plan. Or move the files away.",
+        )
 
 
 def _refuse_existing(storage: Storage) -> None:
