@@ -90,8 +90,7 @@ def create_table(
         record_key: the column or columns that identify a row. Without them each inserted row gets a generated key, by which it is corrected.
         partition_by: partition columns, outermost first.
         ordering: the column or columns that decide which version of a row is newer; without them, the last write wins.
-        table_type: ``"copy_on_write"`` or ``"merge_on_read"`` (``"cow"``, ``"mor"``); the default is the option ``hoodie.table.type``, or
-            copy-on-write.
+        table_type: ``"copy_on_write"`` (the default) or ``"merge_on_read"`` (``"cow"``, ``"mor"``); or give the option ``hoodie.table.type``.
         name: the table's name; the default is the last part of the location.
         options: Hudi's keys (``hoodie.*``) and this package's keys (``pyhudi.*``), see ``pyhudi help options``. They may also name the columns.
         storage_options: options of the storage (region, endpoint, credentials).
@@ -162,8 +161,7 @@ def checked_config(
     storage = home.storage
     given, files = TableOptions.parse(home.options), WriteOptions.parse(home.options).files
     chosen = name if name is not None else given.name or storage.location.rstrip("/").rpartition("/")[2]
-    arrow_schema = _arrow_schema(schema)
-    logical = normalise(arrow_schema)
+    logical = normalise(arrow_schema := _arrow_schema(schema))
     keys, partitions, orderings = (
         _names(record_key or given.key_columns, "record_key"),
         _names(partition_by or given.partition_columns, "partition_by"),
@@ -205,11 +203,10 @@ def _refuse_unfit_index(config: TableConfig, options: WriteOptions, location: st
 
 def _merge_mode(given: TableOptions) -> MergeMode | None:
     """The mode that the options name, or that their payload class or strategy id means. Raises `InvalidOptionError` if these contradict it."""
-    named = MergeMode(given.merge_mode) if given.merge_mode else None
     meant = {mode.payload_class: mode for mode in MergeMode} | {mode.strategy_id: mode for mode in MergeMode}
     by_class = meant.get(given.payload_class, MergeMode.CUSTOM) if given.payload_class else None
     by_id = meant.get(given.merge_strategy, MergeMode.CUSTOM) if given.merge_strategy else None
-    said = {mode for mode in (named, by_class, by_id) if mode is not None}
+    said = {mode for mode in (given.merge_mode and MergeMode(given.merge_mode), by_class, by_id) if mode}
     if len(said) > 1:
         raise InvalidOptionError(
             f"hoodie.record.merge.mode={given.merge_mode}, hoodie.compaction.payload.class={given.payload_class} and"
