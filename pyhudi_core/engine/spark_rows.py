@@ -34,8 +34,10 @@ from pyhudi_core.engine.base import (
     TaskInfo,
     sorted_counts,
 )
+from pyhudi_core.engine.spark_collect import collect_arrow
 from pyhudi_core.engine.spark_plans import estimated_bytes, reads_alike
 from pyhudi_core.engine.spark_settings import under_settings
+from pyhudi_core.engine.spark_widths import quoted
 from pyhudi_core.engine.task_errors import driver_errors, raised_in_task
 
 _TARGET = "_pyhudi_target"
@@ -266,11 +268,6 @@ def _place(hashed: Column, places: Column) -> Column:
 _PLACES = ("_pyhudi_to array<int>", "_pyhudi_sorts array<bigint>", "_pyhudi_parts array<int>")
 
 
-def quoted(name: str) -> Column:
-    """The column with exactly this name."""
-    return F.col("`" + name.replace("`", "``") + "`")
-
-
 def _is_missing(field: pa.Field) -> Column:
     column = quoted(field.name)
     return column.isNull() | (column == "") if pa.types.is_string(field.type) else column.isNull()
@@ -293,21 +290,6 @@ def _key(schema: pa.Schema, key: KeyColumns) -> Column:
         text = F.coalesce(quoted(name).cast("string"), F.lit(key.null))
         parts += [F.lit(f"{name}:"), F.when(text == "", key.empty).otherwise(text), F.lit(",")]
     return F.concat(*parts)
-
-
-def collect_arrow(frame: DataFrame, schema: pa.Schema) -> pa.Table:
-    """All rows at the driver."""
-    if hasattr(frame, "toArrow"):
-        return _with_nullable_voids(frame).toArrow().cast(schema)
-    batches = frame._collect_as_arrow()  # PySpark 3.5 has the same under a private name only
-    return pa.Table.from_batches([batch.cast(schema) for batch in batches], schema)
-
-
-def _with_nullable_voids(frame: DataFrame) -> DataFrame:
-    if "void" not in frame.schema.simpleString():
-        return frame
-    kinds = {field.name: spark_types.with_nullable_elements(field.dataType) for field in frame.schema.fields}
-    return frame.select([quoted(name).cast(kind).alias(name) for name, kind in kinds.items()])
 
 
 _NARROW = 1024
