@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from pyhudi_core.engine import spark_types
+from pyhudi_core.engine.spark_settings import under_settings
 from pyhudi_core.engine.spark_widths import fixed_bytes, has_like_names, quoted, variable_bytes
 
 try:
@@ -31,6 +32,8 @@ _PART = "_pyhudi_part"
 _LEAST_SHARE = 1 << 20
 """Bytes that each task may send, however many run at once."""
 _MOST = 2**31 - 1
+_AS_IT_IS = {"spark.sql.codegen.wholeStage": "false"}
+"""Spark gives each `LocalLimit` another name in the code that it generates, so it would compile the code of each collect anew."""
 _NUMBERS = count()
 _log = logging.getLogger(__name__)
 
@@ -52,7 +55,8 @@ def collect_at_most(frame: DataFrame, schema: pa.Schema, limit: int) -> pa.Table
         return None
     cores = max(1, int(frame.sparkSession.sparkContext.defaultParallelism))
     counted = _counted(frame, schema, max(_LEAST_SHARE, min(limit, 2 * limit // cores)))
-    batches = _batches_at_most(counted, limit)
+    with under_settings(frame.sparkSession, _AS_IT_IS):
+        batches = _batches_at_most(counted, limit)
     if batches is None:
         return None
     rows = (pa.RecordBatch.from_arrays(batch.columns[:-1], names=schema.names) for batch in batches)
