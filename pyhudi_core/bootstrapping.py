@@ -26,6 +26,7 @@ from pyhudi_core.errors import (
 )
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.partition_path import partition_paths
+from pyhudi_core.model.printing import printable
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.record_key import record_keys
 from pyhudi_core.naming import set_module
@@ -55,6 +56,7 @@ BootstrapProgress = Callable[[int, int], object]
 
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
+@printable
 class Bootstrap:
     """What a bootstrap did, or would do. True if every file of the source is loaded.
 

@@ -17,9 +17,11 @@ from pyhudi_core.conflicts.requirement import TableState
 from pyhudi_core.errors import HudiError, InvalidOptionError, SnapshotExpiredError
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import time_before
+from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 from pyhudi_core.read.bounds import TimePoint, archived_of, interval_bound
 from pyhudi_core.read.changes import ChangeFeed
+from pyhudi_core.read.expired import how_to_keep_more
 from pyhudi_core.read.scan import Scan
 from pyhudi_core.table import HudiTable
 from pyhudi_core.write.operations import commit_with_retries
@@ -35,6 +37,7 @@ _WAY_OUT = 'Process all rows again: consumer.rebuild(), then commit(..., operati
 
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
+@printable
 class Checkpoint:
     """How far a consumer has come: it has processed what ``source`` (the name of a table) had completed by ``until``.
 
@@ -88,6 +91,7 @@ class CheckpointIsOurs:
 
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
+@printable
 class Consumer:
     """Reads what is new in ``source``, and keeps its checkpoint in commits of ``into``.
 
@@ -124,6 +128,9 @@ class Consumer:
                 table=self.into.location,
                 hint="Give another table as `into`.",
             )
+
+    def __repr__(self) -> str:
+        return f"Consumer {self.name} of {self.source.location} into {self.into.location}"
 
     @property
     def checkpoint(self) -> Checkpoint | None:
@@ -213,6 +220,7 @@ class Consumer:
 
 @set_module("pyhudi")
 @dataclass(slots=True)
+@printable
 class Batch:
     """What the source's commits that completed in (``after``, ``until``] did; ``after`` is None if it is all rows as of ``until``.
 
@@ -225,6 +233,10 @@ class Batch:
     seen: str
     restored: str = ""
     is_committed: bool = field(default=False, init=False)
+
+    def __repr__(self) -> str:
+        part = "all rows" if self.after is None else f"commits after {self.after}"
+        return f"Batch of the consumer {self.consumer.name}: {part}, until {self.until}"
 
     def rows(self, columns: Sequence[str] | None = None, where: object = None, *, meta: bool = False) -> Scan:
         """The rows that the commits inserted or updated, each in its latest state; deletes are not among them. Raises `SnapshotExpiredError`."""
@@ -278,7 +290,7 @@ def _with_way_out(error: SnapshotExpiredError, consumer: Consumer) -> HudiError:
         table=error.table,
         path=error.path,
         instant=error.instant,
-        hint=f"{_WAY_OUT} To keep more, raise hoodie.clean.commits.retained of the source.",
+        hint=f"{_WAY_OUT} {how_to_keep_more(error)}".rstrip(),
     )
 
 

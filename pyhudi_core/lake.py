@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
-from html import escape
 from typing import Any
 
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.file_groups.listing import list_folders
 from pyhudi_core.model.file_names import PARTITION_METAFILE
+from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 from pyhudi_core.opening import open_table
 from pyhudi_core.runtime.base import Clock
@@ -49,6 +49,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class UpkeepLine:
     """One service of one table.
 
@@ -57,7 +58,7 @@ class UpkeepLine:
         outcome: due (with ``plan=True``), ran, left for another run because of a limit, failed, or not due; skipped is a table that this
                 release only reads, and a service that this release does not have for such a table.
         reason: why it is due or not, why it was left or skipped, or the error.
-        bytes, seconds: the estimate.
+        bytes, seconds: the estimate; ``freed``: the bytes that the service would delete.
         took: seconds that it ran; None if it did not run.
         result: what it did, as a sentence.
     """
@@ -70,6 +71,7 @@ class UpkeepLine:
     seconds: float = 0.0
     took: float | None = None
     result: str = ""
+    freed: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -79,6 +81,7 @@ class UpkeepLine:
             "outcome": str(self.outcome),
             "reason": self.reason,
             "estimated_bytes": self.bytes,
+            "freed_bytes": self.freed,
             "estimated_seconds": round(self.seconds, 3),
             "seconds": None if self.took is None else round(self.took, 3),
             "result": self.result,
@@ -87,6 +90,7 @@ class UpkeepLine:
 
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
+@printable
 class UpkeepReport:
     """What was decided and done. False if something failed."""
 
@@ -112,11 +116,8 @@ class UpkeepReport:
         """The lines as a JSON array."""
         return json.dumps([line.to_dict() for line in self.lines], indent=2)
 
-    def _repr_html_(self) -> str:
-        names = list(UpkeepLine("", "", Outcome.DUE, "").to_dict())
-        head = "".join(f"<th>{name}</th>" for name in names)
-        rows = ("".join(f"<td>{escape(str(value))}</td>" for value in line.to_dict().values()) for line in self.lines)
-        return f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
+    def _shown(self) -> list[dict[str, Any]]:
+        return [line.to_dict() for line in self.lines]
 
 
 @set_module("pyhudi")
@@ -202,7 +203,7 @@ class _TableState:
         return max((need.urgency for need in self.needs), default=0.0)
 
     def add(self, outcome: Outcome, need: Need, **more: Any) -> None:
-        line = UpkeepLine(self.location, need.service, outcome, need.reason, need.bytes, need.seconds)
+        line = UpkeepLine(self.location, need.service, outcome, need.reason, need.bytes, need.seconds, freed=need.freed)
         self.lines.append(replace(line, **more))
 
     def refuse(self, need: Need, refused: Refused) -> None:

@@ -85,6 +85,16 @@ _CALLS = {
 """By an argument that people give: what to write, where no argument of the function means it."""
 
 
+_EXPLAINS = "__pyhudi_explains__"
+_CANNOT = {
+    "__len__": "has no length",
+    "__iter__": "cannot be iterated over",
+    "__getitem__": "cannot be indexed",
+    "__contains__": "does not say what is in it",
+}
+"""What people try by an operator or a function of Python, such as ``len(table)``."""
+
+
 def set_module(name: str) -> Callable[[_T], _T]:
     """Decorate a public class or function: its ``__module__`` is the one that users import it from.
 
@@ -106,12 +116,14 @@ def set_module(name: str) -> Callable[[_T], _T]:
 def no_name(module: str, name: str, names: Iterable[str]) -> AttributeError:
     """The error for a name that a module does not have, with what to write instead if that is known."""
     what = f"module {module!r} has no attribute {name!r}"
-    call = None if name.startswith("_") else _NAMES.get(name) or _nearest(name, names)
+    call = None if name.startswith("_") else _NAMES.get(name) or nearest(name, names)
     return AttributeError(f"{what}: use {call}" if call else what, name=name)
 
 
 def explains_arguments(function: _T) -> _T:
     """Decorate a public function: its `TypeError` for an unknown argument names the one to write."""
+    if getattr(function, _EXPLAINS, False):  # a dataclass with slots makes its class a second time
+        return function
     code = inspect.unwrap(function).__code__
     known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
@@ -122,6 +134,7 @@ def explains_arguments(function: _T) -> _T:
                 raise _no_argument(function.__qualname__, name, [each for each in known if each != "self"])
         return function(*given, **named)
 
+    setattr(call, _EXPLAINS, True)
     return call  # type: ignore[return-value]  # it has the function's signature
 
 
@@ -129,31 +142,46 @@ def _no_argument(function: str, name: str, known: Sequence[str]) -> TypeError:
     means = next((each for each in _ARGUMENTS.get(name, ()) if each in known), None)
     call = (f"{means}=" if means else None) or _CALLS.get(name)
     if call is None:
-        near = _nearest(name, known)
+        near = nearest(name, known)
         call = f"{near}=" if near else None
     rest = f"use {call}" if call else f"it takes {', '.join(known)}"
     return TypeError(f"{function}() got an unexpected keyword argument {name!r}: {rest}")
 
 
-def _nearest(name: str, names: Iterable[str]) -> str | None:
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """The name of ``names`` that somebody may have meant by ``name``; None if none is like it."""
     from difflib import get_close_matches  # noqa: PLC0415  (only a mistake needs it)
 
     return next(iter(get_close_matches(name, list(names), n=1, cutoff=0.75)), None)
 
 
+def _refusing(name: str, call: str) -> Callable[..., Any]:
+    def refuse(self: object, *_given: Any) -> Any:
+        raise TypeError(f"{type(self).__name__} {_CANNOT[name]}: use {call}")
+
+    return refuse
+
+
 class NamesInstead:
     """Answers a name that a class does not have, but that people look for, with the call to use; and an argument likewise.
 
-    A new name is one entry of ``_INSTEAD`` of the class: the name, and the call to write. Arguments are those of `explains_arguments`.
+    A new name is one entry of ``_INSTEAD`` of the class: the name, and the call to write. ``__len__``, ``__iter__``, ``__getitem__`` and
+    ``__contains__`` answer ``len(table)``, ``for row in table``, ``table[0]`` and ``1 in table``. Arguments are those of `explains_arguments`.
     """
 
+    __slots__ = ()
     _INSTEAD: ClassVar[Mapping[str, str]] = {}
 
     def __init_subclass__(cls, **named: Any) -> None:
         super().__init_subclass__(**named)
+        for name in _CANNOT.keys() & vars(cls).get("_INSTEAD", {}).keys():
+            setattr(cls, name, _refusing(name, cls._INSTEAD[name]))
         for name, method in list(vars(cls).items()):
             if inspect.isfunction(method) and not name.startswith("_"):
                 setattr(cls, name, explains_arguments(method))
+
+    def __bool__(self) -> bool:
+        return True  # Python would ask for the length
 
     if not TYPE_CHECKING:  # a type checker would take every name for an attribute
 
@@ -176,3 +204,7 @@ class NotCalled:
 
         def __call__(self, *_given: Any, **_named: Any) -> Any:
             raise TypeError(f"{type(self).__name__} is an object, not a function: call its {self._METHODS}")
+
+    def __repr__(self) -> str:
+        context: Any = getattr(self, "context", None)
+        return f"{type(self).__name__} of {context.table}"

@@ -381,8 +381,8 @@ def _refuse_remains(storage: Storage) -> None:
                 "The folder has data files of a Hudi table, but no .hoodie/hoodie.properties",
                 table=storage.location,
                 path=data,
-                hint="Nothing was changed. To get the table back: pyhudi recover LOCATION --plan. For a new table choose another folder, or move the"
-                " files away.",
+                hint="Nothing was changed. If the folder is a partition of another table, choose a folder outside of it. To get a table back:"
+                " pyhudi recover LOCATION --plan. Or move the files away.",
             )
         pending.extend(path for path in folder.folders if not split(path)[1].startswith("."))
 

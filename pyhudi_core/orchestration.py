@@ -2,7 +2,8 @@
 
 They are as stable as the names of ``pyhudi``: the table services that there are, before a table is opened; options checked before a run; a write that
 retries, and asks before it commits; and the half of `pyhudi.commit_for` that asks another process for a write and permits its commit;
-rows of any kind as one Arrow table, and the error for an extra that is not installed. Names are imported on first use.
+rows of any kind as one Arrow table; which options would have kept what has expired; and the error for an extra that is not installed. Names are
+imported on first use.
 """
 
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pyhudi_core.errors import from_extra
     from pyhudi_core.lock.fitting import refuse_unfit_options
     from pyhudi_core.options import options_for_open
+    from pyhudi_core.read.expired import how_to_keep_more
     from pyhudi_core.remote import WriteRequest, open_permit, schema_text
     from pyhudi_core.services.registry import service_kinds
     from pyhudi_core.transaction.permit import Permit
@@ -26,6 +28,7 @@ _HOMES = {
     "as_table": "engine.local",
     "commit_with_retries": "write.operations",
     "from_extra": "errors",
+    "how_to_keep_more": "read.expired",
     "is_pandas": "engine.pandas_frames",
     "open_permit": "remote",
     "options_for_open": "options",
@@ -40,6 +43,7 @@ __all__ = [
     "as_table",
     "commit_with_retries",
     "from_extra",
+    "how_to_keep_more",
     "is_pandas",
     "open_permit",
     "options_for_open",

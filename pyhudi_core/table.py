@@ -10,9 +10,9 @@ from pyhudi_core.late import late, late_call, late_in
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.operation import OperationType
+from pyhudi_core.model.printing import printable
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.naming import set_module
-from pyhudi_core.printing import printable
 from pyhudi_core.services.of_table import TableServices
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.home import TableHome
@@ -114,7 +114,7 @@ class HudiTable(TableServices):
         """
         return commits_holding(self._home.context().folder, key, after)
 
-    def history(self, limit: int | None = None) -> pa.Table:
+    def history(self, limit: int | None = None) -> history_rows.CommitHistory:
         """Return the completed commits as rows, newest first: times, operation, counts, writer and extra metadata (`read.history_rows.SCHEMA`)."""
         with self._home.verb() as context:
             return history_rows.history_rows(commits_holding(context.folder, ""), utc=context.utc, limit=limit)
@@ -388,7 +388,7 @@ class HudiTable(TableServices):
     def __repr__(self) -> str:
         config = self.config
         key, partitions = ", ".join(config.record_key_fields), ", ".join(config.partition_fields) or "not partitioned"
-        return f"HudiTable {config.name} at {self.location} ({config.table_type.value}, key {key}; {partitions})"
+        return f"HudiTable {config.name} ({config.table_type.value}, key {key}; {partitions}) at {self.location}"
 
 
 def _side(of: Write | Commit | explain.SideOrInstant) -> explain.SideOrInstant:

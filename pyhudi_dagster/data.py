@@ -6,7 +6,7 @@ with what to return instead: Dagster must not repeat a step that can never work.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -40,17 +40,18 @@ def is_spark(data: Any) -> bool:
     return type(data).__module__.startswith("pyspark.sql") and hasattr(data, "sparkSession")
 
 
-def normalised(data: Any, *, keep_empty: bool = False) -> Any:
+def normalised(data: Any, *, keep_empty: bool = False, known: Callable[[], pa.Schema | None] = lambda: None) -> Any:
     """A Spark DataFrame, or a ``pyarrow`` table or reader. Raises `SchemaMismatchError`.
 
     None if there is nothing to write. With ``keep_empty`` a table without rows is returned, for operations to which an empty batch has a meaning.
+    ``known`` gives the columns of the table; it is asked for a frame of pandas only, which has lists of pairs for maps.
     """
     refuse_no_rows(data, "The asset")
     if data is None or is_spark(data):
         if data is not None:
             interrupts.claim(data.sparkSession)
         return data
-    rows = _joined(iter(data)) if _is_in_parts(data) else _read(data)
+    rows = _joined(iter(data)) if _is_in_parts(data) else _read(data, known)
     if isinstance(rows, pa.Table):
         return rows if rows.num_rows or keep_empty else None
     return rows
@@ -84,11 +85,13 @@ def _is_rows(data: Any) -> bool:
     return is_frame or _is_part(data) or hasattr(data, "__arrow_c_stream__")
 
 
-def _read(rows: Any) -> pa.Table | pa.RecordBatchReader:
+def _read(rows: Any, known: Callable[[], pa.Schema | None]) -> pa.Table | pa.RecordBatchReader:
     """Return the rows of one object: of a frame as a table, of other Arrow data as they are, or as a stream."""
     if polars_frames.is_polars(type(rows)):
         return polars_frames.to_arrow(rows)
-    if isinstance(rows, pa.RecordBatch) or orchestration.is_pandas(type(rows)):
+    if orchestration.is_pandas(type(rows)):
+        return orchestration.as_table(rows, known())
+    if isinstance(rows, pa.RecordBatch):
         return orchestration.as_table(rows)
     if isinstance(rows, pa.Table | pa.RecordBatchReader):
         return rows

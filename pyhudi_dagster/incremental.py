@@ -16,6 +16,7 @@ import pyarrow as pa
 
 import pyhudi as hudi
 from pyhudi.errors import CorruptTimelineError, SnapshotExpiredError
+from pyhudi_core import orchestration
 from pyhudi_dagster import checkpoints, gaps
 from pyhudi_dagster.backlog import Backlog, backlog_metadata, backlog_of
 from pyhudi_dagster.checkpoints import Positions
@@ -76,7 +77,7 @@ class Changes:
             how, by = (acceptance.how, acceptance.by) if acceptance else ("by_code", f"the code of {self.reader.asset}")
             self._gaps[self.name] = Gap(self.name, self.after or "", self.until, how, by, self.reader.run_id)
             if acceptance is None:
-                raise self._gap_error() from error
+                raise self._gap_error(error) from error
             _log.warning("changes of %s since %s are lost; accepted by %s (%s)", self.name, self.after, by, how)
         if acceptance.how == "read_all":
             return self._all(columns, where)
@@ -111,13 +112,13 @@ class Changes:
         """The gaps that were found and accepted."""
         return list(self._gaps.values())
 
-    def _gap_error(self) -> CheckpointGapError:
+    def _gap_error(self, gone: SnapshotExpiredError) -> CheckpointGapError:
         return CheckpointGapError(
-            f"The changes of {self.name} since {self.after} can no longer be read",
+            f"The changes of {self.name} since {self.after} can no longer be read: {gone.message}",
             table=self.table.location,
             hint=f"Start the run with the tag {gaps.HOW_TAG}=read_all to read all rows once, or =skip to continue from now without the "
             "lost changes, and "
-            f"{gaps.BY_TAG}=<who, and why>. The commit records it.",
+            f"{gaps.BY_TAG}=<who, and why>. The commit records it. {orchestration.how_to_keep_more(gone)}".rstrip(),
         )
 
 

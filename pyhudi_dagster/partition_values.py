@@ -143,7 +143,10 @@ class Windows:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """Two dimensions: a name, a number of columns and a layout for each, in the order of the folders."""
+    """Two dimensions: a name, a number of columns and a layout for each, in the order of the folders.
+
+    Dagster writes ``|`` between the keys of two dimensions, so a value with this letter has no key.
+    """
 
     definition: dg.MultiPartitionsDefinition
     parts: tuple[tuple[str, int, Layout], ...]
@@ -161,7 +164,7 @@ class Product:
         rest = value
         for name, width, layout in self.parts:
             found = layout.key(rest[:width], known)
-            if found is None:
+            if found is None or _BETWEEN in found:
                 return None
             keys[name], rest = found, rest[width:]
         return None if rest else dg.MultiPartitionKey(keys)

@@ -9,9 +9,10 @@ from functools import partial
 from typing import Any
 
 import dagster as dg
+import pyarrow as pa
 
 import pyhudi as hudi
-from pyhudi.errors import PreCommitError, TableNotFoundError
+from pyhudi.errors import PreCommitError, SchemaMismatchError, TableNotFoundError
 from pyhudi_dagster import data as data_kinds
 from pyhudi_dagster import incremental, past_commits, runner
 from pyhudi_dagster.errors import ForeignRowsError
@@ -125,9 +126,10 @@ def prepare(
     if request.operation == "delete_partitions":
         return _deletion(asked)
     empties = request.operation == "insert_overwrite_table"  # as in the core, an empty batch empties the table
-    rows = data_kinds.normalised(request.data, keep_empty=empties)
+    rows = data_kinds.normalised(request.data, keep_empty=empties, known=partial(_columns_of, lake, info))
     if rows is None:
         return _advance(asked)
+    _refuse_without_partition(info, step, rows)
     allowed = values_of(info, step)
     if allowed is not None and info.partitions is not None and info.on_foreign_rows == "drop":
         found = data_kinds.only_values(rows, info.partitions.columns, allowed)
@@ -140,6 +142,29 @@ def prepare(
             return _advance(asked)
     table = lake.table_or_new(info.table, info.settings, rows.schema)
     return Prepared.of(asked, table, lambda begun: begun.write(rows), advances=True)
+
+
+def _refuse_without_partition(info: HudiAssetInfo, step: Step, rows: Any) -> None:
+    """Raise `SchemaMismatchError` for rows without a partition column: neither Dagster nor the table fills it from the run's partition."""
+    there = {
+        name.lower() for name in rows.schema.names
+    }  # of a name in other letters the core says which column is meant
+    missing = [name for name in info.partitions.columns if name.lower() not in there] if info.partitions else []
+    if missing:
+        own = ", ".join("/".join(value) for value in sorted(values_of(info, step) or ())[:_NAMED])
+        raise SchemaMismatchError(
+            f"The rows of {info.key.to_user_string()} have no column {missing[0]!r}, which says to which partition a row belongs",
+            table=info.table,
+            hint=f"Add the column to the rows{f'; its value in this run is {own}' if own else ''}. It comes from context.partition_key.",
+        )
+
+
+def _columns_of(lake: HudiLakeResource, info: HudiAssetInfo) -> pa.Schema | None:
+    """The columns that the table has, or is declared to have; None if neither is known."""
+    table = existing(lake, info)
+    if table is not None:
+        return table.schema
+    return info.settings.schema if isinstance(info.settings.schema, pa.Schema) else None
 
 
 def values_of(info: HudiAssetInfo, step: Step) -> frozenset[Value] | None:

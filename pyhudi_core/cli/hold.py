@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
-from pyhudi_core.cli.terminal import FOUND, at_location, console, print_rows, reporting_errors, safe
+from pyhudi_core.cli.terminal import FOUND, at_location, console, print_shown, reporting_errors, rows_options, safe
 from pyhudi_core.opening import open_table
 from pyhudi_core.services.holds import Hold
 
@@ -21,7 +19,7 @@ _ACTIONS = ("list", "create", "delete")
 @click.option("--name", help="With delete: the hold.")
 @click.option("--comment", default="", help="With create: why the files are kept.")
 @click.option("--if-exists", is_flag=True, help="With delete: no hold of this name is no error.")
-@click.option("--json", "as_json", is_flag=True, help="Print the holds as JSON.")
+@rows_options("holds")
 @click.pass_context
 def hold(
     context: click.Context,
@@ -33,6 +31,8 @@ def hold(
     name: str | None,
     comment: str,
     if_exists: bool,
+    only: tuple[str, ...],
+    as_csv: bool,
     as_json: bool,
 ) -> None:
     """List, create or delete holds of the table at LOCATION. A hold keeps the files of one state from being cleaned until its end.
@@ -41,6 +41,8 @@ def hold(
     """
     if action == "create" and hours is None:
         raise click.UsageError("create takes --hours")
+    if (as_csv or only) and action != "list":
+        raise click.UsageError("--csv and --columns go with list")
     if action == "delete" and name is None:
         raise click.UsageError("delete takes --name")
     deleted = True
@@ -52,10 +54,7 @@ def hold(
             if action == "delete" and name is not None:
                 deleted = holds.delete(name)
             shown = tuple(holds)
-    if as_json:
-        click.echo(json.dumps([_of(one) for one in shown], indent=2))
-    else:
-        print_rows([_row(one) for one in shown])
+    print_shown(list(map(_row, shown)), list(map(_of, shown)), only, as_json=as_json, as_csv=as_csv)
     if not deleted:
         console(stderr=True).print(f"There is no hold {safe(str(name))}")
         context.exit(0 if if_exists else FOUND)

@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import click
-import pyarrow as pa
 
 from pyhudi_core.cli.terminal import (
     FOUND,
@@ -16,8 +15,9 @@ from pyhudi_core.cli.terminal import (
     csv_option,
     print_as,
     print_facts,
-    print_rows,
+    print_shown,
     reporting_errors,
+    rows_options,
     safe,
 )
 from pyhudi_core.doctor.locks import lock_state
@@ -25,12 +25,14 @@ from pyhudi_core.lake import Outcome, upkeep
 from pyhudi_core.model.commit import SCHEMA_KEY, CommitMetadata
 from pyhudi_core.model.instant import DATA_ACTIONS, Instant
 from pyhudi_core.opening import open_table
+from pyhudi_core.read.history_rows import writer_of
 from pyhudi_core.services.upkeep import UpkeepRules
 from pyhudi_core.snapshot.evolution import LATEST_SCHEMA
 from pyhudi_core.table import HudiTable
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _WHERE = click.option("--where", help="A condition in SQL, such as \"day = '2026-01-31'\".")
+_ZONE = click.option("--zone", help="The time zone of times in --where, such as Europe/Berlin. By default UTC.")
 _AS_OF = click.option("--as-of", help="A time with its zone, or an instant: the state of the table then.")
 
 
@@ -46,7 +48,7 @@ def show(context: click.Context, location: str, storage_options: dict[str, str],
     """
     with reporting_errors(context):
         table = open_table(location, storage_options)
-        config, size = table.config, table.size()
+        config, size, usage = table.config, table.size(), table.disk_usage()
         found = {
             "name": config.name,
             "location": table.location,
@@ -58,6 +60,11 @@ def show(context: click.Context, location: str, storage_options: dict[str, str],
             "columns": len(table.schema.names),
             "rows": size.size.rows,
             "bytes": size.size.bytes,
+            "bytes of old versions": usage.old_versions.bytes,
+            "bytes of the metadata table": usage.metadata_table.bytes,
+            "bytes that nothing names": usage.nothing_names.bytes,
+            "bytes in all": usage.total.bytes,
+            "files": usage.total.files,
             "file groups": size.size.file_groups,
             "newest commit": size.instant or None,
             "completed": size.completion_time or None,
@@ -70,6 +77,47 @@ def show(context: click.Context, location: str, storage_options: dict[str, str],
         print_facts({name: _said(name, value) for name, value in found.items()})
 
 
+@click.command()
+@at_location
+@columns_option
+@csv_option
+@_JSON
+@click.pass_context
+def size(
+    context: click.Context,
+    location: str,
+    storage_options: dict[str, str],
+    only: tuple[str, ...],
+    as_csv: bool,
+    as_json: bool,
+) -> None:
+    """Show what the table at LOCATION takes on its storage, and how many of these bytes can go now.
+
+    Exit code 0: shown; 2: it failed.
+    """
+    with reporting_errors(context):
+        table = open_table(location, storage_options)
+        usage = table.disk_usage()
+        freed = {part: getattr(table, name).plan().figures["bytes"] for part, (name, _) in _FREED_BY.items()}
+    rows = [
+        {
+            "what": name.replace("_", " "),
+            "files": part.files,
+            "bytes": part.bytes,
+            "free now": freed.get(name),
+            "by": _FREED_BY[name][1] if name in _FREED_BY else None,
+        }
+        for name, part in {**usage.parts, "all": usage.total}.items()
+    ]
+    print_as(rows, tuple(rows[0]), only, as_json=as_json, as_csv=as_csv)
+
+
+_FREED_BY = {
+    "old_versions": ("cleaning", "pyhudi clean"),
+    "metadata_table": ("metadata_cleaning", "pyhudi upkeep"),
+    "nothing_names": ("sweep", "pyhudi sweep"),
+}
+"""By part of a table's files: the service that deletes some of them, and its command."""
 _IF_ABSENT = {"record key": "generated", "partition by": "not partitioned", "rows": "a merge gives it"}
 
 
@@ -125,6 +173,7 @@ def schema(
 @click.option("--rows", "-n", default=10, show_default=True, type=click.IntRange(min=0), help="How many rows.")
 @click.option("--column", "columns", multiple=True, help="Only this column; may be repeated.")
 @_WHERE
+@_ZONE
 @_AS_OF
 @click.option("--meta", is_flag=True, help="Show Hudi's meta columns, too.")
 @columns_option
@@ -138,6 +187,7 @@ def head(
     rows: int,
     columns: tuple[str, ...],
     where: str | None,
+    zone: str | None,
     as_of: str | None,
     meta: bool,
     only: tuple[str, ...],
@@ -146,7 +196,9 @@ def head(
 ) -> None:
     """Show some rows of the table at LOCATION. Exit code 0: shown; 2: it failed."""
     with reporting_errors(context):
-        scan = open_table(location, storage_options).scan((*columns, *only) or None, where, as_of, meta=meta)
+        scan = open_table(location, storage_options, _options(zone)).scan(
+            (*columns, *only) or None, where, as_of, meta=meta
+        )
         found = scan.head(rows)
     print_as(found.to_pylist(), found.column_names, (), as_json=as_json, as_csv=as_csv)
 
@@ -154,6 +206,7 @@ def head(
 @click.command()
 @at_location
 @_WHERE
+@_ZONE
 @_AS_OF
 @_JSON
 @click.pass_context
@@ -162,12 +215,13 @@ def count(
     location: str,
     storage_options: dict[str, str],
     where: str | None,
+    zone: str | None,
     as_of: str | None,
     as_json: bool,
 ) -> None:
     """Count the rows of the table at LOCATION. Exit code 0: shown; 2: it failed."""
     with reporting_errors(context):
-        found = open_table(location, storage_options).scan(where=where, as_of=as_of).count()
+        found = open_table(location, storage_options, _options(zone)).scan(where=where, as_of=as_of).count()
     click.echo(json.dumps({"rows": found}) if as_json else f"{found}")
 
 
@@ -190,7 +244,7 @@ def history(
     """Show the commits of the table at LOCATION, newest first, archived ones included. Exit code 0: shown; 2: it failed."""
     with reporting_errors(context):
         found = open_table(location, storage_options).history(limit=last)
-    rows, names = _plain(found), found.column_names
+    rows, names = list(found), found.column_names
     if not as_json and not as_csv and not only:
         names = [name for name in names if name not in ("extra_metadata", "completed")] + ["metadata"]
         for row in rows:
@@ -203,10 +257,18 @@ def history(
 @click.command()
 @at_location
 @click.argument("instant")
-@_JSON
+@rows_options("commit")
 @click.pass_context
-def commit(context: click.Context, location: str, storage_options: dict[str, str], instant: str, as_json: bool) -> None:
-    """Show the commit with the requested time INSTANT: its counts, its files and its extra metadata.
+def commit(
+    context: click.Context,
+    location: str,
+    storage_options: dict[str, str],
+    instant: str,
+    only: tuple[str, ...],
+    as_csv: bool,
+    as_json: bool,
+) -> None:
+    """Show the commit with the requested time INSTANT: its counts, its files and its extra metadata. --csv and --columns show its files.
 
     Exit code 0: shown; 1: there is none; 2: it failed.
     """
@@ -228,15 +290,17 @@ def commit(context: click.Context, location: str, storage_options: dict[str, str
         "completed": one.completion_time,
         "action": str(one.action),
         "operation": what.operation,
+        **writer_of(what),
         "replaced": {partition: list(ids) for partition, ids in what.replaced.items()},
         "extra_metadata": {key: value for key, value in what.extra_metadata.items() if key != SCHEMA_KEY},
     }
-    if as_json:
+    if as_json and not as_csv and not only:
         click.echo(json.dumps({**details, "files": files}, indent=1))
         return
-    print_facts({name: value for name, value in details.items() if value})
-    console().print()
-    print_rows(files)
+    if not (as_json or as_csv or only):
+        print_facts({name: value for name, value in details.items() if value})
+        console().print()
+    print_shown(files, files, only, as_json=as_json, as_csv=as_csv)
 
 
 def _commit(table: HudiTable, requested_time: str) -> tuple[Instant, CommitMetadata] | None:
@@ -249,6 +313,6 @@ def _commit(table: HudiTable, requested_time: str) -> tuple[Instant, CommitMetad
     return next(((one, what) for one, what in later if one.requested_time == requested_time), None)
 
 
-def _plain(found: pa.Table) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = found.to_pylist()
-    return [{**row, "extra_metadata": dict(row["extra_metadata"])} for row in rows]
+def _options(zone: str | None) -> dict[str, str]:
+    """The options for a table whose conditions are in a time zone."""
+    return {} if zone is None else {"pyhudi.condition.timezone": zone}

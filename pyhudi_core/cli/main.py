@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from pyhudi_core.naming import nearest
+
 INTERRUPTED = 130
 """The exit code of an interrupted command."""
 
@@ -25,6 +27,7 @@ _COMMANDS = {
         "look",
         "Show what a table is and its state: size, newest commit, pending work, lock, services due; also: status.",
     ),
+    "size": ("look", "Show the bytes on disk: newest state, old versions, metadata table, what nothing names."),
     "check": ("check", "Examine a table and change nothing."),
     "clean": ("clean", "Delete older file slices: plan, schedule and execute."),
     "cluster": ("cluster", "Merge small files and sort rows: plan, schedule and execute."),
@@ -66,6 +69,17 @@ class _Commands(click.Group):
         name = cmd_name.replace("-", "_")
         found: click.Command = getattr(module, f"{name}_", None) or getattr(module, name)
         return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            near = nearest(args[0], (*_COMMANDS, *_OTHER_NAMES))
+            if near is None:
+                raise
+            raise click.UsageError(f"There is no command {args[0]!r}. Did you mean {near!r}?", ctx) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -13,16 +13,17 @@ import click
 
 from pyhudi_core.cli.planned import refuse_instant_without_execute
 from pyhudi_core.cli.progress import progress_bar, with_estimate
-from pyhudi_core.cli.terminal import FOUND, at_location, console, reporting_errors, safe
+from pyhudi_core.cli.terminal import FOUND, at_location, console, print_rows, reporting_errors, safe
 from pyhudi_core.opening import open_table
-from pyhudi_core.services.restore.plan import RestorePlan
+from pyhudi_core.services.restore.plan import RestorePlan, UndoneCommit
 from pyhudi_core.services.restore.restores import RestoreResult, Restores
 
 
 @click.command()
 @at_location
 @click.option(
-    "--to", help="The requested time of the commit (or of the commit with a savepoint) whose state comes back."
+    "--to",
+    help="What comes back: a time with its zone, such as '2026-11-27 18:00:00+01:00', or the requested time of a commit.",
 )
 @click.option("--before", help="Instead: the requested time of the first commit that is undone.")
 @click.option("--plan", "only_plan", is_flag=True, help="Show what would be undone, and change nothing.")
@@ -54,7 +55,7 @@ def restore(
     cancel: str | None,
     as_json: bool,
 ) -> None:
-    """Bring the state of an earlier commit of the table at LOCATION back. Later commits are undone, and their files deleted.
+    """Bring the state of an earlier commit or time of the table at LOCATION back. Later commits are undone, and their files deleted for good.
 
     Exit code 0: done, or nothing to do; 1: the restore that --instant or --cancel names is not pending, or --plan: it would be refused; 2: it was
     refused, or failed.
@@ -88,6 +89,8 @@ def restore(
             click.echo(json.dumps(found, indent=2))
         else:
             console().print(safe(text))
+            if found.get("undone"):
+                print_rows([{**one, "files": len(one["files"])} for one in found["undone"]])
         context.exit(code)
 
 
@@ -103,11 +106,26 @@ def of_plan(plan: RestorePlan) -> dict[str, Any]:
     return {
         "due": bool(plan),
         "to": plan.to.requested_time if plan.to is not None else None,
+        "completed": plan.completed or None,
         "figures": dict(plan.figures),
         "why_not": plan.why_not,
-        "undone": [{"instant": one.instant.requested_time, "files": list(one.files)} for one in plan.commits],
+        "undone": [_undone(one) for one in plan.commits],
         "plans": [instant.requested_time for instant in (*plan.plans, *plan.cleans)],
         "metadata_partitions": list(plan.metadata_partitions),
+    }
+
+
+def _undone(one: UndoneCommit) -> dict[str, Any]:
+    return {
+        "instant": one.instant.requested_time,
+        "completed": one.instant.completion_time,
+        "operation": one.operation,
+        "user": one.user,
+        "inserted": one.inserted,
+        "updated": one.updated,
+        "deleted": one.deleted,
+        "bytes": one.size,
+        "files": list(one.files),
     }
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 
 import click
 
-from pyhudi_core.cli.terminal import FOUND, at_location, console, print_rows, reporting_errors, safe
+from pyhudi_core.cli.terminal import FOUND, at_location, console, print_shown, reporting_errors, rows_options, safe
 from pyhudi_core.opening import open_table
 from pyhudi_core.timeline.savepoints import Savepoint
 
@@ -21,7 +20,7 @@ _ACTIONS = ("list", "create", "delete")
 @click.option("--comment", default="", help="With create: why the state is kept.")
 @click.option("--by", "created_by", default="pyhudi", show_default=True, help="With create: who keeps it.")
 @click.option("--if-exists", is_flag=True, help="With delete: no savepoint of this commit is no error.")
-@click.option("--json", "as_json", is_flag=True, help="Print the savepoints as JSON.")
+@rows_options("savepoints")
 @click.pass_context
 def savepoint(
     context: click.Context,
@@ -32,12 +31,16 @@ def savepoint(
     comment: str,
     created_by: str,
     if_exists: bool,
+    only: tuple[str, ...],
+    as_csv: bool,
     as_json: bool,
 ) -> None:
     """List, create or delete savepoints of the table at LOCATION. A savepoint keeps the files of the state at a commit.
 
     Exit code 0: done; 1: the commit that delete names has no savepoint; 2: it failed.
     """
+    if (as_csv or only) and action != "list":
+        raise click.UsageError("--csv and --columns go with list")
     if action == "delete" and instant is None:
         raise click.UsageError("delete takes --instant")
     deleted = True
@@ -50,10 +53,7 @@ def savepoint(
             deleted, shown = found.delete(instant), tuple(found)
         else:
             shown = tuple(one for one in found if instant in (None, one.instant))
-    if as_json:
-        click.echo(json.dumps([_of(one) for one in shown], indent=2))
-    else:
-        print_rows([_row(one) for one in shown])
+    print_shown(list(map(_row, shown)), list(map(_of, shown)), only, as_json=as_json, as_csv=as_csv)
     if not deleted:
         console(stderr=True).print(f"The commit {safe(str(instant))} has no savepoint")
         context.exit(0 if if_exists else FOUND)

@@ -143,15 +143,51 @@ columns_option = click.option(
 )
 
 
-def print_as(
-    rows: list[dict[str, Any]], names: Sequence[str], only: Sequence[str], *, as_json: bool, as_csv: bool
+def rows_options(what: str) -> Callable[[F], F]:
+    """Add --columns, --csv and --json (``only``, ``as_csv``, ``as_json``) to a command that prints rows of ``what``."""
+    as_json = click.option("--json", "as_json", is_flag=True, help=f"Print the {what} as JSON.")
+
+    def decorate(command: F) -> F:
+        return columns_option(csv_option(as_json(command)))
+
+    return decorate
+
+
+def print_shown(
+    shown: Sequence[Mapping[str, Any]],
+    full: Sequence[Mapping[str, Any]],
+    only: Sequence[str],
+    *,
+    as_json: bool,
+    as_csv: bool,
 ) -> None:
-    """Print rows in the form that the user asked for. ``names``: their columns; ``only``: those of --columns, all if it is empty."""
+    """Print rows for people (``shown``), or the complete ones (``full``) with --json, --csv or --columns."""
+    if as_csv or only:
+        names = list(dict.fromkeys(name for row in full for name in row))
+        print_as([dict.fromkeys(names) | dict(row) for row in full], names, only, as_json=as_json, as_csv=as_csv)
+    elif as_json:
+        click.echo(json.dumps(full, indent=2))
+    else:
+        print_rows(shown)
+
+
+def refuse_wrong_form(names: Sequence[str], only: Sequence[str], *, as_json: bool, as_csv: bool) -> None:
+    """Refuse two forms at once, and columns that are not there. A command that changes something asks before it does."""
     if as_json and as_csv:
         raise click.UsageError("give one of --json and --csv")
     unknown = [name for name in only if name not in names]
     if unknown:
         raise click.UsageError(f"--columns: there is no {', '.join(unknown)}; there are {', '.join(names)}")
+
+
+def print_as(
+    rows: list[dict[str, Any]], names: Sequence[str], only: Sequence[str], *, as_json: bool, as_csv: bool
+) -> None:
+    """Print rows in the form that the user asked for. ``names``: their columns; ``only``: those of --columns, all if it is empty."""
+    if not rows and not names:  # the columns are not known, and there is nothing to print
+        click.echo("[]" if as_json else "" if as_csv else "no rows", nl=not as_csv)
+        return
+    refuse_wrong_form(names, only, as_json=as_json, as_csv=as_csv)
     wanted = only or names
     shown = [{name: row[name] for name in wanted} for row in rows]
     if as_json:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 from rich.text import Text
 
-from pyhudi_core.cli.terminal import at_location, console, print_rows, reporting_errors
+from pyhudi_core.cli.terminal import at_location, console, print_shown, reporting_errors, rows_options
 from pyhudi_core.model.commit import SCHEMA_KEY
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
 from pyhudi_core.opening import open_table
@@ -21,10 +20,17 @@ _COLOURS = {State.REQUESTED: "yellow", State.INFLIGHT: "yellow", State.COMPLETED
 @at_location
 @click.option("--last", default=20, show_default=True, type=click.IntRange(min=1), help="How many instants to show.")
 @click.option("--action", type=click.Choice([action.value for action in Action]), help="Only instants of this action.")
-@click.option("--json", "as_json", is_flag=True, help="Print the instants as JSON.")
+@rows_options("instants")
 @click.pass_context
 def timeline(
-    context: click.Context, location: str, storage_options: dict[str, str], last: int, action: str | None, as_json: bool
+    context: click.Context,
+    location: str,
+    storage_options: dict[str, str],
+    last: int,
+    action: str | None,
+    only: tuple[str, ...],
+    as_csv: bool,
+    as_json: bool,
 ) -> None:
     """Show the active timeline of the table at LOCATION. Exit code 0: shown; 2: it failed."""
     with reporting_errors(context):
@@ -32,17 +38,13 @@ def timeline(
         instants = opened.timeline.filter(action=action)
         shown = instants.instants[-last:]
         details = [_details(opened, instant) for instant in shown]
-    if as_json:
-        rows = [
-            {"requested": i.requested_time, "completed": i.completion_time, "action": str(i.action), "state": str(i.state), **what}
-            for i, what in zip(shown, details, strict=True)
-        ]  # fmt: skip
-        click.echo(json.dumps(rows, indent=1))
-        return
-    out = console()
-    print_rows([_row(instant, what) for instant, what in zip(shown, details, strict=True)], out)
-    if len(shown) < len(instants):
-        out.print(f"[dim]{len(instants) - len(shown)} older instants; --last shows more[/]")
+    full = [
+        {"requested": i.requested_time, "completed": i.completion_time, "action": str(i.action), "state": str(i.state), **what}
+        for i, what in zip(shown, details, strict=True)
+    ]  # fmt: skip
+    print_shown(list(map(_row, shown, details)), full, only, as_json=as_json, as_csv=as_csv)
+    if len(shown) < len(instants) and not (as_json or as_csv):
+        console().print(f"[dim]{len(instants) - len(shown)} older instants; --last shows more[/]")
 
 
 def _details(table: HudiTable, instant: Instant) -> dict[str, Any]:

@@ -21,13 +21,15 @@ from pyhudi_core.cli.terminal import (
     CANNOT_OPEN,
     FOUND,
     console,
-    print_rows,
+    print_shown,
+    refuse_wrong_form,
     reporting_errors,
+    rows_options,
     safe,
     storage_option,
     table_option,
 )
-from pyhudi_core.lake import Outcome, UpkeepLine, UpkeepProgress, UpkeepReport, tables_below
+from pyhudi_core.lake import Outcome, UpkeepLine, UpkeepProgress, tables_below
 from pyhudi_core.lake import upkeep as look_after
 from pyhudi_core.services.upkeep import UpkeepRules
 
@@ -49,7 +51,7 @@ _COLOURS = {Outcome.DUE: "cyan", Outcome.RAN: "green", Outcome.LEFT: "yellow", O
 )
 @table_option("hoodie.clean.commits.retained")
 @click.option("--all", "show_all", is_flag=True, help="Show what is not due, too.")
-@click.option("--json", "as_json", is_flag=True, help="Print all lines as JSON.")
+@rows_options("lines")
 @click.pass_context
 def upkeep(
     context: click.Context,
@@ -63,6 +65,8 @@ def upkeep(
     small_groups: int,
     options: dict[str, str],
     show_all: bool,
+    only: tuple[str, ...],
+    as_csv: bool,
     as_json: bool,
 ) -> None:
     """Run the table services that are due in the tables at or below LOCATIONS, and say why.
@@ -70,6 +74,8 @@ def upkeep(
     Exit code 0: done, or with --plan shown; 1: a table or a service failed, or one of several locations has no table, and the others were looked
     after; 2: there is no table, or the command is wrong; 130: interrupted, what had ended is done.
     """
+    names = list(UpkeepLine("", "", Outcome.DUE, "").to_dict())
+    refuse_wrong_form(names, only, as_json=as_json, as_csv=as_csv)
     with reporting_errors(context):
         rules = UpkeepRules(services or None, log_ratio, small_groups, seconds, most_bytes)
         below = {location: tables_below(location, storage_options) for location in locations}
@@ -81,10 +87,12 @@ def upkeep(
             report = look_after(
                 found, rules, plan=only_plan, options=options, storage_options=storage_options, progress=progress
             )
-    if as_json:
-        click.echo(report.to_json())
-    else:
-        _show(report, show_all=show_all or only_plan)
+    shown = [line for line in report.lines if show_all or only_plan or line.outcome is not Outcome.NOT_DUE]
+    full = [line.to_dict() for line in report.lines]
+    if shown or as_json or as_csv or only:
+        print_shown(list(map(_row, shown)), full, only, as_json=as_json, as_csv=as_csv)
+    if not (as_json or as_csv):
+        console().print(f"[bold]{safe(str(report))}[/]")
     if not found:
         console(stderr=True).print("There is no Hudi table at or below " + safe(", ".join(locations)))
     context.exit(CANNOT_OPEN if not found else FOUND if report.failed else 0)
@@ -106,24 +114,18 @@ def _progress() -> Iterator[UpkeepProgress]:
         yield show
 
 
-def _show(report: UpkeepReport, *, show_all: bool) -> None:
-    shown = [line for line in report.lines if show_all or line.outcome is not Outcome.NOT_DUE]
-    if shown:
-        print_rows([_row(line) for line in shown])
-    console().print(f"[bold]{safe(str(report))}[/]")
-
-
 def _row(line: UpkeepLine) -> dict[str, Any]:
     colour = _COLOURS.get(line.outcome, "dim")
     why = f"{line.reason}. {line.result}" if line.result else line.reason
     due = line.outcome not in (Outcome.NOT_DUE, Outcome.SKIPPED, Outcome.FAILED)
     seconds = f"{line.took:.1f}" if line.took is not None else f"about {line.seconds:.1f}" if due else ""
-    size = f"{line.bytes:,}" if due else ""
+    size, freed = (f"{line.bytes:,}", f"{line.freed:,}") if due else ("", "")
     return {
         "table": line.table,
         "service": line.service,
         "outcome": Text(str(line.outcome), colour),
         "why": why,
         "bytes": size,
+        "frees": freed,
         "seconds": seconds,
     }

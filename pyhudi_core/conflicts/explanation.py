@@ -6,11 +6,11 @@ Pure. ``table.explain_conflict`` makes one for any two, a dry run and `CommitCon
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
 
 from pyhudi_core.conflicts.conflict import Conflict, ConflictKind, Group, Touched
 from pyhudi_core.conflicts.matrix import Line, Verdict, line_of
 from pyhudi_core.model.operation import OperationType
+from pyhudi_core.model.printing import printable
 
 _MOST = 20
 _PRINTED = 5
@@ -24,6 +24,7 @@ _ADVICE = {
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class Side:
     """One of the two: when it was requested, what it does, and what it has touched. ``completion_time`` is None while it is pending."""
 
@@ -38,6 +39,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class ConflictExplanation:
     """The verdict on two instants. True as a condition if both may stand.
 
@@ -67,28 +69,26 @@ class ConflictExplanation:
     def __bool__(self) -> bool:
         return self.verdict is Verdict.COMMUTES
 
-    def _rows(self) -> list[tuple[str, str]]:
-        rows = [
-            ("mine", str(self.mine)),
-            ("theirs", str(self.theirs)),
-            ("verdict", str(self.verdict)),
-            ("why", self.why),
-            ("rule", str(self.line)),
-            ("file groups", _listed([f"{partition}/{file_id}" for partition, file_id in self.shared_groups])),
-            ("partitions", _listed(self.shared_partitions)),
-            ("keys", _listed([f"{key} in {partition!r}" for partition, key in self.shared_keys])),
-            ("to do", self.what_to_do),
-        ]
-        if self.line.why:
-            rows.insert(5, ("departs", self.line.why))
-        return rows
+    def _shown(self) -> dict[str, str]:
+        departs = {"departs": self.line.why} if self.line.why else {}
+        return {
+            "mine": str(self.mine),
+            "theirs": str(self.theirs),
+            "verdict": str(self.verdict),
+            "why": self.why,
+            "rule": str(self.line),
+            **departs,
+            "file groups": _listed([f"{partition}/{file_id}" for partition, file_id in self.shared_groups]),
+            "partitions": _listed(self.shared_partitions),
+            "keys": _listed([f"{key} in {partition!r}" for partition, key in self.shared_keys]),
+            "to do": self.what_to_do,
+        }
 
     def __str__(self) -> str:
-        return "ConflictExplanation\n" + "\n".join(f"  {name:12}{value}" for name, value in self._rows())
+        return "ConflictExplanation\n" + "\n".join(f"  {name:12}{value}" for name, value in self._shown().items())
 
-    def _repr_html_(self) -> str:
-        cells = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in self._rows())
-        return f"<table>{cells}</table>"
+    def __repr__(self) -> str:
+        return f"ConflictExplanation: {self.verdict}, {self.why}"
 
 
 def _listed(names: tuple[str, ...] | list[str]) -> str:

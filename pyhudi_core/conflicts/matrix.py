@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pyhudi_core.model.operation import OperationType
+from pyhudi_core.model.printing import printable
 
 
 class Verdict(StrEnum):
@@ -70,6 +71,7 @@ NOTES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class Line:
     """One pair. ``first_later`` is the verdict for ``first`` if it commits after ``second`` and one of the conditions holds."""
 

@@ -19,6 +19,7 @@ from pyhudi_core.errors import CommitRequirementError, InvalidOptionError
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.help_pages import see
 from pyhudi_core.model.instant import Instant
+from pyhudi_core.model.printing import printable
 from pyhudi_core.model.schema import from_avro, normalise, to_avro
 from pyhudi_core.naming import set_module
 from pyhudi_core.timeline import properties_file
@@ -94,6 +95,7 @@ class _Named:
 
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
+@printable
 class LatestInstantIs(_Named):
     """The commit that completed last has this requested time; None: the table has no commit yet."""
 
@@ -114,6 +116,7 @@ class LatestInstantIs(_Named):
 
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
+@printable
 class SchemaIs(_Named):
     """The table's schema is this one: Avro JSON, as commits keep it (`of` takes a pyarrow schema)."""
 
@@ -139,6 +142,7 @@ class SchemaIs(_Named):
 
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
+@printable
 class PropertyIs(_Named):
     """A property of the table has this value; None: it is not set."""
 
@@ -159,6 +163,7 @@ class PropertyIs(_Named):
 
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
+@printable
 class NoCommitAfter(_Named):
     """No commit completed after a time changed one of the partitions (paths); no partitions means any.
 
@@ -185,6 +190,7 @@ class NoCommitAfter(_Named):
 
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
+@printable
 class FileGroupAt(_Named):
     """The newest slice of a file group was written by the instant with this requested time; None: there is no such group."""
 

@@ -27,6 +27,7 @@ from pyhudi_core.errors import (
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.masking import masked_text
+from pyhudi_core.model.printing import printable
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.naming import set_module
 from pyhudi_core.runtime.base import Runtime
@@ -40,6 +41,7 @@ Progress = Callable[[str, int, int], None]
 
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
+@printable
 class Limits:
     """The limits of an examination. Everything beyond a limit is reported as not examined.
 

@@ -20,8 +20,10 @@ from pyhudi_core.lock.storage_lock_file import LOCK_FILE, LOCK_FOLDER, LockFile,
 from pyhudi_core.metadata_table.names import FILES, FOLDER
 from pyhudi_core.model.file_names import PARTITION_METAFILE
 from pyhudi_core.model.masking import masked_text
+from pyhudi_core.model.printing import printable
 from pyhudi_core.runtime.base import Executor
 from pyhudi_core.storage.base import Folder, ObjectInfo, Storage
+from pyhudi_core.storage.own_part import is_other_table
 from pyhudi_core.timeline.properties_file import BACKUP, PATH
 from pyhudi_core.transaction import layout
 from pyhudi_core.transaction.home import TableHome
@@ -36,6 +38,7 @@ _HINT = "Record it again with pyhudi check --record."
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class RecordedFile:
     """One object; ``content`` is None if only its name, size, time and tag were recorded."""
 
@@ -58,6 +61,7 @@ class RecordedFile:
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class Incident:
     """A recorded incident.
 
@@ -80,6 +84,12 @@ class Incident:
     lock_holder: str
     files: tuple[RecordedFile, ...]
     left_out: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Incident of {self.location}: {len(self.files):,} files"
+
+    def _shown(self) -> list[dict[str, object]]:
+        return [{"file": file.path, "bytes": file.size} for file in self.files]
 
     @property
     def lock_files(self) -> frozenset[str]:
@@ -161,11 +171,12 @@ def record(home: TableHome) -> Incident:
 
 
 def _all(storage: Storage, executor: Executor, left_out: list[str]) -> Iterator[ObjectInfo]:
-    """Return every object. Each folder is listed by a separate call, so that an unreadable folder does not hide the rest."""
+    """Return every object of the table. Each folder is listed by a separate call, so that an unreadable folder does not hide the rest."""
 
     def list_one(path: str) -> Folder | str:
         try:
-            return storage.list_folder(path)
+            folder = storage.list_folder(path)
+            return Folder((), ()) if is_other_table(path, folder.folders) else folder
         except (StorageError, UnsafePathError) as error:
             return f"the folder {path or '.'}: {masked_text(error.message)}"
 

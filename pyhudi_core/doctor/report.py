@@ -6,10 +6,10 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from html import escape
 from typing import Any
 
 from pyhudi_core.doctor.kinds import Area, Kind, Severity
+from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 
 SCHEMA_VERSION = 1
@@ -21,6 +21,7 @@ _SHOWN = 40
 
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
+@printable
 class Finding:
     """One finding.
 
@@ -48,6 +49,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class AreaSummary:
     """The summary of one area. ``examined`` lists what was examined; ``complete`` is False if limits left something out."""
 
@@ -67,6 +69,7 @@ class AreaSummary:
 
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
+@printable
 class CheckReport:
     """The doctor's report about one table.
 
@@ -154,16 +157,13 @@ class CheckReport:
             lines.append(f"  ... {len(self.findings) - _SHOWN} more findings")
         return "\n".join(lines)
 
-    def _repr_html_(self) -> str:
-        areas = "".join(
-            f"<tr><th>{escape(str(s.area))}</th><td>{escape(s.state)}</td><td>{escape(s.examined)}</td></tr>"
-            for s in self.areas
-        )
-        findings = "".join(
-            f"<tr><td>{f.severity}</td><td>{f.kind}</td><td>{escape(f.what)}</td><td>{escape(f.place())}</td>"
-            f"<td>{escape(f.what_to_do)}</td></tr>"
-            for f in self.findings[:_SHOWN]
-        )
-        head = "<tr><th>severity</th><th>kind</th><th>what</th><th>where</th><th>what to do</th></tr>"
-        found = f"<table>{head}{findings}</table>" if findings else ""
-        return f"<p>{escape(self.location)}: {escape(self.verdict)}</p><table>{areas}</table>{found}"
+    def __repr__(self) -> str:
+        return f"CheckReport of {self.location}: {self.verdict}"
+
+    def _shown(self) -> dict[str, object]:
+        areas = [{"area": one.area, "state": one.state, "examined": one.examined} for one in self.areas]
+        findings = [
+            {"severity": f.severity, "kind": f.kind, "what": f.what, "where": f.place(), "what to do": f.what_to_do}
+            for f in self.findings
+        ]
+        return {"table": self.location, "verdict": self.verdict, "areas": areas, "findings": findings}

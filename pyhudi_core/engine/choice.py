@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from pyhudi_core.engine.base import Engine
@@ -9,7 +10,11 @@ from pyhudi_core.engine.local import LocalEngine
 from pyhudi_core.engine.reading import Reading
 from pyhudi_core.engine.spilled import SpilledEngine, SpilledRows
 from pyhudi_core.errors import ConfigError, from_extra
+from pyhudi_core.model.time_zone import TimeZone
 from pyhudi_core.runtime.base import Executor
+
+SESSION_ZONE = "spark.sql.session.timeZone"
+"""The setting of a Spark session that has its time zone."""
 
 
 def engine_for(data: object, executor: Executor, spark: Any = None) -> Engine:
@@ -28,6 +33,20 @@ def engine_for(data: object, executor: Executor, spark: Any = None) -> Engine:
         from pyhudi_core.engine.spark import SparkEngine  # noqa: PLC0415  (Spark is imported only where it is used)
 
     return SparkEngine(spark if spark is not None else data.sparkSession, executor)  # type: ignore[attr-defined]
+
+
+def session_zone(spark: Any = None) -> TimeZone | None:
+    """The time zone of a Spark session, else of the one that this process has; None if it has none."""
+    if spark is not None:
+        return TimeZone.named(spark.conf.get(SESSION_ZONE))
+    if "pyspark.sql" not in sys.modules or sys.modules["pyspark.sql"].SparkSession._instantiatedSession is None:
+        return None
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # noqa: PLC0415  (Spark is imported only where it is used)
+
+    try:
+        return session_zone(sys.modules["pyspark.sql"].SparkSession._instantiatedSession)
+    except (OSError, Py4JError):  # its JVM has ended, so it shows no rows
+        return None
 
 
 def frame_of(reading: Reading, spark: Any) -> Any:

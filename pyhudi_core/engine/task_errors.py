@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from pyhudi_core import errors
 from pyhudi_core.errors import HudiError, StorageError
 
 _MARK = re.compile(r"pyhudi-error:(\{.*?\}):end")
+_SHOWN = re.compile(r"^pyhudi\.errors\.(\w+): (.+)$", re.MULTILINE)
+"""The last line of a traceback: an error that a function of the user's let through, for example one of ``foreachBatch``."""
 _DISK = {
     "No space left on device": "Make room on the disks of Spark's executors, or set `spark.local.dir` to a larger one",
     "Disk quota exceeded": "Raise the quota of Spark's user, or set `spark.local.dir` to another disk",
@@ -33,16 +35,22 @@ def from_text(text: str) -> HudiError | None:
     """The error that a worker's text names, or that a disk of Spark's own caused; None for any other failure."""
     match = _MARK.search(text)
     if match is None:
-        return _of_sparks_disk(text)
+        shown = _SHOWN.search(text)
+        return _of_sparks_disk(text) if shown is None else _named(shown[1], shown[2], {})
     try:
         body = json.loads(match[1])
     except ValueError:
         return None
-    kind = getattr(errors, str(body.get("kind")), HudiError)
+    return _named(str(body.get("kind")), str(body.get("message")), body)
+
+
+def _named(name: str, message: str, body: Mapping[str, str | None]) -> HudiError | None:
+    """An error of a class by name; None if there is no such class."""
+    kind = getattr(errors, name, HudiError)
     if not (isinstance(kind, type) and issubclass(kind, HudiError)):
         return None
     error = kind.__new__(kind)
-    HudiError.__init__(error, str(body.get("message")), **{name: body.get(name) for name in _FIELDS})
+    HudiError.__init__(error, message, **{name: body.get(name) for name in _FIELDS})
     return error
 
 
@@ -63,6 +71,19 @@ def raised_in_task() -> Iterator[None]:
         yield
     except HudiError as error:
         raise RuntimeError(to_text(error)) from error
+
+
+@contextmanager
+def noted() -> Iterator[None]:
+    """Inside a function that Spark calls at the driver: add the same text as a note, because Spark hands on the text of an exception with its notes.
+
+    The error keeps its type for who calls the function without Spark.
+    """
+    try:
+        yield
+    except HudiError as error:
+        error.add_note(to_text(error))
+        raise
 
 
 @contextmanager

@@ -62,7 +62,8 @@ class NamedFiles:
         raise SnapshotExpiredError(
             "A file of the table's newest state is missing",
             path=path,
-            hint="Read again, if writers and cleans were faster than this read; else the file was deleted by other means: run the doctor.",
+            hint="Read again, if writers and cleans were faster than this read (pyhudi.clean.keep.seconds keeps files for reads that take long); else"
+            " the file was deleted by other means: run the doctor.",
         )
 
     def _partitions_written(self) -> set[str]:

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 from pyhudi_core.model.commit import WriteStat
 from pyhudi_core.model.file_names import BaseFileName, LogFileName, join
+from pyhudi_core.model.printing import printable
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class BaseFile:
     """A base file in a partition; ``size`` in bytes."""
 
@@ -23,6 +25,7 @@ class BaseFile:
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class LogFile:
     """A log file in a partition; ``size`` in bytes.
 
@@ -51,6 +54,7 @@ class LogFile:
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class FileSlice:
     """One slice of a file group: its base file, if it has one, and the logs on top of it, in order.
 
@@ -62,6 +66,13 @@ class FileSlice:
     base: BaseFile | None
     stat: WriteStat | None = None
     logs: tuple[LogFile, ...] = ()
+
+    def __repr__(self) -> str:
+        files = f"{'no ' if self.base is None else ''}base file, {len(self.logs):,} logs"
+        return f"FileSlice {self.path}: {files}, {self.size:,} bytes" if self.files else "FileSlice without files"
+
+    def _shown(self) -> list[dict[str, object]]:
+        return [{"file": file.path, "bytes": file.size} for file in self.files]
 
     @property
     def path(self) -> str:

@@ -14,6 +14,7 @@ from pyhudi_core.file_groups.slice import BaseFile, FileSlice, LogFile
 from pyhudi_core.file_groups.slicing import Piece, newest_base, slices_of
 from pyhudi_core.file_groups.visibility import Visibility
 from pyhudi_core.model.file_names import READABLE_EXTENSIONS, BaseFileName, parse_data_file
+from pyhudi_core.model.printing import printable
 from pyhudi_core.runtime.collection import collector_paused
 
 _Version = tuple[str, str, int]
@@ -21,6 +22,7 @@ _Version = tuple[str, str, int]
 
 
 @dataclass(slots=True)
+@printable
 class FileGroupView:
     """Slices by partition, computed at the first request and then kept. ``table`` is for messages."""
 
@@ -28,6 +30,12 @@ class FileGroupView:
     visibility: Visibility
     table: str
     _slices: dict[str, tuple[FileSlice, ...]] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"FileGroupView of {self.table}"
+
+    def _shown(self) -> dict[str, str]:
+        return {"table": self.table}
 
     def partitions(self) -> tuple[str, ...]:
         """Return every partition folder, also those without visible files; sorted."""

@@ -16,11 +16,13 @@ from dataclasses import dataclass, field
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.file_names import READABLE_EXTENSIONS, split
 from pyhudi_core.model.instant import WRITE_ACTIONS, Action, Instant
+from pyhudi_core.model.printing import printable
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.timeline.history import ArchivedTimeline
 
 
 @dataclass(slots=True)
+@printable
 class Visibility:
     """One reader's view of a timeline. ``bound`` is a completion time, or None for all completed instants; only tests
     switch ``by_name`` off.
@@ -43,6 +45,12 @@ class Visibility:
     raised: bool = False
     _archived: dict[str, bool] = field(default_factory=dict)
     _old_logs: dict[str, dict[str, WriteStat]] | None = None
+
+    def __repr__(self) -> str:
+        return f"Visibility of a {self.timeline!r}"
+
+    def _shown(self) -> dict[str, object]:
+        return {"timeline": self.timeline, "bound": self.bound}
 
     @classmethod
     def of(

@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from pyhudi_core.errors import ConfigError, HudiError, MergerContractError
 from pyhudi_core.model.help_pages import see
+from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 
 _WORD = (1 << 64) - 1
@@ -64,6 +65,7 @@ class RecordMerger(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class Evidence:
     """What was checked: triples of versions, the laws that held, and those that were waived."""
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from pyhudi_core.errors import ObjectNotFoundError
 from pyhudi_core.metadata_table.names import COLUMN_STATS, EXPRESSION_INDEX_PREFIX, RECORD_INDEX
+from pyhudi_core.model.printing import printable
 from pyhudi_core.storage.base import Storage
 
 _MOST_BYTES = 4 << 20
@@ -25,6 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class IndexDefinition:
     """One index.
 

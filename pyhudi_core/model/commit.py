@@ -13,6 +13,7 @@ from typing import Any
 from pyhudi_core.model.file_names import LogFileName, parse_data_file, split
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.operation import COMPACTING, SERVICE_OPERATIONS
+from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 
 SCHEMA_KEY = "schema"
@@ -24,6 +25,8 @@ CONSISTENT = "consistent"
 """In place of the number, if buckets are ranges of hashes."""
 MERGES_KEY = "pyhudi.non_blocking"
 """In the extra metadata of a commit: file groups to which another write also appended logs were left to the merge of readers."""
+WRITER_KEY = "pyhudi.writer."
+"""Before each fact about who made a commit, in its extra metadata: user, host, program, run."""
 REPAIR_KEY = "pyhudi.repair"
 DUPLICATES_REPAIR = "duplicates"
 """What a commit repaired, in its extra metadata: of keys that were there twice, all rows but one were removed."""
@@ -31,6 +34,7 @@ DUPLICATES_REPAIR = "duplicates"
 
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
+@printable
 class WriteStat:
     """One written file. ``path`` and ``change_logs`` are relative to the table; sizes are in bytes, counts in rows.
 
@@ -115,6 +119,7 @@ class WriteStat:
 
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
+@printable
 class CommitMetadata:
     """The content of a completed commit, deltacommit or replacecommit."""
 
@@ -124,6 +129,15 @@ class CommitMetadata:
     replaced: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False)
     _by_folder: dict[str, list[WriteStat]] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        rows = sum(stat.rows for stat in self.stats)
+        return f"CommitMetadata: {self.operation or 'no operation'}, {len(self.stats):,} files, {rows:,} rows"
+
+    def _shown(self) -> dict[str, object]:
+        files = [{"path": one.path, "rows": one.rows, "bytes": one.size} for one in self.stats]
+        kept = {key: value for key, value in self.extra.items() if key != SCHEMA_KEY}
+        return {"operation": self.operation, **kept, "replaced": self.replaced, "files": files}
 
     @property
     def extra_metadata(self) -> Mapping[str, str]:

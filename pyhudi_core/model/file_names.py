@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from pyhudi_core.model.printing import printable
+
 PARTITION_METAFILE = ".hoodie_partition_metadata"
 BASE_EXTENSIONS = ("parquet", "orc", "hfile", "lance")
 READABLE_EXTENSIONS = ("parquet", "orc", "hfile")
@@ -22,6 +24,7 @@ _LOG = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class BaseFileName:
     """``<file_id>_<write_token>_<requested_time>.<extension>``."""
 
@@ -35,6 +38,7 @@ class BaseFileName:
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class LogFileName:
     """``.<file_id>_<requested_time>.log.<version>[_<write_token>][.cdc]``; old writers made names without a write token."""
 

@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
 
+from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 
 
@@ -69,6 +70,7 @@ _NAME = re.compile(r"([0-9]+)(?:_([0-9]+))?\.([a-z]+)(?:\.([a-z]+))?", re.ASCII)
 
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True, order=True)
+@printable
 class Instant:
     """One action in one state.
 

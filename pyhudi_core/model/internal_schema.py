@@ -17,11 +17,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pyhudi_core.errors import CorruptTimelineError
+from pyhudi_core.model.printing import printable
 
 _MAX_DEPTH = 32
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class NumberedColumn:
     """A column: number, name, and nested columns (an array has ``element``, a map ``key`` and ``value``).
 
@@ -65,6 +67,7 @@ class FileNames:
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class Evolution:
     """The table's current columns, and the versions of its schema, oldest first.
 

@@ -23,6 +23,7 @@ from pyhudi_core.errors import CorruptPropertiesError, TableVersionError, Unsafe
 from pyhudi_core.model.java_properties import parse, render
 from pyhudi_core.model.merge_mode import MODE, MergeMode, first, merging_of
 from pyhudi_core.model.meta_fields import RECORD_KEY
+from pyhudi_core.model.printing import printable
 from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.naming import set_module
 
@@ -85,6 +86,7 @@ def verify(properties: Mapping[str, str], *, required: bool = False) -> bool:
 
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
+@printable
 class TableConfig:
     """The properties of a table, typed."""
 
@@ -129,6 +131,14 @@ class TableConfig:
     prefix_depth: int
     """Most prefix folders above one another."""
     raw: Mapping[str, str]
+
+    def __repr__(self) -> str:
+        key = ", ".join(self.record_key_fields) or "generated"
+        partitions = ", ".join(self.partition_fields) or "not partitioned"
+        return f"TableConfig {self.name} ({self.table_type.value}, version {self.version}, key {key}; {partitions})"
+
+    def _shown(self) -> Mapping[str, str]:
+        return self.raw
 
     @property
     def written_metadata_partitions(self) -> tuple[str, ...]:

@@ -11,14 +11,14 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pyhudi_core.printing import printable
+from pyhudi_core.model.printing import printable
 
 _PATTERN = re.compile(r"s1-([0-9]{14,17})-([0-9a-f]{32})")
 _CREATION = "0" * 17
 
 
-@printable
 @dataclass(frozen=True, slots=True)
+@printable
 class SnapshotToken:
     """The identity of a state; ``str(token)`` is its text, and `of` parses it.
 

@@ -215,8 +215,8 @@ WRITE_OPTIONS = (
            "If the metadata table has a kind of index that this release does not keep, or is out of date, a write removes it from the table's "
            "properties and records this in the commit; Hudi's next writer builds it again. If false, such a write is refused at its beginning."),
     Option("pyhudi.expression.index.timezone", "index.expression_timezone", str, "UNKNOWN",
-           "Time zone of the sessions that write and read the expression indexes. Indexes of times are written here only if it is UTC. Conditions "
-           "are computed in UTC; while the zone is unknown, the ranges of year, month, day and from_unixtime are widened by a day, and those of "
+           "Time zone of the sessions that write and read the expression indexes. Indexes of times are written here only if it is UTC. They help "
+           "conditions in UTC; while the zone is unknown, the ranges of year, month, day and from_unixtime are widened by a day, and those of "
            "hour are not used.",
            choices=words("UNKNOWN", "UTC")),
     Option("hoodie.clean.failed.writes.policy", "heartbeat.failed_writes_policy", str, "LAZY",
@@ -237,6 +237,9 @@ WRITE_OPTIONS = (
     Option("pyhudi.clock.max.ahead.ms", "clock.max_ahead_ms", int, 300_000,
            "Milliseconds by which the timeline may be ahead of this machine's clock. Beyond it a write is refused if a writer of Hudi's is on the "
            "timeline, or the storage has no put-if-absent; otherwise new times continue from the timeline's newest time, with a warning.", minimum=0),
+    Option("pyhudi.commit.writer", "names_writer", bool, True,
+           "Every commit keeps in its extra metadata who wrote it: user, machine, program, and the run of Airflow (`pyhudi.writer.user` ...). "
+           "`false`: it does not."),
     Option("pyhudi.commit.retries", "retry.limit", int, 5,
            "How often a write is planned again after a conflict with another commit, before the conflict is an error.", minimum=0, maximum=1000),
     Option("pyhudi.commit.reserve.after", "retry.reserve_after", int, 3,
@@ -338,6 +341,9 @@ WRITE_OPTIONS = (
            "Also archive instants newer than the first savepoint; savepointed commits themselves stay."),
     Option("hoodie.timeline.compaction.batch.size", "archival.batch_size", int, 10,
            "Number of files of one layer of the archived timeline that are merged into one file of the next layer.", minimum=2, maximum=1000),
+    Option("pyhudi.condition.timezone", "condition_timezone", str, None,
+           "Time zone of conditions: of times without a zone, `hour(at)`, `CAST(at AS DATE)`. By default the data source of Spark takes the zone of "
+           "its session, and everything else UTC; a Spark session in another zone then refuses a condition that depends on it.", Scope.READ),
     Option("hoodie.write.auto.upgrade", "auto_upgrade", bool, False,
            "Accepted because Hudi 1.1 and newer need it to keep a table at version 8; this package never upgrades.",
            choices={"false": "false"}),

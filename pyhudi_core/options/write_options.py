@@ -15,6 +15,7 @@ from typing import Any
 
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.model.properties import POPULATE, TableConfig
+from pyhudi_core.model.time_zone import TimeZone
 from pyhudi_core.options.clustering import ClusteringOptions
 from pyhudi_core.options.definitions import TABLE_OPTIONS, WRITE_OPTIONS
 from pyhudi_core.options.locks import LOCK_OPTIONS, LockOptions, LockServerOptions
@@ -212,6 +213,17 @@ class WriteOptions:
     lock: LockOptions
     lock_server: LockServerOptions
     auto_upgrade: bool
+    names_writer: bool
+    condition_timezone: str | None
+
+    def __post_init__(self) -> None:
+        if self.condition_timezone is not None:
+            TimeZone.named(self.condition_timezone)
+
+    @property
+    def condition_zone(self) -> TimeZone | None:
+        """The chosen time zone of conditions; None if none was chosen."""
+        return None if self.condition_timezone is None else TimeZone.named(self.condition_timezone)
 
     @classmethod
     def parse(cls, options: Mapping[str, object], *, config: TableConfig | None = None) -> WriteOptions:

@@ -3,6 +3,9 @@
 Names are matched as in Spark: exactly, else ignoring case. NOT is pushed down to the comparisons. This keeps SQL's three-valued logic:
 without a NOT above it, a null result of a comparison may be treated as false.
 
+The zone of a condition is used here alone: in literals without a zone, which become moments, and in calls of ``local_time`` and ``moment``, which
+have it as an argument. In UTC such calls are left out.
+
 Invariants of the result
 - no Not, no <=>, and no literal null in a comparison; AND and OR are flat;
 - both sides of a comparison have one type; a literal is on the right.
@@ -18,9 +21,11 @@ from typing import TypeVar
 import pyarrow as pa
 
 from pyhudi_core.errors import PredicateError
+from pyhudi_core.model.time_zone import UTC, TimeZone
 from pyhudi_core.predicates.arrow import evaluate, type_of
 from pyhudi_core.predicates.coercion import common_type, fit_literal, is_string, natural_type
-from pyhudi_core.predicates.functions import check_cast, result_type, target_type
+from pyhudi_core.predicates.functions import DATE_PARTS, check_cast, result_type, target_type
+from pyhudi_core.predicates.local_times import LOCAL, MOMENT
 from pyhudi_core.predicates.tree import (
     FALSE,
     TRUE,
@@ -44,13 +49,13 @@ _OPPOSITES = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">", 
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 
-def bind(node: Node, schema: pa.Schema) -> Node:
-    """Bind a condition to a schema.
+def bind(node: Node, schema: pa.Schema, zone: TimeZone = UTC) -> Node:
+    """Bind a condition to a schema, in a time zone.
 
     Raises:
         PredicateError: a column does not exist, types cannot be compared, or a value is used as a condition (or a condition as a value).
     """
-    return _Binder(schema).condition(node, negated=False)
+    return _Binder(schema, zone).condition(node, negated=False)
 
 
 def field_path(schema: pa.Schema, names: Sequence[str]) -> tuple[str, ...] | None:
@@ -67,8 +72,8 @@ def field_path(schema: pa.Schema, names: Sequence[str]) -> tuple[str, ...] | Non
 
 
 class _Binder:
-    def __init__(self, schema: pa.Schema) -> None:
-        self._schema = schema
+    def __init__(self, schema: pa.Schema, zone: TimeZone) -> None:
+        self._schema, self._zone = schema, zone
 
     def condition(self, node: Node, *, negated: bool) -> Node:
         if isinstance(node, Not):
@@ -78,9 +83,9 @@ class _Binder:
             return _joined(children, isinstance(node, And) != negated)
         if isinstance(node, Compare):
             op = _OPPOSITES[node.op] if negated else node.op
-            return _compare(op, self.value(node.left), self.value(node.right))
+            return self._compare(op, self.value(node.left), self.value(node.right))
         if isinstance(node, In):
-            return _in(self.value(node.operand), node.values, node.negated != negated)
+            return self._in(self.value(node.operand), node.values, node.negated != negated)
         if isinstance(node, Like):
             return _like(self.value(node.operand), node.pattern, node.negated != negated)
         if isinstance(node, IsNull):
@@ -98,13 +103,13 @@ class _Binder:
             )
         args = tuple(self.value(arg) for arg in node.args)
         if node.function == "coalesce":
-            return _coalesced([arg for arg in args if not (isinstance(arg, Literal) and arg.value is None)])
+            return self._coalesced([arg for arg in args if not (isinstance(arg, Literal) and arg.value is None)])
         if any(isinstance(arg, Literal) and arg.value is None for arg in args):
             return Literal(None, pa.null())
         if node.function.startswith("cast "):
-            return cast(args[0], target_type(node.function.removeprefix("cast ")))
+            return self._cast(args[0], target_type(node.function.removeprefix("cast ")))
         bound = Call(node.function, args, result_type(node, [type_of(arg) for arg in args]))
-        return _folded(bound)
+        return self._called(bound)
 
     def _column(self, column: Column) -> Column:
         path = field_path(self._schema, column.path)
@@ -121,32 +126,88 @@ class _Binder:
         known = f"Did you mean {near[0]}?" if near else f"The columns are {names}; write text in quotes, such as 'a'"
         return PredicateError(f"the where uses the column {column.name!r}, which does not exist", hint=known)
 
+    def _coalesced(self, args: list[Node]) -> Node:
+        """Return the call for the first argument that is not null, with all arguments in one type."""
+        if not args or isinstance(args[0], Literal):
+            return args[0] if args else Literal(None, pa.null())
+        kind = reduce(common_type, [_plain(type_of(arg)) for arg in args if not isinstance(arg, Literal)])
+        for arg in args:
+            # A literal takes the type of the columns, or makes it wider.
+            kind = fit_literal(arg, kind, self._zone).type or kind if isinstance(arg, Literal) else kind
+        _check_ordered(kind, args[0])
+        fitted = [
+            fit_literal(arg, kind, self._zone) if isinstance(arg, Literal) else self._widened(arg, kind) for arg in args
+        ]
+        return Call("coalesce", tuple(fitted), kind) if len(fitted) > 1 else fitted[0]
 
-def _coalesced(args: list[Node]) -> Node:
-    """Return the call for the first argument that is not null, with all arguments in one type."""
-    if not args or isinstance(args[0], Literal):
-        return args[0] if args else Literal(None, pa.null())
-    kind = reduce(common_type, [_plain(type_of(arg)) for arg in args if not isinstance(arg, Literal)])
-    for arg in args:
-        # A literal takes the type of the columns, or makes it wider.
-        kind = fit_literal(arg, kind).type or kind if isinstance(arg, Literal) else kind
-    _check_ordered(kind, args[0])
-    fitted = [fit_literal(arg, kind) if isinstance(arg, Literal) else _widened(arg, kind) for arg in args]
-    return Call("coalesce", tuple(fitted), kind) if len(fitted) > 1 else fitted[0]
+    def _cast(self, node: Node, target: pa.DataType) -> Node:
+        """Cast a bound value to another type. Raises `PredicateError` if Arrow and Spark would give different results."""
+        if type_of(node) == target:
+            return node
+        if isinstance(node, Literal) and isinstance(node.value, str) and not is_string(target):
+            fitted = _checked(lambda: fit_literal(node, target, self._zone))
+            return fitted if fitted.type == target else self._called(Call("cast", (fitted,), target))
+        check_cast(type_of(node), target, text_of(node))
+        return self._called(Call("cast", (node,), target))
 
+    def _called(self, call: Call) -> Node:
+        """Return the value of a call of constants, else the call. If its result depends on the zone, it is called with local times for moments."""
+        source, target = type_of(call.args[0]), type_of(call)
+        if self._zone == UTC:
+            return _folded(call)
+        if call.function == "from_unixtime":
+            seconds = _folded(Call("cast", (call.args[0],), MOMENT))
+            return _folded(Call("time_text", (self._zoned("local_time", seconds, LOCAL), *call.args[1:]), target))
+        is_cast = call.function == "cast"
+        if is_cast and _is_moment(target) and not _is_moment(source) and not pa.types.is_integer(source):
+            return self._zoned("moment", _folded(Call("cast", call.args, LOCAL)), MOMENT)
+        if _is_moment(source) and (call.function in DATE_PARTS or (is_cast and not _is_moment(target))):
+            return _folded(Call(call.function, (self._zoned("local_time", call.args[0], LOCAL),), target))
+        return _folded(call)
 
-def cast(node: Node, target: pa.DataType) -> Node:
-    """Cast a bound value to another type. Raises `PredicateError` if Arrow and Spark would give different results."""
-    if type_of(node) == target:
-        return node
-    if isinstance(node, Literal) and isinstance(node.value, str) and not is_string(target):
-        return _checked(lambda: _cast_literal(fit_literal(node, target), target))
-    check_cast(type_of(node), target, text_of(node))
-    return _folded(Call("cast", (node,), target))
+    def _zoned(self, function: str, value: Node, kind: pa.DataType) -> Node:
+        return _folded(Call(function, (value, Literal(self._zone.name, pa.string())), kind))
 
+    def _compare(self, op: str, left: Node, right: Node) -> Node:
+        if isinstance(left, Literal) and not isinstance(right, Literal):
+            op, left, right = _MIRRORED.get(op, op), right, left
+        if isinstance(right, Literal):
+            return self._compare_literal(op, left, right)
+        kind = common_type(_plain(type_of(left)), _plain(type_of(right)))
+        _check_ordered(kind, left)
+        left, right = self._widened(left, kind), self._widened(right, kind)
+        if op == "<=>":
+            return Or((Compare("=", left, right), And((IsNull(left), IsNull(right)))))
+        if op == "!<=>":
+            one_null = And((IsNull(left), IsNull(right, True))), And((IsNull(left, True), IsNull(right)))
+            return Or((Compare("!=", left, right), *one_null))
+        return Compare(op, left, right)
 
-def _cast_literal(fitted: Literal, target: pa.DataType) -> Node:
-    return fitted if fitted.type == target else _folded(Call("cast", (fitted,), target))
+    def _compare_literal(self, op: str, left: Node, right: Literal) -> Node:
+        literal = fit_literal(right, type_of(left), self._zone)
+        if literal.value is None or (isinstance(left, Literal) and left.value is None):
+            return _compare_null(op, left, right)
+        left = self._widened(left, literal.type)
+        if op == "!<=>":
+            return Or((Compare("!=", left, literal), IsNull(left)))
+        comparison = Compare("=" if op == "<=>" else op, left, literal)
+        return (TRUE if evaluate(comparison) else FALSE) if isinstance(left, Literal) else comparison
+
+    def _in(self, operand: Node, values: tuple[Literal, ...], negated: bool) -> Node:
+        present = [value for value in values if value.value is not None]
+        if negated and len(present) < len(values):
+            return FALSE
+        fitted = [fit_literal(value, type_of(operand), self._zone) for value in present]
+        if not fitted or pa.types.is_null(type_of(operand)):
+            return FALSE
+        kinds = {str(literal.type): literal.type for literal in fitted}
+        if len(kinds) == 1 and not isinstance(operand, Literal):
+            return In(self._widened(operand, fitted[0].type), tuple(fitted), negated)
+        op = "!=" if negated else "="
+        return _joined([self._compare(op, operand, literal) for literal in fitted], is_and=negated)
+
+    def _widened(self, node: Node, kind: pa.DataType | None) -> Node:
+        return node if kind is None or type_of(node) == kind else self._called(Call("cast", (node,), kind))
 
 
 def _folded(call: Call) -> Node:
@@ -222,33 +283,6 @@ def _list(key: tuple[Node, pa.DataType], literals: list[Literal], negated: bool)
     return In(key[0], tuple(literals), negated)
 
 
-def _compare(op: str, left: Node, right: Node) -> Node:
-    if isinstance(left, Literal) and not isinstance(right, Literal):
-        op, left, right = _MIRRORED.get(op, op), right, left
-    if isinstance(right, Literal):
-        return _compare_literal(op, left, right)
-    kind = common_type(_plain(type_of(left)), _plain(type_of(right)))
-    _check_ordered(kind, left)
-    left, right = _widened(left, kind), _widened(right, kind)
-    if op == "<=>":
-        return Or((Compare("=", left, right), And((IsNull(left), IsNull(right)))))
-    if op == "!<=>":
-        one_null = And((IsNull(left), IsNull(right, True))), And((IsNull(left, True), IsNull(right)))
-        return Or((Compare("!=", left, right), *one_null))
-    return Compare(op, left, right)
-
-
-def _compare_literal(op: str, left: Node, right: Literal) -> Node:
-    literal = fit_literal(right, type_of(left))
-    if literal.value is None or (isinstance(left, Literal) and left.value is None):
-        return _compare_null(op, left, right)
-    left = _widened(left, literal.type)
-    if op == "!<=>":
-        return Or((Compare("!=", left, literal), IsNull(left)))
-    comparison = Compare("=" if op == "<=>" else op, left, literal)
-    return (TRUE if evaluate(comparison) else FALSE) if isinstance(left, Literal) else comparison
-
-
 def _compare_null(op: str, left: Node, right: Literal) -> Node:
     if op not in ("<=>", "!<=>"):
         return FALSE
@@ -260,26 +294,13 @@ def _compare_null(op: str, left: Node, right: Literal) -> Node:
     return IsNull(left, negated=op == "!<=>")
 
 
-def _in(operand: Node, values: tuple[Literal, ...], negated: bool) -> Node:
-    present = [value for value in values if value.value is not None]
-    if negated and len(present) < len(values):
-        return FALSE
-    fitted = [fit_literal(value, type_of(operand)) for value in present]
-    if not fitted or pa.types.is_null(type_of(operand)):
-        return FALSE
-    kinds = {str(literal.type): literal.type for literal in fitted}
-    if len(kinds) == 1 and not isinstance(operand, Literal):
-        return In(_widened(operand, fitted[0].type), tuple(fitted), negated)
-    op = "!=" if negated else "="
-    return _joined([_compare(op, operand, literal) for literal in fitted], is_and=negated)
-
-
 def _like(operand: Node, pattern: str, negated: bool) -> Node:
     if not is_string(type_of(operand)):
         raise PredicateError(
             f"LIKE needs text, but {text_of(operand)[:120]} is {type_of(operand)}", hint="Cast it to string"
         )
-    return Like(_widened(operand, _plain(type_of(operand))), pattern, negated)
+    kind = _plain(type_of(operand))
+    return Like(operand if type_of(operand) == kind else Call("cast", (operand,), kind), pattern, negated)
 
 
 def _is_null(operand: Node, negated: bool) -> Node:
@@ -298,17 +319,14 @@ def _truth(value: Node, negated: bool) -> Node:
     return Compare("=", value, FALSE if negated else TRUE)
 
 
+def _is_moment(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(kind) and kind.tz is not None)
+
+
 def _plain(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_dictionary(kind):
         return kind.value_type
     return pa.string() if pa.types.is_string_view(kind) else kind
-
-
-def _widened(node: Node, kind: pa.DataType | None) -> Node:
-    if kind is None or type_of(node) == kind:
-        return node
-    widened = Call("cast", (node,), kind)
-    return _folded(widened) if isinstance(node, Literal) else widened
 
 
 def _check_ordered(kind: pa.DataType, node: Node) -> None:

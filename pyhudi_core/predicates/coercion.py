@@ -2,7 +2,7 @@
 
 The rules are Spark's where they are safe: a string compared with a date becomes a date, an int compared with a decimal becomes a decimal,
 a number compared with a double becomes a double. Where Spark would guess (a number with a string), an error is raised.
-A timestamp without zone is in UTC if it is compared with one that has a zone.
+A literal without a zone that is compared with a moment is a local time in the zone of the condition.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from decimal import Decimal, InvalidOperation
 import pyarrow as pa
 
 from pyhudi_core.errors import PredicateError
+from pyhudi_core.model.time_zone import UTC, TimeZone
+from pyhudi_core.predicates.local_times import LOCAL, MOMENT
 from pyhudi_core.predicates.tree import Literal, Value
 
-TIMESTAMP = pa.timestamp("us", "UTC")
 _DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
 _TIME = re.compile(r"(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6})\d{0,3})?)?)?")
 _SPECIAL = {
@@ -30,10 +31,10 @@ _SPECIAL = {
 _ZONE = re.compile(r"\s*(?:Z|UTC|GMT|([+-])(\d{1,2})(?::?(\d{2}))?)$")
 
 
-def fit_literal(literal: Literal, kind: pa.DataType) -> Literal:
+def fit_literal(literal: Literal, kind: pa.DataType, zone: TimeZone) -> Literal:
     """Convert a literal to the type in which it can be compared with a value of type ``kind``.
 
-    The new type is ``kind`` itself, or a wider type to which the other side must be cast as well.
+    The new type is ``kind`` itself, or a wider type to which the other side must be cast as well. ``zone``: of times that name none.
 
     Raises:
         PredicateError: the two cannot be compared.
@@ -41,7 +42,7 @@ def fit_literal(literal: Literal, kind: pa.DataType) -> Literal:
     value = literal.value
     if value is None or pa.types.is_null(kind):
         return Literal(None, pa.null())
-    fitted = _fit(value, kind)
+    fitted = _fit(value, kind, zone)
     if fitted is None:
         raise _incomparable(value, kind)
     return fitted
@@ -49,7 +50,7 @@ def fit_literal(literal: Literal, kind: pa.DataType) -> Literal:
 
 def _incomparable(value: Value, kind: pa.DataType) -> PredicateError:
     """The error for a literal that does not fit; it shows a timestamp as it is written in a condition."""
-    literal = _fit_timestamp(value, TIMESTAMP) if pa.types.is_timestamp(kind) and kind.tz is None else None
+    literal = _fit_timestamp(value, MOMENT, UTC) if pa.types.is_timestamp(kind) and kind.tz is None else None
     if literal is not None and isinstance(literal.value, dt.datetime):
         plain = literal.value.replace(tzinfo=None).isoformat(sep=" ")
         return PredicateError(
@@ -81,7 +82,7 @@ def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType:
         return pa.time64("us")
     zones = {kind.tz is not None for kind in kinds if pa.types.is_timestamp(kind)}
     if len(zones) == 1 and all(pa.types.is_timestamp(kind) or pa.types.is_date(kind) for kind in kinds):
-        return TIMESTAMP if True in zones else pa.timestamp("us")
+        return MOMENT if True in zones else LOCAL
     raise PredicateError(f"values of the types {left} and {right} cannot be compared", hint="Cast one of them")
 
 
@@ -152,7 +153,7 @@ def _parse_time(text: str) -> dt.time | None:
         return None
 
 
-def _fit(value: Value, kind: pa.DataType) -> Literal | None:
+def _fit(value: Value, kind: pa.DataType, zone: TimeZone) -> Literal | None:
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     if pa.types.is_boolean(kind):
@@ -172,7 +173,7 @@ def _fit(value: Value, kind: pa.DataType) -> Literal | None:
     if pa.types.is_date(kind):
         return _fit_date(value)
     if pa.types.is_timestamp(kind):
-        return _fit_timestamp(value, kind)
+        return _fit_timestamp(value, kind, zone)
     if pa.types.is_time(kind):
         time = _parse_time(value) if isinstance(value, str) else value
         return Literal(time, pa.time64("us")) if isinstance(time, dt.time) else None
@@ -240,22 +241,21 @@ def _wider_decimal(left: pa.DataType, right: pa.DataType) -> pa.DataType:
 
 def _fit_date(value: Value) -> Literal | None:
     if isinstance(value, dt.datetime):
-        return _fit_timestamp(value, TIMESTAMP if value.tzinfo else pa.timestamp("us"))
+        return _fit_timestamp(value, natural_type(value), UTC)
     day = parse_date(value) if isinstance(value, str) else value
     return Literal(day, pa.date32()) if isinstance(day, dt.date) else None
 
 
-def _fit_timestamp(value: Value, kind: pa.DataType) -> Literal | None:
+def _fit_timestamp(value: Value, kind: pa.DataType, zone: TimeZone) -> Literal | None:
     moment = parse_timestamp(value) if isinstance(value, str) else value
     if isinstance(moment, dt.date) and not isinstance(moment, dt.datetime):
         moment = dt.datetime.combine(moment, dt.time())
     if not isinstance(moment, dt.datetime) or (kind.tz is None and moment.tzinfo is not None):
         return None
     if kind.tz is None:
-        return Literal(moment, pa.timestamp("us"))
-    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)
+        return Literal(moment, LOCAL)
     try:
-        return Literal(aware.astimezone(dt.UTC), TIMESTAMP)
+        return Literal(moment.astimezone(dt.UTC) if moment.tzinfo is not None else zone.moment(moment), MOMENT)
     except OverflowError:
         return None
 
@@ -267,6 +267,6 @@ def natural_type(value: Value) -> pa.DataType:
     if isinstance(value, int) and not isinstance(value, bool):
         return pa.int64() if _holds(pa.int64(), value) else _decimal_of(Decimal(value))
     if isinstance(value, dt.datetime):
-        return TIMESTAMP if value.tzinfo is not None else pa.timestamp("us")
+        return MOMENT if value.tzinfo is not None else LOCAL
     kinds = {bool: pa.bool_(), float: pa.float64(), str: pa.string(), bytes: pa.binary(), dt.date: pa.date32()}
     return kinds.get(type(value), pa.null())

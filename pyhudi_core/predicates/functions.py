@@ -12,12 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_core.errors import PredicateError
-from pyhudi_core.predicates.coercion import TIMESTAMP, is_bytes, is_number, is_string
+from pyhudi_core.predicates.coercion import is_bytes, is_number, is_string
 from pyhudi_core.predicates.letter_case import in_case
+from pyhudi_core.predicates.local_times import LOCAL, MOMENT, local_times, moments
 from pyhudi_core.predicates.text_values import from_text
 from pyhudi_core.predicates.tree import Call, Literal, text_of
 
-_DATE_PARTS = ("year", "month", "day", "hour", "minute", "second")
+DATE_PARTS = ("year", "month", "day", "hour", "minute", "second")
 _TARGETS = {
     "boolean": pa.bool_(),
     "tinyint": pa.int8(),
@@ -28,10 +29,12 @@ _TARGETS = {
     "double": pa.float64(),
     "string": pa.string(),
     "date": pa.date32(),
-    "timestamp": TIMESTAMP,
-    "timestamp_ntz": pa.timestamp("us"),
+    "timestamp": MOMENT,
+    "timestamp_ntz": LOCAL,
     "binary": pa.binary(),
 }
+ZONED: dict[str, Callable[[pc.Expression, str], pc.Expression]] = {"local_time": local_times, "moment": moments}
+"""Calls that the binding makes, of a value and the name of a zone: only they depend on one."""
 _TIME_FORMAT_PARTS = ("%Y", "%m", "%d", "%H", "%M", "%S")
 
 
@@ -105,16 +108,22 @@ def compute(call: Call, args: list[pc.Expression], kinds: list[pa.DataType]) -> 
         left, right = (arg.cast(call.type, safe=False) for arg in args)
         return _ARITHMETIC[name](left, right)
     if name == "from_unixtime":
-        moments = args[0].cast(pa.int64()).cast(pa.timestamp("s", "UTC"))
-        return pc.strftime(moments, format=_literal_text(call, 1))
+        seconds = args[0].cast(pa.int64()).cast(pa.timestamp("s", "UTC"))
+        return pc.strftime(seconds, format=_literal_text(call, 1))
+    if name == "time_text":
+        return pc.strftime(args[0].cast(pa.timestamp("s"), safe=False), format=_literal_text(call, 1))
+    if name in ZONED:
+        zone = call.args[1]
+        assert isinstance(zone, Literal), "the binding wrote the zone"
+        return ZONED[name](args[0], str(zone.value))
     if name == "substring":
         return _substring(call, args[0])
     if name == "coalesce":
         return pc.coalesce(*args)
     if name == "abs":
         return pc.abs_checked(args[0].cast(call.type, safe=False))
-    if name in _DATE_PARTS:
-        return _PARTS[name](_cast(args[0], kinds[0], TIMESTAMP) if pa.types.is_date(kinds[0]) else args[0])
+    if name in DATE_PARTS:
+        return _PARTS[name](_cast(args[0], kinds[0], MOMENT) if pa.types.is_date(kinds[0]) else args[0])
     text = args[0].cast(pa.string())
     return pc.utf8_length(text).cast(pa.int64()) if name == "length" else in_case(name, text)
 
@@ -202,7 +211,7 @@ _ACCEPTS: dict[str, Callable[[list[pa.DataType]], bool]] = {
     "length": _text,
     "substring": lambda kinds: _text(kinds) and len(kinds) in (2, 3),
     "from_unixtime": lambda kinds: bool(pa.types.is_integer(kinds[0])),
-    **{part: lambda kinds: bool(pa.types.is_date(kinds[0]) or pa.types.is_timestamp(kinds[0])) for part in _DATE_PARTS},
+    **{part: lambda kinds: bool(pa.types.is_date(kinds[0]) or pa.types.is_timestamp(kinds[0])) for part in DATE_PARTS},
 }
 _ARITHMETIC: dict[str, Callable[[pc.Expression, pc.Expression], pc.Expression]] = {
     "+": pc.add_checked,

@@ -29,6 +29,11 @@ class NotTrue:
         return self.rule.columns
 
     @property
+    def text(self) -> str | None:
+        """The text of the rule, as in `Predicate`."""
+        return self.rule.text
+
+    @property
     def calls(self) -> tuple[Call, ...]:
         """None: no statistics are compared."""
         return ()

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_core.errors import PredicateError
+from pyhudi_core.model.time_zone import UTC, TimeZone
 from pyhudi_core.predicates.arrow import to_expression
 from pyhudi_core.predicates.binding import bind
 from pyhudi_core.predicates.opaque import check_expression, columns_named, expression_could_match
@@ -26,16 +27,18 @@ class Predicate:
         schema: the schema it was checked against.
         tree: the bound tree of a condition given as SQL; None for a pyarrow expression, which is opaque.
         named: the columns that a pyarrow expression reads; None if they are not known.
+        text: the SQL text for which nobody has chosen a time zone, so that it was read in UTC; None for other conditions.
     """
 
     expression: pc.Expression
     schema: pa.Schema
     tree: Node | None
     named: frozenset[str] | None = None
+    text: str | None = None
 
     @classmethod
-    def of(cls, where: object, schema: pa.Schema) -> Predicate | None:
-        """Parse a ``where``: None, SQL text or a ``pyarrow.compute.Expression``.
+    def of(cls, where: object, schema: pa.Schema, zone: TimeZone | None = None) -> Predicate | None:
+        """Parse a ``where``: None, SQL text or a ``pyarrow.compute.Expression``. ``zone`` is chosen for the times of a text; else they are in UTC.
 
         Raises:
             PredicateError: it has a syntax error, or does not fit the schema.
@@ -43,7 +46,7 @@ class Predicate:
         if where is None or isinstance(where, Predicate):
             return where
         if isinstance(where, str):
-            return cls.of_sql(where, schema)
+            return cls.of_sql(where, schema, zone)
         if isinstance(where, pc.Expression):
             check_expression(where, schema)
             return cls(where, schema, None, columns_named(where, schema))
@@ -53,17 +56,17 @@ class Predicate:
         )
 
     @classmethod
-    def of_sql(cls, text: str, schema: pa.Schema) -> Predicate:
+    def of_sql(cls, text: str, schema: pa.Schema, zone: TimeZone | None = None) -> Predicate:
         """Parse SQL text. Raises `PredicateError`."""
         from pyhudi_core.predicates.sql import parse_sql  # noqa: PLC0415  (sqlglot takes half a second to import)
 
         try:
-            tree = bind(parse_sql(text, schema), schema)
+            tree = bind(parse_sql(text, schema), schema, zone or UTC)
             expression = to_expression(tree)
         except RecursionError:
             raise PredicateError("the where is nested too deeply", hint="Write long lists with IN") from None
         check_expression(expression, schema)
-        return cls(expression, schema, tree)
+        return cls(expression, schema, tree, None, None if zone else text)
 
     @staticmethod
     def refuse_syntax(text: str) -> None:
@@ -92,3 +95,13 @@ class Predicate:
     def to_spark(self) -> str | None:
         """Return the condition as Spark SQL; None for a pyarrow expression, or where Spark would evaluate it differently."""
         return None if self.tree is None else to_spark(self.tree)
+
+
+def refuse_other_rows(text: str, schema: pa.Schema, own: TimeZone, session: TimeZone, hint: str) -> None:
+    """Raise `PredicateError` if a condition means other rows in the time zone of a Spark session than in its own zone."""
+    read, shown = (Predicate.of_sql(text, schema, zone).tree for zone in (own, session))
+    if read != shown:
+        raise PredicateError(
+            f"the where {text[:120]!r} depends on the time zone, and is read in {own.name}, but the Spark session is in {session.name}",
+            hint=hint,
+        )

@@ -17,7 +17,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from pyhudi_core.model.time_zone import UTC, TimeZone
 from pyhudi_core.predicates.arrow import type_of
+from pyhudi_core.predicates.functions import ZONED
 from pyhudi_core.predicates.tree import And, Call, Column, Compare, In, IsNull, Like, Literal, Node, Or, text_of
 
 
@@ -45,6 +47,7 @@ class ColumnStats:
 
 
 UNKNOWN = ColumnStats()
+_DAY = dt.timedelta(days=1)
 
 
 def could_match(node: Node, stats: Mapping[str, ColumnStats]) -> bool:
@@ -194,17 +197,33 @@ def _bounds(node: Node, stats: Mapping[str, ColumnStats]) -> ColumnStats:
     indexed = stats.get(text_of(node))
     if indexed is not None:
         return _usable(indexed)
-    if len(node.args) != 1:
+    if len(node.args) != 1 and node.function not in ZONED:
         return UNKNOWN
     inner = _bounds(node.args[0], stats)
     if inner.all_null:
         return ColumnStats(None, None, inner.null_count, inner.rows)
+    if node.function in ZONED:
+        return _in_zone(node, inner)
     source = type_of(node.args[0])
     if node.function == "year" and isinstance(inner.min, dt.date) and isinstance(inner.max, dt.date):
         return ColumnStats(inner.min.year, inner.max.year, inner.null_count, inner.rows)
     if node.function == "cast" and _keeps_order(source, node.type):
         return ColumnStats(_cast(inner.min, node.type), _cast(inner.max, node.type), inner.null_count, inner.rows)
     return UNKNOWN
+
+
+def _in_zone(node: Call, inner: ColumnStats) -> ColumnStats:
+    """Return bounds of the other kind of time. Where clocks are set back, a later time has a smaller value, by a day at most."""
+    zone = TimeZone(str(node.args[1].value)) if isinstance(node.args[1], Literal) else UTC
+    convert = zone.local if node.function == "local_time" else zone.moment
+    unknown = ColumnStats(None, None, inner.null_count, inner.rows)
+    if not isinstance(inner.min, dt.datetime) or not isinstance(inner.max, dt.datetime):
+        return unknown
+    try:
+        low, high = convert(inner.min) - _DAY, convert(inner.max) + _DAY
+    except OverflowError:  # at the ends of the calendar
+        return unknown
+    return ColumnStats(low, high, inner.null_count, inner.rows)
 
 
 def _usable(stats: ColumnStats) -> ColumnStats:

@@ -64,6 +64,11 @@ class SemiJoin:
         return None if self.also.columns is None else self.also.columns | {self.column}
 
     @property
+    def text(self) -> str | None:
+        """The text of the second condition, as in `Predicate`."""
+        return None if self.also is None else self.also.text
+
+    @property
     def calls(self) -> tuple[Call, ...]:
         """The function calls of the second condition."""
         return () if self.also is None else self.also.calls

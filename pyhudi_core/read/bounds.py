@@ -38,8 +38,8 @@ def token_of(point: TimePoint | None) -> SnapshotToken | None:
     return point if isinstance(point, SnapshotToken) else None
 
 
-def as_text(point: TimePoint, *, utc: bool, name: str) -> str:
-    """Convert a time string, a date, a datetime, an instant or a commit to the timeline's digits.
+def as_text(point: TimePoint, *, utc: bool, name: str, digits: bool = True) -> str:
+    """Convert a time string, a date, a datetime, an instant or a commit to the timeline's digits. ``digits``: whether a hint may name digits.
 
     A text of 14 or 17 digits, or of zeros (before everything), stays unchanged. Raises `InvalidOptionError` for a text that is no time, and
     for a date or a date and time without a zone, which does not identify a moment.
@@ -66,7 +66,7 @@ def as_text(point: TimePoint, *, utc: bool, name: str) -> str:
     if not isinstance(point, datetime):
         raise _no_time(point, name)
     if point.utcoffset() is None:
-        raise _no_zone(point, name, utc=utc)
+        raise _no_zone(point, name, utc=utc, digits=digits)
     return format_time(int(point.timestamp() * 1000), utc=utc)
 
 
@@ -79,14 +79,14 @@ def _no_time(point: object, name: str) -> InvalidOptionError:
     )
 
 
-def _no_zone(point: datetime, name: str, *, utc: bool) -> InvalidOptionError:
+def _no_zone(point: datetime, name: str, *, utc: bool, digits: bool) -> InvalidOptionError:
     """Return the error for a date and time without a zone: it means another moment in every zone."""
-    digits = f"{point:%Y%m%d%H%M%S}{point.microsecond // 1000:03d}"
+    own = f"{point:%Y%m%d%H%M%S}{point.microsecond // 1000:03d}"
     zone = "UTC" if utc else "the local time of the table's writers"
+    other = f"; or give the timeline's own digits, which are in {zone}: {own!r}" if digits else ""
     return InvalidOptionError(
         f"{name}={str(point)!r} has no time zone",
-        hint=f"Say which: datetime.now(timezone.utc) or {point.isoformat()!r} with its offset ('+00:00' for UTC); or give the timeline's own digits, "
-        f"which are in {zone}: {digits!r}.",
+        hint=f"Say which: datetime.now(timezone.utc) or {point.isoformat()!r} with its offset ('+00:00' for UTC){other}.",
     )
 
 

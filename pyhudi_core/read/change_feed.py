@@ -17,10 +17,11 @@ from pyhudi_core.model.properties import CdcMode
 from pyhudi_core.predicates import Predicate
 from pyhudi_core.read.bounds import TimePoint, interval_bound
 from pyhudi_core.read.changes import ChangeFeed, ChangeReader, GroupChange
-from pyhudi_core.read.named_cleans import naming_clean
+from pyhudi_core.read.expired import naming_clean, to_keep_changes
 from pyhudi_core.read.retention import refuse_cleaned, refuse_cleaned_change
 from pyhudi_core.read.snapshots import Columns, archived_between, make_scan, search_archived
 from pyhudi_core.snapshot.snapshot import Snapshot, build
+from pyhudi_core.timeline.lost_files import newest_policy
 from pyhudi_core.transaction.context import TableContext
 
 
@@ -41,7 +42,8 @@ def changes(
         raise SnapshotExpiredError(
             f"Commits after {lower or 'the beginning'} have been archived, and their changes cannot be read any more",
             table=context.table,
-            hint="Follow the table more closely, or read its rows with incremental() and continue from there.",
+            hint="Follow the table more closely, or read its rows with incremental() and continue from there."
+            f" {to_keep_changes(newest_policy(context.folder))}",
         )
     if not context.config.populate_meta_fields:
         raise UnsupportedTableError(
@@ -52,7 +54,10 @@ def changes(
     state = make_scan(context, last, columns, where)
     chosen = tuple(name for name in state.rows.columns if name in last.schema.names)
     reader = ChangeReader(
-        chosen, last.schema, Predicate.of(where, last.schema), Merging(context.config, last.evolution)
+        chosen,
+        last.schema,
+        Predicate.of(where, last.schema, context.options.condition_zone),
+        Merging(context.config, last.evolution),
     )
     groups: list[GroupChange] = []
     for instant in last.visibility.commits:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -29,13 +28,16 @@ from pyhudi_core.formats.log.contents import read_records
 from pyhudi_core.formats.log.reader import LogReader
 from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.model.meta_fields import COMMIT_TIME, RECORD_KEY, with_meta_fields
+from pyhudi_core.model.printing import printable
 from pyhudi_core.model.schema import conform
 from pyhudi_core.predicates import Predicate
 from pyhudi_core.predicates.arrow import matching
 from pyhudi_core.read.conversions import Conversions
 from pyhudi_core.read.differences import differing
+from pyhudi_core.read.expired import to_keep_changes
 from pyhudi_core.read.pairing import GroupState, Pairs, paired
 from pyhudi_core.read.row_filter import RowFilter
+from pyhudi_core.read.session_zones import refuse_other_zone
 from pyhudi_core.read.tasks import Task, first_rows, tasks_for
 from pyhudi_core.runtime.base import Executor
 from pyhudi_core.storage.base import Storage
@@ -46,6 +48,7 @@ _PLACE = "_hoodie_place"
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class GroupChange:
     """What one commit did to one file group: its slice before and after, or the change logs that tell it.
 
@@ -105,7 +108,7 @@ class ChangeReader:
                     raise SnapshotExpiredError(
                         "A change log was cleaned or does not hold the rows before and after, and the files of these rows were cleaned",
                         path=change.logs[0],
-                        hint="Read the changes sooner, or keep more commits (hoodie.clean.commits.retained).",
+                        hint=f"Read the changes sooner. {to_keep_changes()}",
                     ) from error
         states = (self._state(storage, piece) for piece in (change.before, change.after))
         return (self._compared(change, pairs) for pairs in paired(*states))
@@ -153,8 +156,8 @@ class ChangeReader:
             raise SnapshotExpiredError(
                 "A file that held the rows before a change has been cleaned",
                 path=error.path,
-                hint="Read the changes sooner, keep more commits (hoodie.clean.commits.retained), or log both images "
-                "(hoodie.table.cdc.supplemental.logging.mode=DATA_BEFORE_AFTER).",
+                hint="Read the changes sooner, or log both images (hoodie.table.cdc.supplemental.logging.mode=DATA_BEFORE_AFTER)."
+                f" {to_keep_changes()}",
             ) from error
 
     def _logged(self, storage: Storage, path: str, instant: str) -> pa.RecordBatch | None:
@@ -209,6 +212,7 @@ class ChangeReader:
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class ChangeFeed(Conversions):
     """The changes of some commits. Prints as a line; read it as Arrow, in batches, or on Spark."""
 
@@ -239,6 +243,7 @@ class ChangeFeed(Conversions):
         """The changes as a DataFrame of this Spark session, read by its executors when it is used."""
         with at_table(self.storage.location):
             frame = frame_of(Reading(self.schema, self.tasks()), spark)
+            refuse_other_zone(self.reader.predicate, self.reader.schema, spark)
             return frame if self.most is None else frame.limit(self.most)
 
     def narrowed(self, columns: Sequence[str] | None, condition: pc.Expression | None) -> ChangeFeed:
@@ -261,9 +266,6 @@ class ChangeFeed(Conversions):
         commits = len({change.instant for change in self.groups})
         most = "" if self.most is None else f", at most {self.most:,} changes"
         return f"ChangeFeed of {self.storage.location}: {commits} commits, {len(self.groups)} file groups{most}"
-
-    def _repr_html_(self) -> str:
-        return f"<p>{escape(str(self))}</p>"
 
 
 def _take(rows: pa.Table, places: np.ndarray) -> pa.Table:

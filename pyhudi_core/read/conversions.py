@@ -3,19 +3,47 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from typing import Any, Self
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_core.errors import InvalidOptionError, needing
+from pyhudi_core.naming import NamesInstead
 
 
-class Conversions(ABC):
+class Conversions(NamesInstead, ABC):
     """Rows that are read when they are asked for. ``most`` is the number of rows of `limit`, None for all."""
 
     __slots__ = ()
+    _INSTEAD: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("__len__", "num_rows", "shape", "size", "len"), ".count()"),
+        **dict.fromkeys(
+            ("__iter__", "iter_rows", "to_pylist", "to_dicts", "to_list", "fetchall"),
+            ".to_arrow().to_pylist(), or .to_batches() for batches of Arrow",
+        ),
+        "__getitem__": ".head(n), or table.scan(columns=[...], where=condition)",
+        "__contains__": "table.scan(where=condition).count(), or table.lookup(keys)",
+        **dict.fromkeys(("to_df", "df", "toPandas"), ".to_pandas()"),
+        **dict.fromkeys(("to_pl", "pl", "lazy"), ".to_polars()"),
+        **dict.fromkeys(
+            ("to_pyarrow", "to_pyarrow_table", "to_table", "arrow", "collect", "read", "read_all", "load", "compute"),
+            ".to_arrow()",
+        ),
+        **dict.fromkeys(("to_pyarrow_dataset", "dataset"), ".to_dataset()"),
+        **dict.fromkeys(("to_arrow_batch_reader", "to_record_batch_reader", "to_pyarrow_reader"), ".to_reader()"),
+        **dict.fromkeys(("first", "show", "take", "tail", "sample"), ".head(n)"),
+        **dict.fromkeys(("filter", "where", "select"), "table.scan(columns=[...], where=condition)"),
+        **dict.fromkeys(
+            ("order_by", "sort", "sort_by", "sort_values", "group_by", "groupby", "agg", "join"),
+            ".to_arrow(), .to_pandas() or .to_polars(), which can do it",
+        ),
+        **dict.fromkeys(
+            ("to_csv", "to_parquet", "write_csv", "write_parquet", "to_json"), ".to_arrow() and what writes it"
+        ),
+        **dict.fromkeys(("columns", "column_names", "dtypes"), ".schema"),
+    }
     most: int | None
 
     @property

@@ -1,8 +1,8 @@
 """Ranges from expression indexes: of ``lower(city)``, ``year(at)``, ``from_unixtime(ts, 'yyyy-MM-dd')`` and similar calls, by file.
 
-Specification, "Expression Index". A Spark session computed the values in its own time zone, which is not recorded; conditions are computed
-in UTC. So the ranges of functions that depend on the zone are widened by a day, which is correct for every zone, unless the option
-``pyhudi.expression.index.timezone`` says that the writers' sessions are in UTC.
+Specification, "Expression Index". A Spark session computed the values in its own time zone, which is not recorded. Conditions are in UTC
+here: in another zone their calls have other arguments, which no index has. So the ranges of functions that depend on the zone are widened by a day,
+which is correct for every zone, unless the option ``pyhudi.expression.index.timezone`` says that the writers' sessions are in UTC.
 """
 
 from __future__ import annotations

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
+from typing import Any
 
 import pyarrow as pa
 
 from pyhudi_core.errors import InvalidOptionError
-from pyhudi_core.model.commit import SCHEMA_KEY, CommitMetadata
+from pyhudi_core.model.commit import SCHEMA_KEY, WRITER_KEY, CommitMetadata
 from pyhudi_core.model.instant import Instant, epoch_ms
+from pyhudi_core.model.printing import aligned, printable
 from pyhudi_core.transaction.begin import TOKEN_KEY
 
 SCHEMA = pa.schema(
@@ -27,41 +30,115 @@ SCHEMA = pa.schema(
         ("bytes_written", pa.int64()),
         ("partitions", pa.int64()),
         ("writer", pa.string()),
+        *((name, pa.string()) for name in ("user", "host", "program", "run")),
         ("extra_metadata", pa.map_(pa.string(), pa.string())),
     ]
 )
-"""``completed`` takes times of a table in LOCAL time for those of this machine; ``writer`` is ``pyhudi`` or ``other``."""
+"""``completed`` takes times of a table in LOCAL time for those of this machine; ``writer`` is ``pyhudi`` or ``other``. ``user``, ``host``,
+``program`` and ``run`` (``dagster RUN_ID`` or ``airflow DAG/TASK/RUN``) are null if the commit does not say them, as those of Hudi do not.
+"""
+_RUN_OF_DAGSTER = "dagster.run_id"
+"""Where the resource of Dagster keeps the run."""
 
 
-def history_rows(commits: Iterable[tuple[Instant, CommitMetadata]], *, utc: bool, limit: int | None) -> pa.Table:
+def writer_of(commit: CommitMetadata) -> dict[str, str | None]:
+    """Who wrote a commit: user, host, program and run; None for what the commit does not say."""
+    found = {name: commit.extra.get(WRITER_KEY + name) for name in ("user", "host", "program", "run")}
+    run = commit.extra.get(_RUN_OF_DAGSTER)
+    return {**found, "run": f"dagster {run}"} if run else found
+
+
+_PRINTED = ("instant", "operation", "rows_inserted", "rows_updated", "rows_deleted", "files_written", "writer")
+_LINES = 20
+
+
+@dataclass(frozen=True, slots=True)
+@printable
+class CommitHistory:
+    """The completed commits of a table, newest first: an Arrow table that prints as lines.
+
+    It has what its ``rows``, a ``pyarrow.Table``, has, such as ``num_rows``, ``column("instant")`` and ``to_pandas()``, and libraries take it as an
+    Arrow stream. Iterating gives commits as dictionaries; ``history[0]`` is the newest one, ``history["instant"]`` a column.
+    """
+
+    rows: pa.Table
+
+    def to_arrow(self) -> pa.Table:
+        """The rows as a ``pyarrow.Table``."""
+        return self.rows
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.rows.__arrow_c_stream__(requested_schema)
+
+    def __len__(self) -> int:
+        return int(self.rows.num_rows)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for row in self.rows.to_pylist():
+            yield {**row, "extra_metadata": dict(row["extra_metadata"])}
+
+    def __getitem__(self, of: int | str | slice) -> Any:
+        if isinstance(of, str):
+            return self.rows.column(of)
+        if isinstance(of, slice):
+            return CommitHistory(self.rows.take(pa.array(range(len(self))[of], pa.int64())))
+        return next(iter(CommitHistory(self.rows.slice(range(len(self))[of], 1))))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name == "rows":
+            raise AttributeError(f"CommitHistory has no {name!r}", name=name)
+        return getattr(self.rows, name)
+
+    def __repr__(self) -> str:
+        newest = f", newest {self[0]['operation']} {self[0]['instant']}" if len(self) else ""
+        return f"CommitHistory of {len(self):,} commits{newest}"
+
+    def __str__(self) -> str:
+        more = f"\n... {len(self) - _LINES:,} older" if len(self) > _LINES else ""
+        return aligned(self[:_LINES].rows.select(_PRINTED).to_pylist(), _PRINTED) + more
+
+    def _shown(self) -> list[dict[str, Any]]:
+        return list(self)
+
+
+def history_rows(commits: Iterable[tuple[Instant, CommitMetadata]], *, utc: bool, limit: int | None) -> CommitHistory:
     """Return one row for each commit, at most ``limit``. Raises `InvalidOptionError` for a negative limit."""
     if limit is not None and limit < 0:
         raise InvalidOptionError(
             f"history(limit={limit}) is less than 0", hint="Give the most commits to show, or None for all."
         )
-    return pa.Table.from_pylist([_row(instant, commit, utc=utc) for instant, commit in islice(commits, limit)], SCHEMA)
+    rows = [_row(instant, commit, utc=utc) for instant, commit in islice(commits, limit)]
+    return CommitHistory(pa.Table.from_pylist(rows, SCHEMA))
+
+
+def row_counts(commit: CommitMetadata) -> tuple[int, int, int]:
+    """How many rows a commit inserted, updated and deleted."""
+    stats = commit.stats
+    return sum(stat.inserts for stat in stats), sum(stat.updates for stat in stats), sum(stat.deletes for stat in stats)
 
 
 def _row(instant: Instant, commit: CommitMetadata, *, utc: bool) -> dict[str, object]:
-    stats = commit.stats
+    stats, (inserted, updated, deleted) = commit.stats, row_counts(commit)
     completion = instant.completion_time or instant.requested_time
     return {
         "instant": instant.requested_time,
         "completion_time": completion,
-        "completed": _moment(completion, utc=utc),
+        "completed": moment(completion, utc=utc),
         "action": str(instant.action),
         "operation": commit.operation,
-        "rows_inserted": sum(stat.inserts for stat in stats),
-        "rows_updated": sum(stat.updates for stat in stats),
-        "rows_deleted": sum(stat.deletes for stat in stats),
+        "rows_inserted": inserted,
+        "rows_updated": updated,
+        "rows_deleted": deleted,
         "files_written": len(stats),
         "bytes_written": sum(stat.size for stat in stats),
         "partitions": len(commit.partitions),
         "writer": "pyhudi" if TOKEN_KEY in commit.extra else "other",
+        **writer_of(commit),
         "extra_metadata": sorted((key, value) for key, value in commit.extra.items() if key != SCHEMA_KEY),
     }
 
 
-def _moment(time: str, *, utc: bool) -> datetime | None:
+def moment(time: str, *, utc: bool) -> datetime | None:
+    """Return the moment of an instant time; None for special ones."""
     known = epoch_ms(time, utc=utc)
     return None if known is None else datetime.fromtimestamp(known / 1000, UTC)

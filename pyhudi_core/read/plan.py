@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
-from html import escape
 
 import pyarrow as pa
 
@@ -14,14 +13,15 @@ from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.formats.base_file.parquet_statistics import ColumnRange
 from pyhudi_core.model.java_numbers import highest_widened, lowest_widened
 from pyhudi_core.model.partition_path import parse_partition
+from pyhudi_core.model.printing import printable
 from pyhudi_core.predicates import ColumnStats, Condition, partition_stats
-from pyhudi_core.printing import printable
 from pyhudi_core.read.pruning import by_bloom_filters, by_column_stats, by_partition_stats
 from pyhudi_core.read.secondary_pruning import by_secondary_index
 from pyhudi_core.snapshot.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class Step:
     """One step of planning: how many of its items it kept."""
 
@@ -33,8 +33,8 @@ class Step:
         return f"{self.name}: {self.kept:,} of {self.of:,}"
 
 
-@printable
 @dataclass(frozen=True, slots=True)
+@printable
 class Explanation:
     """The result of each planning step of a scan. Prints as a list, and as a table in notebooks."""
 
@@ -43,9 +43,11 @@ class Explanation:
     def __str__(self) -> str:
         return "\n".join(map(str, self.steps))
 
-    def _repr_html_(self) -> str:
-        rows = "".join(f"<tr><td>{escape(s.name)}</td><td>{s.kept:,}</td><td>{s.of:,}</td></tr>" for s in self.steps)
-        return f"<table><tr><th>step</th><th>kept</th><th>of</th></tr>{rows}</table>"
+    def __repr__(self) -> str:
+        return f"Explanation: {', '.join(map(str, self.steps))}"
+
+    def _shown(self) -> list[dict[str, object]]:
+        return [{"step": step.name, "kept": step.kept, "of": step.of} for step in self.steps]
 
 
 def choose_slices(

@@ -8,7 +8,6 @@ while deletes are pending.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from html import escape
 
 from pyhudi_core.errors import PendingDeletesError
 from pyhudi_core.file_groups.slice import FileSlice, LogFile
@@ -16,6 +15,7 @@ from pyhudi_core.file_groups.view import FileGroupView
 from pyhudi_core.formats.log.blocks import BlockType
 from pyhudi_core.formats.log.delete_columns import read_delete_columns
 from pyhudi_core.formats.log.reader import LogReader
+from pyhudi_core.model.printing import printable
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.storage.base import Storage
 
@@ -29,6 +29,7 @@ class ReadOptimizedView(FileGroupView):
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class Staleness:
     """What a read-optimized query omits.
 
@@ -59,9 +60,6 @@ class Staleness:
             f"{self.slices:,} of {self.all_slices:,} slices have logs that are left out: {self.log_files:,} files, "
             f"{self.log_bytes:,} bytes, {self.deletes:,} deletes, since {self.oldest}"
         )
-
-    def _repr_html_(self) -> str:
-        return f"<p>{escape(str(self))}</p>"
 
 
 def without_logs(snapshot: Snapshot) -> Snapshot:

@@ -14,8 +14,8 @@ from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Instant, State, time_after
 from pyhudi_core.model.operation import SERVICE_OPERATIONS
 from pyhudi_core.read.bounds import TimePoint, interval_bound
+from pyhudi_core.read.expired import naming_clean
 from pyhudi_core.read.lookups import SemiJoinOn, joined, located, probing
-from pyhudi_core.read.named_cleans import naming_clean
 from pyhudi_core.read.read_optimized import refuse_pending_deletes, without_logs
 from pyhudi_core.read.retention import refuse_cleaned, refuse_forgotten
 from pyhudi_core.read.scan import Scan

@@ -13,7 +13,7 @@ for such a group, the archived commits of the state itself are read, too.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 from operator import itemgetter
 
@@ -25,6 +25,7 @@ from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.file_names import BaseFileName, join, parse_data_file
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.properties import TableType
+from pyhudi_core.read.expired import to_keep_changes, to_keep_files
 from pyhudi_core.snapshot.snapshot import Snapshot
 
 Group = tuple[str, str]
@@ -98,7 +99,7 @@ def refuse_cleaned_change(
     before_it = (s.prev_base_file.rpartition("/")[2] for s in stats if s.prev_base_file)
     gone += [join(partition, name) for name in before_it if name not in names]
     if gone or (existed and before is None):
-        raise _expired("What a commit changed", table, gone[0] if gone else partition or None)
+        raise _expired("What a commit changed", table, gone[0] if gone else partition or None, to_keep_changes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,10 +216,10 @@ def _listed(listing: FileListing, partition: str) -> set[str]:
     return {info.path for info in listing.files(partition)}
 
 
-def _expired(what: str, table: str, path: str | None) -> SnapshotExpiredError:
+def _expired(what: str, table: str, path: str | None, keep: Callable[[], str] = to_keep_files) -> SnapshotExpiredError:
     return SnapshotExpiredError(
         f"{what} cannot be read any more: its files were cleaned",
         table=table,
         path=path,
-        hint="Read the newest state; to keep older ones, raise hoodie.clean.commits.retained or make a savepoint.",
+        hint=f"Read the newest state. {keep()}",
     )

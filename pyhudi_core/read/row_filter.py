@@ -23,11 +23,12 @@ from pyhudi_core.model.meta_fields import COMMIT_TIME, RECORD_KEY
 from pyhudi_core.model.schema import conform
 from pyhudi_core.predicates import Condition
 from pyhudi_core.predicates.arrow import matching
+from pyhudi_core.read.expired import to_keep_files
 from pyhudi_core.read.late_columns import two_parts
 from pyhudi_core.read.plan import choose_row_groups
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.timeline.active import TimelineFolder
-from pyhudi_core.timeline.lost_files import lost_file
+from pyhudi_core.timeline.lost_files import lost_file, newest_policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,14 +169,17 @@ def _reading(storage: Storage, merging: Merging) -> Iterator[None]:
             yield
     except ObjectNotFoundError as error:
         config = merging.config
-        lost = lost_file(TimelineFolder(storage, f".hoodie/{config.timeline_path}", config.history_path), error.path)
+        folder = TimelineFolder(storage, f".hoodie/{config.timeline_path}", config.history_path)
+        lost = lost_file(folder, error.path)
         if lost is not None:
             raise lost from error
+        policy = newest_policy(folder) or ""
         raise SnapshotExpiredError(
             "A file of this read is missing: it was cleaned after the read began, or deleted by other means",
             table=storage.location,
             path=error.path,
-            hint="Read the newest state, and raise hoodie.clean.commits.retained to keep more commits. If that fails too, run `pyhudi check`.",
+            hint="Read the newest state; if that fails too, run `pyhudi check`. For reads that take long, set pyhudi.clean.keep.seconds."
+            f" {to_keep_files(policy)}",
         ) from error
 
 

@@ -17,23 +17,27 @@ from pyhudi_core.errors import SchemaMismatchError, at_table, columns_named
 from pyhudi_core.file_groups.skeletons import open_base
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.merge.merged_slice import Merging
+from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 from pyhudi_core.predicates import Predicate
-from pyhudi_core.printing import printable
 from pyhudi_core.read.conversions import Conversions
 from pyhudi_core.read.engine_scan import EngineScan
 from pyhudi_core.read.plan import Explanation, Step, choose_slices, may_match
 from pyhudi_core.read.read_optimized import Staleness, staleness
 from pyhudi_core.read.row_filter import RowFilter, SliceReader
+from pyhudi_core.read.session_zones import refuse_other_zone
 from pyhudi_core.read.tasks import Task, first_rows, tasks_for
 from pyhudi_core.runtime.base import Executor
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.storage.base import Storage
 
+_NAMED = 3
+"""The most columns that the line about a scan names."""
+
 
 @set_module("pyhudi")
-@printable
 @dataclass(frozen=True, slots=True)
+@printable
 class Scan(Conversions):
     """A read of one pinned snapshot.
 
@@ -103,7 +107,9 @@ class Scan(Conversions):
         if condition is not None:
             own = rows.predicate
             both = condition if own is None else own.expression & condition
-            rows = replace(rows, predicate=Predicate.of(both, rows.schema))
+            together = Predicate.of(both, rows.schema)
+            text = None if own is None else own.text
+            rows = replace(rows, predicate=None if together is None else replace(together, text=text))
         if columns is not None:
             unknown = [name for name in columns if name not in self.schema.names]
             if unknown:
@@ -158,12 +164,17 @@ class Scan(Conversions):
 
     def to_spark(self, spark: Any) -> Any:
         """Return the rows as a DataFrame of this Spark session; its executors read them when it is used. Raises
-        `ConfigError` for a session of Spark Connect.
+        `ConfigError` for a session of Spark Connect, and `PredicateError` if the condition means other rows in the session's time zone.
         """
         with at_table(self.storage.location):
             parts = EngineScan(self.snapshot, self.storage, self.executor, self.rows, self.merging, self.slices())
             frame = frame_of(parts.reading(), spark)
+            self.refuse_other_zone(spark)
             return frame if self.most is None else frame.limit(self.most)
+
+    def refuse_other_zone(self, spark: Any = None) -> None:
+        """Raise `PredicateError` if the condition means other rows in the time zone of a Spark session: of the given one, else of this process's."""
+        refuse_other_zone(self.rows.predicate, self.rows.schema, spark)
 
     def tasks(self, most_bytes: int = 0) -> list[Task]:
         """Tasks that read the scan's slices: one for each slice, or for consecutive slices of at most ``most_bytes`` bytes together.
@@ -222,8 +233,19 @@ class Scan(Conversions):
                 return (0, total)
             return (len(self.rows.row_groups(reader, self.merging, piece)), total)
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
+        names = self.rows.columns
+        columns = ", ".join(names) if len(names) <= _NAMED else f"{len(names):,} columns"
         where = " of rows that fit a condition" if self.rows.predicate is not None else ""
         most = f", at most {self.most:,} rows" if self.most is not None else ""
         read = f"{self.storage.location} as of {self.completion_time or 'its creation'}"
-        return f"Scan of {read}: {', '.join(self.rows.columns)}{where}{most}"
+        return f"Scan of {columns}{where}{most}: {read}"
+
+    def _shown(self) -> dict[str, object]:
+        return {
+            "table": self.storage.location,
+            "as of": self.completion_time or "its creation",
+            "columns": self.rows.columns,
+            "condition": self.rows.predicate and str(self.rows.predicate.expression),
+            "limit": self.most,
+        }

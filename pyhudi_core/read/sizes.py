@@ -19,10 +19,10 @@ from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.file_names import BaseFileName, parse_data_file, split
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.partition_path import full_partition, partition_path
+from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
-from pyhudi_core.printing import printable
 from pyhudi_core.read.bounds import TimePoint, completion_bound
-from pyhudi_core.read.named_cleans import naming_clean
+from pyhudi_core.read.expired import naming_clean
 from pyhudi_core.read.retention import refuse_cleaned
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.timeline.active import Timeline
@@ -37,6 +37,7 @@ Partition = str | tuple[str | None, ...]
 
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
+@printable
 class Size:
     """The newest slices of a table or a partition.
 
@@ -62,8 +63,8 @@ class Size:
 
 
 @set_module("pyhudi")
-@printable
 @dataclass(frozen=True, slots=True)
+@printable
 class TableSize:
     """The size of the state of one commit, given by its requested time and its completion time; both are empty before the first commit."""
 

@@ -23,12 +23,13 @@ from pyhudi_core.model.meta_fields import OPERATION, with_meta_fields
 from pyhudi_core.model.snapshot_token import SnapshotToken
 from pyhudi_core.predicates import Predicate
 from pyhudi_core.read.bounds import Archived, TimePoint, completion_bound, token_of
-from pyhudi_core.read.named_cleans import naming_clean
+from pyhudi_core.read.expired import naming_clean, to_keep_files
 from pyhudi_core.read.retention import refuse_cleaned, refuse_forgotten
 from pyhudi_core.read.row_filter import RowFilter
 from pyhudi_core.read.scan import Scan
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.timeline.lost_files import newest_policy
 from pyhudi_core.transaction.context import TableContext
 
 Columns = Sequence[str] | None
@@ -63,7 +64,7 @@ def snapshot(context: TableContext, as_of: TimePoint | None = None) -> Snapshot:
         raise SnapshotExpiredError(
             f"The state {token} no longer exists: some of its files were cleaned, or commits of it were rolled back",
             table=context.table,
-            hint="Read the newest state, and protect older states from cleans by a savepoint.",
+            hint=f"Read the newest state. {to_keep_files(newest_policy(context.folder) or '')}",
         )
     if token is None:
         refuse_forgotten(found, context.table)
@@ -167,7 +168,7 @@ def make_scan(
             table=context.table,
             hint="Name each once; select() it again in the result where it is needed twice.",
         )
-    rows = RowFilter(chosen, full, Predicate.of(where, full), changed, keys)
+    rows = RowFilter(chosen, full, Predicate.of(where, full, context.options.condition_zone), changed, keys)
     return Scan(
         state, context.storage, context.runtime.executor, rows, changed, indexes_in_utc=context.options.index.in_utc
     )

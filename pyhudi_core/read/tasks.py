@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from pyhudi_core.model.printing import printable
 from pyhudi_core.storage.base import Storage, StorageSpec
 from pyhudi_core.storage.opening import storage_from_spec
 
@@ -31,6 +32,7 @@ class PartReader(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class Task:
     """Some parts, with all that another process needs to read them. ``most`` is the number of rows to read, None for all."""
 

@@ -6,7 +6,7 @@ all of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -89,7 +89,12 @@ class UnknownProcess:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """Clock, identifiers, executor, timer and process, as one value; ``instants`` gives the times of instants, if it is not the clock."""
+    """Clock, identifiers, executor, timer and process, as one value.
+
+    Attributes:
+        instants: gives the times of instants, if it is not the clock.
+        writer: says who writes now, as far as it is known: ``user``, ``host``, ``program``, ``run``. No arguments of a command, no secrets.
+    """
 
     clock: Clock
     ids: Ids
@@ -97,6 +102,7 @@ class Runtime:
     timer: Timer
     process: Process = UnknownProcess()
     instants: Clock | None = None
+    writer: Callable[[], Mapping[str, str]] = dict
 
     def instant_ms(self) -> int:
         """The present time for an instant, in epoch milliseconds."""

@@ -9,6 +9,7 @@ from pyhudi_core.runtime.clock import RandomIds, SystemClock
 from pyhudi_core.runtime.executors import SerialExecutor, ThreadExecutor
 from pyhudi_core.runtime.process import SystemProcess
 from pyhudi_core.runtime.timer import ThreadTimer
+from pyhudi_core.runtime.writer import system_writer
 
 
 def system_runtime(workers: int | None = None) -> Runtime:
@@ -19,7 +20,7 @@ def system_runtime(workers: int | None = None) -> Runtime:
     """
     width = workers if workers is not None else available_cores()
     executor = SerialExecutor() if width <= 1 else ThreadExecutor(width)
-    return Runtime(SystemClock(), RandomIds(), executor, ThreadTimer(), SystemProcess())
+    return Runtime(SystemClock(), RandomIds(), executor, ThreadTimer(), SystemProcess(), writer=system_writer)
 
 
 def available_cores() -> int:

@@ -20,6 +20,7 @@ from pyhudi_core.index.base import POSITION, TAG_FILE_ID, TAG_PARTITION, TAG_POS
 from pyhudi_core.model.commit import DUPLICATES_REPAIR, REPAIR_KEY
 from pyhudi_core.model.meta_fields import PARTITION_PATH, RECORD_KEY
 from pyhudi_core.model.operation import OperationType
+from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import NotCalled
 from pyhudi_core.services.auto import ServicedWrite
 from pyhudi_core.services.duplicates import DuplicatePlan, find_duplicates
@@ -37,6 +38,7 @@ _OPERATION = OperationType.DELETE
 _KEY_BYTES = 32
 
 
+@printable
 class Duplicates(NotCalled):
     """Record keys that a partition has in several file groups: ``plan()`` reads, ``run()`` removes all copies but one."""
 

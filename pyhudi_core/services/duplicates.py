@@ -22,6 +22,7 @@ from pyhudi_core.merge.law import MergeLaw
 from pyhudi_core.merge.merged_slice import Merging, merged_batches
 from pyhudi_core.merge.record_merger import ordering_of
 from pyhudi_core.model.meta_fields import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY, with_meta_fields
+from pyhudi_core.model.printing import printable
 from pyhudi_core.services.estimates import with_seconds
 from pyhudi_core.services.service import Figures
 from pyhudi_core.snapshot.snapshot import Snapshot
@@ -35,6 +36,7 @@ _SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class DuplicatePlan:
     """What would be removed; true if there is something.
 

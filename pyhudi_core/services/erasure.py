@@ -24,6 +24,7 @@ from pyhudi_core.metadata_table.defined_indexes import is_kept
 from pyhudi_core.model.instant import Action, Instant
 from pyhudi_core.model.meta_fields import with_meta_fields
 from pyhudi_core.model.operation import OperationType
+from pyhudi_core.model.printing import printable
 from pyhudi_core.model.properties import TableType
 from pyhudi_core.model.record_key import record_keys
 from pyhudi_core.model.schema_cast import cast_batch
@@ -59,6 +60,7 @@ _WAYS_OUT = {
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class ErasurePlan:
     """What an erasure would do; false if no file holds one of the keys.
 
@@ -90,6 +92,7 @@ class ErasurePlan:
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class ErasureReport:
     """What an erasure did, and the proof; true if no key is left.
 
@@ -145,6 +148,7 @@ class _Keys:
         return hashlib.sha256("\n".join(sorted(self.texts.to_pylist())).encode()).hexdigest()
 
 
+@printable
 class Erasure(NotCalled):
     """Erases rows of one table: ``plan(keys)``, ``run(keys)`` and ``verify(keys)``. ``keys`` hold the key columns, as for `HudiTable.lookup`."""
 

@@ -32,6 +32,7 @@ from pyhudi_core.metadata_table import names
 from pyhudi_core.model.commit import SCHEMA_KEY, CommitMetadata
 from pyhudi_core.model.file_names import LogFileName, parse_data_file, split
 from pyhudi_core.model.meta_fields import RECORD_KEY
+from pyhudi_core.model.printing import printable
 from pyhudi_core.runtime.executors import SerialExecutor
 from pyhudi_core.services.holds import read_holds
 from pyhudi_core.storage.base import ObjectInfo, Storage
@@ -49,6 +50,7 @@ _HFILE = ".hfile"
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class Examined:
     """One file. ``sha256`` is the digest of its bytes, as hexadecimal digits; ``path`` is relative to the table."""
 
@@ -58,6 +60,7 @@ class Examined:
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class ErasureProof:
     """What an examination found; true if no key is left and everything could be read.
 

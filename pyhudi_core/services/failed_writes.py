@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant
-from pyhudi_core.printing import printable
+from pyhudi_core.model.printing import printable
 from pyhudi_core.services.estimates import with_seconds
 from pyhudi_core.services.progress import ServiceProgress
 from pyhudi_core.services.savepoints import half_made, remove_half_made
@@ -23,8 +23,8 @@ from pyhudi_core.transaction.commit import Gate, ask_gate
 from pyhudi_core.write.retrying import Retries
 
 
-@printable
 @dataclass(frozen=True, slots=True)
+@printable
 class FailedWritesPlan:
     """What dead writers left.
 

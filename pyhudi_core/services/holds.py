@@ -23,6 +23,7 @@ from pyhudi_core.errors import CorruptTimelineError, HudiError, InvalidOptionErr
 from pyhudi_core.model.file_names import join
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.operation import OperationType
+from pyhudi_core.model.printing import printable
 from pyhudi_core.model.snapshot_token import SnapshotToken
 from pyhudi_core.naming import NotCalled
 from pyhudi_core.read.bounds import TimePoint
@@ -40,6 +41,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class Hold:
     """The files of a state, held back from cleaning.
 
@@ -66,6 +68,9 @@ class Hold:
     def paths(self) -> frozenset[str]:
         """The same files, as paths relative to the table."""
         return frozenset(join(partition, name) for partition, names in self.files.items() for name in names)
+
+    def __repr__(self) -> str:
+        return f"Hold {self.name}, {len(self.paths):,} files, until {self.ends:%Y-%m-%d %H:%M:%S} UTC"
 
     def __str__(self) -> str:
         said = f", {self.comment!r}" if self.comment else ""
@@ -99,6 +104,7 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class Holds(NotCalled):
     """The holds of one table. Iterating reads those that have not ended, the first to end first."""
 
@@ -113,11 +119,14 @@ class Holds(NotCalled):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    def __repr__(self) -> str:
-        return f"Holds of {self.context.table}"
-
     def __str__(self) -> str:
         return f"Holds of {self.context.table}: {', '.join(hold.name for hold in self) or 'none'}"
+
+    def _shown(self) -> list[dict[str, object]]:
+        return [
+            {"name": one.name, "until": one.ends, "files": len(one.paths), "state": one.token, "comment": one.comment}
+            for one in self
+        ]
 
     def create(self, state: TimePoint | None = None, *, seconds: float, comment: str = "") -> Hold:
         """Hold the files of a state back from cleaning for so many seconds: of the newest state, or of a token, commit or time.

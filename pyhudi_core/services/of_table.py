@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from pyhudi_core import validators
     from pyhudi_core.model import alteration
     from pyhudi_core.services import auto
+    from pyhudi_core.services import disk_usage as usage
     from pyhudi_core.services.archival.archival import Archival
     from pyhudi_core.services.cleaning.cleaning import Cleaning
     from pyhudi_core.services.clustering.clustering import Clustering
     from pyhudi_core.services.compaction.compaction import Compaction
     from pyhudi_core.services.compaction.log_compaction import LogCompaction
+    from pyhudi_core.services.disk_usage import DiskUsage
     from pyhudi_core.services.duplicate_removal import Duplicates
     from pyhudi_core.services.erasure import Erasure
     from pyhudi_core.services.expiry.expiry import Expiry
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from pyhudi_core.write.result import Commit
 else:
     auto, operations = late("pyhudi_core.services.auto"), late("pyhudi_core.write.operations")
+    usage = late("pyhudi_core.services.disk_usage")
     alteration, validators = late("pyhudi_core.model.alteration"), late("pyhudi_core.validators")
     Archival = late_call("pyhudi_core.services.archival.archival", "Archival")
     Cleaning = late_call("pyhudi_core.services.cleaning.cleaning", "Cleaning")
@@ -77,6 +80,12 @@ class TableServices(NamesInstead):
         **dict.fromkeys(
             ("to_arrow", "to_pyarrow", "to_pyarrow_table", "collect", "read", "load"), "table.scan().to_arrow()"
         ),
+        **dict.fromkeys(("to_df", "toPandas", "df"), "table.scan().to_pandas()"),
+        **dict.fromkeys(("__len__", "num_rows", "shape"), "table.scan().count(), or table.size()"),
+        **dict.fromkeys(("__iter__", "to_pylist", "to_dicts", "rows"), "table.scan().to_arrow().to_pylist()"),
+        "__getitem__": "table.scan(columns=[...], where=condition)",
+        "__contains__": "table.scan(where=condition).count(), or table.lookup(keys)",
+        **dict.fromkeys(("show", "first", "tail", "take", "sample"), "table.scan().head(n)"),
         **{
             name: f"table.scan().{name}()"
             for name in ("count", "head", "to_batches", "to_dataset", "to_pandas", "to_polars")
@@ -141,6 +150,11 @@ class TableServices(NamesInstead):
         with self._home.verb() as context:
             asked = validators.Validators.of(pre_commit)
             return auto.followed(context, operations.alter(context, changes, extra_metadata or {}, pre_commit=asked))
+
+    def disk_usage(self) -> DiskUsage:
+        """Count the files of the table and their bytes: newest state, old versions, metadata table, what nothing names. Lists every file."""
+        with self._home.verb() as context:
+            return usage.disk_usage(context)
 
     @property
     def services(self) -> Mapping[str, TableService[Any]]:

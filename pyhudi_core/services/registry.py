@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.model.printing import printable
 from pyhudi_core.services.archival.archival import Archival
 from pyhudi_core.services.cleaning.cleaning import Cleaning
 from pyhudi_core.services.clustering.clustering import Clustering
@@ -42,11 +43,18 @@ SERVICES: tuple[type[TableService[Any]], ...] = (
 """In the order in which they have their turn after a commit."""
 
 
+@printable
 class ServicesByName(dict[str, TableService[Any]]):
     """The services of one table, by name. Raises `InvalidOptionError`, with the names that there are, for another name."""
 
     def __missing__(self, name: str) -> TableService[Any]:
         raise InvalidOptionError(f"{name!r} is no table service", hint=f"Choose one of {', '.join(self)}.")
+
+    def __repr__(self) -> str:
+        return f"ServicesByName: {', '.join(self)}"
+
+    def _shown(self) -> list[dict[str, str]]:
+        return [{"service": name, "what it does": one.summary} for name, one in self.items()]
 
 
 def services_of(context: TableContext) -> ServicesByName:

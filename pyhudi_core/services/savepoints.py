@@ -23,6 +23,7 @@ from pyhudi_core.formats.avro.container import decode_record, encode_record
 from pyhudi_core.model.file_names import join
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
 from pyhudi_core.model.operation import OperationType
+from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import NotCalled
 from pyhudi_core.read.bounds import CommitLike
 from pyhudi_core.read.snapshots import snapshot
@@ -45,6 +46,7 @@ _LEFT_AFTER_MS = 24 * 60 * 60 * 1000
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class Savepoints(NotCalled):
     """The savepoints of one table. Iterating reads them, the oldest commit first."""
 
@@ -59,12 +61,15 @@ class Savepoints(NotCalled):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    def __repr__(self) -> str:
-        return f"Savepoints of {self.context.table}"
-
     def __str__(self) -> str:
         found = ", ".join(savepoint.instant for savepoint in self)
         return f"Savepoints of {self.context.table}: {found or 'none'}"
+
+    def _shown(self) -> list[dict[str, object]]:
+        return [
+            {"commit": one.instant, "by": one.created_by, "files": len(one.paths), "comment": one.comment}
+            for one in self
+        ]
 
     def create(self, instant: CommitPoint | None = None, comment: str = "", created_by: str = "pyhudi") -> Savepoint:
         """Make a savepoint of a completed commit, the newest if none is given. A commit that has one keeps it, and that one is returned.
@@ -139,7 +144,10 @@ def time_of(point: CommitPoint) -> str:
     return named
 
 
-def saved_commit(context: TableContext, timeline: Timeline, instant: CommitPoint | None) -> Instant:
+_HINT = "Give one of table.timeline.commits, or its requested time."
+
+
+def saved_commit(context: TableContext, timeline: Timeline, instant: CommitPoint | None, hint: str = _HINT) -> Instant:
     """The completed commit that an instant, a commit or a requested time names; None: the newest. Raises `InvalidOptionError` if there is none."""
     if instant is None:
         commits = timeline.commits
@@ -155,7 +163,7 @@ def saved_commit(context: TableContext, timeline: Timeline, instant: CommitPoint
     raise InvalidOptionError(
         f"{str(time)[:80]!r} {what}, so it is no commit that a state of the table can be named by",
         table=context.table,
-        hint="Give one of table.timeline.commits, or its requested time.",
+        hint=hint,
     )
 
 

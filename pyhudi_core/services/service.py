@@ -22,15 +22,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from html import escape
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.engine.choice import engine_for
 from pyhudi_core.errors import HudiError, InvalidOptionError
 from pyhudi_core.model.instant import Action, Instant, is_time
+from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import NotCalled, set_module
-from pyhudi_core.printing import printable
 from pyhudi_core.services.progress import ServiceProgress, silent
 from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.transaction.context import TableContext
@@ -60,6 +59,7 @@ class ServicePlan(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class Refused:
     """That a service cannot work in a table as it is opened. This is not the same as nothing to do: its plans have it as ``refused``.
 
@@ -99,6 +99,7 @@ class Execution:
 
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
+@printable
 class ServiceResult:
     """What an execution did: true if it did something. Each service has its own kind, with more fields.
 
@@ -130,9 +131,8 @@ class ServiceResult:
         shown = ", ".join(f"{name} {number:,}" for name, number in self.figures.items() if number)
         return f"{self.service}: {shown}"
 
-    def _repr_html_(self) -> str:
-        rows = "".join(f"<tr><td>{escape(name)}</td><td>{number:,}</td></tr>" for name, number in self.figures.items())
-        return f"<p>{escape(str(self))}</p><table>{rows}</table>"
+    def __init_subclass__(cls) -> None:
+        printable(cls)
 
 
 R = TypeVar("R", bound=ServiceResult)
@@ -151,8 +151,8 @@ class TableService(NotCalled, ABC, Generic[R]):
     def __init__(self, context: TableContext) -> None:
         self.context = context
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__} of {self.context.table}"
+    def _shown(self) -> dict[str, str]:
+        return {"table": self.context.table, "service": self.name, "what it does": self.summary}
 
     @abstractmethod
     def plan(self) -> ServicePlan:

@@ -20,6 +20,7 @@ from typing import Any
 from pyhudi_core.conflicts.concurrent import pending_plans
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.model.instant import Instant
+from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 from pyhudi_core.services.archival.archival import Archival, rules_of
 from pyhudi_core.services.estimates import BYTES_PER_SECOND, SECONDS, SECONDS_PER_RUN
@@ -37,6 +38,7 @@ _IN_PARTS = frozenset({"compaction", "clustering"})
 
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
+@printable
 class UpkeepRules:
     """What auto mode goes by.
 
@@ -74,6 +76,7 @@ class Need:
     Attributes:
         reason: why, or why not; with the figures that decide.
         bytes: what would be rewritten, estimated.
+        freed: bytes that the service would delete.
         seconds: how long it would take, estimated.
         urgency: how far the deciding figure is beyond its limit; 1 is at the limit.
         figures: of the plan.
@@ -88,6 +91,7 @@ class Need:
     urgency: float = 0.0
     figures: Figures = field(default_factory=dict)
     refused: Refused | None = None
+    freed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +116,12 @@ def need_of(service: TableService[Any], rules: UpkeepRules) -> Need:
         verdict = _Verdict(False, plan.why_not or verdict.reason)
     figures = plan.figures
     first = _planned_bytes(service, waiting)
-    size = 0 if service.name in _ONLY_DELETES else int(figures.get("bytes", 0)) + first
+    size, freed = int(figures.get("bytes", 0)) + first, 0
+    if service.name in _ONLY_DELETES:
+        size, freed = 0, size
     urgency = verdict.urgency if verdict.due else 0.0
     seconds = max(SECONDS_PER_RUN, figures.get(SECONDS, 0.0) + first / BYTES_PER_SECOND)
-    return Need(service.name, verdict.due, verdict.reason, size, seconds, urgency, figures, refused_by(plan))
+    return Need(service.name, verdict.due, verdict.reason, size, seconds, urgency, figures, refused_by(plan), freed)
 
 
 def _planned_bytes(service: TableService[Any], waiting: Sequence[Instant]) -> int:

@@ -22,6 +22,7 @@ from pyhudi_core.metadata_table.reader import MetadataTable
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.internal_schema import Evolution
 from pyhudi_core.model.operation import SERVICE_OPERATIONS
+from pyhudi_core.model.printing import printable
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.schema import from_avro
 from pyhudi_core.runtime.base import Executor
@@ -36,6 +37,7 @@ _SERIAL = SerialExecutor()
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class Snapshot:
     """One state of a table.
 
@@ -50,6 +52,18 @@ class Snapshot:
     view: FileGroupView
     metadata: MetadataTable | None = None
     evolution: Evolution | None = None
+
+    def __repr__(self) -> str:
+        return f"Snapshot of {self.view.table} as of {self.completion_time or 'its creation'}"
+
+    def _shown(self) -> dict[str, object]:
+        return {
+            "table": self.view.table,
+            "as of": self.completion_time or "its creation",
+            "columns": self.schema.names,
+            "instants": len(self.timeline),
+            "config": self.config,
+        }
 
     @property
     def visibility(self) -> Visibility:

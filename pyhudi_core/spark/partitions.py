@@ -10,23 +10,32 @@ from pyspark.sql.datasource import InputPartition
 from pyhudi_core.engine.task_errors import raised_in_task
 from pyhudi_core.model.schema import conform
 from pyhudi_core.read.tasks import Task
+from pyhudi_core.spark.session_zone import ZonedCondition
 
 
 class TaskPartition(InputPartition):  # type: ignore[misc]  # PySpark has no types here
-    """An input partition that contains one task."""
+    """An input partition that contains one task, or none; and the condition that its session has to read as it was planned."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task | None, condition: ZonedCondition | None) -> None:
         super().__init__(task)
+        self.condition = condition
 
     @property
-    def task(self) -> Task:
-        task: Task = self.value
+    def task(self) -> Task | None:
+        task: Task | None = self.value
         return task
 
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Read the rows. Raises as `ZonedCondition.refuse_if_changed`."""
+        if self.condition is not None:
+            self.condition.refuse_if_changed()
+        return iter(()) if self.task is None else self.task.batches()
 
-def partitions_of(tasks: Iterable[Task]) -> list[InputPartition]:
-    """Return a partition for each task."""
-    return [TaskPartition(task) for task in tasks]
+
+def partitions_of(tasks: Iterable[Task], condition: ZonedCondition | None) -> list[InputPartition]:
+    """Return a partition for each task; one at least if there is a condition, which only a task can check."""
+    found: list[Task | None] = list(tasks)
+    return [TaskPartition(task, condition) for task in found or ([] if condition is None else [None])]
 
 
 def rows_of(partition: InputPartition, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -34,5 +43,5 @@ def rows_of(partition: InputPartition, schema: pa.Schema) -> Iterator[pa.RecordB
     if not isinstance(partition, TaskPartition):
         return  # Spark's own placeholder, if the source has no partitions
     with raised_in_task():
-        for batch in partition.task.batches():
+        for batch in partition.batches():
             yield conform(batch, schema)

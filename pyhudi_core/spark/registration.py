@@ -12,21 +12,22 @@ from pyhudi_core.naming import set_module
 
 @set_module("pyhudi.spark")
 def register(spark: Any) -> None:
-    """Register ``format("pyhudi")`` with this session, for batches and streams. Safe to call again.
+    """Register ``format("pyhudi")`` with this session, for batches and streams. Safe to call again; to be called again after
+    ``spark.sql.session.timeZone`` has changed.
 
     Raises `MissingExtraError` on PySpark before 4.2, which has no such data sources in Python.
     """
     with from_extra("spark", 'format("pyhudi")'):
         from pyhudi_core.engine.spark import use_own_python  # noqa: PLC0415  (Spark is imported only where it is used)
     try:
-        from pyhudi_core.spark.source import PyhudiSource  # noqa: PLC0415  (missing in PySpark 3.5)
+        from pyhudi_core.spark.source import in_session  # noqa: PLC0415  (missing in PySpark 3.5)
     except ModuleNotFoundError as error:
         raise MissingExtraError(
             f"Data sources in Python need PySpark 4.2 or newer ({error})",
             hint="On older releases read with table.scan().to_spark(spark), table.incremental() and table.changes().",
         ) from error
     use_own_python(spark)
-    spark.dataSource.register(PyhudiSource)
+    spark.dataSource.register(in_session(spark))
 
 
 @set_module("pyhudi.spark")

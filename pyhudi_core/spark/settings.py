@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyhudi_core.errors import InvalidOptionError, UnknownOptionError
 from pyhudi_core.opening import open_table
+from pyhudi_core.read.changes import ChangeFeed
+from pyhudi_core.read.scan import Scan
+from pyhudi_core.spark.session_zone import SessionZone, ZonedCondition
 from pyhudi_core.table import HudiTable
 
 SNAPSHOT, READ_OPTIMIZED, INCREMENTAL, CHANGES = "snapshot", "read_optimized", "incremental", "changes"
 EARLIEST, LATEST = "earliest", "latest"
+CONDITION_ZONE = "pyhudi.condition.timezone"
 _STORAGE = "storage."
 _TABLE = ("hoodie.", "pyhudi.")
 _OF_READS = {
@@ -23,7 +27,7 @@ _OF_READS = {
 _OF_STREAMS = frozenset({"starting", "max_commits_per_batch", "max_bytes_per_batch"})
 _OF_BATCHES = frozenset({"push_filters"})
 _OF_WRITES = frozenset({"path", "operation", "max_bytes_per_write"})
-_OF_STREAM_WRITES = frozenset({"stream", "checkpointlocation", "queryname"})
+_OF_STREAM_WRITES = frozenset({"stream", "replaces", "checkpointlocation", "queryname"})
 OPERATIONS = ("upsert", "insert", "bulk_insert", "delete")
 """What the data source writes; a batch without a word is the first."""
 _HUDIS_OPERATION = "hoodie.datasource.write.operation"
@@ -47,10 +51,12 @@ class Settings:
         starting: where a new stream begins: earliest, latest or a completion time (exclusive).
         max_commits_per_batch, max_bytes_per_batch: limits for batches of a stream; None for no limit.
         operation: of a write: upsert (the default), insert, bulk_insert or delete.
-        stream: the name of a stream that writes.
+        stream: the name of a stream that writes; ``replaces`` names the query after which it begins anew.
+        checkpoint: of a stream that writes; empty if Spark does not say it.
         max_bytes_per_write: the most bytes of rows in one commit.
         storage_options, table_options: for `open_table`.
         given: names of the given options.
+        zone: the session's time zone, if the condition is read in it; else None.
     """
 
     path: str
@@ -67,10 +73,13 @@ class Settings:
     max_bytes_per_batch: int | None = None
     operation: str = ""
     stream: str = ""
+    replaces: str = ""
+    checkpoint: str = ""
     max_bytes_per_write: int | None = None
     storage_options: tuple[tuple[str, str], ...] = ()
     table_options: tuple[tuple[str, str], ...] = ()
     given: frozenset[str] = frozenset()
+    zone: SessionZone | None = None
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Settings:
@@ -105,11 +114,26 @@ class Settings:
             max_bytes_per_batch=_count(own, "max_bytes_per_batch"),
             operation=_one_of(own, "operation", OPERATIONS) or OPERATIONS[0],
             stream=own.get("stream", ""),
+            replaces=own.get("replaces", ""),
+            checkpoint=own.get("checkpointlocation", ""),
             max_bytes_per_write=_count(own, "max_bytes_per_write"),
             storage_options=tuple((k.removeprefix(_STORAGE), v) for k, v in named.items() if k.startswith(_STORAGE)),
             table_options=tuple((k, v) for k, v in named.items() if k.startswith(_TABLE)),
             given=frozenset(own),
         )
+
+    def in_zone(self, zone: SessionZone | None) -> Settings:
+        """Return the settings with the condition in the zone of a session, unless an option has chosen one."""
+        if zone is None or self.where is None or CONDITION_ZONE in dict(self.table_options):
+            return self
+        return replace(self, zone=zone, table_options=(*self.table_options, (CONDITION_ZONE, zone.name)))
+
+    def zoned_condition(self, read: Scan | ChangeFeed) -> ZonedCondition | None:
+        """Return what the tasks of a read have to check; None if there is nothing to check."""
+        if self.zone is None or self.where is None:
+            return None
+        schema = read.rows.schema if isinstance(read, Scan) else read.reader.schema
+        return ZonedCondition(self.where, schema, self.zone)
 
     def of_read(self) -> str:
         """Return the mode of a batch read. Raises `InvalidOptionError` if an option does not fit the mode."""

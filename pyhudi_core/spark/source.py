@@ -8,7 +8,7 @@ passed as Arrow batches.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
@@ -22,6 +22,7 @@ from pyhudi_core.read.scan import Scan
 from pyhudi_core.spark.filters import condition, joined
 from pyhudi_core.spark.partitions import partitions_of, rows_of
 from pyhudi_core.spark.plans import Pinned, Read, refuse_other_types, tasks_of, with_predicate
+from pyhudi_core.spark.session_zone import SessionZone
 from pyhudi_core.spark.settings import CHANGES, Settings
 from pyhudi_core.spark.stream import StreamReader
 
@@ -33,12 +34,14 @@ else:
 
 
 class PyhudiSource(DataSource):  # type: ignore[misc]  # PySpark has no types here
-    """The source, as Spark calls it."""
+    """The source, as Spark calls it. ``zone`` is that of the session."""
+
+    zone: ClassVar[SessionZone | None] = None
 
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(dict(options))
         with raised_in_task():
-            self.pinned = Pinned.now(Settings.parse(options))
+            self.pinned = Pinned.now(Settings.parse(options).in_zone(self.zone))
 
     @classmethod
     def name(cls) -> str:
@@ -74,6 +77,11 @@ class PyhudiSource(DataSource):  # type: ignore[misc]  # PySpark has no types he
             return StreamWriter(self.pinned.settings, to_arrow(schema), overwrite=overwrite)
 
 
+def in_session(spark: Any) -> type[PyhudiSource]:
+    """Return the source for a session, with the session's time zone."""
+    return type(PyhudiSource.__name__, (PyhudiSource,), {"zone": SessionZone.of(spark)})
+
+
 class BatchReader(DataSourceReader):  # type: ignore[misc]
     """Plans a batch read and reads its partitions."""
 
@@ -91,7 +99,7 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
                 return []
             if isinstance(read, Scan) and self.predicate is not None:
                 read = with_predicate(read, self.predicate)
-            return partitions_of(tasks_of(read))
+            return partitions_of(tasks_of(read), self.pinned.settings.zoned_condition(read))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition."""

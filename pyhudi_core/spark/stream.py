@@ -2,7 +2,8 @@
 
 An offset is a completion time: every commit that completed up to it has been returned. Commits become visible in the order of their completion times,
 whatever their requested times are. So a commit that was requested early and completes late is after the offset; no commit is lost or returned twice.
-A batch (start, end] is read as of ``end``, so a repeated batch after a crash has the same rows.
+A batch (start, end] is read as of ``end``, so a repeated batch after a crash has the same rows. An offset also names the commit that completed then.
+A table that never had this commit is not the one that the checkpoint belongs to: its older commits would be skipped without a word.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pyspark.sql.types import StructType
 from pyhudi_core.engine.spark_types import to_arrow
 from pyhudi_core.engine.task_errors import raised_in_task
 from pyhudi_core.errors import InvalidOptionError
-from pyhudi_core.model.instant import Instant
+from pyhudi_core.model.instant import Instant, time_before
 from pyhudi_core.read.bounds import archived_of, interval_bound
 from pyhudi_core.spark.partitions import partitions_of, rows_of
 from pyhudi_core.spark.plans import narrowed, stream_read, tasks_of
@@ -25,7 +26,7 @@ from pyhudi_core.spark.settings import CHANGES, EARLIEST, LATEST, Settings
 from pyhudi_core.table import HudiTable
 
 Offset = dict[str, str]
-_COMPLETED = "completed"
+_COMPLETED, _COMMIT = "completed", "commit"
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]  # PySpark has no types here
@@ -37,20 +38,21 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self.wanted = to_arrow(schema)
         self.last: str | None = None
         self._table: HudiTable | None = None
+        self._known: set[str] = set()
 
     def initialOffset(self) -> Offset:  # noqa: N802  (Spark's names, here and below)
         """Where a new stream begins."""
         with raised_in_task():
             starting = self.settings.starting
             if starting == EARLIEST:
-                return _offset("")
+                return _at("")
             if starting == LATEST:
-                return _offset(self._newest(""))
+                return self._newest()
             table = self._open()
             utc = table.config.timeline_timezone == "UTC"
             try:
                 archived = archived_of(table)
-                return _offset(interval_bound(starting, table.timeline, archived, utc=utc, name="starting"))
+                return _at(interval_bound(starting, table.timeline, archived, utc=utc, name="starting"))
             except InvalidOptionError as error:
                 raise InvalidOptionError(
                     f"{error.message}, and is neither earliest nor latest",
@@ -62,14 +64,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         """Return the end of the next batch; ``start`` if no commit has completed since."""
         with raised_in_task():
             after = (start or {}).get(_COMPLETED, "")
+            self._refuse_foreign(start or {})
             commits = [i for i in self._open().timeline.commits if _completed(i) > after]
             if self.last is not None:
                 commits = [i for i in commits if _completed(i) <= self.last]
             if not commits:
-                return _offset(after)
+                return start or _at(after)
             whole_table = not after and self.mode != CHANGES
             limited = start is not None and not whole_table and not isinstance(limit, ReadAllAvailable)
-            return _offset(_completed(commits[self._most(commits) - 1 if limited else -1]))
+            return _after(commits[self._most(commits) - 1 if limited else -1])
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """Return an empty limit, which Spark passes back unused; the limits are in the settings."""
@@ -81,23 +84,26 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
     def reportLatestOffset(self) -> Offset | None:  # noqa: N802
         """Return the newest offset for the progress reports of the query."""
         with raised_in_task():
-            return _offset(self._newest(""))
+            return self._newest()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Ignore commits that complete from now on."""
         with raised_in_task():
-            self.last = self._newest("")
+            self.last = self._newest()[_COMPLETED]
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
-        """Return the slices or file groups that the commits between the offsets changed. Raises `SnapshotExpiredError`
-        if they were cleaned.
+        """Return the slices or file groups that the commits between the offsets changed.
+
+        Raises `SnapshotExpiredError` if they were cleaned, `InvalidOptionError` for offsets of another table.
         """
         after, until = start[_COMPLETED], end[_COMPLETED]
         if after >= until:
             return []
         with raised_in_task():
+            for offset in (start, end):
+                self._refuse_foreign(offset)
             read = stream_read(self._open(), self.settings, self.mode, after, until)
-            return partitions_of(tasks_of(narrowed(read, self.wanted)))
+            return partitions_of(tasks_of(narrowed(read, self.wanted)), self.settings.zoned_condition(read))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition."""
@@ -108,9 +114,27 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             self._table = self.settings.open()
         return self._table
 
-    def _newest(self, default: str) -> str:
+    def _newest(self) -> Offset:
         commits = self._open().timeline.commits
-        return _completed(commits[-1]) if len(commits) else default
+        return _after(commits[-1]) if len(commits) else _at("")
+
+    def _refuse_foreign(self, offset: Offset) -> None:
+        """Raise `InvalidOptionError` if the table never had the commit of an offset. A commit that a restore has undone was there."""
+        commit, completed = offset.get(_COMMIT, ""), offset.get(_COMPLETED, "")
+        if not commit or commit in self._known:
+            return
+        table = self._open()
+        was = any(i.requested_time == commit for i in table.timeline.commits)
+        was = was or any(i.requested_time == commit for i, _ in table.commits_with("", time_before(completed)))
+        if not was and not any(commit in undone for undone in table.restore.undone().values()):
+            raise InvalidOptionError(
+                f"The checkpoint has come to the commit {commit}, which completed at {completed}, and this table never had it",
+                table=table.location,
+                instant=commit,
+                hint="The checkpoint belongs to another table, or the table was made again. Give the checkpoint of this table, or a new one: it"
+                " begins where the option starting says, by default with all rows.",
+            )
+        self._known.add(commit)
 
     def _most(self, commits: list[Instant]) -> int:
         """Return the number of commits that the limits allow, at least one."""
@@ -129,5 +153,9 @@ def _completed(instant: Instant) -> str:
     return instant.completion_time or instant.requested_time
 
 
-def _offset(completed: str) -> Offset:
+def _at(completed: str) -> Offset:
     return {_COMPLETED: completed}
+
+
+def _after(instant: Instant) -> Offset:
+    return {**_at(_completed(instant)), _COMMIT: instant.requested_time}

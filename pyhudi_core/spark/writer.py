@@ -24,6 +24,7 @@ from pyhudi_core.formats.base_file.parquet import ParquetBaseFile
 from pyhudi_core.runtime.clock import RandomIds
 from pyhudi_core.spark.settings import Settings
 from pyhudi_core.spark.sink import StreamSink
+from pyhudi_core.spark.streaming_query import QUERY_ID, planned_in
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.transaction import waiting_rows
@@ -38,11 +39,12 @@ PARTS = 4
 
 @dataclass
 class Staged(WriterCommitMessage):  # type: ignore[misc]  # PySpark has no types here
-    """What one task staged: a file (empty for no rows), the bytes of its rows in memory, and their number."""
+    """What one task staged: a file (empty for no rows), the bytes of its rows in memory, their number, and the query of a stream."""
 
     path: str
     bytes: int
     rows: int = 0
+    query: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +76,12 @@ class StagedRows:
         """Stage the rows of a task, a batch at a time. Raises `LimitExceededError`."""
         context = TaskContext.get()
         attempt = "0-0" if context is None else f"{context.partitionId()}-{context.taskAttemptId()}"
+        query = None if context is None else context.getLocalProperty(QUERY_ID)
         path, seen, count = f"{self.folder}/{attempt}.parquet", 0, 0
         rows = (batch for batch in batches if batch.num_rows)
         first = next(rows, None)
         if first is None:
-            return Staged("", 0)
+            return Staged("", 0, query=query)
         output = self.storage().open_output(path)
         try:
             with pq.ParquetWriter(output.stream, first.schema) as writer:
@@ -91,7 +94,7 @@ class StagedRows:
         except BaseException:
             output.abort()
             raise
-        return Staged(path, seen, count)
+        return Staged(path, seen, count, query)
 
     def rows(self, messages: Sequence[Staged | None], schema: pa.Schema) -> pa.Table | SpilledRows:
         """All staged rows: few of them in memory, many as they are. Raises `LimitExceededError` before they are read."""
@@ -196,7 +199,7 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         self.schema = schema
         self.staging = StagedRows.new(settings, overwrite=overwrite)
         options = (dict(settings.storage_options), dict(settings.table_options))
-        self.sink = StreamSink(settings.path, settings.stream, operation, *options)
+        self.sink = StreamSink(settings.path, settings.stream, operation, *options, settings.replaces)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
         """Stage the rows of one task."""
@@ -205,9 +208,12 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
 
     def commit(self, messages: list[Staged | None], batchId: int) -> None:  # noqa: N803  (Spark's name)
         """Write the staged rows, unless a commit of the table has this batch."""
+        settings = self.staging.settings
+        query = next((message.query for message in messages if message is not None and message.query), None)
         with raised_in_task():
             try:
-                self.sink.write(self.staging.rows(messages, self.schema), batchId)
+                planned = planned_in(settings.checkpoint, batchId, dict(settings.storage_options))
+                self.sink.write(self.staging.rows(messages, self.schema), batchId, query, planned)
             finally:
                 self.staging.remove(messages)
 

@@ -6,7 +6,7 @@ table's own ``.hoodie`` there is no other table: its metadata table belongs to i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from pyhudi_core.storage.base import Folder, ObjectInfo
 
@@ -36,3 +36,11 @@ def own_objects(objects: Iterable[ObjectInfo]) -> list[ObjectInfo]:
     inside = f"/{HOODIE}/"
     others = {info.path.partition(inside)[0] + "/" for info in found if inside in info.path}
     return [info for info in found if not info.path.startswith(tuple(others))]
+
+
+def other_tables(folders: Iterable[str], list_folders: Callable[[Sequence[str]], Sequence[Folder]]) -> list[str]:
+    """Which of the folders below a table, and of those above them, are other tables. Each folder is listed once."""
+    ways = [folder.split("/") for folder in folders if folder]
+    wanted = sorted({"/".join(parts[: depth + 1]) for parts in ways for depth in range(len(parts))})
+    listed = list_folders(wanted) if wanted else ()
+    return [path for path, found in zip(wanted, listed, strict=True) if is_other_table(path, found.folders)]

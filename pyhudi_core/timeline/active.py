@@ -24,6 +24,7 @@ from pyhudi_core.late import late_call
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import DATA_ACTIONS, WRITE_ACTIONS, Action, Instant, State, parse_file_name
 from pyhudi_core.model.operation import SERVICE_OPERATIONS
+from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 from pyhudi_core.runtime.base import Clock
 from pyhudi_core.storage.base import Storage
@@ -32,8 +33,6 @@ from pyhudi_core.timeline import restored
 from pyhudi_core.timeline.history import ArchivedTimeline
 
 if TYPE_CHECKING:
-    from html import escape
-
     from pyhudi_core.formats.avro.container import decode_record
 else:
     escape = late_call("html", "escape")
@@ -54,6 +53,7 @@ Names = tuple[tuple[str, ...], tuple[str, ...]]
 
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
+@printable
 class Timeline:
     """Instants ordered by requested time, newest last; iterable, and filterable by action and state.
 
@@ -132,6 +132,10 @@ class Timeline:
         return None
 
     def __repr__(self) -> str:
+        newest = f", newest {self.instants[-1].action} {self.instants[-1].requested_time}" if self.instants else ""
+        return f"Timeline of {len(self):,} instants, {len(self.pending):,} pending{newest}"
+
+    def __str__(self) -> str:
         lines = [f"Timeline of {len(self)} instants"]
         if len(self) > _SHOWN:
             lines.append(f"  ... {len(self) - _SHOWN} older")
@@ -140,14 +144,12 @@ class Timeline:
             lines.append(f"  {instant.requested_time}  {done:17}  {instant.action:13}  {instant.state}")
         return "\n".join(lines)
 
-    def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{escape(i.requested_time)}</td><td>{escape(i.completion_time or '')}</td>"
-            f"<td>{i.action}</td><td>{i.state}</td></tr>"
-            for i in self.instants[-_SHOWN:]
-        )
-        head = "<tr><th>requested</th><th>completed</th><th>action</th><th>state</th></tr>"
-        return f"<table>{head}{rows}</table>"
+    def _shown(self) -> list[dict[str, object]]:
+        """The newest first."""
+        return [
+            {"requested": i.requested_time, "completed": i.completion_time, "action": i.action, "state": i.state}
+            for i in reversed(self.instants)
+        ]
 
 
 @dataclass(slots=True)

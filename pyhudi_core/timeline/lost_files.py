@@ -6,6 +6,8 @@ newest state, so such a file was deleted by other means, and the table is damage
 
 from __future__ import annotations
 
+from typing import Any
+
 from pyhudi_core.errors import CorruptionError, LimitExceededError, ObjectNotFoundError
 from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.model.commit import CommitMetadata
@@ -70,17 +72,36 @@ def cleaned_by(folder: TimelineFolder, path: str) -> Instant | None:
     return None
 
 
+def newest_policy(folder: TimelineFolder) -> str | None:
+    """The policy of the newest clean of the active timeline; empty if its file cannot be read, None if there is no clean."""
+    cleans = (instant for instant in reversed(folder.load().instants) if instant.action is Action.CLEAN)
+    newest = next(cleans, None)
+    return None if newest is None else policy_of(folder, newest)
+
+
+def policy_of(folder: TimelineFolder, clean: Instant) -> str:
+    """By which policy a clean chose its files; empty if its file does not say it."""
+    record = _record(folder, clean)
+    parts = [record, *(record.get("partitionMetadata") or {}).values()]
+    return next((part["policy"] for part in parts if part.get("policy")), "")
+
+
 def _deleted(folder: TimelineFolder, clean: Instant, partition: str) -> frozenset[str]:
     """The names of the files that a clean deletes in a partition; none if its file cannot be read."""
-    done = clean.is_completed
-    path = folder.file(clean if done else Instant(clean.requested_time, Action.CLEAN, State.REQUESTED))
-    try:
-        data = folder.storage.get(path)
-        record = decode_record(data, "HoodieCleanMetadata" if done else "HoodieCleanerPlan", path=path) if data else {}
-    except (ObjectNotFoundError, CorruptionError, LimitExceededError):
-        return frozenset()
-    if done:
+    record = _record(folder, clean)
+    if clean.is_completed:
         entry = (record.get("partitionMetadata") or {}).get(partition) or {}
         return frozenset(name.rpartition("/")[2] for name in entry.get("successDeleteFiles") or ())
     infos = (record.get("filePathsToBeDeletedPerPartition") or {}).get(partition) or ()
     return frozenset((info.get("filePath") or "").rpartition("/")[2] for info in infos)
+
+
+def _record(folder: TimelineFolder, clean: Instant) -> dict[str, Any]:
+    """What a clean did, or plans to do; empty if its file cannot be read."""
+    done = clean.is_completed
+    path = folder.file(clean if done else Instant(clean.requested_time, Action.CLEAN, State.REQUESTED))
+    try:
+        data = folder.storage.get(path)
+        return decode_record(data, "HoodieCleanMetadata" if done else "HoodieCleanerPlan", path=path) if data else {}
+    except (ObjectNotFoundError, CorruptionError, LimitExceededError):
+        return {}

@@ -14,12 +14,14 @@ from pyhudi_core.errors import ObjectNotFoundError
 from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.model.file_names import join
 from pyhudi_core.model.instant import Action, Instant
+from pyhudi_core.model.printing import printable
 from pyhudi_core.timeline.active import Timeline, TimelineFolder
 
 RECORD = "HoodieSavepointMetadata"
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class Savepoint:
     """A completed savepoint.
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from pyhudi_core.lock.base import LockProvider
+from pyhudi_core.model.commit import WRITER_KEY
 from pyhudi_core.model.instant import format_time
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.options import WriteOptions
@@ -115,6 +116,11 @@ class TableContext:
     def now(self) -> str:
         """The clock's time as an instant time."""
         return format_time(self.runtime.instant_ms(), utc=self.utc)
+
+    def writer(self) -> dict[str, str]:
+        """Who writes, as entries of the extra metadata; empty if the option ``pyhudi.commit.writer`` is off."""
+        known = self.runtime.writer() if self.options.names_writer else {}
+        return {WRITER_KEY + name: text for name, text in known.items()}
 
     def at(self, companion: TablePlace) -> TableContext:
         """The context of one of the companions; this place is a companion there."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from html import escape
 
 from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import begin, heartbeat
@@ -98,6 +98,7 @@ def execute(context: TableContext, requested_time: str, gate: Gate | None = None
 
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
+@printable
 class Rollback:
     """A write that was rolled back; or nothing, because no such write was pending. True as a condition if there was one.
 
@@ -121,9 +122,6 @@ class Rollback:
 
     def __str__(self) -> str:
         return f"Rollback of {self.of}: {self.instant or 'nothing to roll back, ' + self.reason}"
-
-    def _repr_html_(self) -> str:
-        return f"<p>{escape(str(self))}</p>"
 
 
 def roll_back_on_request(context: TableContext, requested_time: str) -> Rollback:

@@ -19,6 +19,7 @@ from pyhudi_core.file_groups.row_counts import rows_of_slices
 from pyhudi_core.formats.key_hash import hash_keys
 from pyhudi_core.model.meta_fields import RECORD_KEY
 from pyhudi_core.model.operation import SERVICE_OPERATIONS
+from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 from pyhudi_core.predicates import NotTrue, Predicate
 from pyhudi_core.read import lookups, reads
@@ -38,6 +39,7 @@ _FOUND = pa.schema([("rows", pa.int64()), ("shown", pa.string())])
 
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
+@printable
 class FoundRows:
     """Rows that a validator looked for: how many there are, and the keys or values of the first ones."""
 
@@ -54,6 +56,7 @@ class FoundRows:
 
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
+@printable
 class Candidate:
     """What would be committed now.
 
@@ -67,6 +70,12 @@ class Candidate:
     timeline: Timeline
     engine: Engine
     _before: list[Snapshot] = field(default_factory=list, repr=False)
+
+    def __repr__(self) -> str:
+        return f"Candidate for {self.table}: {self.operation}, {self.stats.rows_said}"
+
+    def _shown(self) -> dict[str, object]:
+        return {"table": self.table, "operation": self.operation, "rows": self.stats.rows_said, **self.extra_metadata}
 
     @property
     def table(self) -> str:
@@ -153,7 +162,7 @@ class Candidate:
 
     def violating(self, rule: str | Any, found: Scan) -> FoundRows:
         """The rows of a scan for which a condition (SQL text, or a ``pyarrow.compute.Expression``) is not true: false or null."""
-        predicate = Predicate.of(rule, found.rows.schema)
+        predicate = Predicate.of(rule, found.rows.schema, self.attempt.transaction.context.options.condition_zone)
         limited = found if predicate is None else _limited(found, NotTrue(predicate))
         return self.find(limited)
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from pyhudi_core.errors import InvalidOptionError, SchemaMismatchError
 from pyhudi_core.model.meta_fields import with_meta_fields
+from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 from pyhudi_core.predicates import Predicate
 from pyhudi_core.validators.candidate import Candidate
@@ -71,6 +72,7 @@ def row_count(at_least: int | None = None, at_most: int | None = None, *, unchan
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class NotNull:
     """See `not_null`."""
 
@@ -95,6 +97,7 @@ class NotNull:
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class Unique:
     """See `unique`."""
 
@@ -127,6 +130,7 @@ class Unique:
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class Satisfies:
     """See `satisfies` and `in_range`. ``name`` is as it is written in Python."""
 
@@ -149,6 +153,7 @@ class Satisfies:
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class RowCount:
     """See `row_count`."""
 

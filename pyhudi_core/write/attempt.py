@@ -126,8 +126,8 @@ def extra_of(
     schema: pa.Schema,
     numbers: Numbers | None = None,
 ) -> dict[str, str]:
-    """The extra metadata of the commit: what was given, the token, the schema, the numbers of columns that have some, and the rows of removed file
-    groups if their number is known. ``numbers`` are those of altered columns.
+    """The extra metadata of the commit: what was given, who writes, the token, the schema, the numbers of columns that have some, and the rows of
+    removed file groups if their number is known. ``numbers`` are those of altered columns.
     """
     context = transaction.context
     removed = {partition: frozenset(file_ids) for partition, file_ids in replaced.items()}
@@ -137,6 +137,7 @@ def extra_of(
     own = {TOKEN_KEY: transaction.token, SCHEMA_KEY: to_avro(schema, context.config.name)}
     return {
         **given,
+        **context.writer(),
         **counted,
         **own,
         **(numbers or numbers_after(snapshot, schema, transaction.requested_time)).extra(),

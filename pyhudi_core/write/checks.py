@@ -17,7 +17,7 @@ from pyhudi_core.index.choice import INDEX_KEY, IndexType, refuse_index_options
 from pyhudi_core.index.hash_ranges import has_consistent_hashing
 from pyhudi_core.merge.record_merger import find_merger, merger_name, unknown_merger, unwritten_merging, why_unfit
 from pyhudi_core.metadata_table import names
-from pyhudi_core.model.commit import BUCKETS_KEY, MERGES_KEY, ROWS_REPLACED_KEY, SCHEMA_KEY
+from pyhudi_core.model.commit import BUCKETS_KEY, MERGES_KEY, ROWS_REPLACED_KEY, SCHEMA_KEY, WRITER_KEY
 from pyhudi_core.model.numbering import column_paths
 from pyhudi_core.model.operation import REPLACING, UPDATING, OperationType
 from pyhudi_core.model.partition_path import full_partition
@@ -369,10 +369,10 @@ def checked_extra(extra: Mapping[str, str]) -> dict[str, str]:
             hint='For example extra_metadata={"source": "shop"}.',
         )
     wrong = [key for key, value in extra.items() if not (_is_text(key) and _is_text(value))]
-    reserved = [key for key in extra if key in _OWN_KEYS]
+    reserved = [key for key in extra if key in _OWN_KEYS or str(key).startswith(WRITER_KEY)]
     if wrong or reserved:
         raise InvalidOptionError(
             f"extra_metadata cannot hold {', '.join(map(repr, wrong + reserved))}",
-            hint=f"Keys and values are strings, and {', '.join(map(repr, _OWN_KEYS))} belong to the commit itself.",
+            hint=f"Keys and values are strings; {', '.join(map(repr, _OWN_KEYS))} and keys that begin with {WRITER_KEY!r} are its own.",
         )
     return dict(extra)

@@ -25,6 +25,7 @@ from pyhudi_core.index.hash_ranges import has_consistent_hashing
 from pyhudi_core.model.alteration import ColumnChanges
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.operation import REPLACING, OperationType
+from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
@@ -65,6 +66,7 @@ class HandleReader(Protocol):
 
 
 @set_module("pyhudi")
+@printable
 class Write:
     """One write to one table. Made by ``table.begin``."""
 
@@ -77,6 +79,10 @@ class Write:
         self._reader = reader
         self._streams = Streams(request.context)
         self.retries = Retries(request.context)
+
+    def __repr__(self) -> str:
+        state = f"in state {type(self._state).__name__}, instant {self.instant or 'not begun'}"
+        return f"{type(self).__name__} to {self._state.request.table}: {self._state.request.operation}, {state}"
 
     def __enter__(self) -> Self:
         return self

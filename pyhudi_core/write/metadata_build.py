@@ -25,6 +25,7 @@ from pyhudi_core.metadata_table.index_definitions import IndexDefinition, change
 from pyhudi_core.metadata_table.new_metadata_table import FirstBuild
 from pyhudi_core.metadata_table.slices import MetadataSlices
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, State
+from pyhudi_core.model.printing import printable
 from pyhudi_core.model.properties import INDEX_DEFINITIONS, TableConfig
 from pyhudi_core.options.write_options import MetadataOptions
 from pyhudi_core.snapshot.snapshot import Snapshot, build
@@ -55,6 +56,7 @@ Groups = Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class Built:
     """What a build did: the partitions that it made (none: all were there already), and how many file groups each has.
 

@@ -76,14 +76,18 @@ def delete_found(
 ) -> Commit:
     """Delete the rows that a condition finds in one state of the table. If another commit changes these rows meanwhile, they are searched again.
 
-    ``keys_of`` takes the scan of the key and partition columns and returns the rows.
+    ``keys_of`` takes the scan of the key and partition columns and returns the rows. Raises `PredicateError` if the condition means other rows in the
+    time zone of this process's Spark session.
     """
     refuse_operation(context, OperationType.DELETE)
     columns = tuple(dict.fromkeys((*context.config.identifying_fields, *context.config.partition_fields)))
     with Write(WriteSpec(context, OperationType.DELETE, extra, spark, pre_commit=pre_commit), reader) as write:
 
         def attempt() -> Commit:
-            return write.write(keys_of(write.scan(columns, where))).commit()
+            found = write.scan(columns, where)
+            if spark is None:
+                found.refuse_other_zone()
+            return write.write(keys_of(found)).commit()
 
         return retry(write.retries, attempt, lambda _: write.start_over())
 

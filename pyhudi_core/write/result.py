@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from html import escape
 
 from pyhudi_core.conflicts.explanation import ConflictExplanation
 from pyhudi_core.errors import HudiError
 from pyhudi_core.index.choice import INDEX_KEY
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.operation import OperationType
+from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 from pyhudi_core.transaction import metadata_removal
 
 
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
+@printable
 class CommitStats:
     """Counts of one commit: rows, files, bytes. ``files`` has every written file; ``replaced`` the file groups that it removed.
 
@@ -52,6 +53,11 @@ class CommitStats:
         )
 
     @property
+    def rows_said(self) -> str:
+        """The counts of rows, in words."""
+        return f"{self.rows_inserted:,} inserted, {self.rows_updated:,} updated, {self.rows_deleted:,} deleted"
+
+    @property
     def files_written(self) -> int:
         """How many data files the commit wrote."""
         return len(self.files)
@@ -64,6 +70,7 @@ class CommitStats:
 
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
+@printable
 class CommitVerdict:
     """Whether a write would commit now, and why not. True or false as a condition; a conflict comes with its explanation.
 
@@ -81,6 +88,7 @@ class CommitVerdict:
 
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
+@printable
 class Commit:
     """What a write did: a commit that is in the table, or nothing, because there was nothing to change.
 
@@ -125,25 +133,26 @@ class Commit:
     def __bool__(self) -> bool:
         return self.changed
 
-    def _rows(self) -> list[tuple[str, str]]:
+    def _shown(self) -> dict[str, str]:
         stats = self.stats
         if not self.changed:
-            return [
-                ("operation", self.operation),
-                ("reason", self.reason),
-                ("as of", self.completion_time or "the beginning"),
-            ]
-        return [
-            ("operation", self.operation),
-            ("instant", self.instant),
-            ("completed", self.completion_time),
-            ("rows", f"{stats.rows_inserted} inserted, {stats.rows_updated} updated, {stats.rows_deleted} deleted"),
-            ("files", f"{stats.files_written} in {len(stats.partitions)} partitions, {stats.bytes_written:,} bytes"),
-            *([("index", stats.index)] if stats.index else []),
-            ("retries", str(self.retries) + (f", about {self.bytes_saved:,} bytes saved" if self.bytes_saved else "")),
-            ("lock", f"waited {self.lock_wait * 1000:.1f} ms, held {self.lock_held * 1000:.1f} ms"),
-            *(self._note_line(name, value) for name, value in self.notes),
-        ]
+            return {
+                "operation": self.operation,
+                "reason": self.reason,
+                "as of": self.completion_time or "the beginning",
+            }
+        saved = f", about {self.bytes_saved:,} bytes saved" if self.bytes_saved else ""
+        return {
+            "operation": self.operation,
+            "instant": self.instant,
+            "completed": self.completion_time,
+            "rows": stats.rows_said,
+            "files": f"{stats.files_written:,} in {len(stats.partitions):,} partitions, {stats.bytes_written:,} bytes",
+            **({"index": stats.index} if stats.index else {}),
+            "retries": f"{self.retries}{saved}",
+            "lock": f"waited {self.lock_wait * 1000:.1f} ms, held {self.lock_held * 1000:.1f} ms",
+            **dict(self._note_line(name, value) for name, value in self.notes),
+        }
 
     def _note_line(self, note: str, value: str) -> tuple[str, str]:
         if note != metadata_removal.NOTE:
@@ -158,9 +167,10 @@ class Commit:
 
     def __str__(self) -> str:
         return ("Commit\n" if self.changed else "No commit: nothing to change\n") + "\n".join(
-            f"  {name:11} {value}" for name, value in self._rows()
+            f"  {name:11} {value}" for name, value in self._shown().items()
         )
 
-    def _repr_html_(self) -> str:
-        cells = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in self._rows())
-        return f"<table>{cells}</table>"
+    def __repr__(self) -> str:
+        if not self.changed:
+            return f"Commit: none, {self.operation} had nothing to change: {self.reason}"
+        return f"Commit {self.instant}: {self.operation}, {self.stats.rows_said}"

@@ -15,6 +15,8 @@ import pyhudi_core as hudi
 from pyhudi_core.errors import SnapshotExpiredError
 from pyhudi_dagster import Changes, checkpoints, events, hudi_asset
 from pyhudi_dagster.checkpoints import Position, Positions
+from pyhudi_dagster.errors import CheckpointGapError
+from pyhudi_dagster.incremental import Reader, changes_from
 
 # --- a commit that was never reported
 
@@ -132,6 +134,18 @@ def test_a_gap_fails_the_run_with_a_hint_that_names_the_way_out(run, lake, lost)
     assert "hudi/accept_gap" in error
     assert "hudi/accept_gap_by" in error
     assert len(commits(lake.table("copy"))) == 1
+
+
+def test_a_gap_names_the_option_that_would_have_kept_the_changes(lake, orders, tmp_path):
+    """A run that reads up to an older commit, as the runs of a partitioned asset do."""
+    cleaning = {"hoodie.clean.automatic": "true", "hoodie.clean.commits.retained": 1}
+    table = hudi.create_table(str(tmp_path / "cleaned"), orders(1).schema, "id", options=cleaning)
+    _, second, *_ = [table.upsert(orders(1, amount=float(number))) for number in range(4)]
+    changes = changes_from("orders", table, Positions(), Reader("copy"), until=second.completion_time)
+    with pytest.raises(
+        CheckpointGapError, match="files were cleaned.*hudi/accept_gap.*raise hoodie.clean.commits.retained"
+    ):
+        changes.to_arrow()
 
 
 def test_an_accepted_gap_is_read_over_and_recorded(run, lake, lost):

@@ -231,6 +231,14 @@ def test_the_instance_knows_dynamic_keys():
         assert parts.key_of(("other",), instance) is None
 
 
+def test_a_value_with_the_letter_between_two_dimensions_has_no_key():
+    one = HudiPartitions.dynamic("customer", "customers")
+    two = HudiPartitions.multi({"day": HudiPartitions.daily("day", "2026-01-01"), "customer": one})
+    assert one.key_of(("a|b",)) == "a|b"
+    assert two.key_of(("2026-01-01", "a|b")) is None
+    assert two.key_of(("2026-01-01", "a...b")) == "a...b|2026-01-01"
+
+
 @pytest.mark.parametrize(
     ("partitions", "kind", "fits"),
     [

@@ -154,3 +154,15 @@ def test_partitions_and_partition_by_must_agree():
 
         @hudi_asset(record_key="id", partition_by="other", partitions=HudiPartitions.daily("day", "2026-01-01"))
         def orders() -> None: ...
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["new table", "table with rows"])
+def test_rows_without_the_partition_column_are_refused_with_the_value_of_the_run(run, asset_of, lake, first):
+    whole = pa.table({"id": [1], "day": ["2026-01-02"], "ts": [1]})
+    if not first:
+        assert run(daily(asset_of, whole), partition_key="2026-01-02").success
+    result = run(daily(asset_of, whole.drop_columns("day")), partition_key="2026-01-02", raise_on_error=False)
+    (event,) = [event for event in result.all_node_events if event.is_step_failure]
+    error = event.step_failure_data.error
+    assert "no column 'day'" in (error.cause or error).message
+    assert "its value in this run is 2026-01-02" in (error.cause or error).message

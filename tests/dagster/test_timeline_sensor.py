@@ -174,6 +174,23 @@ def test_new_dynamic_partitions_are_added_in_the_tick_that_reports_them(lake, in
     assert (request.partitions_def_name, list(request.partition_keys)) == ("days", ["a", "b"])
 
 
+@pytest.mark.parametrize("text", ["a...b", "a\nb", "a|b", "ü [x], y"])
+def test_no_value_of_a_dynamic_partition_stops_a_tick(lake, instance, text):
+    web_table(lake, [text])
+    events = hudi_external_asset("web/events", partitions=HudiPartitions.dynamic("day", "days"))
+    found = look(lake, instance, events)
+    assert [list(request.partition_keys) for request in found.dynamic_partitions_requests] == [[text]]
+    assert [partition for _, partition, _ in told(found)] == [text]
+    instance.add_dynamic_partitions("days", [text])
+    for event in found.asset_events:
+        instance.report_runless_asset_event(event)
+
+    pair = {"day": HudiPartitions.dynamic("day", "days"), "id": HudiPartitions.dynamic("id", "ids")}
+    create_plain(lake.location("both"), rows("a").schema, "id", ["day", "id"]).upsert(rows(text))
+    both = look(lake, instance, hudi_external_asset("both", partitions=HudiPartitions.multi(pair)))
+    assert [partition is None for _, partition, _ in told(both)] == ["|" in text]
+
+
 def test_new_keys_of_a_dynamic_dimension_are_added_too(lake, instance):
     twice = HudiPartitions.dynamic("day", "days"), HudiPartitions.dynamic("ts", "times")
     table = create_plain(lake.location("both"), rows("a").schema, "id", ["day", "ts"])

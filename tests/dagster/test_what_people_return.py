@@ -167,3 +167,37 @@ def test_an_async_function_returns_rows_and_an_async_generator_is_refused_when_i
         @hudi_asset(record_key="id")
         async def wrong():
             yield ONE
+
+
+MAPS = pa.table({"id": [1], "tags": pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64()))})
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"schema": MAPS.schema}], ids=["a table that exists", "a schema that is declared"]
+)
+def test_a_frame_that_a_scan_gave_is_taken_back_with_its_maps(run, lake, instance, settings):
+    made = dg.materialize([_of("made", MAPS, schema=MAPS.schema)], instance=instance, resources={"lake": lake})
+    frame = lake.table("made").scan().to_pandas()[["id", "tags"]]
+    name = "made" if not settings else "other"
+
+    assert made.success
+    assert run(_of(name, frame, **settings)).success
+    assert lake.table(name).scan(columns=["tags"]).to_arrow()["tags"].to_pylist() == [[("a", 1)]]
+
+    @dg.asset(name=f"{name}_of_io", metadata=hudi_metadata(record_key="id", **settings))
+    def plain():
+        return MAPS if not written else frame
+
+    written: list[int] = []
+    for _ in range(2):
+        assert dg.materialize([plain], instance=instance, resources={"io_manager": HudiIOManager(lake=lake)}).success
+        written.append(1)
+    assert lake.table(f"{name}_of_io").scan(columns=["tags"]).to_arrow()["tags"].to_pylist() == [[("a", 1)]]
+
+
+def _of(name: str, data: Any, **settings: Any) -> dg.AssetsDefinition:
+    @hudi_asset(name=name, record_key="id", **settings)
+    def rows():
+        return data
+
+    return rows

@@ -251,7 +251,7 @@ def test_zombie_data_files_of_a_process_that_dies_after_its_rollback() -> None:
     for value in range(3):
         other.open().upsert(batch((9, "c", value)))
         assert rows_of(table) == [(1, "a", 1), (9, "c", value)]
-    report = repr(table.check())
+    report = str(table.check())
     assert all(path in report for path in orphans), "the doctor names it"
     keep = {"hoodie.keep.min.commits": 2, "hoodie.keep.max.commits": 3}
     swept = story.writer(options=keep).open().archival.run()

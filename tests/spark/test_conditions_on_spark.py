@@ -6,6 +6,8 @@ import datetime as dt
 import math
 from collections.abc import Iterator
 from decimal import Decimal
+from functools import reduce
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +16,16 @@ import pyarrow.compute as pc
 import pytest
 from support.golden import unpack
 from support.tables import create_plain
+from support.times import CONDITIONS as OF_TIMES
+from support.times import ROWS as TIMES
+from support.times import SKIPPED_AND_REPEATED
 
 import pyhudi_core as hudi
 from pyhudi_core.engine import spark_types
+from pyhudi_core.errors import PredicateError
+from pyhudi_core.model.time_zone import TimeZone
 from pyhudi_core.predicates import Predicate
-from pyhudi_core.spark import register
+from pyhudi_core.spark import own_errors, register
 
 UTC = dt.UTC
 PUSH_DOWN = "spark.sql.python.filterPushdown.enabled"
@@ -57,6 +64,10 @@ OF_MOMENTS = [
 ]  # fmt: skip
 
 
+needs_sources = pytest.mark.skipif(find_spec("pyspark.sql.datasource") is None, reason="PySpark 3.5 has no data sources in Python")  # fmt: skip
+SAME_IN_ALL_ZONES = ["at = TIMESTAMP '2026-01-01 03:00:00Z'", "CAST(i AS TIMESTAMP) < at", "hour(local) = 6", "local = '2026-01-01 06:00:00'"]  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> hudi.HudiTable:
     """A table of small row groups."""
@@ -68,7 +79,12 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> hudi.HudiTable:
     return table
 
 
-@pytest.fixture(params=["America/New_York", pytest.param("Asia/Kolkata", marks=pytest.mark.slow)])
+@pytest.fixture(
+    params=[
+        "America/New_York",
+        *[pytest.param(zone, marks=pytest.mark.slow) for zone in ("Asia/Kolkata", "Asia/Tokyo", "GMT+3")],
+    ]
+)
 def session(request: pytest.FixtureRequest, spark: Any) -> Iterator[Any]:
     """The session in a time zone."""
     before = spark.conf.get("spark.sql.session.timeZone")
@@ -103,15 +119,113 @@ def test_spark_keeps_the_same_rows(table: hudi.HudiTable, spark: Any) -> None:
     assert not wrong
 
 
-def test_conditions_on_moments_do_not_depend_on_the_zone_of_the_session(table: hudi.HudiTable, session: Any) -> None:
-    for where in [
-        *OF_MOMENTS,
-        pc.hour(pc.field("at")) == 3,
-        pc.field("at") == pa.scalar(ROWS["at"][2].as_py(), ROWS["at"].type),
-    ]:
+def rows_of(frames: dict[str, Any]) -> dict[str, list[int]]:
+    """The ids in each frame, read in one job."""
+    tagged = [frame.selectExpr("id", f"{number} AS n") for number, frame in enumerate(frames.values())]
+    rows = reduce(lambda one, other: one.union(other), tagged).collect()
+    return {name: sorted(row["id"] for row in rows if row["n"] == number) for number, name in enumerate(frames)}
+
+
+def assert_spark_agrees(table: hudi.HudiTable, session: Any, conditions: list[str]) -> dict[str, list[int]]:
+    """Every door to a table in the zone of a session keeps the rows that a DataFrame of the session keeps; return these."""
+    register(session)
+    zone = session.conf.get("spark.sql.session.timeZone")
+    chosen = hudi.open_table(table.location, options={"pyhudi.condition.timezone": zone})
+    frame = table.scan(meta=False).to_spark(session)
+    answers = frame.selectExpr("id", *[f"coalesce(({text}), false) AS a{n}" for n, text in enumerate(conditions)])
+    rows = answers.collect()
+    wanted = {text: sorted(row["id"] for row in rows if row[f"a{n}"]) for n, text in enumerate(conditions)}
+    source = session.read.format("pyhudi")
+    # Every read is planned by itself, which takes long: the quick suite has a part of them.
+    some = conditions[:: 4 if zone == "America/New_York" else 1]
+    read = rows_of({text: source.option("where", text).load(table.location) for text in some})
+    assert read == {text: wanted[text] for text in some}
+    read = rows_of({text: chosen.scan(where=text, columns=["id"]).to_spark(session) for text in some})
+    assert read == {text: wanted[text] for text in some}
+    assert {text: ids(chosen.scan(where=text).to_arrow()) for text in conditions} == wanted
+    return wanted
+
+
+@needs_sources
+def test_a_condition_means_in_a_session_what_it_means_to_spark_there(session: Any, tmp_path: Path) -> None:
+    location = str(tmp_path / "table")
+    table = hudi.create_table(location, TIMES.schema, "id", partition_by="day", storage_options={"fsync": "false"})
+    table.upsert(TIMES.filter(pc.field("day").is_valid()))
+    conditions = [text.format(moment="TIMESTAMP", local="TIMESTAMP_NTZ") for text in OF_TIMES + SKIPPED_AND_REPEATED]
+    assert_spark_agrees(table, session, conditions)
+
+
+@needs_sources
+def test_a_scan_in_utc_gives_the_rows_of_the_session_or_is_refused(table: hudi.HudiTable, session: Any) -> None:
+    wanted = assert_spark_agrees(table, session, OF_MOMENTS)
+    zone = TimeZone.named(session.conf.get("spark.sql.session.timeZone")).name
+    refused = set()
+    for text in OF_MOMENTS:
+        try:
+            assert rows_of({text: table.scan(where=text).to_spark(session)})[text] == wanted[text]
+        except PredicateError as error:
+            assert zone in str(error)
+            refused.add(text)
+    assert set(OF_MOMENTS) - refused == set(SAME_IN_ALL_ZONES)
+
+
+@pytest.mark.parametrize("session", ["America/New_York"], indirect=True)
+def test_an_expression_of_arrow_is_the_same_in_every_zone(table: hudi.HudiTable, session: Any) -> None:
+    for where in (pc.hour(pc.field("at")) == 3, pc.field("at") == pa.scalar(ROWS["at"][2].as_py(), ROWS["at"].type)):
         expected = ids(table.scan(where=where, columns=["id"]).to_arrow())
         found = table.scan(where=where, columns=["id"]).to_spark(session)
         assert sorted(row["id"] for row in found.collect()) == expected, str(where)
+
+
+@pytest.mark.parametrize("session", ["America/New_York"], indirect=True)
+def test_a_delete_by_a_time_is_refused_in_a_process_whose_session_would_show_other_rows(
+    session: Any, tmp_path: Path
+) -> None:
+    table = create_plain(str(tmp_path / "table"), ROWS.schema, "id")
+    table.upsert(ROWS)
+    where = "at < '2026-01-01 04:00:00'"
+    for given in (session, None):
+        with pytest.raises(PredicateError, match="America/New_York"):
+            table.delete(where=where, spark=given)
+    shown = table.scan().to_spark(session).where(where).count()
+    chosen = hudi.open_table(table.location, options={"pyhudi.condition.timezone": "America/New_York"})
+    assert chosen.delete(where=where).stats.rows_deleted == shown == 3
+
+
+@needs_sources
+@pytest.mark.parametrize("session", ["America/New_York"], indirect=True)
+def test_a_zone_that_changed_after_the_registration_is_noticed(table: hudi.HudiTable, session: Any) -> None:
+    register(session)
+    session.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    source = session.read.format("pyhudi")
+    assert source.option("where", "at > '2026-01-01T12:00:00Z'").load(table.location).count() == 2
+    for where in ("hour(at) = 3", "at > '2027-01-01'"):  # with rows, and without a file
+        with pytest.raises(PredicateError, match="register"), own_errors():
+            source.option("where", where).load(table.location).count()
+    register(session)
+    assert source.option("where", "hour(at) = 12").load(table.location).count() == 1
+    chosen = source.option("where", "hour(at) = 8").option("pyhudi.condition.timezone", "+05:00")
+    assert chosen.load(table.location).count() == 1
+
+
+@needs_sources
+@pytest.mark.parametrize("session", ["America/New_York"], indirect=True)
+def test_streams_and_changes_read_times_in_the_zone_of_the_session_or_are_refused(
+    table: hudi.HudiTable, session: Any, tmp_path: Path
+) -> None:
+    register(session)
+    stream = session.readStream.format("pyhudi").option("where", "hour(at) = 1").load(table.location)
+    query = (
+        stream.writeStream.format("memory")
+        .queryName("at_one")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    assert [row["id"] for row in session.table("at_one").collect()] == [2]
+    with pytest.raises(PredicateError, match="America/New_York"):
+        table.changes(where="hour(at) = 1").to_spark(session)
 
 
 @pytest.mark.parametrize("session", ["America/New_York"], indirect=True)
@@ -125,7 +239,7 @@ def test_moments_are_the_same_in_every_zone(table: hudi.HudiTable, session: Any,
 def test_moments_are_the_same_in_every_zone_through_the_data_source(table: hudi.HudiTable, session: Any) -> None:
     pytest.importorskip("pyspark.sql.datasource", reason="PySpark 3.5 has no data sources in Python")
     register(session)
-    options = {"where": "at <= '2026-01-01 06:00:00'", "push_filters": "true"}
+    options = {"where": "at <= '2026-01-01 01:00:00'", "push_filters": "true"}
     frame = session.read.format("pyhudi").options(**options).load(table.location)
     filtered = frame.where("at >= timestamp'2026-01-01 03:00:00 UTC'")
     assert_same_moments(filtered, table.scan(where="i IN (1, -1)"), "at")

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from support.golden import unpack
-from support.tables import make, orders, reopen, rows
+from support.tables import archive_all_but_the_newest, make, orders, reopen, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.engine.spark_types import to_spark
@@ -388,7 +388,56 @@ def test_an_offset_never_goes_back(table: hudi.HudiTable) -> None:
     assert reader.partitions(later, later) == []
     reader.prepareForTriggerAvailableNow()
     table.insert(orders((2, "a", 2.0, 1)))
-    first, second = ({"completed": i.completion_time} for i in table.timeline.commits)
+    first, second = ({"completed": i.completion_time, "commit": i.requested_time} for i in table.timeline.commits)
     assert reader.latestOffset(reader.initialOffset(), streaming.ReadAllAvailable()) == first
     assert reader.latestOffset(first, streaming.ReadAllAvailable()) == first
     assert reader.reportLatestOffset() == second
+
+
+@pytest.mark.parametrize("mode", ["incremental", "changes"])
+def test_the_checkpoint_of_another_table_is_refused_before_a_commit_is_skipped(
+    table: hudi.HudiTable, tmp_path: Path, mode: str
+) -> None:
+    other = make(str(tmp_path / "other"))
+    other.insert(orders((7, "a", 7.0, 1)))
+    table.insert(orders((1, "a", 1.0, 1)))
+    source = _source(table, mode=mode)
+    end = source.streamReader(source.schema()).latestOffset(_at(""), streaming.ReadAllAvailable())
+    other.insert(orders((8, "a", 8.0, 1)))
+    reader = _source(other, mode=mode).streamReader(source.schema())
+    for call in (
+        lambda: reader.latestOffset(end, streaming.ReadAllAvailable()),
+        lambda: reader.partitions(_at(""), end),
+        lambda: reader.partitions(end, reader.reportLatestOffset()),
+    ):
+        with pytest.raises(RuntimeError, match="InvalidOptionError.*never had it.*belongs to another table"):
+            call()
+    assert reader.latestOffset(_at(end["completed"]), streaming.ReadAllAvailable())  # as earlier releases wrote it
+
+
+def test_a_checkpoint_goes_on_after_its_commit_was_archived_or_undone(table: hudi.HudiTable) -> None:
+    first = table.insert(orders((1, "a", 1.0, 1)))
+    table.insert(orders((2, "a", 2.0, 1)))
+    source = _source(table)
+    undone = source.streamReader(source.schema()).latestOffset(_at(""), streaming.ReadAllAvailable())
+    assert undone["commit"] != first.instant
+    table.restore(first)
+    table.insert(orders((3, "a", 3.0, 1)))
+    reader = _source(table).streamReader(source.schema())
+    archived = reader.reportLatestOffset()
+    assert reader.latestOffset(undone, streaming.ReadAllAvailable()) == archived
+    archive_all_but_the_newest(table, orders((4, "a", 4.0, 1)))
+    again = _source(table).streamReader(source.schema())
+    assert again.latestOffset(archived, streaming.ReadAllAvailable()) == again.reportLatestOffset()
+
+
+def test_a_query_with_the_checkpoint_of_another_table_ends_with_the_error_of_this_package(
+    follower: Follower, table: hudi.HudiTable, tmp_path: Path
+) -> None:
+    table.insert(orders((1, "a", 1.0, 1)))
+    follower.catch_up()
+    other = make(str(tmp_path / "other"))
+    other.insert(orders((7, "a", 7.0, 1)))
+    follower.location = other.location
+    with pytest.raises(InvalidOptionError, match="never had it"), own_errors():
+        follower.catch_up()

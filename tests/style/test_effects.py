@@ -35,6 +35,7 @@ ALLOWED = {
     ("pyhudi_core/late.py", "sys.modules"): "it puts imported names into a package",
     ("pyhudi_core/cli/help.py", "pathlib.Path"): "the pages are files of the package itself",
     ("pyhudi_core/engine/spark.py", "os"): "workers run this interpreter: an environment variable of Spark",
+    ("pyhudi_core/engine/choice.py", "sys.modules"): "a delete asks whether the process has a Spark session",
     (
         "pyhudi_core/formats/base_file/orc.py",
         "pyhudi_core.runtime.isolated.orc_stripes",

@@ -1,4 +1,5 @@
-"""A table in the folder of another one, such as ``sales/eu`` in ``sales``: all that walks a table passes over it, and all that walks a lake finds it."""
+"""A table in the folder of another one, such as ``sales/eu`` in ``sales``: all that walks a table passes over it, all that walks a lake
+finds it, and no write of one goes into the folder of the other."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from support.disk import contents
 from support.tables import create_plain
 
 import pyhudi_core as hudi
+from pyhudi_core.errors import TableError, UnsafePathError
 from pyhudi_core.lake import tables_below
 from pyhudi_core.runtime.executors import SerialExecutor
 from pyhudi_core.storage.local import LocalStorage
@@ -42,6 +44,7 @@ def test_what_walks_a_table_passes_over_the_table_inside(tables: tuple[hudi.Hudi
     storage = LocalStorage(outer.location)
     assert not [info.path for info in own_objects(storage, SerialExecutor()) if info.path.startswith("eu/")]
     assert storage.sweep_temporaries("", 0, NOW_MS) == [".pyhudi-1.tmp"]
+    assert not [file.path for file in outer.record_incident().files if file.path.startswith("eu/")]
     outer.sweep.run()
     outer.delete(pa.table({"id": [1], "region": ["us"]}, schema=SCHEMA))
     assert contents(inner.location) == before
@@ -68,3 +71,59 @@ def test_the_walk_of_a_lake_finds_the_table_inside_and_of_a_table_it_alone(
         outer.location,
         inner.location,
     }
+
+
+PLACES = pa.schema([("id", pa.int64()), ("land", pa.string()), ("city", pa.string())])
+NOT_HIVE = {"hoodie.datasource.write.hive_style_partitioning": "false"}
+
+
+def table_of_places(location: str, **options: str) -> hudi.HudiTable:
+    return hudi.create_table(location, PLACES, "id", ["land", "city"], options={**NOT_HIVE, **options})
+
+
+def _row(key: int, land: str, city: str) -> pa.Table:
+    return pa.table({"id": [key], "land": [land], "city": [city]}, PLACES)
+
+
+@pytest.mark.parametrize("enabled", ["true", "false"], ids=["metadata table", "no metadata table"])
+@pytest.mark.parametrize("inner", ["de", "de/bonn"])
+def test_rows_whose_partition_is_another_table_are_refused_before_a_file_is_written(inner: str, enabled: str) -> None:
+    place = f"memory://inside/{inner.replace('/', '-')}-{enabled}"
+    outer = table_of_places(place, **{"hoodie.metadata.enable": enabled})
+    other = table_of_places(f"{place}/{inner}")
+    other.upsert(_row(1, "fr", "nancy"))
+    outer.upsert(_row(1, "fr", "nancy"))
+    before = [str(instant) for instant in outer.timeline]
+
+    for write in (outer.upsert, outer.insert, outer.bulk_insert, outer.insert_overwrite):
+        with pytest.raises(
+            UnsafePathError, match=f"de/bonn, but another table is in the folder {inner}.*folder of its own"
+        ):
+            write(pa.concat_tables([_row(2, "de", "bonn"), _row(3, "fr", "nancy")]))
+    assert [str(instant) for instant in outer.timeline][: len(before)] == before
+    assert outer.scan().count() == other.scan().count() == 1
+    outer.upsert(_row(4, "fr", "nancy"))
+    assert outer.check().ok
+
+
+def test_a_table_below_a_partition_is_in_nobodys_way() -> None:
+    outer = table_of_places("memory://inside/below")
+    inner = table_of_places("memory://inside/below/de/bonn/x")
+    inner.upsert(_row(1, "fr", "nancy"))
+
+    outer.upsert(_row(2, "de", "bonn"))
+
+    assert outer.scan().count() == inner.scan().count() == 1
+    assert outer.check().ok and inner.check().ok
+
+
+def test_no_table_is_made_in_a_partition_of_another() -> None:
+    outer = table_of_places("memory://inside/partition")
+    outer.upsert(_row(1, "de", "bonn"))
+
+    for inner in ("de", "de/bonn"):
+        with pytest.raises(
+            TableError, match="data files of a Hudi table.*partition of another table, choose a folder outside"
+        ):
+            table_of_places(f"memory://inside/partition/{inner}")
+    assert outer.scan().count() == 1

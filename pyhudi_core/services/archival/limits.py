@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pyhudi_core.model.instant import DATA_ACTIONS, WRITE_ACTIONS, Action, Instant
-from pyhudi_core.printing import printable
+from pyhudi_core.model.printing import printable
 from pyhudi_core.services.estimates import with_seconds
 from pyhudi_core.timeline.active import Timeline
 
@@ -76,8 +76,8 @@ class Limit:
     reason: str
 
 
-@printable
 @dataclass(frozen=True, slots=True)
+@printable
 class ArchivalPlan:
     """The instants to archive, by requested time; falsy, with the reason, when there are none.
 

@@ -101,7 +101,8 @@ class CleaningRun(PlanRun[PlannedClean, Cleaned]):
         context = transaction.context
         companions = () if context.place.prefix else self._staged(load(context), done)
         took_ms = context.runtime.clock.now_ms() - self.began_ms
-        metadata = done.metadata(transaction.requested_time, took_ms, self.how.extra_metadata)
+        extra = {**self.how.extra_metadata, **context.writer()}
+        metadata = done.metadata(transaction.requested_time, took_ms, extra)
 
         def encode(_notes: Mapping[str, str]) -> bytes:
             return encode_record(DONE, metadata, sync_marker=transaction.sync_marker)

@@ -14,8 +14,8 @@ from pyhudi_core.errors import CorruptTimelineError, UnsafePathError
 from pyhudi_core.formats.avro.container import decode_record, encode_record
 from pyhudi_core.model.file_names import join, parse_data_file
 from pyhudi_core.model.instant import Instant, State, is_time
+from pyhudi_core.model.printing import printable
 from pyhudi_core.model.safe_path import safe_relative_path
-from pyhudi_core.printing import printable
 from pyhudi_core.services.estimates import with_seconds
 from pyhudi_core.services.service import Figures, Refused
 
@@ -26,8 +26,8 @@ SAVEPOINTS_KEY = "savepointed_timestamps"
 """Where plans and completed cleans keep the savepoints whose files they left: if one of them is gone later, the next plan looks at all partitions."""
 
 
-@printable
 @dataclass(frozen=True, slots=True)
+@printable
 class CleaningPlan:
     """What a clean would delete; false, with the reason, if it is nothing, and if there is nothing to note either.
 
@@ -121,6 +121,7 @@ class CleaningPlan:
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class PlannedClean:
     """A plan of ours or of Hudi's as it is on the timeline.
 

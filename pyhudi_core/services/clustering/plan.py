@@ -17,9 +17,9 @@ from pyhudi_core.formats.avro.container import decode_record, encode_record
 from pyhudi_core.index.hashing_metadata import ChildNode, decode_children, encode_children
 from pyhudi_core.model.file_names import BaseFileName, LogFileName, parse_data_file
 from pyhudi_core.model.operation import OperationType
+from pyhudi_core.model.printing import printable
 from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.options.clustering import EXECUTIONS, EXECUTIONS_PACKAGE, SIZE_BASED
-from pyhudi_core.printing import printable
 from pyhudi_core.services.estimates import with_seconds
 from pyhudi_core.services.service import Figures, Refused
 from pyhudi_core.storage.base import Storage
@@ -50,6 +50,7 @@ _EXECUTED = (
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class RowOrder:
     """The order of rows: by columns one after the other (LINEAR), or along a curve through them. No columns: rows stay as they are."""
 
@@ -64,6 +65,7 @@ class RowOrder:
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class ClusteringGroup:
     """Slices of one partition that are rewritten together, into so many new file groups.
 
@@ -120,8 +122,8 @@ class ClusteringGroup:
         return zip(bases, self.slices, strict=True)
 
 
-@printable
 @dataclass(frozen=True, slots=True)
+@printable
 class ClusteringPlan:
     """What a clustering would rewrite; false, with the reason, if it is nothing.
 
@@ -205,6 +207,7 @@ class ClusteringPlan:
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class ClusteringWork:
     """What a requested file says is to be done. Its slices have no sizes.
 

@@ -14,8 +14,8 @@ from pyhudi_core.errors import CorruptTimelineError, UnsafePathError
 from pyhudi_core.file_groups.slice import BaseFile, FileSlice, LogFile
 from pyhudi_core.formats.avro.container import decode_record, encode_record
 from pyhudi_core.model.file_names import BaseFileName, LogFileName, parse_data_file
+from pyhudi_core.model.printing import printable
 from pyhudi_core.model.safe_path import safe_relative_path
-from pyhudi_core.printing import printable
 from pyhudi_core.services.estimates import with_seconds
 from pyhudi_core.services.service import Figures, Refused
 
@@ -31,6 +31,7 @@ _LOG_STRATEGY = {
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class CompactionOperation:
     """One file slice to rewrite, the bytes of a new base file if there is none yet, and the full path of the file with a skeleton's rows."""
 
@@ -83,8 +84,8 @@ class CompactionOperation:
         }
 
 
-@printable
 @dataclass(frozen=True, slots=True)
+@printable
 class CompactionPlan:
     """What a compaction would rewrite; false, with the reason, if it is nothing.
 

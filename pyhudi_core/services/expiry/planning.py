@@ -19,7 +19,7 @@ from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.model.file_names import PARTITION_METAFILE, join
 from pyhudi_core.model.instant import is_time, parse_time
 from pyhudi_core.model.operation import OperationType
-from pyhudi_core.printing import printable
+from pyhudi_core.model.printing import printable
 from pyhudi_core.services.estimates import with_seconds
 from pyhudi_core.services.service import Figures
 from pyhudi_core.timeline.active import Timeline
@@ -30,6 +30,7 @@ _CREATED = "commitTime="
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class ExpiredPartition:
     """A partition to delete.
 
@@ -49,8 +50,8 @@ class ExpiredPartition:
         return sum(piece.size for piece in self.slices)
 
 
-@printable
 @dataclass(frozen=True, slots=True)
+@printable
 class ExpiryPlan:
     """The partitions that would be deleted; false, with the reason, if there are none.
 

@@ -22,8 +22,8 @@ from pyhudi_core.metadata_table.defined_indexes import needs_of, new_definition
 from pyhudi_core.metadata_table.index_definitions import IndexDefinition, read_definitions
 from pyhudi_core.model.help_pages import see
 from pyhudi_core.model.instant import Instant
+from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import NotCalled
-from pyhudi_core.printing import printable
 from pyhudi_core.services.indexing import statements as index_statements
 from pyhudi_core.services.indexing.drop import drop_partitions, refuse_files, with_dependents
 from pyhudi_core.services.indexing.indexing import Indexing, IndexingResult
@@ -45,6 +45,7 @@ _SHOWN = pa.schema([(name, pa.string()) for name in ("index_name", "index_type",
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class IndexState:
     """One index.
 
@@ -70,8 +71,8 @@ class Indexes(NotCalled):
     def __init__(self, context: TableContext) -> None:
         self.context = context
 
-    def __repr__(self) -> str:
-        return f"Indexes of {self.context.table}"
+    def _shown(self) -> list[dict[str, Any]]:
+        return [{"index": one.name, "type": one.type, "columns": one.columns, "state": one.state} for one in self]
 
     def __iter__(self) -> Iterator[IndexState]:
         context = reopened(self.context)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pyhudi_core.errors import CorruptTimelineError
 from pyhudi_core.formats.avro.container import decode_record, encode_record
 from pyhudi_core.metadata_table.index_definitions import IndexDefinition
+from pyhudi_core.model.printing import printable
 from pyhudi_core.model.safe_path import is_safe
-from pyhudi_core.printing import printable
 from pyhudi_core.services.estimates import with_seconds
 from pyhudi_core.services.service import Figures, Refused
 
@@ -21,8 +21,8 @@ DONE = "HoodieIndexCommitMetadata"
 VERSION = 1
 
 
-@printable
 @dataclass(frozen=True, slots=True)
+@printable
 class IndexingPlan:
     """Which partitions would be built; true if there is one.
 
@@ -70,6 +70,7 @@ class IndexingPlan:
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class IndexingWork:
     """What a plan on the timeline says is to be built."""
 

@@ -16,6 +16,7 @@ from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError, Hud
 from pyhudi_core.metadata_table.defined_indexes import is_kept, kind_of, needs_of
 from pyhudi_core.metadata_table.index_definitions import IndexDefinition
 from pyhudi_core.model.instant import Action
+from pyhudi_core.model.printing import printable
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.naming import NotCalled
 from pyhudi_core.services.service import Figures
@@ -34,6 +35,7 @@ from pyhudi_core.write.states import load
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class MetadataPlan:
     """Which partitions would be made, with their file groups, and which are listed now; true if there is something to make.
 
@@ -66,6 +68,7 @@ class MetadataPlan:
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class Dropped:
     """Which partitions were removed; false if there was none."""
 
@@ -79,6 +82,7 @@ class Dropped:
         return f"removed {', '.join(self.partitions)}" if self else self.why_not
 
 
+@printable
 class MetadataTableOf(NotCalled):
     """The metadata table of one table."""
 

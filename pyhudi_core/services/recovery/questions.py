@@ -16,6 +16,7 @@ from pyhudi_core.model.file_names import BaseFileName, LogFileName, join
 from pyhudi_core.model.meta_fields import META_SCHEMA, PARTITION_PATH, RECORD_KEY
 from pyhudi_core.model.new_table import new_table_config
 from pyhudi_core.model.partition_path import partition_paths
+from pyhudi_core.model.printing import printable
 from pyhudi_core.model.properties import TableConfig, TableType
 from pyhudi_core.model.record_key import record_keys
 from pyhudi_core.model.schema import from_avro, to_avro
@@ -47,6 +48,7 @@ class Answers:
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class RecoveredFile:
     """A data file that is there. ``rows`` and ``schema`` are those of its footer; of a log, the schema of its first block.
 

@@ -31,6 +31,7 @@ from pyhudi_core.model.commit import SCHEMA_KEY, CommitMetadata, WriteStat
 from pyhudi_core.model.file_names import BaseFileName, LogFileName, parse_data_file
 from pyhudi_core.model.instant import Action, Instant, State, time_after
 from pyhudi_core.model.operation import OperationType
+from pyhudi_core.model.printing import printable
 from pyhudi_core.model.properties import TableConfig, TableType
 from pyhudi_core.model.schema import from_avro, to_avro
 from pyhudi_core.naming import set_module
@@ -49,6 +50,7 @@ _COMPACTED = "whether the older log files of {} file groups are merged in their 
 
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
+@printable
 class RecoveryPlan:
     """What would be rebuilt; false if it cannot be, because questions are open.
 

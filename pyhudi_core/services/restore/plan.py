@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pyhudi_core.formats.avro.container import decode_record, encode_record
 from pyhudi_core.model.instant import Instant
-from pyhudi_core.printing import printable
+from pyhudi_core.model.printing import printable
 from pyhudi_core.services.estimates import with_seconds
 from pyhudi_core.services.service import Figures
 from pyhudi_core.timeline.restored import PLAN
@@ -19,16 +19,22 @@ VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class UndoneCommit:
-    """A commit that a restore undoes: its files (paths relative to the table), and their bytes."""
+    """A commit that a restore undoes: its files (paths relative to the table), their bytes, its operation, who made it, and what rows it changed."""
 
     instant: Instant
     files: tuple[str, ...] = ()
     size: int = 0
+    operation: str = ""
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    user: str | None = None
 
 
-@printable
 @dataclass(frozen=True, slots=True)
+@printable
 class RestorePlan:
     """What a restore would undo; false, with the reason, if it would undo nothing or is refused.
 
@@ -40,6 +46,7 @@ class RestorePlan:
         metadata_partitions: the partitions of the metadata table, which is removed, and built again at the end.
         why_not: why nothing would be done.
         trigger, due: a restore has no trigger, so it is never due.
+        completed: when the commit ``to`` completed, as a text for people.
     """
 
     to: Instant | None = None
@@ -50,6 +57,7 @@ class RestorePlan:
     why_not: str = ""
     trigger: str = ""
     due: bool = False
+    completed: str = ""
 
     @property
     def figures(self) -> Figures:
@@ -73,8 +81,8 @@ class RestorePlan:
         plans = f" and {figures['plans']} planned services" if figures["plans"] else ""
         again = f"; build {', '.join(self.metadata_partitions)} again" if self.metadata_partitions else ""
         return (
-            f"Go back to the commit {self.to.requested_time}: undo {figures['commits']} commits{plans},"
-            f" delete {figures['files']:,} files, {figures['bytes']:,} bytes{again}"
+            f"Go back to the commit {self.to.requested_time}, completed {self.completed}: undo {figures['commits']} commits{plans},"
+            f" delete {figures['files']:,} files, {figures['bytes']:,} bytes for good{again}"
         )
 
     def encode(self, sync_marker: bytes) -> bytes:
@@ -89,6 +97,7 @@ class RestorePlan:
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class PlannedRestore:
     """A plan of ours or of Hudi's as it is on the timeline: the requested time of the point, and requested time and action of what is undone."""
 

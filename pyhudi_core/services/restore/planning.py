@@ -10,6 +10,7 @@ be at work: no writer, no executor of a plan, no clean.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date, datetime
 
 from pyhudi_core.conflicts.concurrent import conflict_error, refuse_pending_restore
 from pyhudi_core.conflicts.conflict import Conflict, ConflictKind
@@ -18,6 +19,9 @@ from pyhudi_core.errors import CommitAbortedError, InvalidOptionError
 from pyhudi_core.model.file_names import parse_data_file, split
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
 from pyhudi_core.model.operation import OperationType
+from pyhudi_core.model.snapshot_token import SnapshotToken
+from pyhudi_core.read.bounds import TimePoint, as_text, token_of
+from pyhudi_core.read.history_rows import moment, row_counts, writer_of
 from pyhudi_core.read.snapshots import snapshot
 from pyhudi_core.services.restore.plan import RestorePlan, UndoneCommit
 from pyhudi_core.services.savepoints import CommitPoint, saved_commit, time_of
@@ -39,6 +43,9 @@ _HINTS = {
     " once; table.failed_writes.run() does it after a day.",
 }
 """What to do about a pending instant of an action; ``_HINT`` for all others."""
+_TIME_HINT = (
+    "Give one of table.timeline.commits, its requested time, or a time with its zone: '2026-01-31 12:00:00+00:00'."
+)
 _LAST = "9" * 17
 """Sorts after every time."""
 
@@ -48,12 +55,12 @@ class Target:
     """Where to go back to: to a commit, or to the state before a commit. None of both: no restore is wanted.
 
     Attributes:
-        to: the commit whose state comes back.
+        to: the commit whose state comes back, or a time: the newest commit that had completed by then.
         before: the first commit that goes.
         alone: refuse if commits after ``before`` would go too.
     """
 
-    to: CommitPoint | Savepoint | None = None
+    to: TimePoint | Savepoint | None = None
     before: CommitPoint | None = None
     alone: bool = False
 
@@ -66,7 +73,7 @@ class Target:
         return "" if self.before is None else time_of(self.before)
 
     def point(self, context: TableContext, timeline: Timeline) -> Instant:
-        """The commit whose state comes back. Raises `InvalidOptionError` if there is no such commit."""
+        """The commit whose state comes back. Raises `InvalidOptionError` if there is no such commit, and for a time without a zone."""
         if self.to is not None and self.before is not None:
             raise InvalidOptionError(
                 "A restore goes to a commit or to the state before one, not both",
@@ -74,7 +81,7 @@ class Target:
                 hint="Give either the commit or before=.",
             )
         if self.before is None:
-            return saved_commit(context, timeline, self.to.instant if isinstance(self.to, Savepoint) else self.to)
+            return _commit_of(context, timeline, self.to)
         undone = saved_commit(context, timeline, self.before)
         earlier = [i for i in timeline.commits if (i.completion_time or "") < (undone.completion_time or "")]
         if earlier:
@@ -86,6 +93,36 @@ class Target:
         )
 
 
+def _commit_of(context: TableContext, timeline: Timeline, to: TimePoint | Savepoint | None) -> Instant:
+    """The commit that a point names, or the newest one that had completed by a time.
+
+    Digits are not taken for a time: who mistypes an instant must not get another state back.
+    """
+    named = to.instant if isinstance(to, Savepoint) else to
+    if not (isinstance(named, date | SnapshotToken) or token_of(named) is not None or _is_time_of_day(named)):
+        completed = next((i for i in timeline.commits if i.completion_time == named), None)
+        return completed or saved_commit(context, timeline, named, _TIME_HINT)
+    assert named is not None, "it is a time"
+    time = as_text(named, utc=context.utc, name="to", digits=False)
+    earlier = [i for i in timeline.commits if (i.completion_time or "") <= time]
+    if earlier:
+        return earlier[-1]
+    first = next(iter(timeline.commits), None)
+    oldest = f"The oldest one that it can go back to is {first.requested_time}." if first is not None else ""
+    raise InvalidOptionError(
+        f"No commit on the timeline had completed by {named}, so there is no state to go back to",
+        table=context.table,
+        hint=f"Nothing was changed. {oldest}".rstrip(),
+    )
+
+
+def _is_time_of_day(text: object) -> bool:
+    try:
+        return isinstance(text, str) and not text.isdigit() and bool(datetime.fromisoformat(text))
+    except ValueError:
+        return False
+
+
 def plan_restore(context: TableContext, timeline: Timeline, target: Target) -> RestorePlan:
     """What would be undone. False if nothing completed after the point.
 
@@ -95,7 +132,9 @@ def plan_restore(context: TableContext, timeline: Timeline, target: Target) -> R
     point = target.point(context, timeline)
     later = tuple(i for i in reversed(timeline.commits) if (i.completion_time or "") > (point.completion_time or ""))
     if not later:
-        return RestorePlan(point, why_not=f"no commit completed after {point.requested_time}")
+        said = _said(point, utc=context.utc)
+        why_not = f"no commit completed after {point.requested_time} (completed {said})"
+        return RestorePlan(point, why_not=why_not, completed=said)
     if target.alone and len(later) > 1:
         raise not_alone(context, target.before_time, [i.requested_time for i in reversed(later[:-1])])
     metadata_update.refuse_unkept(context, may_remove=False)
@@ -109,7 +148,14 @@ def plan_restore(context: TableContext, timeline: Timeline, target: Target) -> R
         tuple(reversed([i for i in timeline.pending if i.action in _REWRITES])),
         tuple(i for i in timeline.pending if i.action is Action.CLEAN),
         context.config.metadata_partitions,
+        completed=_said(point, utc=context.utc),
     )
+
+
+def _said(commit: Instant, *, utc: bool) -> str:
+    """When a commit completed, for people."""
+    when = moment(commit.completion_time or "", utc=utc)
+    return f"{when:%Y-%m-%d %H:%M:%S} UTC" if when is not None else commit.completion_time or ""
 
 
 def not_alone(context: TableContext, time: str, later: list[str]) -> InvalidOptionError:
@@ -182,7 +228,10 @@ def _refuse_archived(context: TableContext, timeline: Timeline, point: Instant) 
 def _undone(context: TableContext, instant: Instant) -> UndoneCommit:
     commit = context.folder.read_commit(instant)
     files = tuple(sorted(path for path in commit.paths if is_of(path, instant.requested_time)))
-    return UndoneCommit(instant, files, sum(stat.size + sum(stat.change_log_sizes) for stat in commit.stats))
+    size = sum(stat.size + sum(stat.change_log_sizes) for stat in commit.stats)
+    return UndoneCommit(
+        instant, files, size, commit.operation or "", *row_counts(commit), user=writer_of(commit)["user"]
+    )
 
 
 def is_of(path: str, requested_time: str) -> bool:

@@ -29,6 +29,7 @@ from pyhudi_core.errors import (
     SnapshotExpiredError,
 )
 from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.read.bounds import TimePoint
 from pyhudi_core.services.metadata.tables import MetadataTableOf
 from pyhudi_core.services.planned import PlannedResult, PlannedService
 from pyhudi_core.services.progress import ServiceProgress
@@ -71,6 +72,10 @@ class RestoreResult(PlannedResult):
     commits: int = 0
     files: int = 0
 
+    def __str__(self) -> str:
+        said = PlannedResult.__str__(self)
+        return f"{said}; the state of the commit {self.to} is back" if self and self.to else said
+
 
 class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
     """Restores of one table."""
@@ -86,12 +91,12 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
 
     def plan(
         self,
-        to: CommitPoint | Savepoint | None = None,
+        to: TimePoint | Savepoint | None = None,
         *,
         before: CommitPoint | None = None,
         triggered: bool = False,
     ) -> RestorePlan:
-        """What `run` to this commit (or savepoint), or to the state before another commit, would undo; or why it is refused. Changes nothing."""
+        """What `run` to a commit, savepoint or time, or to the state before a commit, would undo; or why it is refused. Changes nothing."""
         service = self._with(to, before)
         try:
             timeline = self.context.folder.load()
@@ -103,10 +108,8 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
             hint = f" {refusal.hint}" if refusal.hint else ""
             return RestorePlan(why_not=f"{refusal.message}.{hint}")
 
-    def __call__(
-        self, to: CommitPoint | Savepoint | None = None, *, before: CommitPoint | None = None
-    ) -> RestoreResult:
-        """Go back to the state of a commit or savepoint, or to the state before a commit. Later commits are undone, and their files deleted.
+    def __call__(self, to: TimePoint | Savepoint | None = None, *, before: CommitPoint | None = None) -> RestoreResult:
+        """Go back to the state of a commit or savepoint, of a time (with its zone), or before a commit. Later commits are undone, their files go.
 
         ``plan`` shows before what would be undone, and why a restore is refused. As `run`; raises as `schedule`.
         """
@@ -118,7 +121,7 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
 
     def schedule(
         self,
-        to: CommitPoint | Savepoint | None = None,
+        to: TimePoint | Savepoint | None = None,
         *,
         before: CommitPoint | None = None,
         triggered: bool = False,
@@ -137,7 +140,7 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
 
     def run(  # type: ignore[override]
         self,
-        to: CommitPoint | Savepoint | None = None,
+        to: TimePoint | Savepoint | None = None,
         *,
         before: CommitPoint | None = None,
         spark: Any = None,
@@ -195,7 +198,7 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
             returned = (file for file in folder.files()[0] if file.is_completed and is_undone(file, folder.undone))
             remove_files(folder, returned)
 
-    def _with(self, to: CommitPoint | Savepoint | None, before: CommitPoint | None) -> Restores:
+    def _with(self, to: TimePoint | Savepoint | None, before: CommitPoint | None) -> Restores:
         return Restores(self.context, Target(to, before)) if to is not None or before is not None else self
 
     def _planned(self, timeline: Timeline, *, triggered: bool) -> RestorePlan:

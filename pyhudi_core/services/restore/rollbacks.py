@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from pyhudi_core.errors import at_table
 from pyhudi_core.model.instant import DATA_ACTIONS, Instant
+from pyhudi_core.model.printing import printable
 from pyhudi_core.services.estimates import with_seconds
 from pyhudi_core.services.restore.plan import RestorePlan
 from pyhudi_core.services.restore.planning import Target, not_alone
@@ -23,6 +24,7 @@ from pyhudi_core.transaction.requested_rollbacks import Rollback, roll_back_on_r
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class RollbackPlan:
     """What a rollback would do; false, with the reason, if there is nothing to roll back or it would be refused.
 
@@ -61,6 +63,7 @@ class RollbackPlan:
         return f"Roll the pending {self.pending.action} {self.of} back, delete {len(self.files)} files{alive}"
 
 
+@printable
 class Rollbacks:
     """Rollbacks of one table on request. Those of dead writers need none: `FailedWrites` does them."""
 

@@ -10,15 +10,15 @@ What has a heartbeat, alive or dead, or is pending, is left alone. Writers of ot
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Set
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Set
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from pyhudi_core.conflicts.concurrent import pending_restores
 from pyhudi_core.file_groups.unnamed_files import Owner, Owners, named_paths, recovered_until
 from pyhudi_core.model.file_names import parse_data_file, split
 from pyhudi_core.model.instant import Instant, is_time
-from pyhudi_core.printing import printable
+from pyhudi_core.model.printing import printable
 from pyhudi_core.services.estimates import with_seconds
 from pyhudi_core.services.holds import held_files
 from pyhudi_core.services.service import Figures
@@ -44,6 +44,7 @@ _KEPT = {
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class SweptPlace:
     """What goes of one place: of the table, or of its metadata table. Paths are relative to it.
 
@@ -58,8 +59,8 @@ class SweptPlace:
     markers: Infos = ()
 
 
-@printable
 @dataclass(frozen=True, slots=True)
+@printable
 class SweepPlan:
     """What would be deleted; false, with the reason, if it is nothing.
 
@@ -85,6 +86,15 @@ class SweepPlan:
         """The data files, relative to the table."""
         named = ((place.prefix, info.path) for place in self.places for info in place.data_files)
         return tuple(f"{prefix}/{path}" if prefix else path for prefix, path in named)
+
+    @property
+    def infos(self) -> Iterator[ObjectInfo]:
+        """Every file of the plan, with its path relative to the table."""
+        for place in self.places:
+            inside = f"{place.prefix}/" if place.prefix else ""
+            of_place = (*place.data_files, *place.markers, *(self.unpublished if inside else ()))
+            yield from (replace(info, path=inside + info.path) for info in of_place)
+        yield from chain(self.staged, self.temporaries, *(rows.files for rows in self.rows))
 
     @property
     def figures(self) -> Figures:
@@ -124,8 +134,8 @@ class SweepPlan:
         return f"Delete {shown}{left}"
 
 
-def plan_sweep(context: TableContext, now_ms: int) -> SweepPlan:
-    """What a sweep would delete at a time. Changes nothing.
+def plan_sweep(context: TableContext, latest_ms: int) -> SweepPlan:
+    """What a sweep would delete that takes no file that was changed later, in milliseconds since 1970. Changes nothing.
 
     Raises `CorruptionError` if a commit or a savepoint cannot be read: then it is not known what they name.
     """
@@ -135,7 +145,7 @@ def plan_sweep(context: TableContext, now_ms: int) -> SweepPlan:
     ]
     staged = [*context.root.list(f"{layout.STAGED}/"), *context.root.list(f"{layout.EXECUTIONS}/")]
     rows = list(waiting_rows.folders_of(context.root.list(f"{layout.ROWS}/")))
-    state = _State(context, now_ms - context.options.upkeep.sweep_age_ms)
+    state = _State(context, latest_ms)
     beats = {info.path.rpartition("/")[2] for info in context.root.list(f"{layout.HEARTBEATS}/")}
     timelines = [listed.context.folder.load() for listed in found]
     if pending_restores(timelines[0]):

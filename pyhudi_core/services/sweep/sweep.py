@@ -66,7 +66,7 @@ class Sweep(TableService[SweepResult]):
 
     def plan(self) -> SweepPlan:
         """What `run` would delete now. Changes nothing. Raises `CorruptionError` if a commit cannot be read."""
-        return plan_sweep(self.context, self.context.runtime.clock.now_ms())
+        return plan_sweep(self.context, self.context.runtime.clock.now_ms() - self.context.options.upkeep.sweep_age_ms)
 
     def schedule(self) -> Instant | None:
         """None: a sweep is not on the timeline. Use `run`, from any process."""

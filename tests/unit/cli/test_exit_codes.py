@@ -28,6 +28,7 @@ READ_ONLY = {
     "schema",
     "services",
     "show",
+    "size",
     "commit-status",
     "timeline",
 }
@@ -96,7 +97,7 @@ def results(table: hudi.HudiTable, source: str) -> list[tuple[int, tuple[str, ..
         (0, ("upkeep", place, "--plan")),
         (1, ("commit-status", place, f"{ABSENT}-{'0' * 32}")),
         (2, ("recover", place, "--plan")),
-        *((0, (command, place)) for command in ("show", "schema", "head", "count", "history")),
+        *((0, (command, place)) for command in ("show", "size", "schema", "head", "count", "history")),
         (0, ("commit", place, newest)),
         (1, ("commit", place, ABSENT)),
         (2, ("init", place, "--column", "id:int64", "--record-key", "id")),

@@ -57,6 +57,16 @@ def test_commands_that_look_tell_what_the_table_says_and_change_nothing(location
     assert contents(location) == before
 
 
+def test_conditions_are_in_utc_unless_a_zone_is_given(location: str) -> None:
+    moment = pa.array(["2026-06-01T12:00:00Z"]).cast(pa.timestamp("us", "UTC"))
+    make(location, pa.schema([("id", pa.int64()), ("at", moment.type)])).upsert(pa.table({"id": [1], "at": moment}))
+    where = ("--where", "hour(at) = 8 AND at = '2026-06-01 08:00:00'")
+    assert told("count", location, *where) == {"rows": 0}
+    assert told("count", location, *where, "--zone", "America/New_York") == {"rows": 1}
+    assert told("head", location, "--column", "id", *where, "--zone", "-04:00") == [{"id": 1}]
+    assert run("count", location, *where, "--zone", "Nowhere").exit_code == 2
+
+
 def test_the_state_of_a_table_is_shown_under_both_names(location: str) -> None:
     table = make(location, table_type="merge_on_read")
     table.upsert(orders((1, "a", 1.0)))

@@ -94,20 +94,82 @@ def test_rows_that_do_not_fit_are_blocks_on_a_terminal_and_lines_in_a_pipe(wide:
     ]
 
 
-@pytest.mark.parametrize(("command", "column"), [("head", "id"), ("schema", "type"), ("history", "instant")])
+@pytest.mark.parametrize(
+    ("command", "column"),
+    [
+        ("head", "id"),
+        ("schema", "type"),
+        ("history", "instant"),
+        ("timeline", "completed"),
+        ("services", "due"),
+        ("hold", "name"),
+        ("savepoint", "instant"),
+        ("upkeep", "estimated_bytes"),
+        ("commit", "bytes"),
+    ],
+)
 def test_csv_is_complete_and_has_the_columns_that_were_asked_for(
     wide: tuple[str, str], command: str, column: str
 ) -> None:
-    place, _ = wide
-    told = json.loads(printed(place, command, "--json", env=PIPE))
-    found = list(csv.DictReader(io.StringIO(printed(place, command, "--csv", env=TERMINAL))))
+    place, instant = wide
+    more = {"commit": [instant], "upkeep": ["--plan"]}.get(command, [])
+    told = json.loads(printed(place, command, *more, "--json", env=PIPE))
+    told = told["files"] if command == "commit" else told
+    assert told
+    found = list(csv.DictReader(io.StringIO(printed(place, command, *more, "--csv", env=TERMINAL))))
     assert [row[column] for row in found] == [str(row[column]) for row in told]
-    assert list(found[0]) == list(told[0])
-    only = printed(place, command, "--csv", "--columns", column, env=TERMINAL).splitlines()
+    assert list(found[0]) == list(dict.fromkeys(name for row in told for name in row))
+    only = printed(place, command, *more, "--csv", "--columns", column, env=TERMINAL).splitlines()
     assert only == [column, *(str(row[column]) for row in told)]
-    refused = CliRunner().invoke(main, [command, place, "--columns", "nothing"])
-    assert refused.exit_code == 2
-    assert "nothing" in refused.output
+    rows = json.loads(printed(place, command, *more, "--json", "--columns", column, env=TERMINAL))
+    assert rows == [{column: row[column]} for row in told]
+    for wrong in (["--columns", "nothing"], ["--csv", "--json"]):
+        refused = CliRunner().invoke(main, [command, place, *more, *wrong])
+        assert refused.exit_code == 2
+        assert wrong[-1] in refused.output
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("hold", "create", "--hours", "1", "--columns", "nothing"),
+        ("hold", "delete", "--name", "x", "--csv"),
+        ("savepoint", "create", "--csv", "--json"),
+        ("upkeep", "--columns", "nothing"),
+        ("upkeep", "--csv", "--json"),
+        ("repair", "--duplicates", "--run", "--csv"),
+    ],
+)
+def test_a_form_that_cannot_be_printed_is_refused_before_anything_is_changed(
+    location: str, arguments: tuple[str, ...]
+) -> None:
+    table = make(location)
+    table.upsert(orders((1, "a", 1.0)))
+    before = [str(one) for one in table.timeline]
+    command, *more = arguments
+    assert CliRunner().invoke(main, [command, location, *more]).exit_code == 2
+    assert [str(one) for one in table.timeline] == before
+    assert list(table.holds) == []
+
+
+def test_repair_prints_every_surplus_row_as_csv(location: str) -> None:
+    make(location).upsert(orders((1, "a", 1.0)))
+    assert printed(location, "repair", "--duplicates", "--csv", env=PIPE) == "partition,key,removed from,stays in\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [("shwo", "show"), ("histroy", "history"), ("time-line", "timeline"), ("Show", "show"), ("stauts", "status")],
+)
+def test_a_misspelt_command_names_the_nearest(given: str, meant: str) -> None:
+    found = CliRunner().invoke(main, [given, "x"])
+    assert found.exit_code == 2
+    assert f"Did you mean '{meant}'?" in found.output
+
+
+def test_a_misspelt_option_or_action_names_what_there_is() -> None:
+    assert "--json" in CliRunner().invoke(main, ["show", "x", "--jsno"]).output
+    assert "'create'" in CliRunner().invoke(main, ["savepoint", "x", "creat"]).output
 
 
 def test_csv_tells_null_from_an_empty_text(location: str) -> None:

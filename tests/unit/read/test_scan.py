@@ -133,11 +133,11 @@ def test_an_explanation_prints(filled: HudiTable) -> None:
 
 
 def test_a_scan_prints_in_a_line_what_it_reads(filled: HudiTable) -> None:
-    said = repr(filled.scan(columns=["id", "price"], where="id > 3").limit(1_000))
-    assert said == (
-        f"Scan of {filled.location} as of {filled.scan().completion_time}: id, price of rows that fit a condition, at most 1,000 rows"
-    )
-    assert str(filled.scan()) == repr(filled.scan())
+    scan = filled.scan(columns=["id", "price"], where="id > 3").limit(1_000)
+    what = "Scan of id, price of rows that fit a condition, at most 1,000 rows: "
+    assert str(scan) == f"{what}{filled.location} as of {scan.completion_time}"
+    assert repr(scan).startswith(what)
+    assert "table as of" in repr(filled.scan()), "the end of the location"
 
 
 def test_batches_and_table_hold_the_same_rows(filled: HudiTable) -> None:

@@ -1,0 +1,199 @@
+"""What a table remembers about the batches of a stream, and what becomes of the next batch. Pure: no Spark, no storage.
+
+A commit that wrote a batch has its number under ``pyhudi.stream.<name>``, and the identity of the query and the time at which Spark planned the batch
+under ``pyhudi.stream_query.<name>``. Spark keeps all three in the checkpoint. So they tell a repeated batch (same query, number and time of
+planning) from a batch of another checkpoint (another query) and from one of a checkpoint that was restored from a copy (planned at another time).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from itertools import chain
+
+from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.model.instant import Instant
+
+STREAM_KEY = "pyhudi.stream."
+"""With the name of the stream behind it: the key of the number of a commit's batch."""
+QUERY_KEY = "pyhudi.stream_query."
+"""With the name of the stream behind it: the key of the query that the batch came from, and of the time at which the batch was planned."""
+NOTHING, UNKNOWN = "none", "unknown"
+"""What ``replaces`` names if the table has no batch of the stream, or none whose query is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a commit says of the batch that it wrote. ``query`` and ``planned`` are empty if they were not known (earlier releases noted neither)."""
+
+    number: int
+    query: str = ""
+    planned: str = ""
+    instant: str = ""
+    completed: str = ""
+
+    @classmethod
+    def of(cls, instant: Instant, commit: CommitMetadata, stream: str) -> Mark | None:
+        """The mark of a stream in a commit; None if it has none that can be read."""
+        text = commit.extra.get(f"{STREAM_KEY}{stream}", "")
+        if not (text.isascii() and text.isdigit()):
+            return None
+        query, planned = query_in(commit, f"{QUERY_KEY}{stream}")
+        completed = instant.completion_time or instant.requested_time
+        return cls(int(text), query, planned, instant.requested_time, completed)
+
+
+def query_in(commit: CommitMetadata, key: str) -> tuple[str, str]:
+    """The identity of a query and the time of planning under a key; empty texts if they cannot be read."""
+    try:
+        found = json.loads(commit.extra.get(key, ""))
+        return str(found["query"]), str(found["planned"])
+    except (ValueError, KeyError, TypeError):
+        return "", ""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamBatch:
+    """A batch that Spark brings.
+
+    Attributes:
+        stream: the name of its stream.
+        number: of the batch in its query, from 0.
+        query: the identity of the query, which its checkpoint keeps; empty if it is not known.
+        planned: when Spark planned the batch, in the digits of the timeline; empty if it is not known.
+        replaces: the query after which this one begins anew: its identity, `NOTHING` or `UNKNOWN`; empty if none was named.
+        may_come_again: rows that are in the table may be written again, because their keys keep each of them there once.
+    """
+
+    stream: str
+    number: int
+    query: str = ""
+    planned: str = ""
+    replaces: str = ""
+    may_come_again: bool = True
+
+    def extra(self) -> dict[str, str]:
+        """The extra metadata of the commit that writes it."""
+        marked = {f"{STREAM_KEY}{self.stream}": str(self.number)}
+        if self.query:
+            marked[f"{QUERY_KEY}{self.stream}"] = json.dumps({"query": self.query, "planned": self.planned})
+        return marked
+
+
+class Verdict(Enum):
+    """What becomes of a batch."""
+
+    NEW = "it is written"
+    REPEATED = "the table has it"
+    AGAIN = "the checkpoint went back, and the batch may have rows that the table has, and others"
+    AGAIN_REFUSED = "the checkpoint went back, and rows that the table has would be doubled"
+    LATE = "the table has none of the batches before it"
+    UNDONE = "a restore of the table may have undone the batches before it"
+    OTHER_QUERY = "the stream belongs to another query"
+    UNKNOWN_QUERY = "the table does not know to which query the stream belongs"
+
+    @property
+    def is_written(self) -> bool:
+        """Whether the batch is written."""
+        return self in (Verdict.NEW, Verdict.AGAIN)
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether neither writing nor skipping the batch would be right."""
+        return not self.is_written and self is not Verdict.REPEATED
+
+
+def verdict(marks: Iterable[Mark], batch: StreamBatch, restored: str = "") -> Verdict:
+    """Decide what becomes of a batch. ``marks`` are those of its stream, the newest first; only the first is read while the numbers go up.
+
+    ``restored``: when the newest restore of the table began, in the digits of the timeline; empty if there was none.
+    """
+    rest = iter(marks)
+    newest = next(rest, None)
+    if newest is None:
+        begins = batch.number == 0 or not batch.query or batch.replaces == NOTHING
+        return Verdict.NEW if begins else Verdict.LATE
+    if not batch.query:
+        return Verdict.NEW if batch.number > newest.number else Verdict.REPEATED
+    if newest.query not in ("", batch.query):
+        return Verdict.NEW if batch.replaces == newest.query else Verdict.OTHER_QUERY
+    if batch.number > newest.number + 1 and restored > newest.completed:
+        return Verdict.NEW if batch.replaces == batch.query else Verdict.UNDONE
+    if not newest.query:
+        return _adopted(newest, batch)
+    if batch.number > newest.number:
+        return Verdict.NEW
+    if batch.number == newest.number and not batch.planned:
+        return Verdict.REPEATED
+    same = (mark for mark in chain([newest], rest) if (mark.query, mark.number) == (batch.query, batch.number))
+    if batch.planned and any(_is_planned_as(mark, batch) for mark in same):
+        return Verdict.REPEATED
+    allowed = batch.may_come_again or batch.replaces == batch.query
+    return Verdict.AGAIN if allowed else Verdict.AGAIN_REFUSED
+
+
+def _adopted(newest: Mark, batch: StreamBatch) -> Verdict:
+    """The verdict if the newest commit of the stream does not say which query it came from: the first query that goes on from it takes it over."""
+    if batch.number > newest.number:
+        return Verdict.NEW
+    if batch.number == newest.number and (not batch.planned or _is_planned_as(newest, batch)):
+        return Verdict.REPEATED
+    return Verdict.NEW if batch.replaces == UNKNOWN else Verdict.UNKNOWN_QUERY
+
+
+def _is_planned_as(mark: Mark, batch: StreamBatch) -> bool:
+    """Whether a commit can have written this very batch. Spark plans a batch once, before it is written, and repeats it as it was planned."""
+    return mark.planned == batch.planned if mark.planned else batch.planned <= mark.completed
+
+
+def refusal(
+    found: Verdict, newest: Mark | None, batch: StreamBatch, table: str, elsewhere: str = ""
+) -> InvalidOptionError:
+    """The error of a batch that is refused. ``elsewhere``: another stream of the table that has batches of the query."""
+    name, query = f"the stream {batch.stream!r}", f"the query {batch.query}"
+    known = "" if newest is None else f"batch {newest.number} of {name} (commit {newest.instant})"
+    own = found in (Verdict.AGAIN_REFUSED, Verdict.UNDONE)
+    anew = f'replaces="{batch.query if own else (newest.query or UNKNOWN) if newest else NOTHING}"'
+    if found is Verdict.LATE:
+        where = f", which wrote as the stream {elsewhere!r} into this table" if elsewhere else ""
+        what = (
+            f"The table has no batch of {name}, and batch {batch.number} is the first that comes from {query}{where}: the batches before it were"
+            " written to another table or under another name, or a restore of the table has undone them"
+        )
+        first = "Give the table and the name that belong to the checkpoint, or a new checkpoint, which reads the source from its beginning"
+        rows = "the rows of the earlier batches are then not in this table"
+    elif found is Verdict.UNDONE:
+        what = (
+            f"The table has {known}, the next from {query} is batch {batch.number}, and a restore of the table since then may have undone the"
+            " batches between them: the checkpoint has passed their rows"
+        )
+        first = "Restore the checkpoint to the same time, or start with a new checkpoint and another name, so that the rows come again"
+        rows = "this batch is then written, and the rows that the restore has undone stay away; that is right if the batches between had no rows"
+    elif found is Verdict.AGAIN_REFUSED:
+        what = (
+            f"The table has {known}, and Spark has planned batch {batch.number} of the same query anew, as if the checkpoint had been restored from"
+            " an older copy: its rows may be in the table already, or may be others"
+        )
+        first = "Use the newest checkpoint: this table has no record keys (or no meta columns) by which rows that come again would be known"
+        rows = "every batch is then written, and rows that are in the table already are doubled"
+    else:
+        whose = (
+            f"from the query {newest.query}"
+            if newest and newest.query
+            else "from a query that an earlier release did not note"
+        )
+        what = (
+            f"The table has {known} {whose}, and batch {batch.number} comes from {query}: its checkpoint is new, or it belongs to another stream."
+            " To skip the batch because of its number would lose its rows"
+        )
+        first = "Use the checkpoint of the stream, or another name for another stream"
+        rows = (
+            "every batch of this query is then written. With a new checkpoint it reads its source from the beginning, so rows come again: an upsert"
+            " replaces them by their keys, inserts refuse keys that the table has, and a table without record keys has such rows twice. Rows that the"
+            " source no longer has do not come"
+        )
+    hint = f"Nothing was written. {first}. To begin anew under this name, give {anew} to the sink: {rows}."
+    return InvalidOptionError(what, table=table, instant=newest.instant if newest else None, hint=hint)

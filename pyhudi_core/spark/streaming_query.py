@@ -1,0 +1,80 @@
+"""Which query of Spark a batch comes from, and when Spark planned the batch: Spark tells its sinks neither.
+
+In ``foreachBatch`` Spark's session knows the running queries. A data source's tasks have the query as a property, and its commit runs in a process
+without a session, so it reads the time of planning from the checkpoint, if it can: ``offsets/<number>`` there is written when a batch is planned.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from pyhudi_core.errors import HudiError
+from pyhudi_core.storage.opening import open_storage
+
+QUERY_ID = "sql.streaming.queryId"
+"""The local property that Spark sets in the threads and tasks of a query."""
+_PLANNED = re.compile(rb'"batchTimestampMs":\s*(\d+)')
+
+_log = logging.getLogger(__name__)
+
+
+def query_of(data: object, number: int) -> tuple[str | None, int | None]:
+    """The identity of the query that brings this batch, and when the batch was planned (epoch milliseconds); None for what is not known.
+
+    A DataFrame has the session of its query; other rows may have been made of one in the thread of the query.
+    """
+    session = _session_of(data)
+    if session is None:
+        return None, None
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # noqa: PLC0415  (part of PySpark)
+
+    named: str | None = session.sparkContext.getLocalProperty(QUERY_ID)
+    try:
+        return _found(session, named, number) or (named, None)
+    except (Py4JError, TypeError, AttributeError) as error:
+        _log.info("this Spark does not show its running queries, so its local property must do: %s", error)
+        return named, None
+
+
+def _session_of(data: object) -> Any:
+    """The session of a DataFrame, else the running session of this process; None if there is none, or if it is one of Spark Connect."""
+    module = type(data).__module__
+    if module.startswith("pyspark.sql"):
+        return None if module.startswith("pyspark.sql.connect") else data.sparkSession  # type: ignore[attr-defined]
+    try:
+        from pyspark.sql import SparkSession  # noqa: PLC0415  (rows without Spark need none)
+    except ModuleNotFoundError:
+        return None
+    session = SparkSession._instantiatedSession
+    return session if session is not None and session.sparkContext._jsc is not None else None
+
+
+def _found(session: Any, named: str | None, number: int) -> tuple[str, int | None] | None:
+    """The query among those that run in the application of the session: the named one, or the one whose batches have this session.
+
+    A thread of the user's own has no local property that names it.
+    """
+    for query in session._jsparkSession.sharedState().activeStreamingQueries().values():
+        identity, execution = str(query.id().toString()), query.lastExecution()
+        if execution is None:
+            continue
+        if identity == named or (named is None and execution.sparkSession().equals(session._jsparkSession)):
+            is_it = execution.currentBatchId() == number
+            return identity, int(execution.offsetSeqMetadata().batchTimestampMs()) if is_it else None
+    return None
+
+
+def planned_in(checkpoint: str, number: int, storage_options: Mapping[str, str]) -> int | None:
+    """When a batch was planned (epoch milliseconds), as the checkpoint says; None if it cannot be read from here."""
+    if not checkpoint:
+        return None
+    try:
+        text = open_storage(checkpoint, storage_options).get(f"offsets/{number}")
+    except HudiError as error:
+        _log.info("the checkpoint %s cannot be read, so batches are known by number only: %s", checkpoint, error)
+        return None
+    found = _PLANNED.search(text)
+    return None if found is None else int(found[1])
