@@ -20,13 +20,14 @@ from pyhudi_core.model.file_names import PARTITION_METAFILE
 from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 from pyhudi_core.opening import open_table
+from pyhudi_core.options import WriteOptions
 from pyhudi_core.runtime.base import Clock
 from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.services.estimates import BYTES_PER_SECOND
 from pyhudi_core.services.service import Refused, TableService
 from pyhudi_core.services.upkeep import Need, UpkeepRules, need_of, part_of
 from pyhudi_core.storage.opening import open_storage
-from pyhudi_core.storage.own_part import is_table
+from pyhudi_core.storage.own_part import HOODIE, is_table
 from pyhudi_core.table import HudiTable
 from pyhudi_core.transaction.commit import Gate
 
@@ -144,6 +145,7 @@ def upkeep(
 
     An error of a table or a service is a line of the report. Raises `ConfigError` if an argument or a location is not valid.
     """
+    WriteOptions.parse(options or {})  # a wrong option is no failure of a table
     clock = system_runtime().clock
     run = _Run(rules or UpkeepRules(), plan, spark, gate, progress or (lambda *_: None), clock, clock.monotonic())
     given = [tables] if isinstance(tables, str | HudiTable) else list(tables)
@@ -173,6 +175,8 @@ def tables_below(location: str, storage_options: Mapping[str, str] | None = None
     """
     storage, executor = open_storage(location, storage_options), system_runtime().executor
     found: list[str] = []
+    if HOODIE in storage.location.split("/"):
+        return found  # a metadata table is a part of its table
     level = [""]
     for _ in range(DEPTH + 1):
         following: list[str] = []

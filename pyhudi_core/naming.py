@@ -38,7 +38,10 @@ _NAMES = {
 """What to call instead of names that people look for in the package."""
 
 _ARGUMENTS: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(("base_path", "path", "table_path", "table_uri", "uri", "warehouse"), ("location", "tables")),
+    **dict.fromkeys(
+        ("base_path", "location", "path", "table", "table_path", "table_uri", "uri", "warehouse"),
+        ("location", "tables"),
+    ),
     **dict.fromkeys(("key", "key_columns", "primary_key", "primary_keys", "record_keys"), ("record_key", "keys")),
     **dict.fromkeys(
         (
@@ -96,13 +99,15 @@ _CANNOT = {
 
 
 def set_module(name: str) -> Callable[[_T], _T]:
-    """Decorate a public class or function: its ``__module__`` is the one that users import it from.
+    """Decorate a public class or function: its ``__module__`` is the one that users import it from. A function explains its arguments, too.
 
     It is the outermost decorator. The annotations of a class go on to be read in the module where they are written.
     """
 
     def public(thing: _T) -> _T:
         home = thing.__module__
+        if inspect.isfunction(thing):
+            thing = explains_arguments(thing)
         thing.__module__ = name
         if isinstance(thing, type):
             for attribute, hint in inspect.get_annotations(thing).items():
@@ -125,6 +130,8 @@ def explains_arguments(function: _T) -> _T:
     if getattr(function, _EXPLAINS, False):  # a dataclass with slots makes its class a second time
         return function
     code = inspect.unwrap(function).__code__
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        return function  # it takes every name
     known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
     @functools.wraps(function)
@@ -144,7 +151,7 @@ def _no_argument(function: str, name: str, known: Sequence[str]) -> TypeError:
     if call is None:
         near = nearest(name, known)
         call = f"{near}=" if near else None
-    rest = f"use {call}" if call else f"it takes {', '.join(known)}"
+    rest = f"use {call}" if call else f"it takes {', '.join(known) or 'no names of arguments'}"
     return TypeError(f"{function}() got an unexpected keyword argument {name!r}: {rest}")
 
 

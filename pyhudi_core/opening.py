@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from pyhudi_core.errors import (
 from pyhudi_core.late import late, late_call
 from pyhudi_core.model.help_pages import see
 from pyhudi_core.model.properties import OPERATION_FIELD, MergeMode, TableConfig, TableType
-from pyhudi_core.naming import explains_arguments, set_module
+from pyhudi_core.naming import set_module
 from pyhudi_core.options import TableOptions, WriteOptions
 from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.runtime.system import system_runtime
@@ -60,6 +61,7 @@ else:
     to_avro = late_call("pyhudi_core.model.schema", "to_avro")
     no_table = late_call("pyhudi_core.storage.no_table", "no_table")
 
+_KEY_NAME = re.compile(r"(^|_)(id|key|code|uuid|number|num|no|nr)$|[a-z](Id|ID|Key|Code)$", re.IGNORECASE)
 _LOOKED = 200
 """Folders that are looked at before a table is created in a folder that is not empty."""
 _TYPES = {
@@ -71,7 +73,6 @@ _TYPES = {
 
 
 @set_module("pyhudi")
-@explains_arguments
 def create_table(
     location: Place,
     schema: Any,
@@ -95,7 +96,7 @@ def create_table(
         table_type: ``"copy_on_write"`` or ``"merge_on_read"`` (``"cow"``, ``"mor"``); the default is the option ``hoodie.table.type``, or
             copy-on-write.
         name: the table's name; the default is the last part of the location.
-        options: Hudi's keys (``hoodie.*``) and this package's keys (``pyhudi.*``), see ``pyhudi help options``.
+        options: Hudi's keys (``hoodie.*``) and this package's keys (``pyhudi.*``), see ``pyhudi help options``. They may also name the columns.
         storage_options: options of the storage (region, endpoint, credentials).
         pre_commit: validators of every commit of this handle, table services included; the table does not store them.
 
@@ -163,13 +164,13 @@ def checked_config(
     """
     storage = home.storage
     given, files = TableOptions.parse(home.options), WriteOptions.parse(home.options).files
-    chosen = name or given.name or storage.location.rstrip("/").rpartition("/")[2]
+    chosen = name if name is not None else given.name or storage.location.rstrip("/").rpartition("/")[2]
     arrow_schema = _arrow_schema(schema)
     logical = normalise(arrow_schema)
     keys, partitions, orderings = (
-        _names(record_key, "record_key"),
-        _names(partition_by, "partition_by"),
-        _names(ordering or (), "ordering"),
+        _names(record_key or given.key_columns, "record_key"),
+        _names(partition_by or given.partition_columns, "partition_by"),
+        _names(ordering or given.ordering_columns, "ordering"),
     )
     _refuse_absent(logical, {"record_key": keys, "partition_by": partitions, "ordering": orderings})
     _refuse_types(logical, keys, partitions, orderings)
@@ -241,7 +242,6 @@ def _refuse_unfit_merger(config: TableConfig, schema: pa.Schema) -> None:
 
 
 @set_module("pyhudi")
-@explains_arguments
 def open_table(
     location: Place,
     storage_options: Mapping[str, str] | None = None,
@@ -261,12 +261,11 @@ def open_table(
     try:
         home.context()
     except TableNotFoundError as error:
-        raise no_table(location, storage_options or {}) from error
+        raise no_table(storage) from error
     return HudiTable(home)
 
 
 @set_module("pyhudi")
-@explains_arguments
 def check_table(
     location: Place,
     storage_options: Mapping[str, str] | None = None,
@@ -334,8 +333,14 @@ def _rather(argument: str, absent: Sequence[str], names: Sequence[str]) -> str |
     parts = [part.strip() for part in absent[0].split(",")]
     if len(parts) > 1 and set(parts) <= {*names}:
         return f"Give a list: {argument}={parts!r}."
-    near = difflib.get_close_matches(absent[0], names, n=1)
-    return f"Did you mean {near[0]!r}? The schema has: {', '.join(names)}." if near else None
+    by_letters = {name.lower(): name for name in names}
+    near = difflib.get_close_matches(absent[0].lower(), by_letters, n=1, cutoff=0.75)
+    if near:
+        return f"Did you mean {by_letters[near[0]]!r}? The schema has: {', '.join(names)}."
+    likely = [name for name in names if _KEY_NAME.search(name)] if argument == "record_key" else []
+    return (
+        f"Columns with the name of a key: {', '.join(likely)}. The schema has: {', '.join(names)}." if likely else None
+    )
 
 
 def _refuse_types(schema: pa.Schema, keys: Iterable[str], partitions: Iterable[str], orderings: Iterable[str]) -> None:

@@ -25,8 +25,12 @@ def cluster(
     refused; 2: it was refused, or failed.
     """
     if cancel is not None:
+        if wanted["instant"] is not None or any(
+            wanted[name] for name in ("only_plan", "only_schedule", "only_execute", "due")
+        ):
+            raise click.UsageError("give --cancel alone; it removes the plan")
         with reporting_errors(context):
-            done = open_table(location, storage_options).clustering.cancel(cancel)
+            done = open_table(location, storage_options, wanted["options"]).clustering.cancel(cancel)
             said = f"Removed the plan {cancel}" if done else f"No clustering {cancel} is pending"
             click.echo(json.dumps({"cancelled": done}, indent=2) if wanted["as_json"] else said)
             context.exit(0 if done else FOUND)

@@ -4,11 +4,25 @@ from __future__ import annotations
 
 import click
 
-from pyhudi_core.cli.terminal import FOUND, at_location, console, print_shown, reporting_errors, rows_options, safe
+from pyhudi_core.cli.terminal import (
+    FOUND,
+    at_location,
+    console,
+    print_shown,
+    refuse_of_other_actions,
+    reporting_errors,
+    rows_options,
+    safe,
+)
 from pyhudi_core.opening import open_table
 from pyhudi_core.services.holds import Hold
 
 _ACTIONS = ("list", "create", "delete")
+_TAKERS = {
+    **dict.fromkeys(("as_of", "hours", "comment"), ("create",)),
+    **dict.fromkeys(("name", "if_exists"), ("delete",)),
+    **dict.fromkeys(("as_csv", "only"), ("list",)),
+}
 
 
 @click.command()
@@ -39,10 +53,9 @@ def hold(
 
     Exit code 0: done; 1: delete names no hold; 2: it failed.
     """
+    refuse_of_other_actions(context, action, _TAKERS)
     if action == "create" and hours is None:
         raise click.UsageError("create takes --hours")
-    if (as_csv or only) and action != "list":
-        raise click.UsageError("--csv and --columns go with list")
     if action == "delete" and name is None:
         raise click.UsageError("delete takes --name")
     deleted = True

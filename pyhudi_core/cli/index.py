@@ -11,7 +11,16 @@ import click
 import pyarrow as pa
 
 from pyhudi_core.cli.progress import progress_bar, with_estimate
-from pyhudi_core.cli.terminal import FOUND, at_location, console, pairs, reporting_errors, safe, table_option
+from pyhudi_core.cli.terminal import (
+    FOUND,
+    at_location,
+    console,
+    pairs,
+    refuse_of_other_actions,
+    reporting_errors,
+    safe,
+    table_option,
+)
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.opening import open_table
 from pyhudi_core.services.indexing.indexes import IndexState
@@ -19,6 +28,13 @@ from pyhudi_core.services.indexing.plan import IndexingPlan
 from pyhudi_core.table import HudiTable
 
 _ACTIONS = ("list", "create", "drop", "schedule", "execute", "cancel")
+_TAKERS = {
+    "names": ("create", "drop", "schedule", "execute", "cancel"),
+    "only_plan": ("create", "drop", "schedule"),
+    **dict.fromkeys(("columns", "using", "index_options"), ("create", "schedule")),
+    "if_not_exists": ("create",),
+    "if_exists": ("drop",),
+}
 _Shown = tuple[str, Any, int]
 """The text to print, the same for JSON, and the exit code."""
 
@@ -70,14 +86,13 @@ def index(
 
     Exit code 0: done, or nothing to do; 1: a plan that is named is not pending, or --plan: it would be refused; 2: it was refused, or failed.
     """
+    refuse_of_other_actions(context, action, _TAKERS)
     if action in ("create", "drop", "schedule", "cancel") and not names:
         raise click.UsageError(f"{action} needs at least one name")
-    if only_plan and action not in ("create", "drop", "schedule"):
-        raise click.UsageError("--plan goes with create, drop and schedule")
-    if (columns or using or index_options) and (action not in ("create", "schedule") or len(names) != 1):
-        raise click.UsageError("--column, --using and --index-option go with create or schedule, and one name")
-    if (if_not_exists and action != "create") or (if_exists and action != "drop"):
-        raise click.UsageError("--if-not-exists goes with create, and --if-exists with drop")
+    if action == "execute" and len(names) > 1:
+        raise click.UsageError("execute takes the time of one plan, or none for the oldest")
+    if (columns or using or index_options) and len(names) != 1:
+        raise click.UsageError("--column, --using and --index-option go with one name")
     if (using or index_options) and not columns:
         raise click.UsageError("--using and --index-option describe an index on a --column")
     with reporting_errors(context):

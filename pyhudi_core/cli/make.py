@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -18,7 +19,7 @@ from pyhudi_core.errors import (
     TableNotFoundError,
     at_table,
 )
-from pyhudi_core.opening import checked_config, create_table, open_table
+from pyhudi_core.opening import checked_config, create_table, open_table, table_type_of
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.services.import_files import ImportRows, ImportStyle, import_rows
@@ -36,6 +37,14 @@ _KEYS = (
 _DECIMAL = re.compile(r"decimal(?:128)?\((\d+), ?(\d+)\)")
 _ZONED = re.compile(r"timestamp\[(s|ms|us|ns), ?tz=([\w/+:-]+)\]")
 _TYPES = "those of Arrow, such as int64, string, double, bool_, date32, timestamp[us], timestamp[us, tz=UTC], decimal128(9, 2)"
+_OF_GENERATED_KEYS = (
+    "A table without a record key generates a key for each row, so an import adds all rows again and finds none of them. For a table with this key,"
+    " import all files into another location with --record-key."
+)
+_ROWS_WERE_ADDED = (
+    "The table has no record key, so all rows were added: those that an earlier import wrote are there twice now. To undo it: pyhudi rollback {} {}."
+    " A table with --record-key takes the same file twice."
+)
 _OPERATIONS = ("upsert", "insert", "bulk_insert", "insert_overwrite", "insert_overwrite_table")
 
 
@@ -121,8 +130,8 @@ def init(
         except TableExistsError:
             if not if_not_exists:
                 raise
-            made = open_table(location, storage_options)
-            _refuse_other_keys(made, given)
+            made = open_table(location, storage_options, given["options"])
+            _refuse_other_table(made, given)
             _refuse_other_columns(made, columns)
         summary = str(made)
     click.echo(json.dumps({"location": made.location, "name": made.name}) if as_json else safe(summary))
@@ -192,6 +201,7 @@ def import_(
         style = ImportStyle(nulls, delimiter, types, snake=rename is not None)
         table, rows = _table_and_rows(location, storage_options, options, files, style, operation, given)
         verb = "insert" if operation == "upsert" and table.config.generates_keys else operation
+        again = table.config.generates_keys and verb in ("insert", "bulk_insert") and bool(table.timeline.commits)
         made = getattr(table, verb)(rows.reader())
     if as_json:
         stats = made.stats
@@ -200,11 +210,15 @@ def import_(
             "instant": made.instant,
             "inserted": stats.rows_inserted,
             "updated": stats.rows_updated,
+            "combined": stats.rows_combined,
+            "columns_added": list(made.columns_added),
         }
         click.echo(json.dumps(summary))
     else:
         for line in str(made).splitlines():
             console().print(safe(line))
+    if made and again:
+        console(stderr=True).print(safe(_ROWS_WERE_ADDED.format(location, made.instant)))
 
 
 @click.command()
@@ -245,7 +259,7 @@ def _table_and_rows(
             kept = operation.startswith("insert_overwrite") or config.generates_keys
             rows.refuse_rows(config, unique=not (kept or combined))
         return create_table(location, rows.schema, storage_options=storage_options, options=options, **given), rows
-    _refuse_other_keys(table, given)
+    _refuse_other_table(table, given)
     keys = (*table.config.record_key_fields, *table.config.partition_fields)
     return table, import_rows(files, style, table.schema, table=table.location, keys=keys, allow_lossy=allow_lossy)
 
@@ -265,14 +279,34 @@ def _refuse_other_columns(table: HudiTable, columns: pa.Schema) -> None:
         )
 
 
-def _refuse_other_keys(table: HudiTable, given: dict[str, Any]) -> None:
-    """Raise `InvalidOptionError` if the table has other key or partition columns than are given."""
-    asked = {name: value for name, value in given.items() if value}
-    has = {"record_key": table.config.record_key_fields, "partition_by": table.config.partition_fields}
-    wrong = [name for name, value in asked.items() if name in has and tuple(value) != has[name]]
+def _refuse_other_table(table: HudiTable, given: dict[str, Any]) -> None:
+    """Raise `InvalidOptionError` if the table has another type or name, or other key, partition or ordering columns, than are given."""
+    config = table.config
+    has = {
+        "record_key": config.record_key_fields,
+        "partition_by": config.partition_fields,
+        "ordering": config.ordering_fields,
+        "table_type": config.table_type.value.lower(),
+        "name": config.name,
+    }
+    asked = {name: value for name, value in given.items() if value and name in has}
+    if "table_type" in asked:
+        asked["table_type"] = table_type_of(asked["table_type"]).value.lower()
+    wrong = [name for name, value in asked.items() if value != has[name]]
     if wrong:
+        differences = (f"{name} {_words(has[name]) or 'none'}, not {_words(asked[name])}" for name in wrong)
         raise InvalidOptionError(
-            f"The table is there, and has {wrong[0]} {', '.join(has[wrong[0]]) or 'none'}",
+            f"The table is there, and has {'; '.join(differences)}",
             table=table.location,
-            hint=f"Omit --{wrong[0].replace('_', '-')}.",
+            hint=_OF_GENERATED_KEYS
+            if config.generates_keys and "record_key" in wrong
+            else f"Omit {' and '.join(map(_flag, wrong))}, or give another location for another table.",
         )
+
+
+def _words(value: str | Sequence[str]) -> str:
+    return value if isinstance(value, str) else ", ".join(value)
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"

@@ -6,7 +6,7 @@ import json
 
 import click
 
-from pyhudi_core.cli.terminal import FOUND, at_location, console, reporting_errors, safe
+from pyhudi_core.cli.terminal import FOUND, at_location, console, refuse_of_other_actions, reporting_errors, safe
 from pyhudi_core.doctor.kinds import Area, Severity
 from pyhudi_core.opening import open_table
 from pyhudi_core.services.metadata.tables import MetadataTableOf
@@ -40,6 +40,7 @@ def metadata(
 
     Exit code 0: done, or nothing to do; 1: create --plan: it would be refused; 2: it was refused, or it failed.
     """
+    refuse_of_other_actions(context, action, {"indexes": ("create",)})
     with reporting_errors(context):
         table, refused = open_table(location, storage_options), False
         if action == "repair":

@@ -6,11 +6,25 @@ from datetime import UTC, datetime
 
 import click
 
-from pyhudi_core.cli.terminal import FOUND, at_location, console, print_shown, reporting_errors, rows_options, safe
+from pyhudi_core.cli.terminal import (
+    FOUND,
+    at_location,
+    console,
+    print_shown,
+    refuse_of_other_actions,
+    reporting_errors,
+    rows_options,
+    safe,
+)
 from pyhudi_core.opening import open_table
 from pyhudi_core.timeline.savepoints import Savepoint
 
 _ACTIONS = ("list", "create", "delete")
+_TAKERS = {
+    **dict.fromkeys(("comment", "created_by"), ("create",)),
+    "if_exists": ("delete",),
+    **dict.fromkeys(("as_csv", "only"), ("list",)),
+}
 
 
 @click.command()
@@ -39,8 +53,7 @@ def savepoint(
 
     Exit code 0: done; 1: the commit that delete names has no savepoint; 2: it failed.
     """
-    if (as_csv or only) and action != "list":
-        raise click.UsageError("--csv and --columns go with list")
+    refuse_of_other_actions(context, action, _TAKERS)
     if action == "delete" and instant is None:
         raise click.UsageError("delete takes --instant")
     deleted = True

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
@@ -76,6 +77,16 @@ def at_location(command: F) -> F:
     return click.argument("location")(storage_option(command))
 
 
+def refuse_of_other_actions(context: click.Context, action: str, takers: Mapping[str, tuple[str, ...]]) -> None:
+    """Refuse parameters that the chosen action of a command would ignore. ``takers``: by parameter, the actions that take it."""
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if given and action not in takers.get(name, (action,)):
+            shown = parameter.opts[0] if parameter.param_type_name == "option" else parameter.human_readable_name
+            raise click.UsageError(f"{shown} goes with {' and '.join(takers[name])}, not with {action}")
+
+
 def console(*, stderr: bool = False) -> Console:
     """Return the console: as wide as the terminal; without a terminal lines are not wrapped."""
     made = Console(stderr=stderr, highlight=False, emoji=False)
@@ -134,7 +145,10 @@ def print_csv(rows: Iterable[Mapping[str, Any]], names: Sequence[str]) -> None:
 
 def only_columns(context: click.Context, parameter: click.Parameter, given: str | None) -> tuple[str, ...]:
     """The callback of --columns: the names between the commas."""
-    return tuple(name.strip() for name in given.split(",") if name.strip()) if given else ()
+    names = tuple(name.strip() for name in (given or "").split(",") if name.strip())
+    if given is not None and not names:
+        raise click.BadParameter("give the names of columns, with commas between them", context, parameter)
+    return names
 
 
 csv_option = click.option("--csv", "as_csv", is_flag=True, help="Print CSV: complete, with a header.")
@@ -235,5 +249,10 @@ def reporting_errors(context: click.Context) -> Iterator[None]:
     try:
         yield
     except HudiError as error:
-        console(stderr=True).print(f"[red]{type(error).__name__}[/red]: {safe(str(error))}")
+        print_error(error)
         context.exit(CANNOT_OPEN)
+
+
+def print_error(error: HudiError) -> None:
+    """Print an error of the package as one line."""
+    console(stderr=True).print(f"[red]{type(error).__name__}[/red]: {safe(str(error))}")

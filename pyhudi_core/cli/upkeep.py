@@ -21,6 +21,7 @@ from pyhudi_core.cli.terminal import (
     CANNOT_OPEN,
     FOUND,
     console,
+    print_error,
     print_shown,
     refuse_wrong_form,
     reporting_errors,
@@ -32,6 +33,8 @@ from pyhudi_core.cli.terminal import (
 from pyhudi_core.lake import Outcome, UpkeepLine, UpkeepProgress, tables_below
 from pyhudi_core.lake import upkeep as look_after
 from pyhudi_core.services.upkeep import UpkeepRules
+from pyhudi_core.storage.no_table import no_table
+from pyhudi_core.storage.opening import open_storage
 
 _COLOURS = {Outcome.DUE: "cyan", Outcome.RAN: "green", Outcome.LEFT: "yellow", Outcome.FAILED: "red"}
 
@@ -93,8 +96,8 @@ def upkeep(
         print_shown(list(map(_row, shown)), full, only, as_json=as_json, as_csv=as_csv)
     if not (as_json or as_csv):
         console().print(f"[bold]{safe(str(report))}[/]")
-    if not found:
-        console(stderr=True).print("There is no Hudi table at or below " + safe(", ".join(locations)))
+    for location in locations if not found else ():
+        print_error(no_table(open_storage(location, storage_options)))
     context.exit(CANNOT_OPEN if not found else FOUND if report.failed else 0)
 
 

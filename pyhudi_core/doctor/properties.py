@@ -20,6 +20,7 @@ from pyhudi_core.errors import (
 )
 from pyhudi_core.model.java_properties import SIZE_LIMIT
 from pyhudi_core.model.properties import CHECKSUM, NAME, MergeMode, TableConfig, TableType, checksum, parse, verify
+from pyhudi_core.storage.no_table import no_table
 from pyhudi_core.timeline.properties_file import BACKUP, PATH, is_cut_off
 from pyhudi_core.transaction.home import TableHome
 
@@ -65,7 +66,8 @@ def examine(exam: Examination, home: TableHome) -> None:
     if not main.exists and not backup.exists:
         if _AREA in exam.incomplete:
             return  # the storage did not answer, so nothing is known
-        exam.add(Kind.NO_TABLE, "There is no Hudi table here: .hoodie/hoodie.properties is missing", PATH)
+        found = no_table(home.storage)
+        exam.add(Kind.NO_TABLE, found.message, PATH, what_to_do=found.hint)
         return
     if not main.usable and not backup.usable:
         exam.add(Kind.PROPERTIES_DAMAGED, main.problem or backup.problem, PATH if main.exists else BACKUP)

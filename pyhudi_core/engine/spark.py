@@ -17,7 +17,7 @@ from pyhudi_core.engine.spark_collect import collect_at_most
 from pyhudi_core.engine.spark_gathered import GatheredDataset
 from pyhudi_core.engine.spark_plans import estimated_bytes
 from pyhudi_core.engine.spark_rows import SparkDataset, arrow_schema
-from pyhudi_core.engine.task_errors import driver_errors
+from pyhudi_core.engine.task_errors import driver_errors, job_errors
 from pyhudi_core.errors import ConfigError
 from pyhudi_core.runtime.base import Executor
 
@@ -47,9 +47,10 @@ class SparkEngine:
         if isinstance(data, pa.Table):
             return self._gathered(data)
         if isinstance(data, DataFrame):
+            _refuse_stream(data)
             schema = arrow_schema(data)
             if estimated_bytes(data) <= GATHER_BYTES:
-                with driver_errors():
+                with job_errors():
                     few = collect_at_most(data, schema, GATHER_BYTES)
                 if few is not None:
                     return self._gathered(few)
@@ -84,10 +85,18 @@ class _WithoutRows:
         yield from self.fn(task, iter(()))
 
 
+def _refuse_stream(frame: DataFrame) -> None:
+    if frame.isStreaming:
+        raise ConfigError(
+            "A streaming DataFrame has no end, and cannot be written by one call",
+            hint='Write each of its batches: frame.writeStream.foreachBatch(pyhudi.spark.StreamSink(location, "orders")), with a checkpointLocation.',
+        )
+
+
 def use_own_python(spark: SparkSession) -> None:
     """Let the workers of a local session run this interpreter, unless another one is configured. The default would be ``python3`` on the PATH.
 
-    Raises `ConfigError` for a session of Spark Connect, for one that was stopped, and for anything that is not a session.
+    Raises `ConfigError` for a session of Spark Connect, for one that was stopped or whose JVM is gone, and for anything that is not a session.
     """
     if not isinstance(spark, SparkSession):
         raise ConfigError(
@@ -96,7 +105,9 @@ def use_own_python(spark: SparkSession) -> None:
             "Spark Connect is not supported.",
         )
     context = spark.sparkContext
-    if context._jsc is None:
+    with driver_errors():
+        stopped = context._jsc is None or context._jsc.sc().isStopped()
+    if stopped:
         raise ConfigError(
             "The Spark session was stopped",
             hint="Start another one: SparkSession.builder.getOrCreate(); and make its DataFrames anew.",

@@ -1,41 +1,42 @@
 """The rows of a DataFrame at the driver: all of them, or all unless they are more than some bytes.
 
 Spark's estimate of a DataFrame may be far below its bytes: files that compress well, `explode`, `repeat`, joins. So the bytes that come are counted
-(`collect_at_most`). A task ends at its share, before it has made more, and the driver stops reading. A task counts in the JVM, so no worker in
-Python is needed: each row is repeated as often as its bytes ask for, Spark's `LocalLimit` ends the task after so many repetitions, and
-of each row one is sent.
+(`collect_at_most`). Each task counts in Python what it sends and ends at its share, before Spark has made more, and the driver stops reading.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
 import pyarrow as pa
 from pyspark.errors.exceptions.captured import unwrap_spark_exception
 from pyspark.serializers import read_int
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from pyhudi_core.engine import spark_types
-from pyhudi_core.engine.spark_settings import under_settings
-from pyhudi_core.engine.spark_widths import fixed_bytes, has_like_names, quoted, variable_bytes
+from pyhudi_core.engine.spark_plans import is_at_driver
 
 try:
     from pyspark.util import local_connect_and_auth
 except ImportError:  # PySpark 3.5
     from pyspark.java_gateway import local_connect_and_auth
 
-_PART = "_pyhudi_part"
+_MORE = pa.field("_pyhudi_more", pa.int8())
 _LEAST_SHARE = 1 << 20
 """Bytes that each task may send, however many run at once."""
-_MOST = 2**31 - 1
-_AS_IT_IS = {"spark.sql.codegen.wholeStage": "false"}
-"""Spark gives each `LocalLimit` another name in the code that it generates, so it would compile the code of each collect anew."""
 _NUMBERS = count()
 _log = logging.getLogger(__name__)
+
+
+def quoted(name: str) -> Column:
+    """The column with exactly this name."""
+    return F.col("`" + name.replace("`", "``") + "`")
 
 
 def collect_arrow(frame: DataFrame, schema: pa.Schema) -> pa.Table:
@@ -46,50 +47,52 @@ def collect_arrow(frame: DataFrame, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_batches([batch.cast(schema) for batch in batches], schema)
 
 
-def collect_at_most(frame: DataFrame, schema: pa.Schema, limit: int) -> pa.Table | None:
+def collect_at_most(frame: DataFrame, schema: pa.Schema, limit: int, *, share: int = 0) -> pa.Table | None:
     """All rows at the driver; None if they are more than ``limit`` bytes, and then nothing of them is kept.
 
-    Beside the bytes that came, the driver holds at most the share of each task that runs: together twice the limit, or 1 MB for each core.
+    Beside the bytes that came, the driver holds at most the share of each task that runs: together twice the limit, or 1 MB for each core. A task
+    that has more than its ``share`` counts as too many rows, too.
     """
-    if has_like_names(schema):
-        return None
+    if is_at_driver(frame):
+        rows = collect_arrow(frame, schema)
+        return rows if rows.nbytes <= limit else None
     cores = max(1, int(frame.sparkSession.sparkContext.defaultParallelism))
-    counted = _counted(frame, schema, max(_LEAST_SHARE, min(limit, 2 * limit // cores)))
-    with under_settings(frame.sparkSession, _AS_IT_IS):
-        batches = _batches_at_most(counted, limit)
+    share = share or max(_LEAST_SHARE, min(limit, 2 * limit // cores))
+    names = _names(schema)
+    fields = [field.with_name(name).with_nullable(True) for field, name in zip(schema, names, strict=True)]
+    source = frame if names == schema.names else frame.toDF(*names)
+    counted = source.mapInArrow(_Counted(share), spark_types.to_spark(pa.schema([*fields, _MORE])))
+    batches = _batches_at_most(_with_nullable_voids(counted) if _has_voids(frame) else counted, limit)
     if batches is None:
         return None
-    rows = (pa.RecordBatch.from_arrays(batch.columns[:-1], names=schema.names) for batch in batches)
-    return pa.Table.from_batches([batch.cast(schema) for batch in rows], schema)
+    own = (pa.RecordBatch.from_arrays(batch.columns[:-1], names=schema.names) for batch in batches)
+    return pa.Table.from_batches([batch.cast(schema) for batch in own], schema)
 
 
-def _counted(frame: DataFrame, schema: pa.Schema, share: int) -> DataFrame:
-    """The rows with a column that is 0. A task that has more than its share of bytes sends a row with another number there, and ends."""
-    fixed = sum(fixed_bytes(field.type) for field in schema)
-    # A row has two parts at least. So of the last two parts of a task that has too many, one is not the first of its row.
-    unit = max(8, -(-fixed // 2))
-    most = min(_MOST, max(2, share // unit))
-    variable = [variable_bytes(field.type, quoted(field.name)) for field in schema]
-    found = [column for column in variable if column is not None]
-    parts = F.array(F.lit(0), F.lit(1))
-    if found:
-        last = F.ceil(sum(found[1:], found[0]) / unit) + 1
-        parts = F.sequence(F.lit(0), F.least(last, F.lit(most)).cast("int"))
-    repeated = _with_nullable_voids(frame).select("*", F.explode(parts).alias(_PART))
-    number = F.monotonically_increasing_id().bitwiseAND(F.lit((1 << 33) - 1))
-    # `greatest` looks at all its arguments. An `or` would not count the rows for which its first half is true.
-    sent = F.greatest(number, F.when(F.col(_PART) == 0, F.lit(most)).otherwise(F.lit(0)).cast("long"))
-    return _limited(repeated, most).where(sent >= most - 2)
+def _names(schema: pa.Schema) -> list[str]:
+    """The names of the columns, or others if `mapInArrow` would not find columns by theirs."""
+    plain = len({name.lower() for name in schema.names}) == len(schema) and not any(
+        set(name) & set("`.") for name in schema.names
+    )
+    return schema.names if plain else [f"c{number}" for number in range(len(schema))]
 
 
-def _limited(frame: DataFrame, rows: int) -> DataFrame:
-    """The first rows of each task. Spark has no public name for this half of `limit`."""
-    session: Any = frame.sparkSession
-    plan = frame.limit(rows)._jdf.queryExecution().logical().child()
-    package = session._jvm
-    for name in str(frame._jdf.getClass().getName()).split("."):  # Spark 4 has another one than 3.5
-        package = getattr(package, name)
-    return DataFrame(package.ofRows(session._jsparkSession, plan), session)
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """Hands on batches with a column that is 0. After more bytes than the share it sends one row without values, which has 1 there, and ends."""
+
+    share: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        size = 0
+        for batch in batches:
+            size += batch.nbytes
+            more = size > self.share
+            columns = [pa.nulls(1, field.type) for field in batch.schema] if more else batch.columns
+            last = pa.repeat(pa.scalar(int(more), _MORE.type), 1 if more else batch.num_rows)
+            yield pa.RecordBatch.from_arrays([*columns, last], names=[*batch.schema.names, _MORE.name])
+            if more:
+                return
 
 
 def _batches_at_most(frame: DataFrame, limit: int) -> list[pa.RecordBatch] | None:
@@ -131,8 +134,12 @@ def _wait(server: Any, *, ended: bool) -> None:
         _log.debug("ended a job whose rows are too many for the driver: %s", error)
 
 
+def _has_voids(frame: DataFrame) -> bool:
+    return "void" in frame.schema.simpleString()
+
+
 def _with_nullable_voids(frame: DataFrame) -> DataFrame:
-    if "void" not in frame.schema.simpleString():
+    if not _has_voids(frame):
         return frame
     kinds = {field.name: spark_types.with_nullable_elements(field.dataType) for field in frame.schema.fields}
     return frame.select([quoted(name).cast(kind).alias(name) for name, kind in kinds.items()])

@@ -33,6 +33,8 @@ DECIDING_ROWS = 100_000
 _PIECE_ROWS = 10_000
 _BLOCK_BYTES = 8 << 20
 _SHOWN = 40
+_DELIMITERS = {";": "';'", "\t": "tab", "|": "'|'"}
+"""Other characters between fields, and how a shell takes them."""
 _WHOLE = r"^-?(0|[1-9][0-9]*)$"
 _NUMBER = r"^-?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _NO_NUMBER = r"^(?i)[+-]?(nan|inf|infinity)$"
@@ -63,7 +65,15 @@ class CsvFile:
     def names(self) -> list[str]:
         """The names in the first line. Raises `DataError`."""
         with self._reading(), self.opened() as source:
-            return list(self._reader(source, {}).schema.names)
+            names = list(self._reader(source, {}).schema.names)
+        other = next((sign for sign in _DELIMITERS if len(names) == 1 and sign in names[0]), None)
+        if other is not None:
+            raise DataError(
+                f"The first line is one name, {names[0][:_SHOWN]!r}",
+                path=self.path,
+                hint=f"Give the character between the fields: --delimiter {_DELIMITERS[other]}.",
+            )
+        return names
 
     def guessed(self, given: Mapping[str, pa.DataType]) -> pa.Schema:
         """The columns, with the ``given`` types; the values decide about others. Null is the type of a column without values.

@@ -18,17 +18,10 @@ from pyhudi_core.errors import InvalidOptionError, SchemaMismatchError
 from pyhudi_core.model.help_pages import see
 from pyhudi_core.model.meta_fields import IS_DELETED, META_FIELDS, OPERATION
 from pyhudi_core.model.numbering import Origins, column_paths, with_parts
-from pyhudi_core.model.schema_types import MAX_DECIMAL_PRECISION, joined, logical_fields, logical_type
+from pyhudi_core.model.schema_types import holds_all, joined, logical_fields, logical_type
 
 T = TypeVar("T")
-_DIGITS = {pa.int32(): 10, pa.int64(): 19}
 _LOSSY = {(pa.int32(), pa.float32()), (pa.int64(), pa.float32()), (pa.int64(), pa.float64())}
-_EXACT = {
-    (pa.int32(), pa.int64()),
-    (pa.int32(), pa.float64()),
-    (pa.float32(), pa.float64()),
-    *((kind, pa.string()) for kind in (pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.date32())),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +217,7 @@ def _refuse_protected(changes: ColumnChanges, protected: Mapping[str, str]) -> N
 
 
 def _refuse_type(path: str, before: pa.DataType, after: pa.DataType, *, allow_lossy: bool) -> None:
-    if before == after or (before, after) in _EXACT or _is_wider_decimal(before, after):
+    if before == after or holds_all(before, after):
         return
     if (before, after) in _LOSSY:
         if allow_lossy:
@@ -244,22 +237,6 @@ def _refuse_narrow(retype: Mapping[str, pa.DataType], known: Mapping[str, pa.Dat
                 f"Column {path} is {known[path]} and cannot become {kind}, which no column of a table can be",
                 hint=f"Numbers are int32, int64, float32, float64 or decimal, and only become wider. {see('writing')}",
             )
-
-
-def _is_wider_decimal(before: pa.DataType, after: pa.DataType) -> bool:
-    types = pa.types
-    if not types.is_decimal(before):
-        digits = _DIGITS.get(before)
-        return digits is not None and types.is_decimal(after) and _holds(after, digits, 0)
-    if after == pa.string():
-        return True
-    return bool(types.is_decimal(after)) and _holds(after, before.precision - before.scale, before.scale)
-
-
-def _holds(kind: pa.DataType, digits: int, scale: int) -> bool:
-    """Whether a decimal has room for so many digits before the point, and for so many after it."""
-    enough = kind.precision - kind.scale >= digits and kind.scale >= scale
-    return bool(enough and kind.precision <= MAX_DECIMAL_PRECISION)
 
 
 def _mapping(name: str, given: Mapping[str, T] | None, kind: type) -> dict[str, T]:

@@ -42,6 +42,7 @@ class WriteStat:
         change_logs: the change logs beside a base file, and ``change_log_sizes`` the size of each.
         base_file: of a log in a table with change data capture, the name of the base file below it; not read from commits.
         log_files: of such a log, the names of all logs of its slice, itself included; not read from commits.
+        combined: rows of the batch that were combined with another row of their key before the write; not read from commits.
         merged_logs, merged_bytes, merged_entries: what a compaction merged: log files, their bytes, and the entries in them.
     """
 
@@ -62,6 +63,7 @@ class WriteStat:
     merged_logs: int = 0
     merged_bytes: int = 0
     merged_entries: int = 0
+    combined: int = 0
 
     def to_avro(self) -> dict[str, Any]:
         """Return the fields of ``HoodieWriteStat``, filled as Hudi's handles fill them."""

@@ -26,6 +26,8 @@ from pyhudi_core.model.properties import KeyGenerator, TableConfig
 
 NULL_PART = "__null__"
 EMPTY_PART = "__empty__"
+LONGEST_INDEXED = (1 << 15) - 1
+"""The bytes of the longest key that an index of the metadata table can have: an HFile stores the length in two bytes with a sign."""
 
 
 def record_keys(
@@ -52,6 +54,18 @@ def record_keys(
         _refuse_ambiguous(columns, fields)
     parts = [part for field, column in zip(fields, columns, strict=True) for part in (f"{field}:", _part(column), ",")]
     return pc.binary_join_element_wise(*parts[:-1], "")
+
+
+def refuse_long_keys(keys: pa.Array, config: TableConfig) -> None:
+    """Raise `InvalidRecordKeyError` for keys that the record index of the table cannot have."""
+    if "record_index" not in config.written_metadata_partitions:
+        return
+    longest = pc.max(pc.binary_length(keys)).as_py() or 0
+    if longest > LONGEST_INDEXED:
+        raise InvalidRecordKeyError(
+            f"A record key has {longest:,} bytes, and the record index of the table has keys of at most {LONGEST_INDEXED:,} bytes",
+            hint="Take a shorter key, such as a hash of the text, or drop the index: table.indexes.drop('record_index'). Nothing was written",
+        )
 
 
 def key_columns(config: TableConfig) -> tuple[str, ...]:

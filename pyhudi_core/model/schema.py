@@ -17,7 +17,7 @@ from pyhudi_core.model.meta_fields import META_FIELDS, OPERATION
 from pyhudi_core.model.numbering import column_paths, parts_of
 from pyhudi_core.model.schema_avro import from_avro, to_avro
 from pyhudi_core.model.schema_cast import cast_batch, conform, unfit_for_integers
-from pyhudi_core.model.schema_types import MAX_DECIMAL_PRECISION, is_list, joined, logical_fields
+from pyhudi_core.model.schema_types import MAX_DECIMAL_PRECISION, is_list, joined, logical_fields, type_for_both
 
 __all__ = [
     "Level",
@@ -77,23 +77,26 @@ def _typed(kind: pa.DataType, known: pa.DataType) -> pa.DataType:
     return kind
 
 
-def reconcile(table: pa.Schema, incoming: pa.Schema, integers: Container[str] = ()) -> pa.Schema:
+def reconcile(
+    table: pa.Schema, incoming: pa.Schema, integers: Container[str] = (), fixed: Container[str] = ()
+) -> pa.Schema:
     """Return the table's schema after a write of data with the ``incoming`` schema; both are logical.
 
     Columns of the table keep their order, also if the data lacks them; new columns are appended. A type becomes the
     wider of the two: int32 -> int64 -> float64, float32 -> float64, and decimals with more digits before the point; one with fewer digits
     behind it takes the table's scale. An integer and a float32 become float64, since float32 cannot hold all integers. The columns in
-    ``integers`` (dotted paths) stay integers, because all floating-point numbers of the data fit into them.
+    ``integers`` (dotted paths) stay integers, because all floating-point numbers of the data fit into them. ``fixed`` are the columns that
+    `table.alter` gives no other type.
 
     Raises:
         SchemaMismatchError: two types have no common type, or a new name differs from an existing one in case alone.
     """
-    return pa.schema(_Meeting(integers).fields(table, incoming, ""))
+    return pa.schema(_Meeting(integers, fixed).fields(table, incoming, ""))
 
 
-def floats_for_integers(table: pa.Schema, incoming: pa.Schema) -> dict[str, pa.DataType]:
+def floats_for_integers(table: pa.Schema, incoming: pa.Schema, fixed: Container[str] = ()) -> dict[str, pa.DataType]:
     """Return the table's integer columns (dotted paths) that have a floating-point type in the data, with that type. Raises as `reconcile`."""
-    meeting = _Meeting(())
+    meeting = _Meeting((), fixed)
     meeting.fields(table, incoming, "")
     return meeting.widened
 
@@ -101,8 +104,8 @@ def floats_for_integers(table: pa.Schema, incoming: pa.Schema) -> dict[str, pa.D
 class _Meeting:
     """The state of one call of `reconcile`. ``widened`` lists the integer columns that became float64."""
 
-    def __init__(self, integers: Container[str]) -> None:
-        self._integers = integers
+    def __init__(self, integers: Container[str], fixed: Container[str]) -> None:
+        self._integers, self._fixed = integers, fixed
         self.widened: dict[str, pa.DataType] = {}
 
     def fields(self, table: Iterable[pa.Field], incoming: Iterable[pa.Field], parent: str) -> list[pa.Field]:
@@ -141,8 +144,16 @@ class _Meeting:
             return pa.struct(self.fields(table.fields, incoming.fields, column))
         raise SchemaMismatchError(
             f"Column {column} is {table} in the table and {incoming} in the data",
-            hint=f"Cast the data's column to {table}, or write it under another name",
+            hint=self._ways_out(table, incoming, column),
         )
+
+    def _ways_out(self, table: pa.DataType, incoming: pa.DataType, column: str) -> str:
+        cast = f"Cast the data's column to {table}, or write it under another name"
+        both = None if column.partition(".")[0] in self._fixed else type_for_both(table, incoming)
+        if both is None:
+            return cast
+        made = str(both) if pa.types.is_decimal(both) else f"{both}()"
+        return f"Make the column wider: table.alter(retype={{{column!r}: pa.{made}}}). Or cast the data's column to {table}"
 
     def _number(self, table: pa.DataType, incoming: pa.DataType, column: str) -> pa.DataType:
         if _NUMBERS.index(incoming) <= _NUMBERS.index(table):

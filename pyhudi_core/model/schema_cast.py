@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 else:
     pc = late("pyarrow.compute")
 
+_OF_NANOSECONDS = (
+    "Timestamps of Hudi have microseconds at most. Round the column: frame[column].dt.floor('us') in pandas, or"
+    " pc.floor_temporal(column, unit='microsecond') in Arrow"
+)
 _MAX_OFFSET = 2**31 - 1
 
 
@@ -153,7 +157,9 @@ class _Cast:
         except pa.ArrowInvalid as error:
             raise SchemaMismatchError(
                 f"Column {column} has a value of {array.type} that {target} cannot hold: {error!s:.200}",
-                hint="Round or filter the values, or widen the table's column with data of a wider type",
+                hint=_OF_NANOSECONDS
+                if pa.types.is_timestamp(array.type) and array.type.unit == "ns"
+                else "Round or filter the values, or widen the table's column with data of a wider type",
             ) from error
 
     def _whole(self, array: pa.Array, target: pa.DataType, column: str) -> pa.Array:

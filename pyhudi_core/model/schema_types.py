@@ -17,6 +17,13 @@ from pyhudi_core.errors import SchemaMismatchError
 
 AVRO_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 MAX_DECIMAL_PRECISION = 38
+_DIGITS = {pa.int32(): 10, pa.int64(): 19}
+_EXACT = {
+    (pa.int32(), pa.int64()),
+    (pa.int32(), pa.float64()),
+    (pa.float32(), pa.float64()),
+    *((kind, pa.string()) for kind in (pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.date32())),
+}
 
 _RESCUE = "Cast the column before writing, or leave it out"
 
@@ -121,6 +128,34 @@ def is_list(kind: pa.DataType) -> bool:
 def joined(parent: str, name: str) -> str:
     """Return the dotted path of a nested column."""
     return f"{parent}.{name}" if parent else name
+
+
+def holds_all(before: pa.DataType, after: pa.DataType) -> bool:
+    """Whether a column of one logical type can become the other without losing a value; what `table.alter` may do."""
+    types = pa.types
+    if (before, after) in _EXACT or (types.is_decimal(before) and after == pa.string()):
+        return True
+    return bool(types.is_decimal(after)) and after == _decimal_for(before, after)
+
+
+def type_for_both(table: pa.DataType, incoming: pa.DataType) -> pa.DataType | None:
+    """Return the type by which a column of one logical type would also take values of the other; None if there is none."""
+    if pa.types.is_decimal(incoming):
+        return _decimal_for(table, incoming)
+    return incoming if holds_all(table, incoming) else None
+
+
+def _decimal_for(kind: pa.DataType, wanted: pa.DataType) -> pa.DataType | None:
+    """Return the smallest decimal with room for all values of two types, the second a decimal; None beyond the most digits of decimals."""
+    if pa.types.is_decimal(kind):
+        digits, scale = kind.precision - kind.scale, kind.scale
+    elif kind in _DIGITS:
+        digits, scale = _DIGITS[kind], 0
+    else:
+        return None
+    scale = max(scale, wanted.scale)
+    precision = max(digits, wanted.precision - wanted.scale) + scale
+    return pa.decimal128(precision, scale) if precision <= MAX_DECIMAL_PRECISION else None
 
 
 def _decimal(kind: pa.DataType, column: str) -> pa.DataType:

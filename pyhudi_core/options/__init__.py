@@ -9,6 +9,7 @@ from pyhudi_core.options.definitions import OPTIONS
 from pyhudi_core.options.locks import LockOptions, LockServerOptions
 from pyhudi_core.options.option import Option, Scope
 from pyhudi_core.options.registry import find_option, options_for_open, read_options, render_docs, without_secrets
+from pyhudi_core.options.table_options import TableOptions
 from pyhudi_core.options.write_options import (
     ArchivalOptions,
     ClockOptions,
@@ -18,7 +19,6 @@ from pyhudi_core.options.write_options import (
     IndexOptions,
     RetryOptions,
     RowOptions,
-    TableOptions,
     WriteOptions,
 )
 

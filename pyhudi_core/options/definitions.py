@@ -29,23 +29,42 @@ _LATER_STRATEGIES = (
 )
 
 _COMPACTION_PACKAGE = "org.apache.hudi.table.action.compact.strategy."
-_COMPACTION_CLASSES = {
-    "log_file_size": "LogFileSizeBasedCompactionStrategy",
-    "log_file_num": "LogFileNumBasedCompactionStrategy",
-    "bounded_io": "BoundedIOCompactionStrategy",
-    "day_based": "DayBasedCompactionStrategy",
-    "bounded_partition_aware": "BoundedPartitionAwareCompactionStrategy",
-    "unbounded_partition_aware": "UnBoundedPartitionAwareCompactionStrategy",
-    "unbounded": "UnBoundedCompactionStrategy",
+COMPACTION_STRATEGIES: dict[str, tuple[str, str | None]] = {
+    "log_file_size": (
+        "most bytes in logs first, up to hoodie.compaction.target.io",
+        "LogFileSizeBasedCompactionStrategy",
+    ),
+    "log_file_num": ("most log files first, up to hoodie.compaction.target.io", "LogFileNumBasedCompactionStrategy"),
+    "bounded_io": ("by partition, up to hoodie.compaction.target.io", "BoundedIOCompactionStrategy"),
+    "day_based": ("the newest partitions", "DayBasedCompactionStrategy"),
+    "bounded_partition_aware": ("the partitions of the last days", "BoundedPartitionAwareCompactionStrategy"),
+    "unbounded_partition_aware": ("all other partitions", "UnBoundedPartitionAwareCompactionStrategy"),
+    "unbounded": ("all", "UnBoundedCompactionStrategy"),
 }
-_COMPACTION_STRATEGIES = {
-    **{word: word for word in _COMPACTION_CLASSES},
-    **{f"{_COMPACTION_PACKAGE}{name}".lower(): word for word, name in _COMPACTION_CLASSES.items()},
+"""The strategies of a compaction: what each selects, for the page of options, and the name of Hudi's class; None if Hudi has no such strategy.
+The rules are in ``services/compaction/rules.py``.
+"""
+_COMPACTION_CHOICES = {
+    **{word: word for word in COMPACTION_STRATEGIES},
+    **{f"{_COMPACTION_PACKAGE}{name}".lower(): word for word, (_, name) in COMPACTION_STRATEGIES.items() if name},
 }
 _LATER_COMPACTION_STRATEGIES = (
     f"{_COMPACTION_PACKAGE}PartitionRegexBasedCompactionStrategy".lower(),
     f"{_COMPACTION_PACKAGE}CompositeCompactionStrategy".lower(),
 )
+
+_KEY_GENERATOR_CLASSES = {
+    "SIMPLE": "Simple",
+    "COMPLEX": "Complex",
+    "CUSTOM": "Custom",
+    "NON_PARTITION": "Nonpartitioned",
+    "TIMESTAMP": "TimestampBased",
+}
+_KEY_GENERATORS = {
+    name.lower(): word
+    for word, stem in _KEY_GENERATOR_CLASSES.items()
+    for name in (word, f"{word}_AVRO", *(f"org.apache.hudi.keygen.{stem}{avro}KeyGenerator" for avro in ("", "Avro")))
+}
 
 TABLE_OPTIONS = (
     Option("hoodie.table.name", "name", str, None, "Name of the table.", Scope.TABLE,
@@ -54,7 +73,7 @@ TABLE_OPTIONS = (
            Scope.TABLE),
     Option("hoodie.table.type", "table_type", str, None, "How the table stores updates.", Scope.TABLE,
            choices=words("COPY_ON_WRITE", "MERGE_ON_READ", cow="COPY_ON_WRITE", mor="MERGE_ON_READ"),
-           aliases=("hoodie.datasource.write.table.type",)),
+           aliases=("hoodie.datasource.write.table.type", "hoodie.datasource.write.storage.type")),
     Option("hoodie.table.recordkey.fields", "record_key", str, None, "Comma-separated key columns.", Scope.TABLE,
            aliases=("hoodie.datasource.write.recordkey.field",)),
     Option("hoodie.table.partition.fields", "partition_by", str, None, "Comma-separated partition columns.",
@@ -75,14 +94,17 @@ TABLE_OPTIONS = (
            aliases=("hoodie.datasource.write.payload.class",)),
     Option("hoodie.record.merge.strategy.id", "merge_strategy", str, None,
            "The id of a registered merger that makes one row out of two versions (merge mode CUSTOM).", Scope.TABLE,
-           aliases=("hoodie.write.record.merge.strategy.id",)),
+           aliases=("hoodie.write.record.merge.strategy.id", "hoodie.datasource.write.record.merger.strategy",
+                    "hoodie.compaction.record.merger.strategy")),
     Option("hoodie.table.timeline.timezone", "timeline_timezone", str, "UTC",
            "Time zone of instant times. All writers of a LOCAL table must run in one time zone.", Scope.TABLE,
            choices=words("UTC", "LOCAL")),
     Option("hoodie.table.keygenerator.type", "key_generator", str, None,
-           "`TIMESTAMP` for folders that are formatted times (one key column, one partition column); by default folders hold the values "
-           "of their columns.",
-           Scope.TABLE, choices=words("TIMESTAMP"), aliases=("hoodie.datasource.write.keygenerator.type",)),
+           "`TIMESTAMP` for folders that are formatted times (one key column, one partition column). By default folders hold the values of their "
+           "columns, and the key and partition columns decide between the others, which agree with the table or are refused. Hudi's class names are "
+           "accepted.",
+           Scope.TABLE, choices=_KEY_GENERATORS,
+           aliases=("hoodie.datasource.write.keygenerator.type", "hoodie.datasource.write.keygenerator.class", "hoodie.table.keygenerator.class")),
     Option("hoodie.keygen.timebased.timestamp.type", "time_type", str, None,
            "What the partition column of a `TIMESTAMP` table holds.", Scope.TABLE,
            choices=words("UNIX_TIMESTAMP", "EPOCHMILLISECONDS", "EPOCHMICROSECONDS", "SCALAR", "DATE_STRING")),
@@ -203,7 +225,8 @@ WRITE_OPTIONS = (
     Option("hoodie.metadata.index.column.stats.file.group.count", "metadata.column_stats_groups", int, 2,
            "Number of file groups of the column statistics, for ever.", minimum=1, maximum=1_000),
     Option("hoodie.metadata.record.index.min.filegroup.count", "metadata.record_index_least_groups", int, 10,
-           "Minimum number of file groups of a record index. A large table gets more: one for each GB of entries.", minimum=1, maximum=10_000),
+           "Minimum number of file groups of a record index. A large table gets more: one for each GB of entries.", minimum=1, maximum=10_000,
+           aliases=("hoodie.metadata.global.record.level.index.min.filegroup.count",)),
     Option("hoodie.metadata.index.bloom.filter.enable", "metadata.bloom_filters", bool, False,
            "A new metadata table has the bloom filter of each base file, so that BLOOM and look-ups by key open no footers. An existing one gets "
            "them by `pyhudi metadata LOCATION create --index bloom_filters`; a write warns about it."),
@@ -284,10 +307,9 @@ WRITE_OPTIONS = (
     Option("hoodie.compact.inline.max.delta.seconds", "compaction.max_delta_seconds", int, 3_600,
            "Seconds after which a compaction is due.", minimum=0),
     Option("hoodie.compaction.strategy", "compaction.strategy", str, "log_file_size",
-           "The file slices that a compaction selects, and their order: `log_file_size`, most bytes in logs first; `log_file_num`, "
-           "most log files first; `bounded_io`, by partition. These three stop at hoodie.compaction.target.io. `day_based`, the newest "
-           "partitions; `bounded_partition_aware`, the partitions of the last days; `unbounded_partition_aware`, all others; `unbounded`, all. "
-           "Hudi's class names are accepted.", choices=_COMPACTION_STRATEGIES, not_yet=_LATER_COMPACTION_STRATEGIES),
+           "The file slices that a compaction selects, and their order: "
+           f"{'; '.join(f'`{word}`, {what}' for word, (what, _) in COMPACTION_STRATEGIES.items())}. Hudi's class names are accepted.",
+           choices=_COMPACTION_CHOICES, not_yet=_LATER_COMPACTION_STRATEGIES),
     Option("hoodie.compaction.target.io", "compaction.target_io_mb", int, 500 * 1024,
            "Maximum mebibytes that one compaction reads and writes, for the bounded strategies.", minimum=1),
     Option("hoodie.compaction.logfile.size.threshold", "compaction.log_size_threshold", int, 0,
@@ -321,9 +343,11 @@ WRITE_OPTIONS = (
            "Hours since the last clean after which a clean without files is completed if commits have become old since; later plans do not look at "
            "the partitions of these again. For tables that only grow. -1: no such cleans.", minimum=-1, maximum=1_000_000),
     Option("hoodie.clean.partition.filter.selected", "cleaning.partitions", str, "",
-           "Comma-separated paths of the only partitions that a clean looks at. The next clean without a filter lists all partitions."),
+           "Comma-separated paths of the only partitions that a clean looks at. The next clean without a filter lists all partitions.",
+           aliases=("hoodie.cleaner.partition.filter.selected",)),
     Option("hoodie.clean.partition.filter.regex", "cleaning.partition_regex", str, "",
-           "Regular expression that the complete path of a partition must match, if no partitions are selected by name."),
+           "Regular expression that the complete path of a partition must match, if no partitions are selected by name.",
+           aliases=("hoodie.cleaner.partition.filter.regex",)),
     Option("pyhudi.clean.max.files", "cleaning.max_files", int, 0,
            "Number of files after which a plan ends; the last file group is completed. 0 for no limit.", minimum=0),
     Option("pyhudi.clean.keep.seconds", "cleaning.keep_seconds", int, 0,

@@ -14,7 +14,7 @@ from pyhudi_core.errors import InvalidOptionError, UnknownOptionError
 from pyhudi_core.late import late
 from pyhudi_core.model.help_pages import see
 from pyhudi_core.options.definitions import LATER_PREFIXES, OPTIONS
-from pyhudi_core.options.not_here import NOT_HERE
+from pyhudi_core.options.not_here import NOT_HERE, instead_of
 from pyhudi_core.options.option import Option, Scope
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def find_option(key: str) -> Option:
     if key in STORAGE_OPTIONS:
         hint = f"It is an option of the storage: storage_options={{{key!r}: ...}}."
         raise UnknownOptionError(f"the option {key!r} does not exist", hint=hint)
-    elsewhere = next((why for start, why in NOT_HERE.items() if key.startswith(start)), None)
+    elsewhere = instead_of(key)
     if elsewhere is not None:
         raise UnknownOptionError(f"Hudi's option {key!r} does not apply here", hint=f"Omit it: {elsewhere}")
     lowered = {known.lower(): known for known in _BY_KEY}
@@ -71,6 +71,7 @@ def read_options(options: Mapping[str, object]) -> dict[Option, Value]:
             f"options= takes a mapping, not {type(options).__name__}",
             hint='For example options={"isolation": "snapshot"}.',
         )
+    _refuse_unknown(options)
     found: dict[Option, Value] = {}
     keys: dict[str, str] = {}
     for key, given in options.items():
@@ -84,6 +85,23 @@ def read_options(options: Mapping[str, object]) -> dict[Option, Value]:
             )
         found[option] = value
     return found
+
+
+def _refuse_unknown(keys: Iterable[str]) -> None:
+    """Raise one `UnknownOptionError` for all keys that are not options, so that the options of a job of Hudi's are looked at once."""
+    refused: list[UnknownOptionError] = []
+    for key in keys:
+        try:
+            find_option(key)
+        except UnknownOptionError as error:
+            refused.append(error)
+    if len(refused) == 1:
+        raise refused[0]
+    if refused:
+        raise UnknownOptionError(
+            f"{len(refused)} of the options cannot be used",
+            hint=" ".join(f"{number}. {error.message}. {error.hint}" for number, error in enumerate(refused, 1)),
+        )
 
 
 def options_for_open(options: Mapping[str, object]) -> dict[str, object]:
@@ -124,6 +142,18 @@ def render_docs() -> str:
         if chosen:
             lines += ["", f"## {title}", "", "| key | values | default | meaning |", "|---|---|---|---|"]
             lines += [_row(option) for option in chosen]
+    lines += [
+        "",
+        "## Options of Hudi that are not options here",
+        "",
+        "They raise an error, so that no option is passed over. Leave them out; the table says what does the same here. `*` is any text.",
+        "",
+        "| keys | what does it here |",
+        "|---|---|",
+    ]
+    lines += [
+        f"| {'<br>'.join(f'`{key}`' for key in sorted(keys))} | {why[0].upper()}{why[1:]} |" for why, keys in NOT_HERE
+    ]
     return "\n".join(lines) + "\n"
 
 

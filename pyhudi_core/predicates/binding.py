@@ -26,6 +26,7 @@ from pyhudi_core.predicates.arrow import evaluate, type_of
 from pyhudi_core.predicates.coercion import common_type, fit_literal, is_string, natural_type
 from pyhudi_core.predicates.functions import DATE_PARTS, check_cast, result_type, target_type
 from pyhudi_core.predicates.local_times import LOCAL, MOMENT
+from pyhudi_core.predicates.spelling import meant_by
 from pyhudi_core.predicates.tree import (
     FALSE,
     TRUE,
@@ -124,7 +125,8 @@ class _Binder:
         near = difflib.get_close_matches(column.path[0], self._schema.names, n=1)
         names = ", ".join(self._schema.names[:30])
         known = f"Did you mean {near[0]}?" if near else f"The columns are {names}; write text in quotes, such as 'a'"
-        return PredicateError(f"the where uses the column {column.name!r}, which does not exist", hint=known)
+        hint = meant_by(column.name) or meant_by(f"= {column.name}") or known
+        return PredicateError(f"the where uses the column {column.name!r}, which does not exist", hint=hint)
 
     def _coalesced(self, args: list[Node]) -> Node:
         """Return the call for the first argument that is not null, with all arguments in one type."""

@@ -18,6 +18,7 @@ from sqlglot.errors import SqlglotError
 
 from pyhudi_core.errors import PredicateError
 from pyhudi_core.predicates.quotes import refuse_misread_texts
+from pyhudi_core.predicates.spelling import meant_by
 from pyhudi_core.predicates.tree import And, Call, Column, Compare, In, IsNull, Like, Literal, Node, Not, Or
 
 LENGTH_LIMIT = 1_000_000
@@ -297,7 +298,8 @@ def _not_understood(part: Any) -> PredicateError:
     place = f" at character {min(places) + 1}" if places else ""
     return PredicateError(
         f"the where uses {part.sql(dialect='spark')[:120]!r}{place}, which is not supported",
-        hint="Use comparisons, IN, BETWEEN, LIKE, IS NULL, AND, OR, NOT, arithmetic, CAST, lower, upper, length, substring, coalesce, "
+        hint=meant_by(part.sql(dialect="spark"))
+        or "Use comparisons, IN, BETWEEN, LIKE, IS NULL, AND, OR, NOT, arithmetic, CAST, lower, upper, length, substring, coalesce, "
         "year, month, day, hour, from_unixtime; or filter the result",
     )
 
@@ -317,5 +319,5 @@ def _syntax_error(text: str, error: SqlglotError) -> PredicateError:
         )
     return PredicateError(
         f"the where is not SQL{where}: {text[:200]!r}",
-        hint=f"It is one condition in Spark SQL, such as {_EXAMPLE}. {_QUOTES}",
+        hint=meant_by(text) or f"It is one condition in Spark SQL, such as {_EXAMPLE}. {_QUOTES}",
     )

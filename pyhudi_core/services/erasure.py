@@ -51,7 +51,7 @@ from pyhudi_core.write.states import load
 
 _WAYS_OUT = {
     "savepoint": "delete the savepoint (`pyhudi savepoint LOCATION delete INSTANT`)",
-    "hold": "delete the hold, or wait for its end (`pyhudi hold LOCATION delete NAME`)",
+    "hold": "delete the hold, or wait for its end (`pyhudi hold LOCATION delete --name NAME`)",
     "pending": "let the pending instants end, or end them (`pyhudi timeline LOCATION` shows them)",
     "readers": "set pyhudi.clean.keep.seconds=0",
     "index": "drop the index (`pyhudi index LOCATION drop NAME`)",

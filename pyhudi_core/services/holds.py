@@ -37,6 +37,8 @@ from pyhudi_core.transaction.publication import create_once
 from pyhudi_core.write.retrying import Retries, retry
 
 _VERSION = 1
+LONGEST_S = 100 * 366 * 24 * 3600
+"""The longest hold, in seconds. Its end is a date that Python and JSON can show."""
 _log = logging.getLogger(__name__)
 
 
@@ -131,13 +133,14 @@ class Holds(NotCalled):
     def create(self, state: TimePoint | None = None, *, seconds: float, comment: str = "") -> Hold:
         """Hold the files of a state back from cleaning for so many seconds: of the newest state, or of a token, commit or time.
 
-        To extend a hold, make another one of its token. Raises `InvalidOptionError` for a length that is not above zero, `SnapshotExpiredError`
-        if files of the state are gone, and `CommitConflictError` if a planned clean is going to delete some. Then nothing is held.
+        To extend a hold, make another one of its token. Raises `InvalidOptionError` for a length that is not above zero or is over 100 years,
+        `SnapshotExpiredError` if files of the state are gone, and `CommitConflictError` if a planned clean is going to delete some.
+        Then nothing is held.
         """
-        if not 0 < seconds < float("inf"):
+        if not 0 < seconds <= LONGEST_S:
             raise InvalidOptionError(
-                f"seconds={seconds!r} is no length of time",
-                hint="Give the seconds that the reader needs, such as 3600.",
+                f"seconds={seconds!r} is no length of time above 0 and up to 100 years",
+                hint="Give the seconds that the reader needs, such as 3600. A savepoint has no end.",
             )
         with at_table(self.context.table), Retries(self.context) as retries:
 

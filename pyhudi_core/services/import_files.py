@@ -20,6 +20,7 @@ from pyhudi_core.model.column_names import renamed, snake_names, snake_schema
 from pyhudi_core.model.meta_fields import META_FIELDS, PARTITION_PATH, RECORD_KEY
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.schema import cast_batch, normalise
+from pyhudi_core.naming import nearest
 from pyhudi_core.services.parquet_source import file_batches, file_schema, naming, typed_nulls
 from pyhudi_core.services.repeated_keys import keys_of, refuse_repeated
 from pyhudi_core.storage.base import Storage
@@ -95,9 +96,20 @@ class ImportFile:
         try:
             yield
         except ObjectNotFoundError as error:
-            raise DataError(
-                "The file does not exist", path=self.path, hint="Give the paths of files, not of folders."
-            ) from error
+            raise self._absent() from error
+
+    def _absent(self) -> DataError:
+        """The error for a path that is no file: a folder, or nothing; then with the files of similar names that are there."""
+        here = self.storage.list_folder("")
+        if self.name in {path.rstrip("/") for path in here.folders}:
+            return DataError(
+                "It is a folder, not a file",
+                path=self.path,
+                hint="Give the paths of its files; pyhudi bootstrap takes a folder of Parquet files.",
+            )
+        near = nearest(self.name, [info.path for info in here.objects])
+        hint = f"Did you mean {near}?" if near else "Check the path; a relative one begins at the working folder."
+        return DataError("The file does not exist", path=self.path, hint=hint)
 
 
 @dataclass(frozen=True, slots=True)

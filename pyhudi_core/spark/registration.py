@@ -15,19 +15,23 @@ def register(spark: Any) -> None:
     """Register ``format("pyhudi")`` with this session, for batches and streams. Safe to call again; to be called again after
     ``spark.sql.session.timeZone`` has changed.
 
+    PySpark's verbs that make entries of Spark's catalog (``saveAsTable``, ``writeTo(...).create()``, ``CREATE TABLE``) then refuse this format.
+
     Raises `MissingExtraError` on PySpark before 4.2, which has no such data sources in Python.
     """
     with from_extra("spark", 'format("pyhudi")'):
         from pyhudi_core.engine.spark import use_own_python  # noqa: PLC0415  (Spark is imported only where it is used)
     try:
         from pyhudi_core.spark.source import in_session  # noqa: PLC0415  (missing in PySpark 3.5)
+        from pyhudi_core.spark.verbs import refuse_entries  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise MissingExtraError(
             f"Data sources in Python need PySpark 4.2 or newer ({error})",
-            hint="On older releases read with table.scan().to_spark(spark), table.incremental() and table.changes().",
+            hint="On older releases read with table.scan().to_spark(spark), table.incremental() and table.changes(); write with table.upsert(df).",
         ) from error
     use_own_python(spark)
     spark.dataSource.register(in_session(spark))
+    refuse_entries()
 
 
 @set_module("pyhudi.spark")

@@ -30,7 +30,12 @@ _OF_WRITES = frozenset({"path", "operation", "max_bytes_per_write"})
 _OF_STREAM_WRITES = frozenset({"stream", "replaces", "checkpointlocation", "queryname"})
 OPERATIONS = ("upsert", "insert", "bulk_insert", "delete")
 """What the data source writes; a batch without a word is the first."""
-_HUDIS_OPERATION = "hoodie.datasource.write.operation"
+_HUDIS = {
+    "hoodie.datasource.write.operation": "operation",
+    "hoodie.datasource.query.type": "mode",
+    "as.of.instant": "as_of",
+}
+"""Hudi's names of options that mean the same here."""
 _ALWAYS = frozenset({"path", "mode", "columns", "where"})
 _KNOWN = _ALWAYS.union(_OF_STREAMS, _OF_BATCHES, _OF_WRITES, _OF_STREAM_WRITES, *_OF_READS.values())
 
@@ -90,14 +95,15 @@ class Settings:
             InvalidOptionError: a value is not allowed.
         """
         named = {name.lower(): value for name, value in options.items()}
-        if _HUDIS_OPERATION in named:
-            named.setdefault("operation", named.pop(_HUDIS_OPERATION))
+        for name in _HUDIS.keys() & named.keys():
+            named.setdefault(_HUDIS[name], named.pop(name))
         own = {name: value for name, value in named.items() if not name.startswith((_STORAGE, *_TABLE))}
         _refuse_unknown(own)
         if not own.get("path"):
             raise InvalidOptionError(
                 "The table's location is missing",
-                hint='Give it: load("/lake/orders") or option("path", "/lake/orders").',
+                hint='Give it: load("/lake/orders") or option("path", "/lake/orders"). Spark passes no options of a table in its catalog: '
+                "remove such an entry with DROP TABLE, and make a temporary view.",
             )
         return cls(
             path=own["path"],

@@ -9,18 +9,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
-from pyhudi_core.errors import HudiError, TableNotFoundError
+from pyhudi_core.errors import ConfigError, HudiError, TableNotFoundError
 from pyhudi_core.model.file_names import PARTITION_METAFILE, parse_data_file
 from pyhudi_core.storage.base import Folder, Storage
 from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.storage.own_part import HOODIE, is_table
-from pyhudi_core.storage.paths import Place, parse_location
 
 _FOLDERS = 30
 """So many folders at and below the location are listed."""
 _LEVELS = 8
 """So many folders above the location are looked at."""
 _SHOWN = 5
+_SHORT = 3
+"""Letters of a short name."""
 _NOTHING = (".hoodie/hoodie.properties is missing", "Check the location, or make a table with create_table.")
 _PROPERTIES = f"{HOODIE}/hoodie.properties"
 
@@ -36,16 +37,23 @@ class _Found:
     anything: bool = False
 
 
-def no_table(location: Place, storage_options: Mapping[str, str]) -> TableNotFoundError:
+def no_table(storage: Storage) -> TableNotFoundError:
     """The error for a location without a table. It tells apart: a folder of tables, a part of a table, a file, tables of Delta and Iceberg, Parquet
     files, a table whose ``.hoodie`` is gone, and a misspelt name.
     """
-    place = parse_location(location).text
+    place = storage.location
     try:
-        what, hint = _what_is_there(place, storage_options)
+        what, hint = _what_is_there(place, _options_of(storage))
     except HudiError:  # a folder cannot be listed, or has links: this is no reason to hide that there is no table
         what, hint = _NOTHING
     return TableNotFoundError(f"There is no Hudi table here: {what}", table=place, hint=hint)
+
+
+def _options_of(storage: Storage) -> Mapping[str, str]:
+    try:
+        return storage.spec().options
+    except ConfigError:  # it exists only in this process, and has no options
+        return {}
 
 
 def _what_is_there(place: str, options: Mapping[str, str]) -> tuple[str, str]:
@@ -126,7 +134,10 @@ def _table_above(place: str, options: Mapping[str, str]) -> str | None:
 
 def _misspelt(above: str, name: str, options: Mapping[str, str]) -> tuple[str, str]:
     storage = open_storage(above, options)
-    near = get_close_matches(name, [_name(path) for path in storage.list_folder("").folders], n=3, cutoff=0.7)
+    by_letters = {_name(path).lower(): _name(path) for path in storage.list_folder("").folders}
+    # One letter more, less or other is a third or a half of a short name.
+    similar = get_close_matches(name.lower(), by_letters, n=3, cutoff=0.7 if len(name) > _SHORT else 0.5)
+    near = [by_letters[each] for each in similar]
     meant = next((each for each in near if storage.head(f"{each}/{_PROPERTIES}") is not None), None)
     if meant is None:
         return _NOTHING

@@ -46,7 +46,8 @@ def schema_after(
     find_unfit: FindUnfit,
     *,
     table: str,
-    keys: Iterable[str],
+    keys: Sequence[str],
+    ordering: Sequence[str] = (),
     allow_lossy: bool = False,
     may_lack: Literal["nothing", "columns", "anything"] = "nothing",
     takes: Sequence[str] = (),
@@ -58,6 +59,7 @@ def schema_after(
         find_unfit: called only if the data has floating-point numbers for a column of integers.
         table: its location, for errors.
         keys: the key and partition columns.
+        ordering: the ordering columns.
         allow_lossy: 64-bit integers may become double.
         may_lack: what the table has and the data may lack. A partial update lacks ``"columns"``, but not the fields of a struct.
 
@@ -69,14 +71,15 @@ def schema_after(
     refuse_internal_names(data.names, table, takes)
     if may_lack != "anything":
         _refuse_missing(before, incoming, table, may_lack == "columns")
-    doubtful = floats_for_integers(before, incoming)
+    fixed = (*keys, *ordering)
+    doubtful = floats_for_integers(before, incoming, fixed)
     if not doubtful:
         return reconcile(before, incoming)
     names = dict.fromkeys(path.partition(".")[0] for path in doubtful)
     narrow = reconcile(before, incoming, doubtful)
     unfit = find_unfit(pa.schema([narrow.field(name) for name in names]))
     for path, value in sorted(unfit.items()):
-        _refuse_floating(path, doubtful[path], value, tuple(keys), allow_lossy=allow_lossy)
+        _refuse_floating(path, doubtful[path], value, keys, allow_lossy=allow_lossy)
     return reconcile(before, incoming, doubtful.keys() - unfit.keys())
 
 
@@ -116,7 +119,10 @@ def _refuse_missing(before: pa.Schema, data: pa.Schema, table: str, fields_only:
     levels = [level for level in shared_levels(before, data) if level.missing and (level.parent or not fields_only)]
     if levels:
         missing = [joined(level.parent, name) for level in levels for name in level.missing]
-        whole = "Add the columns (nulls are fine): a row is written whole, so a missing one would wipe out values."
+        whole = (
+            "Add the columns (nulls are fine): a row is written whole, so a missing one would wipe out values. "
+            "To keep the stored values: upsert(rows, partial=True). If a column was added by mistake: table.alter(drop=[...])."
+        )
         if fields_only:
             whole = "Give structs with all their fields: a partial update keeps columns, and a struct is one value."
         raise SchemaMismatchError(

@@ -23,7 +23,15 @@ from pyhudi_core.model.key_text import text_problem
 from pyhudi_core.model.meta_fields import PARTITION_PATH, RECORD_KEY, with_meta_fields
 from pyhudi_core.model.partition_path import partition_paths
 from pyhudi_core.model.properties import TableConfig
-from pyhudi_core.model.record_key import EMPTY_PART, NULL_PART, ambiguous_key, ambiguous_part, record_keys, without_key
+from pyhudi_core.model.record_key import (
+    EMPTY_PART,
+    NULL_PART,
+    ambiguous_key,
+    ambiguous_part,
+    record_keys,
+    refuse_long_keys,
+    without_key,
+)
 from pyhudi_core.model.schema import cast_batch
 from pyhudi_core.write.coercion import schema_after, unfit_of
 from pyhudi_core.write.plan import Volume
@@ -120,6 +128,7 @@ def prepare(
             find_unfit,
             table=table,
             keys=keys,
+            ordering=config.ordering_fields,
             allow_lossy=allow_lossy,
             may_lack=may_lack,
             takes=(RECORD_KEY,) if config.generates_keys else (),
@@ -286,6 +295,8 @@ class PrepareRows:
             if self.generate
             else record_keys(named, self.config, self.prefixed, stored=self.stored)
         )
+        if not self.keys_only:
+            refuse_long_keys(keys, self.config)
         own = [keys, partition_paths(rows, self.config), positions]
         columns = own if self.keys_only else [*own, *rows.columns]
         return pa.RecordBatch.from_arrays(columns, schema=prepared_schema(None if self.keys_only else self.columns))

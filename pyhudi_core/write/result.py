@@ -14,6 +14,8 @@ from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 from pyhudi_core.transaction import metadata_removal
 
+_FROM_NOW_ON = "from now on a write whose rows lack them is refused, except upsert(rows, partial=True)"
+
 
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
@@ -22,7 +24,9 @@ class CommitStats:
     """Counts of one commit: rows, files, bytes. ``files`` has every written file; ``replaced`` the file groups that it removed.
 
     ``rows_replaced`` is how many rows were in these; None where another writer's commit does not say. Rows that went with a dropped partition are
-    in ``rows_deleted`` too. ``index`` says which index found the keys, and why it was chosen; empty if no key was looked up.
+    in ``rows_deleted`` too. ``rows_combined`` is how many rows of the batch were combined with another row of their key before the write (Hudi's
+    ``hoodie.combine.before.upsert``), so that only one row of the key was written. ``index`` says which index found the keys, and why
+    it was chosen; empty if no key was looked up.
     """
 
     rows_inserted: int
@@ -34,6 +38,7 @@ class CommitStats:
     replaced: tuple[tuple[str, str], ...]
     rows_replaced: int | None = 0
     index: str = ""
+    rows_combined: int = 0
 
     @classmethod
     def of(cls, commit: CommitMetadata) -> CommitStats:
@@ -50,6 +55,7 @@ class CommitStats:
             replaced=tuple(sorted((partition, name) for partition, ids in commit.replaced.items() for name in ids)),
             rows_replaced=commit.rows_replaced,
             index=commit.extra.get(INDEX_KEY, ""),
+            rows_combined=sum(stat.combined for stat in stats),
         )
 
     @property
@@ -106,6 +112,7 @@ class Commit:
         notes: what the protocol added to the commit's extra metadata.
         bytes_saved: about how many bytes lost attempts left unwritten, because they saw early that they would lose.
         extra_metadata: what the caller gave the commit to keep.
+        columns_added: dotted paths of columns that the rows brought into the table. Later writes whose rows lack them are refused.
         made_again: partitions of the metadata table that the change of the columns made wrong, and that were made again after the commit.
     """
 
@@ -123,6 +130,7 @@ class Commit:
     reason: str = ""
     extra_metadata: Mapping[str, str] = field(default_factory=dict, hash=False)
     made_again: tuple[str, ...] = ()
+    columns_added: tuple[str, ...] = ()
 
     @classmethod
     def nothing(cls, operation: str, reason: str, completion_time: str, retries: int = 0) -> Commit:
@@ -147,6 +155,12 @@ class Commit:
             "instant": self.instant,
             "completed": self.completion_time,
             "rows": stats.rows_said,
+            **(
+                {"combined": f"{stats.rows_combined:,} rows repeated the key of another row of the batch"}
+                if stats.rows_combined
+                else {}
+            ),
+            **({"new columns": f"{', '.join(self.columns_added)}; {_FROM_NOW_ON}"} if self.columns_added else {}),
             "files": f"{stats.files_written:,} in {len(stats.partitions):,} partitions, {stats.bytes_written:,} bytes",
             **({"index": stats.index} if stats.index else {}),
             "retries": f"{self.retries}{saved}",

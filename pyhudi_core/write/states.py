@@ -35,6 +35,7 @@ from pyhudi_core.engine.pandas_frames import is_pandas
 from pyhudi_core.errors import at_table
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.model.numbering import column_paths
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.timeline.active import Timeline
@@ -326,8 +327,17 @@ def commit(end: Staged | Unchanged, retries: Retries, gate: Gate | None) -> Comm
             notes=published.notes,
             bytes_saved=retries.bytes_saved,
             extra_metadata=dict(end.request.extra),
+            columns_added=_columns_added(end),
         )
     return Committed(request=end.request, batch=end.batch, basis=end.basis, lock=end.lock, end=end, commit=made)
+
+
+def _columns_added(end: Staged) -> tuple[str, ...]:
+    """The columns, and fields of structs, that the rows brought. An alteration names its columns itself."""
+    if end.batch is not None and end.batch.altered is None:
+        before = dict(column_paths(end.snapshot.schema))
+        return tuple(path for path, _ in column_paths(end.schema) if path not in before)
+    return ()
 
 
 def undo(context: TableContext, transaction: Transaction) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -159,19 +159,21 @@ class WriteTask:
         context = HandleContext(self.settings, self.open_runtime(), task.number, [] if self.key_changes else None)
         files: list[WrittenFile] = []
         handle: WriteHandle | None = None
-        number = -1
+        number, combined = -1, 0
         try:
             for sort, rows in runs(batches, SORT):
                 if _bucket_of(sort) != number:
                     if handle is not None:
-                        files += handle.close()
-                    number = _bucket_of(sort)
+                        files += _with_combined(handle.close(), combined)
+                    number, combined = _bucket_of(sort), 0
                     handle = handle_for(context, task.payload[number])
                 assert handle is not None
-                handle.write(self._single(without_slots(rows)))
+                single = self._single(without_slots(rows))
+                combined += len(rows) - len(single)
+                handle.write(single)
                 yield from _noted(context)
             if handle is not None:
-                files += handle.close()
+                files += _with_combined(handle.close(), combined)
         except BaseException:
             if handle is not None:
                 handle.abandon()
@@ -206,6 +208,12 @@ class WriteTask:
         return single.drop_columns([POSITION])
 
 
+def _with_combined(files: Sequence[WrittenFile], combined: int) -> list[WrittenFile]:
+    """The files of a bucket; the first one says how many rows were combined with another row of their key."""
+    first = [replace(file, stat=replace(file.stat, combined=combined)) for file in files[:1]]
+    return [*first, *files[1:]]
+
+
 def _refuse_repeated(keys: Sequence[pa.Array]) -> None:
     again = repetitions(pa.chunked_array(keys, pa.string()))
     if again:
@@ -237,6 +245,7 @@ _STAT = pa.schema(
         ("merged_logs", pa.int64()),
         ("merged_bytes", pa.int64()),
         ("merged_entries", pa.int64()),
+        ("combined", pa.int64()),
     ]
 )
 """The fields of a `WriteStat`."""

@@ -4,6 +4,7 @@ Each case runs in a process of its own, for a session can be started once only f
 """
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -101,3 +102,24 @@ def test_an_interrupt_while_spark_starts_ends_in_seconds_and_the_next_run_works(
     assert not told["table_there"]
     assert told["rows"] == ([1] if how == "asset" else [])
     assert told["commits"] == (1 if how == "asset" else 0)
+
+
+@pytest.mark.slow
+def test_a_session_without_java_says_what_to_install(tmp_path):
+    script = (
+        "from pyhudi_dagster.spark_session import SparkResource\n"
+        "from pyhudi.errors import ConfigError\n"
+        "try:\n    SparkResource(spark_config={'spark.master': 'local[1]'}).spark_session\n"
+        "except ConfigError as error:\n    print('TOLD', error.hint)\n"
+    )
+    environment = {**os.environ, "JAVA_HOME": str(tmp_path / "nothing")}
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert "TOLD Install Java 17" in done.stdout, done.stderr[-2000:]

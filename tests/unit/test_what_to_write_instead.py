@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -126,6 +127,34 @@ def test_an_unknown_argument_is_answered_with_the_right_one(name: str, table: hu
     call, answer = ARGUMENTS[name]
     with pytest.raises(TypeError, match=answer):
         call(table)
+
+
+FUNCTIONS = [name for name in hudi.__all__ if inspect.isfunction(getattr(hudi, name))]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_public_function_answers_an_unknown_argument_with_its_own(name: str) -> None:
+    function = getattr(hudi, name)
+    parameters = inspect.signature(function).parameters.values()
+    known = [each.name for each in parameters if each.kind is not each.VAR_POSITIONAL]
+    with pytest.raises(TypeError, match="it takes|use ") as caught:
+        function(xyz=1)
+    assert all(each in str(caught.value) for each in known)
+    first = next(iter(known), "")
+    if len(first) > 3:
+        with pytest.raises(TypeError, match=f"use {first}="):
+            function(**{f"{first}x": 1})
+
+
+def test_the_functions_around_a_table_know_the_arguments_of_others(table: hudi.HudiTable) -> None:
+    for call, answer in {
+        lambda: hudi.bootstrap("s", "l", primary_key="id"): "use record_key=",
+        lambda: hudi.recover("l", precombine_field="ts"): "use ordering=",
+        lambda: hudi.upkeep(location="l"): "use tables=",
+        lambda: hudi.commit_for("r", properties={}): "use options=",
+    }.items():
+        with pytest.raises(TypeError, match=answer):
+            call()
 
 
 @pytest.mark.parametrize("columns", READS)

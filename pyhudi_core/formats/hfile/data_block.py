@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from pyhudi_core.formats.byte_columns import Ints, contents
-from pyhudi_core.formats.hfile.entries import LONGEST_KEY
 from pyhudi_core.formats.hfile.protobuf import corrupt, read_hadoop_vlong
+from pyhudi_core.model.record_key import LONGEST_INDEXED
 
 _MOST_BLOCK_ENTRIES = 1 << 21
 _ONE_BYTE = 0x80
@@ -146,7 +146,7 @@ def entries_at(payload: bytes, starts: Ints) -> Entries:
         return reduce(lambda high, low: high << 8 | low, digits)
 
     keys, values, rows = number(0, 4), number(4, 4), number(8, 2)
-    if (rows > np.minimum(keys - 2, LONGEST_KEY)).any():
+    if (rows > np.minimum(keys - 2, LONGEST_INDEXED)).any():
         raise corrupt("an entry does not fit into its block")
     behind = starts + 8 + keys
     return Entries(payload, starts + 10, starts + 10 + rows, behind, behind + values)

@@ -14,12 +14,12 @@ import pyarrow.compute as pc
 
 from pyhudi_core.errors import DataError
 from pyhudi_core.formats.byte_columns import Bytes, Ints, big_endian, contents
+from pyhudi_core.model.record_key import LONGEST_INDEXED
 
 KEY_TAIL = struct.pack(">bqb", 0, 0x7FFFFFFFFFFFFFFF, 4)
 KEY_OVERHEAD = 2 + len(KEY_TAIL)
 _HEAD_BYTES = 10
 """The lengths before a key: of the full key and of the value (4 bytes each), and of the row (2 bytes)."""
-LONGEST_KEY = (1 << 15) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,9 @@ class Entries:
 def refuse_disorder(previous: bytes | None, keys: pa.LargeBinaryArray) -> None:
     """Raise `DataError` unless all keys are short enough and in ascending order of their bytes, the first one after ``previous``."""
     longest = pc.max(pc.binary_length(keys)).as_py() or 0
-    if longest > LONGEST_KEY:
+    if longest > LONGEST_INDEXED:
         raise DataError(
-            f"A key of {longest:,} bytes is too long for an index of the table, whose keys have at most {LONGEST_KEY:,} bytes",
+            f"A key of {longest:,} bytes is too long for an index of the table, whose keys have at most {LONGEST_INDEXED:,} bytes",
             hint="Take a shorter record key, such as a hash of the text, or drop the index: table.indexes.drop(name).",
         )
     falls = pc.any(pc.less_equal(keys.slice(1), keys.slice(0, max(0, len(keys) - 1)))).as_py()

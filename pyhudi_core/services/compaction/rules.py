@@ -7,16 +7,19 @@ the one that reaches it is still taken.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 
+from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.model.instant import Action, Instant, parse_time
 from pyhudi_core.options.upkeep import CompactionOptions
 from pyhudi_core.services.compaction.plan import CompactionOperation
 from pyhudi_core.timeline.active import Timeline
 
 _DAY = "%Y%m%d"
+Operations = Sequence[CompactionOperation]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,23 +91,35 @@ def _seconds_between(earlier: str, later: str) -> int:
 def chosen(
     operations: Sequence[CompactionOperation], options: CompactionOptions, now: str
 ) -> list[CompactionOperation]:
-    """The operations that the strategy takes, in its order."""
-    name = options.strategy
-    if name == "log_file_size":
-        large = [item for item in operations if item.log_bytes >= options.log_size_threshold]
-        return _bounded(sorted(large, key=lambda item: -item.log_bytes), options.target_io_mb)
-    if name == "log_file_num":
-        many = [item for item in operations if len(item.piece.logs) >= options.log_count_threshold]
-        return _bounded(sorted(many, key=lambda item: -len(item.piece.logs)), options.target_io_mb)
-    if name == "bounded_io":
-        return _bounded(operations, options.target_io_mb)
-    if name == "day_based":
-        newest = sorted({item.piece.partition for item in operations}, reverse=True)[: options.day_partitions]
-        return _by_partition([item for item in operations if item.piece.partition in newest])
-    if name in ("bounded_partition_aware", "unbounded_partition_aware"):
-        recent = name == "bounded_partition_aware"
-        return _by_partition([i for i in operations if _is_recent(i.piece.partition, options, now) is recent])
-    return list(operations)
+    """The operations that the strategy takes, in its order. Raises `InvalidOptionError` for a strategy without a rule."""
+    rule = RULES.get(options.strategy)
+    if rule is None:
+        raise InvalidOptionError(
+            f"There is no rule for the compaction strategy {options.strategy!r}",
+            hint=f"Set hoodie.compaction.strategy to one of {', '.join(RULES)}.",
+        )
+    return rule(operations, options, now)
+
+
+def _by_log_size(operations: Operations, options: CompactionOptions, now: str) -> list[CompactionOperation]:
+    large = [item for item in operations if item.log_bytes >= options.log_size_threshold]
+    return _bounded(sorted(large, key=lambda item: -item.log_bytes), options.target_io_mb)
+
+
+def _by_log_number(operations: Operations, options: CompactionOptions, now: str) -> list[CompactionOperation]:
+    many = [item for item in operations if len(item.piece.logs) >= options.log_count_threshold]
+    return _bounded(sorted(many, key=lambda item: -len(item.piece.logs)), options.target_io_mb)
+
+
+def _day_based(operations: Operations, options: CompactionOptions, now: str) -> list[CompactionOperation]:
+    newest = sorted({item.piece.partition for item in operations}, reverse=True)[: options.day_partitions]
+    return _by_partition([item for item in operations if item.piece.partition in newest])
+
+
+def _of_last_days(
+    operations: Operations, options: CompactionOptions, now: str, *, recent: bool
+) -> list[CompactionOperation]:
+    return _by_partition([i for i in operations if _is_recent(i.piece.partition, options, now) is recent])
 
 
 def _bounded(operations: Sequence[CompactionOperation], most_mb: int) -> list[CompactionOperation]:
@@ -131,3 +146,15 @@ def _is_recent(partition: str, options: CompactionOptions, now: str) -> bool:
     if today is None or len(digits) < len("20260131"):
         return True
     return digits >= (today - timedelta(days=options.day_partitions)).strftime(_DAY)
+
+
+RULES: dict[str, Callable[[Operations, CompactionOptions, str], list[CompactionOperation]]] = {
+    "log_file_size": _by_log_size,
+    "log_file_num": _by_log_number,
+    "bounded_io": lambda operations, options, _now: _bounded(operations, options.target_io_mb),
+    "day_based": _day_based,
+    "bounded_partition_aware": partial(_of_last_days, recent=True),
+    "unbounded_partition_aware": partial(_of_last_days, recent=False),
+    "unbounded": lambda operations, _options, _now: list(operations),
+}
+"""The rule of each strategy of ``COMPACTION_STRATEGIES`` (``options/definitions.py``)."""

@@ -60,7 +60,7 @@ class IndexingPlan:
             return f"It would be refused: {self.why_not}"
         if not self:
             return f"Nothing to index: {self.why_not}"
-        up_to = f" up to {self.up_to} and what completes meanwhile" if self.up_to else ""
+        up_to = f" up to {self.up_to}, and the commits that complete while it is built" if self.up_to else ""
         return f"Build {', '.join(self.partitions)}{up_to}"
 
     def encode(self, sync_marker: bytes) -> bytes:

@@ -34,7 +34,9 @@ def plan_indexing(
     Raises `InvalidOptionError` for a partition that is not made here.
     """
     if asked is None and not context.options.metadata.enable:
-        return IndexingPlan(why_not="hoodie.metadata.enable is not set, and no partitions were named")
+        return IndexingPlan(
+            why_not="no index is asked for: hoodie.metadata.enable is not set, and no partitions were named"
+        )
     wanted = metadata_build.asked_for(context, asked, {item.name for item in definitions})
     config = reopened(context).config  # this process may have executed other plans since
     listed = config.metadata_partitions

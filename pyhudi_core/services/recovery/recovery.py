@@ -39,6 +39,7 @@ from pyhudi_core.runtime.base import Executor
 from pyhudi_core.services.recovery.columns import column_questions
 from pyhudi_core.services.recovery.questions import Answers, Questions, RecoveredFile, newest_bases, without_meta
 from pyhudi_core.storage.base import ObjectInfo, Storage
+from pyhudi_core.storage.no_table import no_table
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.transaction.publication import create_once
 
@@ -96,9 +97,8 @@ def plan_recovery(storage: Storage, executor: Executor, answers: Answers) -> Rec
     listing.prepare(partitions)
     found, left_out, unreadable = _read(storage, executor, {path: listing.files(path) for path in partitions}, answers)
     if not found:
-        return RecoveryPlan(
-            questions=(*unreadable, "the folder has no data files of Hudi: is it the right one?"), left_out=left_out
-        )
+        question = f"the folder has no data files of Hudi: is it the right one? {no_table(storage).hint}"
+        return RecoveryPlan(questions=(*unreadable, question), left_out=left_out)
     by_time: dict[str, list[RecoveredFile]] = defaultdict(list)
     for file in found:
         by_time[file.name.requested_time].append(file)

@@ -131,8 +131,53 @@ def test_what_the_rows_are_refused_for_leaves_no_table_either(
 
 def test_files_without_a_key_are_rows_with_generated_keys(files: dict[str, Path], location: str) -> None:
     assert run(location, files["rows.parquet"], files["rows.parquet"]).exit_code == 0
-    assert run(location, files["rows.csv"]).exit_code == 0
+    first = run(location, files["rows.csv"])
+    assert (first.exit_code, "are there twice now" in " ".join(first.stderr.split())) == (0, True)
     assert [row["id"] for row in stored(location, "id", "v")] == [1, 1, 2, 2, 3]
+    keyed = run(location, files["rows.csv"], "--record-key", "id")
+    assert keyed.exit_code == 2
+    assert "import all files into another location with --record-key" in " ".join(keyed.output.split())
+    assert "Omit" not in keyed.output
+
+
+@pytest.mark.parametrize(
+    ("sign", "given"), [(";", "--delimiter ';'"), ("\t", "--delimiter tab"), ("|", "--delimiter '|'")]
+)
+def test_a_file_with_another_delimiter_is_answered_with_the_option(
+    location: str, tmp_path: Path, sign: str, given: str
+) -> None:
+    (tmp_path / "rows.csv").write_text(f"id{sign}v\n1{sign}a\n")
+    done = new(location, tmp_path / "rows.csv")
+    assert (done.exit_code, given in " ".join(done.output.split())) == (2, True), done.output
+    assert new(location, tmp_path / "rows.csv", "--delimiter", sign).exit_code == 0
+
+
+def test_a_missing_file_is_answered_with_what_is_there(files: dict[str, Path], location: str) -> None:
+    folder = files["rows.csv"].parent
+    assert "Did you mean rows.csv?" in new(location, folder / "row.csv").output
+    assert "Check the path" in new(location, folder / "nothing at all").output
+    assert "It is a folder, not a file" in new(location, folder).output
+
+
+def test_an_import_that_adds_a_column_names_it_and_the_older_job_learns_the_ways_out(
+    files: dict[str, Path], location: str, tmp_path: Path
+) -> None:
+    assert json.loads(new(location, files["rows.parquet"]).stdout)["columns_added"] == []
+    (tmp_path / "more.csv").write_text("id,v,note\n3,c,new\n")
+    assert json.loads(run(location, tmp_path / "more.csv").stdout)["columns_added"] == ["note"]
+    older = " ".join(run(location, files["rows.csv"]).output.split())
+    for way in ("Add the columns", "upsert(rows, partial=True)", "table.alter(drop=[...])"):
+        assert way in older
+
+
+def test_a_commit_names_the_fields_that_its_rows_brought_at_every_level(location: str) -> None:
+    table = hudi.create_table(location, pa.schema([("id", pa.int64()), ("s", pa.struct([("a", pa.int64())]))]), "id")
+    first = table.upsert(pa.table({"id": [1], "s": [{"a": 1}]}, table.schema))
+    wider = pa.table({"id": [2], "s": [{"a": 1, "b": 2}], "note": ["x"]})
+    added = table.upsert(wider)
+    assert (first.columns_added, added.columns_added) == ((), ("s.b", "note"))
+    assert "new columns s.b, note; from now on a write whose rows lack them is refused" in " ".join(str(added).split())
+    assert table.alter(add={"more": pa.int64()}).columns_added == ()
 
 
 def test_a_later_value_that_is_not_of_the_type_leaves_no_table_and_the_type_can_be_given(

@@ -4,60 +4,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner, Result
+from support.commands import LOOPS, places, run
 from support.tables import make, orders
-
-from pyhudi_core.cli.main import main
-
-
-def command(*words: str) -> Result:
-    return CliRunner().invoke(main, list(words))
-
-
-LOOPS = [
-    ("init", "{new}", "--column", "id:int64", "--column", "day:string", "--record-key", "id", "--if-not-exists"),
-    ("index", "{table}", "create", "bloom_filters"),
-    ("index", "{table}", "create", "bloom_filters", "--if-not-exists"),
-    ("index", "{table}", "create", "by_day", "--column", "day"),
-    ("index", "{table}", "create", "by_day", "--column", "day", "--plan"),
-    ("index", "{table}", "schedule", "bloom_filters"),
-    ("index", "{table}", "execute"),
-    ("index", "{table}", "drop", "by_day", "bloom_filters", "--if-exists", "--plan"),
-    ("index", "{table}", "drop", "by_day", "bloom_filters", "--if-exists"),
-    ("sql", "{table}", "CREATE INDEX IF NOT EXISTS by_day ON orders (day)"),
-    ("sql", "{table}", "DROP INDEX IF EXISTS by_day ON orders"),
-    ("metadata", "{table}", "create"),
-    ("metadata", "{table}", "drop"),
-    ("metadata", "{table}", "rebuild"),
-    ("metadata", "{table}", "repair"),
-    ("savepoint", "{table}", "create"),
-    ("savepoint", "{table}", "delete", "--instant", "{newest}", "--if-exists"),
-    ("hold", "{table}", "delete", "--name", "a hold that has ended", "--if-exists"),
-    ("bootstrap", "{source}", "{copy}", "--record-key", "id"),
-    ("import", "{imported}", "{source}/rows.parquet", "--record-key", "id"),
-    *((name, "{table}") for name in ("compact", "cluster", "clean", "log-compact", "expire", "sweep", "upkeep")),
-    ("repair", "{table}", "--duplicates"),
-    ("restore", "{table}", "--to", "{newest}"),
-    ("erase", "{table}", "--key", "2"),
-]
 
 
 def test_the_second_run_of_a_command_is_no_failure(location: str, tmp_path: Path) -> None:
     table = make(location, name="orders", table_type="merge_on_read")
     table.upsert(orders((1, "a", 1.0), (2, "a", 1.0)))
     table.upsert(orders((1, "a", 2.0, 2)))
-    (tmp_path / "source").mkdir()
-    pq.write_table(pa.table({"id": [1]}), tmp_path / "source" / "rows.parquet")
     for words in LOOPS:
-        newest = table.timeline.commits[-1].requested_time
-        places = {name: str(tmp_path / name) for name in ("new", "source", "copy", "imported")}
-        filled = [word.format(table=location, newest=newest, **places) for word in words]
-        for run in ("first", "second"):
-            done = command(*filled)
-            assert done.exit_code == 0, f"{run} run of {words}: {done.output} {done.exception}"
+        known = places(tmp_path, table=location, newest=table.timeline.commits[-1].requested_time)
+        for number in ("first", "second"):
+            done = run(words, known)
+            assert done.exit_code == 0, f"{number} run of {words}: {done.output} {done.exception}"
+
+
+ORDERS = [word for name in ("id:int64", "day:string", "price:double", "ts:int64") for word in ("--column", name)]
 
 
 @pytest.mark.parametrize(
@@ -67,6 +30,24 @@ def test_the_second_run_of_a_command_is_no_failure(location: str, tmp_path: Path
         (("index", "{table}", "drop", "by_day"), "no index"),
         (("init", "{table}", "--column", "id:int64", "--record-key", "id"), "already exists"),
         (("init", "{table}", "--column", "day:string", "--record-key", "day", "--if-not-exists"), "has record_key id"),
+        (
+            ("init", "{table}", *ORDERS, "--record-key", "id", "--ordering", "price", "--if-not-exists"),
+            "has ordering none, not price",
+        ),
+        (("init", "{table}", *ORDERS, "--partition-by", "id", "--if-not-exists"), "has partition_by day, not id"),
+        (("init", "{table}", *ORDERS, "--name", "other", "--if-not-exists"), "has name table, not other"),
+        (
+            ("init", "{table}", *ORDERS, "--table-type", "mor", "--if-not-exists"),
+            "table_type copy_on_write, not merge_on_read",
+        ),
+        (
+            ("init", "{table}", *ORDERS, "--option", "hoodie.table.type=MERGE_ON_READ", "--if-not-exists"),
+            "COPY_ON_WRITE",
+        ),
+        (
+            ("init", "{table}", *ORDERS, "--record-key", "day", "--ordering", "ts", "--if-not-exists"),
+            "has record_key id, not day; ordering none, not ts",
+        ),
         (("init", "{table}", "--column", "note:string", "--if-not-exists"), "without the column note"),
         (("init", "{table}", "--column", "id:string", "--if-not-exists"), "without the column id of type string"),
     ],
@@ -76,12 +57,21 @@ def test_what_is_there_with_another_meaning_is_refused(location: str, words: tup
     table.upsert(orders((1, "a", 1.0)))
     if "create" in words:
         table.indexes.create("by_day", ["day"])
-    done = command(*(word.format(table=location) for word in words))
+    known = {"table": location}
+    done = run(words, known)
     assert done.exit_code == 2
     assert why in " ".join(done.output.split())
     if "create" in words:
-        assert command(*(word.format(table=location) for word in words), "--plan").exit_code == 1
-        assert command(*(word.format(table=location) for word in words), "--if-not-exists").exit_code == 0
+        assert run((*words, "--plan"), known).exit_code == 1
+        assert run((*words, "--if-not-exists"), known).exit_code == 0
+
+
+def test_a_table_that_fits_is_taken(location: str) -> None:
+    make(location, table_type="merge_on_read", ordering="ts", name="orders")
+    keys = ("--record-key", "id", "--partition-by", "day", "--ordering", "ts", "--name", "orders")
+    for kind in ("mor", "MERGE_ON_READ"):
+        done = run(("init", location, *ORDERS, *keys, "--table-type", kind, "--if-not-exists"))
+        assert done.exit_code == 0, done.output
 
 
 @pytest.mark.parametrize(
@@ -89,4 +79,9 @@ def test_what_is_there_with_another_meaning_is_refused(location: str, words: tup
 )
 def test_a_flag_of_another_action_is_no_flag(location: str, words: tuple[str, ...]) -> None:
     make(location)
-    assert "goes with create" in command("index", location, *words).output
+    done = run(("index", location, *words))
+    assert done.exit_code == 2
+    assert (
+        f"{words[-1]} goes with {'drop' if words[-1] == '--if-exists' else 'create'}, not with {words[0]}"
+        in done.output
+    )

@@ -8,13 +8,15 @@ import pytest
 from support.disk import contents
 from support.tables import make, orders
 
+from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.file_groups.slice import BaseFile, FileSlice, LogFile
 from pyhudi_core.model.file_names import BaseFileName, LogFileName
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.options import WriteOptions, find_option
+from pyhudi_core.options.definitions import COMPACTION_STRATEGIES
 from pyhudi_core.options.upkeep import CompactionOptions
 from pyhudi_core.services.compaction.plan import MEBIBYTE, CompactionOperation, CompactionPlan, decode
-from pyhudi_core.services.compaction.rules import chosen, trigger_of
+from pyhudi_core.services.compaction.rules import RULES, chosen, trigger_of
 from pyhudi_core.timeline.active import Timeline
 
 NOW = "20260110000000000"
@@ -107,6 +109,18 @@ def test_every_strategy_of_the_options_has_a_case() -> None:
     default = options().strategy
     offered = set(find_option("hoodie.compaction.strategy").choices.values())
     assert {changes.get("strategy", default) for changes, _ in STRATEGIES} == offered
+
+
+def test_a_strategy_is_declared_once_with_its_rule_and_what_it_selects() -> None:
+    option = find_option("hoodie.compaction.strategy")
+    assert list(RULES) == list(COMPACTION_STRATEGIES)
+    assert all(what and f"`{word}`, {what}" in option.doc for word, (what, _) in COMPACTION_STRATEGIES.items())
+
+
+def test_a_strategy_without_a_rule_compacts_nothing_in_silence() -> None:
+    with pytest.raises(InvalidOptionError, match="no rule for the compaction strategy 'newest_first'") as caught:
+        chosen(OPERATIONS, options(strategy="newest_first"), NOW)
+    assert "log_file_size" in str(caught.value.hint)
 
 
 @pytest.mark.row("N3")

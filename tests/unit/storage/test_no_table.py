@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.commands import run
 
 import pyhudi as hudi
 from pyhudi.errors import TableNotFoundError
@@ -110,6 +111,19 @@ def test_a_location_without_a_table_is_answered_with_what_is_there(
     assert hint in (error.hint or "")
     assert error.table == str(place)
     assert sorted(tmp_path.rglob("*")) == before
+    told = hudi.check_table(place).of("no_table")
+    assert [(one.what, one.what_to_do) for one in told] == [(error.message, error.hint)], "the doctor says the same"
+    if make is not _lake:  # the upkeep looks after its tables
+        done = run(["upkeep", str(place)])
+        assert (done.exit_code, str(error) in done.output.replace("\n", "")) == (2, True), done.output
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(("there", "given"), [("t", "tt"), ("tt", "t"), ("ab", "cb"), ("Orders", "orders"), ("T", "t")])
+def test_a_short_name_that_is_misspelt_is_found(tmp_path: Path, there: str, given: str) -> None:
+    _table(tmp_path / there)
+    with pytest.raises(TableNotFoundError, match=f"Did you mean {tmp_path}/{there}\\?"):
+        hudi.open_table(tmp_path / given)
 
 
 def test_a_misspelt_name_is_found_in_every_kind_of_storage() -> None:

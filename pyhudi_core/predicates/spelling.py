@@ -1,0 +1,27 @@
+"""What was meant by words and signs that other languages have in conditions, and SQL does not: the hint of an error."""
+
+from __future__ import annotations
+
+import re
+
+_LITERAL = re.compile(r"'(?:[^'\\]|''|\\.)*'|`[^`]*`|\"[^\"]*\"")
+_CURLY = re.compile("[\u2018\u2019\u201a\u201c\u201d\u201e]")
+_SIGNS = (
+    (re.compile(r"&&?"), "AND"),
+    (re.compile(r"\|\|?"), "OR"),
+    (re.compile(r"==="), "="),
+    (re.compile("\u2260"), "<>"),
+    (re.compile("\u2265"), ">="),
+    (re.compile("\u2264"), "<="),
+    (re.compile(r"\bis\s+none\b", re.IGNORECASE), "IS NULL"),
+    (re.compile(r"=\s*none\b", re.IGNORECASE), "IS NULL"),
+)
+
+
+def meant_by(text: str) -> str | None:
+    """The hint for a condition that has signs of another language; None if it has none. Signs inside of quotes are no signs."""
+    bare = _LITERAL.sub("''", text)
+    if _CURLY.search(bare):
+        return "Write straight quotes around a text: 'a'"
+    said = [f"{word} for {found[0]!r}" for sign, word in _SIGNS if (found := sign.search(bare)) is not None]
+    return f"Write {', '.join(said)}" if said else None

@@ -1,0 +1,92 @@
+"""A session that was stopped, a JVM that is gone, and a streaming DataFrame at a batch door: typed errors with the way out, and nothing is written."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.tables import make
+
+from pyhudi_core.errors import ConfigError
+
+PROGRAM = """
+import importlib.util, os, sys
+import pyhudi
+from pyhudi.errors import ConfigError
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+table = pyhudi.create_table(sys.argv[1], __import__("pyarrow").schema([("id", "int64")]), record_key="id")
+
+def spark():
+    return SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+
+def all_doors(session, frame, words):
+    from pyhudi.spark import register
+    doors = {
+        "upsert": lambda: table.upsert(frame),
+        "delete": lambda: table.delete(frame),
+        "to_spark": lambda: table.scan().to_spark(session),
+        "register": lambda: register(session),
+        "clustering": lambda: table.clustering.run(spark=session),
+    }
+    if importlib.util.find_spec("pyspark.sql.datasource") is None:
+        del doors["register"]  # PySpark 3.5 has no data sources in Python
+    for door, call in doors.items():
+        try:
+            call()
+        except ConfigError as error:
+            assert words in str(error) and error.hint, (door, error)
+        else:
+            raise AssertionError(door)
+
+session = spark()
+frame = session.range(3)
+session.stop()
+all_doors(session, frame, "was stopped")
+session = spark()
+frame = session.range(3)
+session.sparkContext._jsc.sc().stop()  # by another reference to it
+all_doors(session, frame, "was stopped")
+session.stop()
+session = spark()
+frame = session.range(3)
+SparkContext._gateway.proc.kill()
+SparkContext._gateway.proc.wait()
+all_doors(session, frame, "does not answer")
+assert len(table.timeline.commits) == 0
+print("all doors")
+os._exit(0)
+"""
+
+
+def test_a_streaming_frame_is_refused_by_the_batch_doors(spark: Any, location: str) -> None:
+    table = make(location)
+    stream = spark.readStream.format("rate").load()
+    for call in (
+        table.upsert,
+        table.insert,
+        table.bulk_insert,
+        table.insert_overwrite,
+        table.insert_overwrite_table,
+        table.delete,
+    ):
+        with pytest.raises(ConfigError, match="streaming DataFrame has no end") as caught:
+            call(stream)
+        assert "StreamSink" in str(caught.value.hint)
+    assert len(table.timeline.commits) == 0
+
+
+@pytest.mark.slow
+def test_every_door_says_that_the_session_is_stopped_or_its_jvm_gone(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(tmp_path / "table")],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert ran.stdout.endswith("all doors\n"), ran.stderr[-3000:]
