@@ -129,9 +129,10 @@ _TRACE = "Traceback (most recent call last)"
 
 
 def _reason(text: str) -> str:
-    """The line of Spark's text that says what failed: the last one of a traceback in Python, otherwise the first one that names an error."""
+    """The line of Spark's text that says what failed: the last one of a traceback, or Java's innermost cause."""
     before, traced, after = text.partition(_TRACE)
-    lines = [line.rstrip() for line in (after if traced else before).splitlines() if line.strip()]
+    own = after if traced else before.rpartition("Caused by: ")[2]
+    lines = [line.rstrip() for line in own.splitlines() if line.strip()]
     if traced:
         lines = [line for line in lines if line[0] not in " \t"]
     found = next((line for line in lines if _NAMED.search(line)), lines[0] if lines else "no reason is given")
