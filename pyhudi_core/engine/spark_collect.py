@@ -86,7 +86,7 @@ class _Counted:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         size = 0
         for batch in batches:
-            size += batch.nbytes
+            size += batch.get_total_buffer_size()
             more = size > self.share
             columns = [pa.nulls(1, field.type) for field in batch.schema] if more else batch.columns
             last = pa.repeat(pa.scalar(int(more), _MORE.type), 1 if more else batch.num_rows)
@@ -111,7 +111,7 @@ def _batches_at_most(frame: DataFrame, limit: int) -> list[pa.RecordBatch] | Non
         with closing(socket), closing(file):
             socket.settimeout(None)
             for batch in pa.ipc.open_stream(file):
-                size += batch.nbytes
+                size += batch.get_total_buffer_size()
                 if size > limit or batch.column(batch.num_columns - 1).to_numpy().any():
                     ended = True
                     context.cancelJobsWithTag(tag)
