@@ -51,8 +51,8 @@ _HINTS = {
     "utf8": _NOT_UTF8,
     "utf-8": _NOT_UTF8,
     "empty csv": "The file has no bytes. Write it again, with a line of names, or omit it.",
-    "columns, got": "Each line needs as many fields as the line of names. A value that contains the separator has double quotes around it, and a double"
-    " quote in it is written twice; --delimiter names another separator.",
+    "columns, got": "Each line needs as many fields as the line of names. A value that contains the separator has double quotes around it, and a"
+    " double quote in it is written twice; --delimiter names another separator.",
 }
 """What to do, by words of Arrow's error in small letters."""
 
