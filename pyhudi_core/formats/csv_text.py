@@ -42,7 +42,7 @@ _MAY_ROUND = r"^-?[0-9]{16,}$"
 _TIME_OF_DAY = r"^[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?$"
 _COMMA = pa.null()
 """In `_Guess.others`: numbers with decimal commas."""
-_NO_VALUE = r"NA N/A #N/A n/a na NaN nan null NULL Null None none NONE nil \N - -- ? . missing unknown".split()
+_NO_VALUE = ("NA", "N/A", "#N/A", "n/a", "na", "NaN", "nan", "null", "NULL", "Null", "None", "\\N", "-", "--", "?", ".")  # fmt: skip
 """Words that files have where there is no value."""
 _HINT = (
     "A CSV file is UTF-8 text with a line of names, and values of the table's types; a time with a zone is written as 2026-01-31T12:00:00Z. Nulls are"
