@@ -17,7 +17,9 @@ from pyhudi_core.cli.terminal import (
     reporting_errors,
     safe,
 )
+from pyhudi_core.model.meta_fields import RECORD_KEY
 from pyhudi_core.opening import open_table
+from pyhudi_core.table import HudiTable
 
 
 @click.command("key-history")
@@ -42,7 +44,9 @@ def key_history(
     key; 2: it failed.
     """
     with reporting_errors(context):
-        found = open_table(location, storage_options).key_history(key)
+        table = open_table(location, storage_options)
+        found = table.key_history(key)
+        example = None if found else _example(table)
     rows = found.rows.to_pylist()
     if as_json and not as_csv and not only:
         told = {"key": found.key, "known_from": found.known_from or None, "note": found.note, "commits": rows}
@@ -52,7 +56,16 @@ def key_history(
         print_as(shown, tuple(_row(None)), only, as_json=as_json, as_csv=as_csv)
         if found.note:
             console(stderr=as_csv or as_json).print(safe(f"Note: {found.note}."))
+        if example is not None:
+            said = f"No known commit touched the key {found.key!r}. A key of this table is {example!r}."
+            console(stderr=True).print(safe(said))
     context.exit(0 if found else FOUND)
+
+
+def _example(table: HudiTable) -> str | None:
+    """A record key of the table; None if it has no row."""
+    keys: list[str] = table.scan(columns=[RECORD_KEY]).limit(1).to_arrow()[RECORD_KEY].to_pylist()
+    return next(iter(keys), None)
 
 
 def _row(row: dict[str, Any] | None) -> dict[str, Any]:

@@ -219,6 +219,8 @@ def import_(
     else:
         for line in str(made).splitlines():
             console().print(safe(line))
+    for note in rows.notes:
+        console(stderr=True).print(safe(note))
     if made and again:
         console(stderr=True).print(safe(_ROWS_WERE_ADDED.format(location, made.instant)))
 

@@ -40,6 +40,10 @@ _NUMBER = r"^-?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _NO_NUMBER = r"^(?i)[+-]?(nan|inf|infinity)$"
 _MAY_ROUND = r"^-?[0-9]{16,}$"
 _TIME_OF_DAY = r"^[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?$"
+_COMMA = pa.null()
+"""In `_Guess.others`: numbers with decimal commas."""
+_NO_VALUE = ("NA", "N/A", "#N/A", "n/a", "na", "NaN", "nan", "null", "NULL", "Null", "None", "\\N", "-", "--", "?", ".")  # fmt: skip
+"""Words that files have where there is no value."""
 _HINT = (
     "A CSV file is UTF-8 text with a line of names, and values of the table's types; a time with a zone is written as 2026-01-31T12:00:00Z. Nulls are"
     " empty fields; other words for them are given with --null, another separator with --delimiter, and the type of a column with --type."
@@ -86,8 +90,10 @@ class CsvFile:
             )
         return names
 
-    def guessed(self, given: Mapping[str, pa.DataType]) -> pa.Schema:
+    def guessed(self, given: Mapping[str, pa.DataType], note: Callable[[str], object] = lambda _: None) -> pa.Schema:
         """The columns, with the ``given`` types; the values decide about others. Null is the type of a column without values.
+
+        ``note`` gets a sentence for each column that is text only because of words for no value, or of decimal commas.
 
         Raises `DataError`, also for a value that is not of the type of the values before it.
         """
@@ -102,6 +108,8 @@ class CsvFile:
                     if odd is not None:
                         raise self._odd(names[place], guess.type(), rows + odd + 1, piece.column(place)[odd].as_py())
                 rows += len(piece)
+        for place, guess in guesses.items():
+            guess.tell(names[place], note)
         return pa.schema([pa.field(n, guesses[i].type() if i in guesses else given[n]) for i, n in enumerate(names)])
 
     def _odd(self, name: str, kind: pa.DataType, row: int, value: str) -> DataError:
@@ -155,6 +163,10 @@ class _Guess:
 
     kinds: list[pa.DataType] = field(default_factory=lambda: list(_FITS))
     seen: bool = False
+    words: set[str] = field(default_factory=set)
+    others: list[pa.DataType] | None = None
+    """The types of the values that are none of the ``words`` for no value; None as long as the column is no text."""
+    example: str = ""
 
     def odd(self, values: pa.Array, *, decides: bool) -> int | None:
         """Look at more values, which decide about the type, or only are of it; returns the place of one that is not."""
@@ -163,12 +175,42 @@ class _Guess:
             return None
         if decides or not self.seen:
             self.seen = True
-            self.kinds = [kind for kind in self.kinds if _FITS[kind](texts)]
+            before, self.kinds = self.kinds, [kind for kind in self.kinds if _FITS[kind](texts)]
+            if not self.kinds:
+                self._look_at_others(texts, before)
             return None
         fits = _FITS[self.kinds[0]] if self.kinds else None
         if fits is None or fits(texts):
             return None
         return bisect_left(range(1, len(values)), True, key=lambda end: not fits(values.slice(0, end).drop_null()))
+
+    def _look_at_others(self, texts: pa.Array, before: list[pa.DataType]) -> None:
+        if self.others is None:
+            self.others = [*before, _COMMA]
+        if not self.others:
+            return
+        words = pc.is_in(texts, pa.array(_NO_VALUE))
+        self.words.update(pc.unique(texts.filter(words)).to_pylist())
+        rest = texts.filter(pc.invert(words))
+        if len(rest):
+            self.others = [kind for kind in self.others if (_FITS.get(kind) or _decimal_comma)(rest)]
+            self.example = rest[0].as_py()
+
+    def tell(self, name: str, note: Callable[[str], object]) -> None:
+        """Note why a column is text although its values look like another type."""
+        if self.kinds or not self.others or not self.example:
+            return
+        words = sorted(self.words)
+        if self.others[0] == _COMMA:
+            note(
+                f"Column {name} is text: {self.example!r} has a decimal comma, and numbers of CSV files have a decimal point."
+            )
+        elif words:
+            options = " ".join(f"--null '{word}'" for word in words)
+            note(
+                f"Column {name} is text because of {' and '.join(map(repr, words))}; its other values are {self.others[0]}."
+                f" If this means no value, import the file into a new table with {options}."
+            )
 
     def type(self) -> pa.DataType:
         """The type of the column; null if it has no value."""
@@ -202,6 +244,10 @@ def _number(texts: pa.Array) -> bool:
     numbers = trimmed.filter(plain)
     too_large = pc.any(pc.is_inf(pc.cast(numbers, pa.float64()))).as_py()
     return not (too_large or pc.any(pc.match_substring_regex(numbers, _MAY_ROUND)).as_py())
+
+
+def _decimal_comma(texts: pa.Array) -> bool:
+    return _match(texts, r"^[+-]?[0-9]{1,3}([. ]?[0-9]{3})*(,[0-9]+)?$") and not _match(texts, "^[^,]*$")
 
 
 def _time_of_day(texts: pa.Array) -> bool:

@@ -23,5 +23,7 @@ def meant_by(text: str) -> str | None:
     bare = _LITERAL.sub("''", text)
     if _CURLY.search(bare):
         return "Write straight quotes around a text: 'a'"
+    if "'" in bare.replace("''", ""):
+        return r"A text begins and ends with a quote, and a quote inside of it has a backslash before it: 'O\'Neil'"
     said = [f"{word} for {found[0]!r}" for sign, word in _SIGNS if (found := sign.search(bare)) is not None]
     return f"Write {', '.join(said)}" if said else None

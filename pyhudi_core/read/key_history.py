@@ -10,6 +10,7 @@ hash of the key says which file group it is. Memory holds what one file group ne
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,7 +22,7 @@ from pyhudi_core.index.bucket import Hashing
 from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.model.commit import BUCKETS_KEY, CommitMetadata
 from pyhudi_core.model.instant import Instant, time_before
-from pyhudi_core.model.meta_fields import COMMIT_TIME
+from pyhudi_core.model.meta_fields import COMMIT_TIME, RECORD_KEY
 from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 from pyhudi_core.read.change_feed import Group, changes_of, changes_rows, view_at
@@ -126,12 +127,20 @@ def _texts(context: TableContext, state: Snapshot, key: object) -> pa.Array:
             "The table stores no record keys, so a key cannot be followed", table=context.table, hint=hint
         )
     names = config.record_key_fields
+    stored = f"the record key as the table stores it, in the column {RECORD_KEY}"
     if isinstance(key, str) and (config.generates_keys or len(names) > 1):
+        if not re.match(",".join(f"{re.escape(name)}:.*" for name in names), key, re.DOTALL):
+            raise InvalidOptionError(
+                f"{key!r} is no record key of this table",
+                table=context.table,
+                hint=f"Give {stored}, which looks like {','.join(f'{name}:...' for name in names)!r}.",
+            )
         return pa.array([key])
     unknown = why_unknown_texts(config, state.schema) or ", ".join(nested_keys(config, state.schema))
     if unknown:
+        hint = f"Give {stored}. Or {hint[0].lower()}{hint[1:]}" if len(names) > 1 else hint
         raise UnsupportedTableError(
-            f"A key cannot be followed in a table with {unknown}", table=context.table, hint=hint
+            f"A key cannot be followed by its values in a table with {unknown}", table=context.table, hint=hint
         )
     values: Mapping[str, object] = (
         key if isinstance(key, Mapping) else dict.fromkeys(names, key) if len(names) == 1 else {}

@@ -6,7 +6,7 @@ the first row is written, and `refuse_rows` reads all rows once for a table that
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -59,11 +59,14 @@ class ImportFile:
     def is_csv(self) -> bool:
         return self.name.lower().endswith((".csv", ".tsv"))
 
-    def schema(self, known: Mapping[str, pa.DataType]) -> pa.Schema:
-        """The columns. Those of a CSV file have the ``known`` types; others have the types of the values, or null."""
+    def schema(self, known: Mapping[str, pa.DataType], note: Callable[[str], object]) -> pa.Schema:
+        """The columns. Those of a CSV file have the ``known`` types; others have the types of the values, or null.
+
+        ``note``: as in `CsvFile.guessed`.
+        """
         if self.is_csv:
             own = self._csv()
-            found = own.guessed(self._by_own_names(own, {**known, **self.style.types}))
+            found = own.guessed(self._by_own_names(own, {**known, **self.style.types}), note)
             return snake_schema(found) if self.style.snake else found
         with self._exists():
             return file_schema(self.storage, self.name, snake=self.style.snake, shown=self.path)[0]
@@ -114,10 +117,11 @@ class ImportFile:
 
 @dataclass(frozen=True, slots=True)
 class ImportRows:
-    """The rows of all files. ``schema``: the columns of the table after they are written."""
+    """The rows of all files. ``schema``: the columns of the table after they are written. ``notes``: types that a user may not expect."""
 
     files: tuple[tuple[ImportFile, pa.Schema], ...]
     schema: pa.Schema
+    notes: tuple[str, ...] = ()
 
     def reader(self) -> pa.RecordBatchReader:
         """The rows; they are read when the reader is."""
@@ -161,9 +165,10 @@ def import_rows(
     files = [_file(path, style) for path in paths]
     known = {} if before is None else {item.name: item.type for item in before}
     found: list[tuple[ImportFile, pa.Schema]] = []
+    notes: list[str] = []
     for file in files:
         with naming(file.path):
-            own = file.schema(known)
+            own = file.schema(known, notes.append)
             found.append((file, own))
             typed = [item for item in own if item.name not in known and _has_type(item)]
             known |= {item.name: item.type for item in normalise(pa.schema(typed))} if typed else {}
@@ -179,7 +184,7 @@ def import_rows(
             takes = () if before is None else META_FIELDS  # the write into a table knows which of them it uses
             after = schema_after(after, own, find_unfit, table=table, keys=keys, allow_lossy=allow_lossy, takes=takes)
     assert after is not None
-    return ImportRows(tuple(found), after)
+    return ImportRows(tuple(found), after, tuple(notes))
 
 
 def _file(path: str, style: ImportStyle) -> ImportFile:

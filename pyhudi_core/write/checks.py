@@ -333,6 +333,11 @@ def fitted(
     return prepared
 
 
+def _values(path: str) -> str:
+    """The values of a partition's path without the names of the columns."""
+    return "/".join(part.partition("=")[2] or part for part in path.split("/"))
+
+
 def known_partitions(
     snapshot: Snapshot, partitions: tuple[str, ...], table: str, *, missing_ok: bool
 ) -> tuple[str, ...]:
@@ -342,7 +347,8 @@ def known_partitions(
     missing = [partition for partition in partitions if partition not in known]
     if missing and not missing_ok:
         with_rows = [path for path in snapshot.view.partitions() if snapshot.view.slices(path)]
-        similar = get_close_matches(missing[0], with_rows, n=3)
+        of_value = [path for path in with_rows if _values(path) == missing[0]]
+        similar = of_value or get_close_matches(missing[0], with_rows, n=3)
         hint = f"There is {' and '.join(map(repr, similar))}. " if similar else ""
         raise PartitionNotFoundError(
             f"The table has no partition {', '.join(map(repr, missing[:_NAMED]))}"

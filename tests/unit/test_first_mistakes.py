@@ -173,6 +173,6 @@ def test_a_key_that_is_too_long_for_an_index_is_refused_with_its_length() -> Non
     options = {"hoodie.metadata.record.index.enable": "true"}
     table = hudi.create_table("memory://long-keys/t", pa.schema([("id", pa.string())]), "id", options=options)
     table.upsert(pa.table({"id": ["x" * 32_767]}))
-    with pytest.raises(DataError, match=r"A key of 32,768 bytes is too long.* Take a shorter record key"):
+    with pytest.raises(DataError, match=r"A record key has 32,768 bytes.* Take a shorter key"):
         table.upsert(pa.table({"id": ["y" * 32_768]}))
     assert table.scan().count() == 1

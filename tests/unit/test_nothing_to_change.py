@@ -140,6 +140,8 @@ def test_an_unknown_partition_is_an_error_that_names_what_is_there(table: HudiTa
     with table.begin("delete_partition") as write, pytest.raises(PartitionNotFoundError):
         write.drop(("day=2026-01-13",))
     assert contents(location) == before
+    with pytest.raises(PartitionNotFoundError, match="There is 'day=2026-01-31'"):
+        table.delete_partitions(["2026-01-31"])
     commit = table.delete_partitions(["day=a", "day=2026-01-13"], missing_ok=True)
     assert commit.stats.partitions == ("day=a",)
     assert rows(table, "id") == [(2,), (3,)]

@@ -343,3 +343,41 @@ def test_the_command_makes_no_table_in_a_delta_table(files: dict[str, Path], tmp
     refused = new(str(tmp_path / "delta"), files["rows.csv"])
     assert refused.exit_code == 2
     assert "Delta table" in refused.output
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (("1", "NA"), "because of 'NA'; its other values are int64"),
+        (("NA", "1.5"), "because of 'NA'; its other values are double"),
+        (("2026-01-01", "-", "?"), "because of '-' and '?'; its other values are date32"),
+        (("NULL", "true"), "because of 'NULL'"),
+        (("3,50", "4"), "'3,50' has a decimal comma"),
+        (("1.234,50", "2,00"), "decimal comma"),
+        (("NA", "a"), ""),
+        (("NA", "NA"), ""),
+        (("007", "008"), ""),
+        (("02134", "10001", "NA"), ""),
+        (("a", "b"), ""),
+        (("1", ""), ""),
+        (("1 234", "2 345"), ""),
+    ],
+)
+def test_a_column_that_one_word_makes_text_is_noted(
+    location: str, tmp_path: Path, values: tuple[str, ...], said: str
+) -> None:
+    lines = "".join(f'{number},"{value}"\n' if value else f"{number},\n" for number, value in enumerate(values))
+    (tmp_path / "rows.csv").write_text(f"id,v\n{lines}")
+    done = CliRunner().invoke(main, ["import", location, str(tmp_path / "rows.csv"), "--record-key", "id", "--json"])
+    assert done.exit_code == 0
+    note = " ".join(done.stderr.split())
+    assert (said in note) if said else not note
+    assert [row["v"] for row in stored(location, "id", "v")] == [
+        int(value) if value == "1" and "" in values else value or None for value in values
+    ]
+
+
+def test_the_note_is_right_for_words_and_values_far_from_each_other(location: str, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("id,v\n" + "".join(f"{n},{'NA' if n == 25_000 else n}\n" for n in range(30_000)))
+    done = CliRunner().invoke(main, ["import", location, str(tmp_path / "rows.csv"), "--record-key", "id"])
+    assert "--null 'NA'" in " ".join(done.output.split())

@@ -21,6 +21,10 @@ SAYS = {
     "id ≥ 1": "Write >= for",
     "id is None": "Write IS NULL",
     "id = None": "Write IS NULL",
+    "day = 'O'Neil'": "a quote inside of it has a backslash before it",
+    "day = 'O'Neil' AND id = 1": "a quote inside of it has a backslash before it",
+    "day = 'a": "A text begins and ends with a quote",
+    "day = a'": "A text begins and ends with a quote",
     "day = '&& ‘x’' AND (": "It is one condition in Spark SQL",  # noqa: RUF001
 }
 
@@ -38,7 +42,18 @@ def test_signs_of_other_languages_are_answered_with_those_of_sql(table: hudi.Hud
     assert SAYS[condition] in str(caught.value.hint)
 
 
-@pytest.mark.parametrize("condition", ["id == 1", "day = '&&'", "day <> '‘x’'", "day LIKE '%|%'"])  # noqa: RUF001
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "id == 1",
+        "day = '&&'",
+        r"day = 'O\'Neil'",
+        "day = 'O''Neil'",
+        'day = "O\'Neil"',
+        "day <> '‘x’'",  # noqa: RUF001
+        "day LIKE '%|%'",
+    ],
+)
 def test_what_is_sql_is_taken(table: hudi.HudiTable, condition: str) -> None:
     assert table.scan(where=condition).count() == 0
 

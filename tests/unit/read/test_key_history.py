@@ -113,6 +113,14 @@ def test_a_key_of_several_columns_is_a_mapping_or_its_text(location: str) -> Non
         table.key_history({"id": 1})
 
 
+@pytest.mark.parametrize("text", ["1", "id:1", "ts:7,id:1", "day:a,ts:7", "id=1,ts=7"])
+def test_a_text_that_is_no_key_of_several_columns_is_answered_with_how_one_looks(location: str, text: str) -> None:
+    table = make(location, record_key=["id", "ts"])
+    table.upsert(orders((1, "a", 1.0, 7)))
+    with pytest.raises(InvalidOptionError, match="id:...,ts:..."):
+        table.key_history(text)
+
+
 @pytest.mark.parametrize("key", [None, "x", [1], {"day": "a"}, {"id": None}, 1 << 70, b"\xff"])
 def test_what_is_no_key_of_the_table_is_refused(location: str, key: object) -> None:
     table = make(location)
@@ -171,4 +179,15 @@ def test_the_command_prints_one_line_for_each_commit(location: str) -> None:
         "instant,action", f"{second.instant},updated", f"{first.instant},inserted",
     ]  # fmt: skip
     assert run("99")[0] == 1
+    assert "A key of this table is '1'" in run("99")[1]
     assert run("x")[0] == 2
+
+
+def test_a_mapping_for_keys_with_times_is_answered_with_the_stored_key(location: str) -> None:
+    rows = pa.table({"id": [1], "at": pa.array([0], pa.timestamp("us"))})
+    table = hudi.create_table(location, rows.schema, ["id", "at"])
+    made = table.upsert(rows)
+    with pytest.raises(UnsupportedTableError, match="_hoodie_record_key"):
+        table.key_history({"id": 1, "at": 0})
+    [stored] = table.scan().to_arrow()["_hoodie_record_key"].to_pylist()
+    assert table.key_history(stored).rows["instant"].to_pylist() == [made.instant]
