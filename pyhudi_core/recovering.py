@@ -57,19 +57,17 @@ def plan_recovery(
         return recovery.plan_recovery(storage, system_runtime().executor, answers)
 
 
-def table_is_there(location: str, storage_options: Mapping[str, str] | None = None) -> bool:
-    """Whether the location has the properties of a table."""
-    return open_storage(location, storage_options).head(properties_file.PATH) is not None
-
-
 def publish_lost_commits(
     location: str, storage_options: Mapping[str, str] | None = None, *, only_plan: bool = False
 ) -> tuple[str, ...]:
     """Publish completed files again that a table has lost, from its commit record; returns their paths. ``only_plan``: change nothing.
 
-    Raises `TableNotFoundError` if no table is there, and `CorruptTimelineError` if a commit is lost that the record does not have.
+    Nothing is done at a location without the properties of a table. Raises `CorruptTimelineError` if a commit is lost that the record does not have.
     """
-    home = TableHome(open_storage(location, storage_options), system_runtime(), {})
+    storage = open_storage(location, storage_options)
+    if storage.head(properties_file.PATH) is None:
+        return ()
+    home = TableHome(storage, system_runtime(), {})
     with home.verb() as context:
         return lost_commits.lost_commits(context) if only_plan else lost_commits.publish_again(context)
 
@@ -95,7 +93,7 @@ def recover(
     Raises `TableExistsError` if a table is there that has lost nothing. Raises `InvalidOptionError`, and writes nothing, if questions are open, or
     unless ``accept_unknown``: what the plan lists as not known may be wrong in the rebuilt table.
     """
-    if table_is_there(location, storage_options) and publish_lost_commits(location, storage_options):
+    if publish_lost_commits(location, storage_options):
         return open_table(location, storage_options)
     plan = plan_recovery(
         location, record_key, ordering, partition_by, table_type, name, leave_out, storage_options, by_name

@@ -10,7 +10,7 @@ import click
 
 from pyhudi_core.cli.terminal import FOUND, at_location, console, reporting_errors, safe
 from pyhudi_core.errors import InvalidOptionError
-from pyhudi_core.recovering import plan_recovery, publish_lost_commits, recover_as_planned, table_is_there
+from pyhudi_core.recovering import plan_recovery, publish_lost_commits, recover_as_planned
 from pyhudi_core.services.recovery.recovery import RecoveryPlan
 
 _ACCEPTING = "name what is not part of the table by --leave-out, and run the command with --accept-unknown"
@@ -63,9 +63,8 @@ def recover(
     given["ordering"] = given["ordering"] or (() if none else None)
     given["partition_by"] = given["partition_by"] or None
     with reporting_errors(context):
-        if table_is_there(location, storage_options) and (
-            paths := publish_lost_commits(location, storage_options, only_plan=only_plan)
-        ):
+        paths = publish_lost_commits(location, storage_options, only_plan=only_plan)
+        if paths:
             _show_published(paths, as_json=as_json, only_plan=only_plan)
             return
         plan = plan_recovery(location, storage_options=storage_options, **given)

@@ -35,16 +35,23 @@ def engine_for(data: object, executor: Executor, spark: Any = None) -> Engine:
     return SparkEngine(spark if spark is not None else data.sparkSession, executor)  # type: ignore[attr-defined]
 
 
+def running_session() -> Any:
+    """The Spark session of this process; None if it has none. Does not import PySpark."""
+    sql = sys.modules.get("pyspark.sql")
+    return None if sql is None else sql.SparkSession._instantiatedSession
+
+
 def session_zone(spark: Any = None) -> TimeZone | None:
     """The time zone of a Spark session, else of the one that this process has; None if it has none."""
     if spark is not None:
         return TimeZone.named(spark.conf.get(SESSION_ZONE))
-    if "pyspark.sql" not in sys.modules or sys.modules["pyspark.sql"].SparkSession._instantiatedSession is None:
+    running = running_session()
+    if running is None:
         return None
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # noqa: PLC0415  (Spark is imported only where it is used)
 
     try:
-        return session_zone(sys.modules["pyspark.sql"].SparkSession._instantiatedSession)
+        return session_zone(running)
     except (OSError, Py4JError):  # its JVM has ended, so it shows no rows
         return None
 

@@ -33,6 +33,7 @@ from pyhudi_core.read.lookups import key_texts, nested_keys, why_unknown_texts
 from pyhudi_core.read.retention import refuse_cleaned
 from pyhudi_core.read.snapshots import archived_between, make_scan
 from pyhudi_core.snapshot.snapshot import Snapshot, build
+from pyhudi_core.transaction import lost_completions
 from pyhudi_core.transaction.context import TableContext
 
 _NAMES = {INSERT: "inserted", DELETE: "deleted"}
@@ -73,7 +74,7 @@ def key_history(context: TableContext, key: object) -> KeyHistory:
     ``key`` is the value of the key column, or its text; of several key columns a mapping, or the record key as Hudi stores it.
     Raises `InvalidOptionError` for what is no key, and `UnsupportedTableError` for a table whose keys have no known text.
     """
-    timeline = context.folder.load()
+    timeline = lost_completions.load(context)
     last = build(context.storage, context.folder, context.config, timeline, None, executor=context.runtime.executor)
     texts = _texts(context, last, key)
     reader = ChangeReader(

@@ -12,17 +12,17 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
+from itertools import chain
 
 from pyhudi_core.model.file_names import parse_data_file, split
 from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 from pyhudi_core.read.snapshots import snapshot
 from pyhudi_core.services.service import Figures
-from pyhudi_core.services.sweep.planning import plan_sweep
+from pyhudi_core.services.sweep.planning import ListedPlace, plan_sweep
 from pyhudi_core.storage.base import ObjectInfo
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.layout import METADATA_TABLE
-from pyhudi_core.transaction.own_objects import own_objects
 
 
 @set_module("pyhudi")
@@ -88,9 +88,9 @@ class DiskUsage:
 
 def disk_usage(context: TableContext) -> DiskUsage:
     """Count every file of a table. Lists all of them, and reads no row. Raises `CorruptionError` if a commit cannot be read."""
-    listed = {info.path: info for info in own_objects(context.storage, context.runtime.executor)}
-    listed |= {info.path: info for info in context.root.list(".hoodie/")}
-    swept = list(plan_sweep(context, sys.maxsize).infos)
+    place = ListedPlace.of(context)
+    listed = {info.path: info for info in chain(place.files, context.root.list(".hoodie/"))}
+    swept = list(plan_sweep(context, sys.maxsize, place).infos)
     unnamed = {info.path for info in swept}
     state = snapshot(context)
     newest = {file.path for piece in state.view.all_slices() for file in piece.files}

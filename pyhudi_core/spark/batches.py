@@ -27,7 +27,15 @@ NOTHING, UNKNOWN = "none", "unknown"
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What a commit says of the batch that it wrote. ``query`` and ``planned`` are empty if they were not known (earlier releases noted neither)."""
+    """What a commit says of the batch that it wrote.
+
+    Attributes:
+        number: of the batch in its query.
+        query: the identity of the query; empty if it was not known (earlier releases did not note it).
+        planned: when Spark planned the batch, in the digits of the timeline; empty likewise.
+        instant: the requested time of the commit.
+        completed: the completion time of the commit.
+    """
 
     number: int
     query: str = ""

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from pyhudi_core.engine.choice import running_session
 from pyhudi_core.errors import HudiError
 from pyhudi_core.storage.opening import open_storage
 
@@ -44,11 +45,7 @@ def _session_of(data: object) -> Any:
     module = type(data).__module__
     if module.startswith("pyspark.sql"):
         return None if module.startswith("pyspark.sql.connect") else data.sparkSession  # type: ignore[attr-defined]
-    try:
-        from pyspark.sql import SparkSession  # noqa: PLC0415  (rows without Spark need none)
-    except ModuleNotFoundError:
-        return None
-    session = SparkSession._instantiatedSession
+    session = running_session()
     return session if session is not None and session.sparkContext._jsc is not None else None
 
 

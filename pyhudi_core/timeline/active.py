@@ -35,7 +35,6 @@ from pyhudi_core.timeline.history import ArchivedTimeline
 if TYPE_CHECKING:
     from pyhudi_core.formats.avro.container import decode_record
 else:
-    escape = late_call("html", "escape")
     decode_record = late_call("pyhudi_core.formats.avro.container", "decode_record")
 
 _SHOWN = 20

@@ -8,7 +8,8 @@ after the decision. A write of this package that has neither heartbeat nor marke
 A commit record keeps the bytes of the completed file: the newest commit, and on a disk the newest few, are read from there, and the next write
 publishes them again. Any other lost commit is refused.
 
-A pending write with a heartbeat costs a reader one look at that file. Nothing is looked at if no write is pending.
+A pending write with a heartbeat costs a reader one look at that file, beside those for the other pending writes. Nothing is looked at if no write
+is pending.
 """
 
 from __future__ import annotations
@@ -96,13 +97,12 @@ def published_again(context: TableContext, timeline: Timeline) -> Timeline:
 
 def find(context: TableContext, timeline: Timeline) -> Iterator[tuple[Instant, Record | None]]:
     """Iterate over the pending instants of a timeline whose commits were published, each with the record that has its completed file."""
-    silent = [
-        i
-        for i in timeline.instants
-        if i.action in WRITE_ACTIONS
-        and i.state is State.INFLIGHT
-        and context.root.head(layout.heartbeat(i.requested_time)) is None
-    ]
+    pending = [i for i in timeline.instants if i.action in WRITE_ACTIONS and i.state is State.INFLIGHT]
+    if not pending:
+        return
+    executor = context.runtime.executor.at_least(context.root.capabilities.parallel_calls)
+    beats = executor.map(context.root.head, [layout.heartbeat(i.requested_time) for i in pending])
+    silent = [i for i, beat in zip(pending, beats, strict=True) if beat is None]
     if not silent:
         return
     now = context.folder.load()  # a writer that has ended since removed its heartbeat after it had published

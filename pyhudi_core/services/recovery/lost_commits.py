@@ -53,7 +53,7 @@ def _path(context: TableContext, requested_time: str, record: Record | None) -> 
 
 
 def _torn(context: TableContext, timeline: Timeline) -> list[tuple[str, Record]]:
-    """The completed files on the timeline that have less than the beginning of what their commit record has."""
+    """The completed files on the timeline that are empty or cut off: their bytes are the beginning of those that the commit record has."""
     found = []
     names = {context.folder.file(instant) for instant in timeline.commits}
     for record in record_store(context.root).kept():

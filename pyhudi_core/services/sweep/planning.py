@@ -134,12 +134,13 @@ class SweepPlan:
         return f"Delete {shown}{left}"
 
 
-def plan_sweep(context: TableContext, latest_ms: int) -> SweepPlan:
+def plan_sweep(context: TableContext, latest_ms: int, listed: ListedPlace | None = None) -> SweepPlan:
     """What a sweep would delete that takes no file that was changed later, in milliseconds since 1970. Changes nothing.
 
-    Raises `CorruptionError` if a commit or a savepoint cannot be read: then it is not known what they name.
+    ``listed``: the objects of the table, if the caller has just listed them. Raises `CorruptionError` if a commit or a savepoint cannot
+    be read: then it is not known what they name.
     """
-    found = [_Listed.of(there) for there in (context, *map(context.at, context.companions))]
+    found = [listed or ListedPlace.of(context), *(ListedPlace.of(context.at(place)) for place in context.companions)]
     unpublished = [
         (listed.context, instant) for listed in found[1:] for instant in listed.context.folder.load().pending
     ]
@@ -162,7 +163,7 @@ def plan_sweep(context: TableContext, latest_ms: int) -> SweepPlan:
 
 
 @dataclass(slots=True)
-class _Listed:
+class ListedPlace:
     """The objects of one place, listed before anything else is read."""
 
     context: TableContext
@@ -170,7 +171,7 @@ class _Listed:
     markers: list[ObjectInfo]
 
     @classmethod
-    def of(cls, context: TableContext) -> _Listed:
+    def of(cls, context: TableContext) -> ListedPlace:
         """List the partitions and the markers."""
         own = own_objects(context.storage, context.runtime.executor)
         return cls(context, own, list(context.storage.list(f"{layout.MARKERS}/")))
@@ -199,7 +200,7 @@ class _State:
     newest: str = ""
     kept: Counter[str] = field(default_factory=Counter)
 
-    def place(self, listed: _Listed, timeline: Timeline) -> SweptPlace:
+    def place(self, listed: ListedPlace, timeline: Timeline) -> SweptPlace:
         """What goes of one place."""
         there = listed.context
         owners = Owners(timeline, self.living, frozenset(), _archive_of(there, timeline))
@@ -308,7 +309,7 @@ def _time_of_staged(path: str) -> str:
     return path.rpartition("/")[2].partition("-")[0]
 
 
-def _temporaries(storage: Storage, found: Iterable[_Listed]) -> Iterable[ObjectInfo]:
+def _temporaries(storage: Storage, found: Iterable[ListedPlace]) -> Iterable[ObjectInfo]:
     """The unfinished files of a disk, in the folders that processes write to."""
     if not storage.capabilities.temporaries:
         return

@@ -62,7 +62,7 @@ def _read(location: str, options: dict[str, Any], read: str) -> str | None:
     return None
 
 
-@pytest.mark.one_in(2, first=1)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("read", READS)
 @pytest.mark.parametrize("removed", REMOVED)
 def test_the_options_that_an_expiry_names_would_have_kept_it(removed: str, read: str, location: str) -> None:

@@ -50,7 +50,8 @@ def slices_on_disk(table: hudi.HudiTable) -> int:
     return sum(1 for name in os.listdir(folder) if name.endswith(".hfile"))
 
 
-@pytest.mark.parametrize("automatic", ["false", "true"])
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize("automatic", ["true", "false"])
 def test_the_metadata_table_is_cleaned_beside_automatic_cleans_of_the_data_table_too(automatic: str) -> None:
     table = hudi.create_table(
         f"memory://cleaned-{automatic}/t", SCHEMA, "id", options={"hoodie.clean.automatic": automatic}

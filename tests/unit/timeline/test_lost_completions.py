@@ -36,10 +36,11 @@ def test_the_newest_commit_is_read_from_the_commit_record_and_published_again(
     table = make(location, table_type=kind, options={"hoodie.metadata.enable": with_metadata_table})
     for n in range(3):
         table.upsert(orders((n, "a", 1.0), (0, "a", float(n))))
-    before = rows(table, "id", "price")
+    before, history = rows(table, "id", "price"), table.key_history(0).rows
     stored = Path(location, ".hoodie/timeline", table.timeline.commits[-1].file_name()).read_bytes()
     path = lose(table)
     assert rows(reopen(table), "id", "price") == before, "a reader has the rows"
+    assert reopen(table).key_history(0).rows == history
     assert not path.exists(), "a reader writes nothing"
     found = [(str(one.kind), str(one.severity)) for one in table.check().findings if one.severity != "info"]
     assert found == [("decided_not_published", "repairable")]
