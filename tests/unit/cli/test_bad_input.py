@@ -37,6 +37,7 @@ BAD = {
     "check": """
         {table} --key-rows 0
         {table} --record {folder}
+        {table} --columns nothing
         {table} --record {none}/incident""",
     "clean": """
         {table} --instant 1
@@ -130,6 +131,7 @@ BAD = {
         {table} create 'a b' --column day
         {table} create a b --column day
         {table} list by_x
+        {table} list --columns nothing
         {table} execute now
         {table} execute {newest} {newest}
         {table} cancel ../x
