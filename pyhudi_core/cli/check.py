@@ -11,8 +11,10 @@ import click
 from rich.console import Console
 from rich.progress import Progress as Bar
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Column
 from rich.text import Text
 
+from pyhudi_core.cli.progress import Description
 from pyhudi_core.cli.terminal import (
     CANNOT_OPEN,
     FOUND,
@@ -92,9 +94,9 @@ def _progress() -> Iterator[Progress]:
     """Show a progress line while the examination runs, if the output is a terminal."""
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description}"),
+        Description(),
         TextColumn("{task.fields[seen]}"),
-        TimeElapsedColumn(),
+        TimeElapsedColumn(table_column=Column(no_wrap=True)),
     )
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("opening", seen="", total=None)

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
+from rich.table import Column
+from rich.text import Text
 
 from pyhudi_core.cli.terminal import safe
 from pyhudi_core.services.estimates import SECONDS
@@ -21,15 +23,28 @@ def with_estimate(plan: ServicePlan) -> str:
     return f"{plan} (about {seconds:,.1f} s)" if plan and seconds else str(plan)
 
 
+class Description(TextColumn):
+    """What is done now. In a narrow terminal this column is shortened, and no number."""
+
+    def __init__(self) -> None:
+        super().__init__("{task.description}", table_column=Column())
+
+    def render(self, task: Task) -> Text:
+        """The description, on one line."""
+        text = super().render(task)
+        text.no_wrap, text.overflow = True, "ellipsis"
+        return text
+
+
 @contextmanager
 def progress_bar(began: str, console: Console | None = None) -> Iterator[ServiceProgress]:
     """Show how far a service is. ``began``: what is shown until it says what it does; ``console``: standard error if omitted."""
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description}"),
+        Description(),
         BarColumn(bar_width=30),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
+        MofNCompleteColumn(table_column=Column(no_wrap=True)),
+        TimeElapsedColumn(table_column=Column(no_wrap=True)),
     )
     shown = console or Console(stderr=True)
     with Bar(*columns, console=shown, transient=True, disable=not shown.is_terminal) as bar:

@@ -6,35 +6,67 @@ import csv
 import io
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
+from support.commands import COMMANDS
+from support.duplicates import at_once, careless
 from support.tables import make, orders
 
 import pyhudi_core as hudi
 from pyhudi_core.cli.main import main
+from pyhudi_core.cli.progress import progress_bar
 
 TERMINAL = {"FORCE_COLOR": "1", "COLUMNS": "80", "TERM": "xterm"}
 PIPE = {"COLUMNS": "80"}
 OUTPUTS = {"80 columns": TERMINAL, "a pipe": PIPE}
-COMMANDS: dict[str, tuple[str, ...]] = {
-    "show": (),
-    "size": (),
-    "schema": (),
-    "head": (),
-    "history": (),
-    "commit": ("INSTANT",),
-    "timeline": (),
-    "services": (),
-    "hold": ("list",),
-    "savepoint": ("list",),
-    "upkeep": ("--plan",),
-    "check": (),
+RUNS: dict[str, tuple[str, ...]] = {
+    "bootstrap": ("{source}", "{new}", "--record-key", "id"),
+    "check": ("{wide}",),
+    "clean": ("{wide}", "--plan"),
+    "cluster": ("{wide}", "--plan"),
+    "commit": ("{wide}", "{instant}"),
+    "commit-status": ("{wide}", "20200101000000000-" + "0" * 32),
+    "compact": ("{wide}", "--plan"),
+    "count": ("{wide}",),
+    "erase": ("{wide}", "--key", "1", "--plan"),
+    "expire": ("{wide}", "--plan"),
+    "head": ("{wide}",),
+    "history": ("{wide}",),
+    "hold": ("{wide}", "list"),
+    "import": ("{new}", "{source}/rows.parquet", "--record-key", "id"),
+    "index": ("{wide}", "create", "bloom_filters", "--plan"),
+    "init": ("{new}", "--column", "id:int64", "--record-key", "id"),
+    "key-history": ("{wide}", "1"),
+    "log-compact": ("{wide}", "--plan"),
+    "metadata": ("{wide}", "create", "--index", "record_index", "--plan"),
+    "recover": ("{lost}", "--plan", "--record-key", "id", "--no-ordering", "--table-type", "copy_on_write"),
+    "repair": ("{twice}", "--duplicates"),
+    "restore": ("{wide}", "--to", "{instant}", "--plan"),
+    "rollback": ("{wide}", "20200101000000000"),
+    "savepoint": ("{wide}", "list"),
+    "schema": ("{wide}",),
+    "services": ("{wide}",),
+    "show": ("{wide}",),
+    "size": ("{wide}",),
+    "sql": ("{wide}", "CREATE INDEX by_id ON wide (id)", "--plan"),
+    "sweep": ("{wide}", "--plan"),
+    "timeline": ("{wide}",),
+    "upkeep": ("{wide}", "--plan"),
 }
+"""Every command that prints JSON, as somebody types it."""
+
+JSON_ALONE = {"checked_ms", "schema_version", "estimated_seconds", "estimated_bytes", "log_bytes", "base_bytes"}
+"""Numbers that the text does not show, or rounds on purpose."""
+SENTENCES = {"index", "sql", "services"}
+"""Commands that describe a plan by a sentence, which does not name all its figures."""
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +89,9 @@ def printed(place: str, command: str, *arguments: str, env: dict[str, str]) -> s
 
 
 def numbers_in(value: Any) -> Iterator[int | float]:
+    """The numbers that the text shows, too. A sentence does not name what there is none of."""
     if isinstance(value, dict):
-        value = list(value.values())
+        value = [item for name, item in value.items() if name not in JSON_ALONE and item != 0]
     if isinstance(value, list):
         for item in value:
             yield from numbers_in(item)
@@ -66,21 +99,57 @@ def numbers_in(value: Any) -> Iterator[int | float]:
         yield value
 
 
-@pytest.mark.parametrize("output", OUTPUTS)
-@pytest.mark.parametrize("command", COMMANDS)
-def test_no_command_cuts_a_number(wide: tuple[str, str], command: str, output: str) -> None:
+@pytest.fixture(scope="module")
+def known(wide: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What the words of `RUNS` name: the wide table, one with keys twice, one that has lost its timeline, and files to import."""
     place, instant = wide
-    arguments = [instant if one == "INSTANT" else one for one in COMMANDS[command]]
-    rows = json.loads(printed(place, command, *arguments, "--json", env=PIPE))
-    text = printed(place, command, *arguments, env=OUTPUTS[output])
-    assert "…" not in text
-    if command in ("show", "head", "history", "commit"):
-        for number in numbers_in(rows):
-            assert str(number) in text or f"{number:,}" in text, number
-    if command in ("history", "timeline", "hold", "savepoint"):
-        assert "its end" in text
-    if command in ("show", "upkeep"):
-        assert place in text
+    folder = tmp_path_factory.mktemp("others")
+    numbers = pa.array(range(12_980_421_000, 12_980_421_003))
+    rows = pa.table({"id": numbers, **{f"a_long_name_of_column_{i}": numbers for i in range(9)}})
+    copies = [orders(*((number, "a", price, 12_980_421) for number in numbers.to_pylist())) for price in (1.0, 2.0)]
+    at_once(careless(str(folder / "twice")), *copies)
+    lost = hudi.create_table(str(folder / "lost"), rows.schema, name="lost", record_key="id")
+    lost.upsert(rows)
+    shutil.rmtree(folder / "lost" / ".hoodie")
+    (folder / "source").mkdir()
+    pq.write_table(rows, folder / "source" / "rows.parquet")
+    names = {name: str(folder / name) for name in ("twice", "lost", "source")}
+    return {"wide": place, "instant": instant, "folder": str(folder), **names}
+
+
+def test_every_command_that_prints_json_is_compared() -> None:
+    printing = {name for name, one in COMMANDS.items() if any(option.name == "as_json" for option in one.params)}
+    assert printing == set(RUNS)
+
+
+@pytest.mark.parametrize("command", RUNS)
+def test_no_command_cuts_a_number(known: dict[str, str], command: str) -> None:
+    def told(form: str, env: dict[str, str], *more: str) -> str:
+        place = str(Path(known["folder"], f"{command} {form}"))
+        words = [word.format(**known, new=place) for word in RUNS[command]]
+        done = CliRunner().invoke(main, [command, *words, *more], env=env)
+        assert done.exit_code < 2, done.output
+        return re.sub(r"\x1b\[[0-9;]*m", "", done.stdout)
+
+    found = list(numbers_in(json.loads(told("json", PIPE, "--json"))))
+    for output, env in OUTPUTS.items():
+        text = told(output, env)
+        assert "…" not in text
+        for number in () if command in SENTENCES else found:
+            shown = rf"(?<!\d)({re.escape(str(number))}|{re.escape(f'{number:,}')})(?!\d)"
+            assert re.search(shown, text), f"{number} is not in {output}: {text}"
+        if command in ("history", "timeline", "hold", "savepoint"):
+            assert "its end" in text
+        if command in ("show", "upkeep"):
+            assert known["wide"] in text
+
+
+@pytest.mark.parametrize("width", [100, 80, 40])
+def test_a_progress_bar_shortens_its_description_and_no_number(width: int) -> None:
+    shown = io.StringIO()
+    with progress_bar("begin", Console(file=shown, force_terminal=True, width=width)) as progress:
+        progress("index a_long_name_of_an_index " * 5, 12_980_421, 12_980_422)
+    assert " 12980421/12980422 0:00:0" in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown.getvalue())
 
 
 def test_rows_that_do_not_fit_are_blocks_on_a_terminal_and_lines_in_a_pipe(wide: tuple[str, str]) -> None:
