@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from pyhudi_core.options import not_here
 else:
-    difflib, not_here = late("difflib"), late("pyhudi_core.options.not_here")
+    difflib = late("difflib")
+    not_here = late("pyhudi_core.options.not_here")
 
 Value = bool | int | float | str | None
 
