@@ -11,17 +11,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.late import late
 from pyhudi_core.model.properties import TableConfig
-from pyhudi_core.model.time_zone import TimeZone
 from pyhudi_core.options.clustering import ClusteringOptions
 from pyhudi_core.options.definitions import WRITE_OPTIONS
 from pyhudi_core.options.locks import LOCK_OPTIONS, LockOptions, LockServerOptions
 from pyhudi_core.options.registry import read_options
 from pyhudi_core.options.table_options import refuse_other_table, values_of
 from pyhudi_core.options.upkeep import CleaningOptions, CompactionOptions, UpkeepOptions
+
+if TYPE_CHECKING:
+    from pyhudi_core.model import time_zone
+else:
+    time_zone = late("pyhudi_core.model.time_zone")
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,12 +223,12 @@ class WriteOptions:
 
     def __post_init__(self) -> None:
         if self.condition_timezone is not None:
-            TimeZone.named(self.condition_timezone)
+            time_zone.TimeZone.named(self.condition_timezone)
 
     @property
-    def condition_zone(self) -> TimeZone | None:
+    def condition_zone(self) -> time_zone.TimeZone | None:
         """The chosen time zone of conditions; None if none was chosen."""
-        return None if self.condition_timezone is None else TimeZone.named(self.condition_timezone)
+        return None if self.condition_timezone is None else time_zone.TimeZone.named(self.condition_timezone)
 
     @classmethod
     def parse(cls, options: Mapping[str, object], *, config: TableConfig | None = None) -> WriteOptions:

@@ -272,5 +272,5 @@ def test_an_error_that_a_function_of_the_user_lets_through_keeps_its_type(spark:
         .foreachBatch(lambda f, _: table.upsert(f))
         .start()
     )
-    with pytest.raises(SchemaMismatchError, match="Column price is double.*Cast the data"), own_errors():
+    with pytest.raises(SchemaMismatchError, match="Column price is double.*cast the data"), own_errors():
         query.awaitTermination(LIMIT_S)
