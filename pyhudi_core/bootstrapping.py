@@ -25,6 +25,7 @@ from pyhudi_core.errors import (
     at_table,
 )
 from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.model.masking import takes_options
 from pyhudi_core.model.partition_path import partition_paths
 from pyhudi_core.model.printing import printable
 from pyhudi_core.model.properties import TableConfig
@@ -38,6 +39,7 @@ from pyhudi_core.services.repeated_keys import keys_of, refuse_repeated
 from pyhudi_core.services.skeleton_source import SkeletonSource, bootstrap_properties, refuse_later_files
 from pyhudi_core.storage.base import Storage, StorageSpec
 from pyhudi_core.storage.opening import open_storage
+from pyhudi_core.storage.paths import allowing
 from pyhudi_core.table import HudiTable
 from pyhudi_core.transaction.home import TableHome
 from pyhudi_core.write.skeletons import bootstrap_skeletons
@@ -96,6 +98,7 @@ class Bootstrap:
 
 
 @set_module("pyhudi")
+@takes_options
 def bootstrap(
     source: str,
     location: str,
@@ -123,7 +126,8 @@ def bootstrap(
         record_key, ordering, table_type, name, options: as in `create_table`.
         partition_by: the partition columns; by default those of folders named ``column=value``.
         mode: FULL_RECORD, or Hudi's METADATA_ONLY: the rows stay in the source, and every read needs it, until updates, compactions or clusterings
-            have written them. The partitions are then the folders of the source, and all files are taken in one commit.
+            have written them. The partitions are then the folders of the source, and all files are taken in one commit. To open a table whose
+            source is not below the table's parent folder, say ``allow_sources``.
         source_options, storage_options: of the storages of source and table.
         spark: a session to run on; without it, one chunk is held in this process.
         chunk_bytes: bytes of source files that become one commit.
@@ -139,6 +143,7 @@ def bootstrap(
     """
     keeps_rows = _keeps_rows(mode, location, spark, rename)
     reads = open_storage(source, source_options)
+    storage_options = allowing(storage_options, reads.location) if keeps_rows else storage_options
     _refuse_nested(reads.location, open_storage(location, storage_options).location)
     key_columns = [
         name for given in (record_key, partition_by or ()) for name in ([given] if isinstance(given, str) else given)

@@ -17,6 +17,7 @@ from typing import Any
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.file_groups.listing import list_folders
 from pyhudi_core.model.file_names import PARTITION_METAFILE
+from pyhudi_core.model.masking import takes_options
 from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 from pyhudi_core.opening import open_table
@@ -130,6 +131,7 @@ class UpkeepReport:
 
 
 @set_module("pyhudi")
+@takes_options
 def upkeep(
     tables: str | HudiTable | Sequence[str | HudiTable],
     rules: UpkeepRules | None = None,
@@ -176,6 +178,7 @@ def upkeep(
     return UpkeepReport(tuple(line for state in states for line in state.lines))
 
 
+@takes_options
 def tables_below(location: str, storage_options: Mapping[str, str] | None = None) -> list[str]:
     """The locations of the tables at or below a folder, sorted; searched `DEPTH` levels deep. Of a table itself it is this table alone.
 

@@ -125,8 +125,11 @@ def no_name(module: str, name: str, names: Iterable[str]) -> AttributeError:
     return AttributeError(f"{what}: use {call}" if call else what, name=name)
 
 
-def explains_arguments(function: _T) -> _T:
-    """Decorate a public function: its `TypeError` for an unknown argument names the one to write."""
+def explains_arguments(function: _T, of_each: Callable[[Any], Any] | None = None) -> _T:
+    """Decorate a public function: its `TypeError` for an unknown argument names the one to write.
+
+    ``of_each``: makes what the function gets of each argument.
+    """
     if getattr(function, _EXPLAINS, False):  # a dataclass with slots makes its class a second time
         return function
     code = inspect.unwrap(function).__code__
@@ -139,6 +142,8 @@ def explains_arguments(function: _T) -> _T:
         for name in named:
             if name not in known:
                 raise _no_argument(function.__qualname__, name, [each for each in known if each != "self"])
+        if of_each is not None:
+            given, named = tuple(map(of_each, given)), {name: of_each(value) for name, value in named.items()}
         return function(*given, **named)
 
     setattr(call, _EXPLAINS, True)

@@ -19,6 +19,7 @@ from pyhudi_core.errors import (
 )
 from pyhudi_core.late import late, late_call
 from pyhudi_core.model.help_pages import see
+from pyhudi_core.model.masking import takes_options
 from pyhudi_core.model.properties import OPERATION_FIELD, MergeMode, TableConfig, TableType
 from pyhudi_core.naming import set_module
 from pyhudi_core.options import TableOptions, WriteOptions
@@ -26,8 +27,7 @@ from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.opening import open_storage
-from pyhudi_core.storage.own_part import own_part
-from pyhudi_core.storage.paths import Place
+from pyhudi_core.storage.paths import Place, allowing
 from pyhudi_core.table import HudiTable
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.transaction.home import TableHome
@@ -38,12 +38,11 @@ if TYPE_CHECKING:
     from pyhudi_core import doctor, validators
     from pyhudi_core.doctor import CheckReport, Incident, Limits, Progress
     from pyhudi_core.merge import record_merger
-    from pyhudi_core.model.file_names import parse_data_file, split
     from pyhudi_core.model.key_text import text_problem
     from pyhudi_core.model.new_table import new_table_config
     from pyhudi_core.model.partition_path import partition_paths
     from pyhudi_core.model.schema import normalise, to_avro
-    from pyhudi_core.storage.no_table import no_table
+    from pyhudi_core.storage.no_table import first_data_file, no_table
     from pyhudi_core.validators import Validator, Validators
     from pyhudi_core.write import asked_metadata_table, checks, coercion
 else:
@@ -52,18 +51,15 @@ else:
     record_merger = late("pyhudi_core.merge.record_merger")
     asked_metadata_table, coercion = late("pyhudi_core.write.asked_metadata_table"), late("pyhudi_core.write.coercion")
     checks = late("pyhudi_core.write.checks")
-    parse_data_file = late_call("pyhudi_core.model.file_names", "parse_data_file")
-    split = late_call("pyhudi_core.model.file_names", "split")
     text_problem = late_call("pyhudi_core.model.key_text", "text_problem")
     new_table_config = late_call("pyhudi_core.model.new_table", "new_table_config")
     partition_paths = late_call("pyhudi_core.model.partition_path", "partition_paths")
     normalise = late_call("pyhudi_core.model.schema", "normalise")
     to_avro = late_call("pyhudi_core.model.schema", "to_avro")
     no_table = late_call("pyhudi_core.storage.no_table", "no_table")
+    first_data_file = late_call("pyhudi_core.storage.no_table", "first_data_file")
 
 _KEY_NAME = re.compile(r"(^|_)(id|key|code|uuid|number|num|no|nr)$|[a-z](Id|ID|Key|Code)$", re.IGNORECASE)
-_LOOKED = 200
-"""Folders that are looked at before a table is created in a folder that is not empty."""
 _TYPES = {
     "copy_on_write": TableType.COPY_ON_WRITE,
     "cow": TableType.COPY_ON_WRITE,
@@ -73,6 +69,7 @@ _TYPES = {
 
 
 @set_module("pyhudi")
+@takes_options
 def create_table(
     location: Place,
     schema: Any,
@@ -93,8 +90,7 @@ def create_table(
         record_key: the column or columns that identify a row. Without them each inserted row gets a generated key, by which it is corrected.
         partition_by: partition columns, outermost first.
         ordering: the column or columns that decide which version of a row is newer; without them, the last write wins.
-        table_type: ``"copy_on_write"`` or ``"merge_on_read"`` (``"cow"``, ``"mor"``); the default is the option ``hoodie.table.type``, or
-            copy-on-write.
+        table_type: ``"copy_on_write"`` (the default) or ``"merge_on_read"`` (``"cow"``, ``"mor"``); or give the option ``hoodie.table.type``.
         name: the table's name; the default is the last part of the location.
         options: Hudi's keys (``hoodie.*``) and this package's keys (``pyhudi.*``), see ``pyhudi help options``. They may also name the columns.
         storage_options: options of the storage (region, endpoint, credentials).
@@ -165,8 +161,7 @@ def checked_config(
     storage = home.storage
     given, files = TableOptions.parse(home.options), WriteOptions.parse(home.options).files
     chosen = name if name is not None else given.name or storage.location.rstrip("/").rpartition("/")[2]
-    arrow_schema = _arrow_schema(schema)
-    logical = normalise(arrow_schema)
+    logical = normalise(arrow_schema := _arrow_schema(schema))
     keys, partitions, orderings = (
         _names(record_key or given.key_columns, "record_key"),
         _names(partition_by or given.partition_columns, "partition_by"),
@@ -208,11 +203,10 @@ def _refuse_unfit_index(config: TableConfig, options: WriteOptions, location: st
 
 def _merge_mode(given: TableOptions) -> MergeMode | None:
     """The mode that the options name, or that their payload class or strategy id means. Raises `InvalidOptionError` if these contradict it."""
-    named = MergeMode(given.merge_mode) if given.merge_mode else None
     meant = {mode.payload_class: mode for mode in MergeMode} | {mode.strategy_id: mode for mode in MergeMode}
     by_class = meant.get(given.payload_class, MergeMode.CUSTOM) if given.payload_class else None
     by_id = meant.get(given.merge_strategy, MergeMode.CUSTOM) if given.merge_strategy else None
-    said = {mode for mode in (named, by_class, by_id) if mode is not None}
+    said = {mode for mode in (given.merge_mode and MergeMode(given.merge_mode), by_class, by_id) if mode}
     if len(said) > 1:
         raise InvalidOptionError(
             f"hoodie.record.merge.mode={given.merge_mode}, hoodie.compaction.payload.class={given.payload_class} and"
@@ -242,21 +236,24 @@ def _refuse_unfit_merger(config: TableConfig, schema: pa.Schema) -> None:
 
 
 @set_module("pyhudi")
+@takes_options
 def open_table(
     location: Place,
     storage_options: Mapping[str, str] | None = None,
     options: Mapping[str, object] | None = None,
     runtime: Runtime | None = None,
     pre_commit: Sequence[Validator] = (),
+    allow_sources: Place | Sequence[Place] = (),
 ) -> HudiTable:
-    """Open a table. ``pre_commit``: validators of every commit of this handle, table services included.
+    """Open a table. ``pre_commit``: validators of every commit of this handle, table services included. ``allow_sources``: folders outside of the
+    table's parent folder where the rows of a bootstrapped table may be; as the storage option of this name.
 
     Raises:
         TableNotFoundError: no table exists at the location.
         TableVersionError, UnsupportedTableError: this release cannot use the table; the message says why.
         ConfigError: an option is unknown, or contradicts the table.
     """
-    storage = open_storage(location, storage_options or {})
+    storage = open_storage(location, allowing(storage_options, allow_sources))
     home = TableHome(storage, runtime or system_runtime(), options or {}, pre_commit=_validators(pre_commit))
     try:
         home.context()
@@ -266,6 +263,7 @@ def open_table(
 
 
 @set_module("pyhudi")
+@takes_options
 def check_table(
     location: Place,
     storage_options: Mapping[str, str] | None = None,
@@ -345,10 +343,11 @@ def _rather(argument: str, absent: Sequence[str], names: Sequence[str]) -> str |
 
 def _refuse_types(schema: pa.Schema, keys: Iterable[str], partitions: Iterable[str], orderings: Iterable[str]) -> None:
     """Refuse columns that every later write would fail on: values without a text for the key or the folder, or without an order."""
+    nested = "nested values have no order"
     problems = [
         *(("record_key", name, text_problem(schema.field(name).type, timestamps=True)) for name in keys),
         *(("partition_by", name, text_problem(schema.field(name).type, timestamps=False)) for name in partitions),
-        *(("ordering", name, _order_problem(schema.field(name).type)) for name in orderings),
+        *(("ordering", name, nested) for name in orderings if pa.types.is_nested(schema.field(name).type)),
     ]
     for argument, name, problem in problems:
         if problem is not None:
@@ -356,10 +355,6 @@ def _refuse_types(schema: pa.Schema, keys: Iterable[str], partitions: Iterable[s
                 f"{argument} names {name!r} of type {schema.field(name).type}: {problem}",
                 hint="Choose another column, or give it another type.",
             )
-
-
-def _order_problem(kind: pa.DataType) -> str | None:
-    return "nested values have no order" if pa.types.is_nested(kind) else None
 
 
 def table_type_of(word: str) -> TableType:
@@ -374,22 +369,16 @@ def table_type_of(word: str) -> TableType:
 
 def _refuse_remains(storage: Storage) -> None:
     """Raise `TableError` for data files of a table whose ``.hoodie`` is gone. A new table would not show them, and a sweep would delete them."""
-    pending, looked = [""], 0
-    while pending and looked < _LOOKED:
-        place = pending.pop()
-        folder = own_part(place, storage.list_folder(place))
-        looked += 1
-        data = next((info.path for info in folder.objects if parse_data_file(split(info.path)[1])), None)
-        if data is not None:
-            _refuse_existing(storage)  # another process may have made the table, and written to it, meanwhile
-            raise TableError(
-                "The folder has data files of a Hudi table, but no .hoodie/hoodie.properties",
-                table=storage.location,
-                path=data,
-                hint="Nothing was changed. If the folder is a partition of another table, choose a folder outside of it. To get a table back:"
-                " pyhudi recover LOCATION --plan. Or move the files away.",
-            )
-        pending.extend(path for path in folder.folders if not split(path)[1].startswith("."))
+    data = first_data_file(storage)
+    if data is not None:
+        _refuse_existing(storage)  # another process may have made the table, and written to it, meanwhile
+        raise TableError(
+            "The folder has data files of a Hudi table, but no .hoodie/hoodie.properties",
+            table=storage.location,
+            path=data,
+            hint="Nothing was changed. If the folder is a partition of another table, choose a folder outside of it. To get a table back:"
+            " pyhudi recover LOCATION --plan. Or move the files away.",
+        )
 
 
 def _refuse_existing(storage: Storage) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from pyhudi_core.errors import InvalidOptionError, at_table
+from pyhudi_core.model.masking import takes_options
 from pyhudi_core.model.properties import TableType
 from pyhudi_core.naming import set_module
 from pyhudi_core.opening import open_table, table_type_of
@@ -23,6 +24,7 @@ Names = str | Sequence[str]
 
 
 @set_module("pyhudi")
+@takes_options
 def plan_recovery(
     location: str,
     record_key: Names = (),
@@ -73,6 +75,7 @@ def publish_lost_commits(
 
 
 @set_module("pyhudi")
+@takes_options
 def recover(
     location: str,
     record_key: Names = (),
@@ -100,6 +103,7 @@ def recover(
     return recover_as_planned(location, plan, storage_options, accept_unknown)
 
 
+@takes_options
 def recover_as_planned(
     location: str, plan: RecoveryPlan, storage_options: Mapping[str, str] | None, accept_unknown: bool
 ) -> HudiTable:

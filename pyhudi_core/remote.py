@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from pyhudi_core.errors import CommitAbortedError, InvalidOptionError, TableExistsError, TableNotFoundError
+from pyhudi_core.model.masking import takes_options
 from pyhudi_core.naming import set_module
 from pyhudi_core.opening import create_table, open_table
 from pyhudi_core.options import options_for_open, without_secrets
@@ -74,6 +75,7 @@ class WriteRequest:
         return cls(**{**entries, **{name: tuple(entries[name]) for name in names}})
 
 
+@takes_options
 def open_permit(location: str, storage_options: Mapping[str, str] | None = None) -> Permit:
     """The permit in a folder."""
     return Permit(open_storage(location, storage_options or {}), system_runtime().clock)
@@ -85,6 +87,7 @@ def schema_text(schema: pa.Schema) -> str:
 
 
 @set_module("pyhudi")
+@takes_options
 def commit_for(
     request: WriteRequest | Mapping[str, Any],
     data: Any,

@@ -126,7 +126,7 @@ class LakeTable(dg.Model, dg.Resolvable):
         default="fail", description="What happens to rows outside the partitions of a run."
     )
     operation: str = "upsert"
-    options: dict[str, str] = Field(default={})
+    options: dict[str, str] = Field(default={}, repr=False)
     services: dict[str, LakeTrigger] = Field(default={}, description="Table services by their names.")
     index: list[str] = Field(default=[], description="Indexes of the metadata table: record, bloom, ...")
     pre_commit: LakeRules = LakeRules()
@@ -292,8 +292,10 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
     )
     timeline_sensor: LakeSensor | None = Field(default=None, description="Report commits of other writers.")
     checks: list[str] = Field(default=[], description="Health checks of all tables.")
-    storage_options: dict[str, str] = Field(default={})
-    options: dict[str, str] = Field(default={}, description="Options of Hudi and of this package for every table.")
+    storage_options: dict[str, str] = Field(default={}, repr=False)
+    options: dict[str, str] = Field(
+        default={}, repr=False, description="Options of Hudi and of this package for every table."
+    )
 
     @classmethod
     def get_spec(cls) -> dg.ComponentTypeSpec:

@@ -28,7 +28,7 @@ class TableSettings:
     ordering: str | None = None
     table_type: str = "copy_on_write"
     schema: Any = None
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def with_options(self, options: Mapping[str, str]) -> TableSettings:
         """The same settings with further options, which override those of the same name."""

@@ -66,7 +66,7 @@ def find_uv():
     if works([*own, "--version"]):
         return own
     print("uv is not installed; putting one into " + str(PRIVATE_UV.relative_to(ROOT)), flush=True)
-    if works([sys.executable, "-c", "import venv, ensurepip"]):
+    if works([sys.executable, "-I", "-c", "import venv, ensurepip"]):
         run(sys.executable, "-m", "venv", "--clear", PRIVATE_UV)
         run(private_python(), "-m", "pip", "install", "--quiet", "uv")
         return own
@@ -141,7 +141,7 @@ def find_python():
     for version in SUPPORTED:
         name = shutil.which("python" + version)
         if name and works(
-            [name, "-c", "import sys; sys.exit(sys.version_info[1] != {})".format(version.split(".")[1])]
+            [name, "-I", "-c", "import sys; sys.exit(sys.version_info[1] != {})".format(version.split(".")[1])]
         ):
             return name
     return SUPPORTED[0]  # uv fetches one where it may
@@ -150,7 +150,7 @@ def find_python():
 def main():
     uv = find_uv()
     python = VENV / ("Scripts" if os.name == "nt" else "bin") / "python"
-    if not works([str(python), "-c", "import sys; sys.exit(sys.version_info < (3, 11))"]):
+    if not works([str(python), "-I", "-c", "import sys; sys.exit(sys.version_info < (3, 11))"]):
         run(*uv, "venv", "--quiet", "--clear", "--python", find_python(), VENV)
     install = [*uv, "pip", "install", "--quiet", "--python", python]
     run(*install, "--require-hashes", "--requirement", "requirements.lock")

@@ -172,7 +172,7 @@ def main():
         (folder / "core").mkdir()
         binaries, alone = environment(uv, folder / "core", str(wheel))
         location = str(folder / "core" / "orders")
-        subprocess.run([binaries / "python", "-c", CORE, location], check=True, **alone)
+        subprocess.run([binaries / "python", "-I", "-c", CORE, location], check=True, **alone)
         shown = [binaries / "pyhudi", "timeline", location, "--json"]
         timeline = json.loads(subprocess.run(shown, check=True, stdout=subprocess.PIPE, text=True, **alone).stdout)
         refuse_unless(
@@ -181,7 +181,7 @@ def main():
         subprocess.run([binaries / "pyhudi", "check", location], check=True, **alone)
         subprocess.run([binaries / "pyhudi", "help", "options"], check=True, stdout=subprocess.DEVNULL, **alone)
         for sample in core:
-            subprocess.run([binaries / "python", "-c", sample], check=True, stdout=subprocess.DEVNULL, **alone)
+            subprocess.run([binaries / "python", "-I", "-c", sample], check=True, stdout=subprocess.DEVNULL, **alone)
         (folder / "dagster").mkdir()
         binaries, alone = environment(uv, folder / "dagster", f"{wheel}[dagster]")
         for number, sample in enumerate([DAGSTER, *dagster]):  # in a file, because Dagster reads the source of an asset

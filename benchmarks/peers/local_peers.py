@@ -38,7 +38,7 @@ def small_commits(insert: Callable[[pa.Table], object], command: dict[str, Any])
 def import_of(statement: str) -> dict[str, Any]:
     """The seconds of a new interpreter that imports a package, opens a table, and ends. Compiled modules are kept, as users' interpreters do."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return measured(lambda: subprocess.run([sys.executable, "-c", statement], check=True, env=environment))
+    return measured(lambda: subprocess.run([sys.executable, "-P", "-c", statement], check=True, env=environment))
 
 
 def one_row(read: Callable[[], pa.Table]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, fields
 from typing import Any
 
 import click
@@ -12,17 +13,32 @@ from rich.progress import Progress as Bar
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from pyhudi_core.cli.terminal import CANNOT_OPEN, FOUND, at_location, console, print_rows, reporting_errors, safe
+from pyhudi_core.cli.terminal import (
+    CANNOT_OPEN,
+    FOUND,
+    at_location,
+    columns_option,
+    console,
+    csv_option,
+    print_as,
+    print_rows,
+    refuse_wrong_form,
+    reporting_errors,
+    safe,
+)
 from pyhudi_core.doctor import CheckReport, Finding, Limits, Progress, Severity
 from pyhudi_core.errors import StorageError
 from pyhudi_core.opening import check_table, record_incident
 
 _COLOURS = {Severity.INFO: "dim", Severity.REPAIRABLE: "cyan", Severity.WARNING: "yellow", Severity.ERROR: "red"}
 _SHOWN_OF_A_KIND = 20
+_COLUMNS = tuple(one.name for one in fields(Finding))
 
 
 @click.command()
 @at_location
+@columns_option
+@csv_option
 @click.option("--json", "as_json", is_flag=True, help="Print the complete report as JSON.")
 @click.option(
     "--keys/--no-keys", default=True, show_default=True, help="Compare all record keys (reads a column of every file)."
@@ -39,20 +55,30 @@ def check(
     context: click.Context,
     location: str,
     storage_options: dict[str, str],
+    only: tuple[str, ...],
+    as_csv: bool,
     as_json: bool,
     keys: bool,
     key_rows: int | None,
     show_all: bool,
     record: str | None,
 ) -> None:
-    """Examine the table at LOCATION and change nothing. Exit code 0: no findings except information; 1: findings; 2: no table to examine."""
+    """Examine the table at LOCATION and change nothing. --csv and --columns show every finding, including information.
+
+    Exit code 0: no findings except information; 1: findings; 2: no table to examine.
+    """
+    refuse_wrong_form(_COLUMNS, only, as_json=as_json, as_csv=as_csv)
+    rows_only = as_csv or bool(only)
     with reporting_errors(context):
-        limits = Limits(key_rows=key_rows, shown=10_000 if show_all or as_json else _SHOWN_OF_A_KIND)
+        limits = Limits(key_rows=key_rows, shown=10_000 if show_all or as_json or rows_only else _SHOWN_OF_A_KIND)
         with _progress() as progress:
             report = check_table(location, storage_options, keys, limits, progress)
         if record is not None:
             _write(record, record_incident(location, storage_options).to_bytes())
-    if as_json:
+    if rows_only:
+        findings = [asdict(finding) for finding in report.findings]
+        print_as(findings, _COLUMNS, only, as_json=as_json, as_csv=as_csv)
+    elif as_json:
         click.echo(report.to_json())
     else:
         _show(report, console(), show_all)

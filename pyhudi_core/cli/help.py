@@ -20,7 +20,7 @@ from pyhudi_core.model.help_pages import Page
 PAGES: tuple[str, ...] = get_args(Page)
 WIDTH = 79
 
-_LINK = re.compile(r"!?\[([^\]]*)\]\(([^)\s]+)\)")
+_LINK = re.compile(r"!?\[([^\[\]]*)\]\(([^()\s]+)\)")
 _ITEM = re.compile(r"( *)(?:[-*]|\d+\.) ")
 
 

@@ -23,6 +23,7 @@ _TAKERS = {
     **dict.fromkeys(("name", "if_exists"), ("delete",)),
     **dict.fromkeys(("as_csv", "only"), ("list",)),
 }
+_COLUMNS = ("name", "token", "ends", "comment", "files")
 
 
 @click.command()
@@ -67,7 +68,7 @@ def hold(
             if action == "delete" and name is not None:
                 deleted = holds.delete(name)
             shown = tuple(holds)
-    print_shown(list(map(_row, shown)), list(map(_of, shown)), only, as_json=as_json, as_csv=as_csv)
+    print_shown(list(map(_row, shown)), list(map(_of, shown)), only, names=_COLUMNS, as_json=as_json, as_csv=as_csv)
     if not deleted:
         console(stderr=True).print(f"There is no hold {safe(str(name))}")
         context.exit(0 if if_exists else FOUND)
@@ -76,7 +77,7 @@ def hold(
 def _of(one: Hold) -> dict[str, object]:
     files = {partition: list(names) for partition, names in one.files.items()}
     ends = one.ends.isoformat(timespec="seconds")
-    return {"name": one.name, "token": str(one.token), "ends": ends, "comment": one.comment, "files": files}
+    return dict(zip(_COLUMNS, (one.name, str(one.token), ends, one.comment, files), strict=True))
 
 
 def _row(one: Hold) -> dict[str, object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import click
@@ -14,8 +14,11 @@ from pyhudi_core.cli.progress import progress_bar, with_estimate
 from pyhudi_core.cli.terminal import (
     FOUND,
     at_location,
+    columns_option,
     console,
+    csv_option,
     pairs,
+    print_as,
     refuse_of_other_actions,
     reporting_errors,
     safe,
@@ -34,6 +37,7 @@ _TAKERS = {
     **dict.fromkeys(("columns", "using", "index_options"), ("create", "schedule")),
     "if_not_exists": ("create",),
     "if_exists": ("drop",),
+    **dict.fromkeys(("only", "as_csv"), ("list",)),
 }
 _Shown = tuple[str, Any, int]
 """The text to print, the same for JSON, and the exit code."""
@@ -54,6 +58,8 @@ _Shown = tuple[str, Any, int]
 @click.option("--if-not-exists", is_flag=True, help="With create: an index of this name is left as it is.")
 @click.option("--if-exists", is_flag=True, help="With drop: no index of this name is no error.")
 @click.option("--plan", "only_plan", is_flag=True, help="Say what would be done, and change nothing.")
+@columns_option
+@csv_option
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option(
     "--index-option",
@@ -76,6 +82,8 @@ def index(
     if_not_exists: bool,
     if_exists: bool,
     only_plan: bool,
+    only: tuple[str, ...],
+    as_csv: bool,
     as_json: bool,
     index_options: dict[str, str],
     options: dict[str, str],
@@ -96,8 +104,12 @@ def index(
     if (using or index_options) and not columns:
         raise click.UsageError("--using and --index-option describe an index on a --column")
     with reporting_errors(context):
+        table = open_table(location, storage_options, options=options)
+        if action == "list":
+            _print_indexes(table.indexes.to_arrow(), only, as_json=as_json, as_csv=as_csv)
+            return
         given = _Given(action, names, columns, using, index_options, if_not_exists or if_exists, only_plan)
-        text, found, code = _carried_out(open_table(location, storage_options, options=options), given)
+        text, found, code = _carried_out(table, given)
         _print(text, found, as_json=as_json)
         context.exit(code)
 
@@ -131,8 +143,7 @@ def sql(
             return
         found = table.sql(statement) if planned is None else planned
         if isinstance(found, pa.Table):
-            rows = found.to_pylist()
-            _print(_lines(rows), rows, as_json=as_json)
+            _print_indexes(found, (), as_json=as_json, as_csv=False)
         else:
             _print(str(found), {"changed": bool(found), "result": str(found)}, as_json=as_json)
 
@@ -145,7 +156,7 @@ class _Given:
     names: tuple[str, ...]
     columns: tuple[str, ...]
     using: str
-    options: dict[str, str]
+    options: dict[str, str] = field(repr=False)
     lenient: bool
     only_plan: bool
 
@@ -165,9 +176,6 @@ def _plan_of(table: HudiTable, given: _Given) -> IndexingPlan:
 
 def _carried_out(table: HudiTable, given: _Given) -> _Shown:
     """Do it, unless only the plan is wanted; returns what to print, as text and for JSON."""
-    if given.action == "list":
-        rows = table.indexes.to_arrow().to_pylist()
-        return _lines(rows), rows, 0
     if given.action in ("create", "schedule"):
         return _planned(table, given) if given.only_plan else _made(table, given)
     if given.action == "drop":
@@ -239,10 +247,13 @@ def _made(table: HudiTable, given: _Given) -> _Shown:
     return "\n".join(map(str, made)), {"instants": times, "partitions": [name for one in made for name in one.names]}, 0
 
 
-def _lines(rows: list[dict[str, str]]) -> str:
-    """One line for each index."""
-    found = [f"{row['index_name']}  {row['index_type']}  {row['col_name'] or '-'}  {row['state']}" for row in rows]
-    return "\n".join(found) or "The table has no index"
+def _print_indexes(found: pa.Table, only: tuple[str, ...], *, as_json: bool, as_csv: bool) -> None:
+    rows, as_text = found.to_pylist(), not (as_json or as_csv or only)
+    if as_text and not rows:
+        console().print("The table has no index")
+        return
+    shown = [{**row, "col_name": row["col_name"] or "-"} for row in rows] if as_text else rows
+    print_as(shown, found.column_names, only, as_json=as_json, as_csv=as_csv)
 
 
 def _print(text: str, found: Any, *, as_json: bool) -> None:

@@ -48,14 +48,14 @@ def key_history(
         found = table.key_history(key)
         example = None if found else _example(table)
     rows = found.rows.to_pylist()
-    if as_json:
+    if as_json and not as_csv and not only:
         told = {"key": found.key, "known_from": found.known_from or None, "note": found.note, "commits": rows}
         click.echo(json.dumps(told, indent=1, default=str))
     else:
         shown = [_row(row) for row in rows]
-        print_as(shown, tuple(_row(None)), only, as_json=False, as_csv=as_csv)
+        print_as(shown, tuple(_row(None)), only, as_json=as_json, as_csv=as_csv)
         if found.note:
-            console(stderr=as_csv).print(safe(f"Note: {found.note}."))
+            console(stderr=as_csv or as_json).print(safe(f"Note: {found.note}."))
         if example is not None:
             said = f"No known commit touched the key {found.key!r}. A key of this table is {example!r}."
             console(stderr=True).print(safe(said))

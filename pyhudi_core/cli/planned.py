@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import click
@@ -29,7 +29,7 @@ class Wanted:
     instant: str | None
     due: bool
     as_json: bool
-    options: dict[str, str]
+    options: dict[str, str] = field(repr=False)
 
 
 def planned_options(done: str, example: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -25,6 +25,7 @@ _TAKERS = {
     "if_exists": ("delete",),
     **dict.fromkeys(("as_csv", "only"), ("list",)),
 }
+_COLUMNS = ("instant", "completed", "created_by", "created_at", "comment", "files")
 
 
 @click.command()
@@ -66,7 +67,7 @@ def savepoint(
             deleted, shown = found.delete(instant), tuple(found)
         else:
             shown = tuple(one for one in found if instant in (None, one.instant))
-    print_shown(list(map(_row, shown)), list(map(_of, shown)), only, as_json=as_json, as_csv=as_csv)
+    print_shown(list(map(_row, shown)), list(map(_of, shown)), only, names=_COLUMNS, as_json=as_json, as_csv=as_csv)
     if not deleted:
         console(stderr=True).print(f"The commit {safe(str(instant))} has no savepoint")
         context.exit(0 if if_exists else FOUND)
@@ -74,14 +75,8 @@ def savepoint(
 
 def _of(one: Savepoint) -> dict[str, object]:
     files = {partition: list(names) for partition, names in one.files.items()}
-    return {
-        "instant": one.instant,
-        "completed": one.completion_time,
-        "created_by": one.created_by,
-        "created_at": _time(one),
-        "comment": one.comment,
-        "files": files,
-    }
+    found = (one.instant, one.completion_time, one.created_by, _time(one), one.comment, files)
+    return dict(zip(_COLUMNS, found, strict=True))
 
 
 def _row(one: Savepoint) -> dict[str, object]:

@@ -22,7 +22,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from pyhudi_core.errors import HudiError
-from pyhudi_core.model.masking import masked_text
+from pyhudi_core.model.printing import readable
 
 FOUND = 1
 CANNOT_OPEN = 2
@@ -95,11 +95,7 @@ def console(*, stderr: bool = False) -> Console:
 
 def safe(text: str) -> str:
     """Return text that is safe to print: no markup, no secrets, no control characters from hostile names."""
-    return escape(_printable(text))
-
-
-def _printable(text: str) -> str:
-    return "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in masked_text(text))
+    return escape(readable(text))
 
 
 def print_rows(rows: Sequence[Mapping[str, Any]], out: Console | None = None) -> None:
@@ -113,7 +109,7 @@ def print_rows(rows: Sequence[Mapping[str, Any]], out: Console | None = None) ->
         return
     names = list(rows[0])
     cells = [[_cell(row[name]) for name in names] for row in rows]
-    header = [Text(_printable(name), "bold") for name in names]
+    header = [Text(readable(name), "bold") for name in names]
     widths = [max(cell.cell_len for cell in column) for column in zip(header, *cells, strict=True)]
     if out.is_terminal and sum(widths) + 2 * (len(widths) - 1) > out.width:
         _print_blocks(header, cells, out)
@@ -132,7 +128,7 @@ def print_rows(rows: Sequence[Mapping[str, Any]], out: Console | None = None) ->
 def print_facts(facts: Mapping[str, Any]) -> None:
     """Print facts as ``name: value`` lines."""
     _print_blocks(
-        [Text(_printable(name), "bold") for name in facts], [[_cell(value) for value in facts.values()]], console()
+        [Text(readable(name), "bold") for name in facts], [[_cell(value) for value in facts.values()]], console()
     )
 
 
@@ -172,12 +168,16 @@ def print_shown(
     full: Sequence[Mapping[str, Any]],
     only: Sequence[str],
     *,
+    names: Sequence[str] = (),
     as_json: bool,
     as_csv: bool,
 ) -> None:
-    """Print rows for people (``shown``), or the complete ones (``full``) with --json, --csv or --columns."""
+    """Print rows for people (``shown``), or the complete ones (``full``) with --json, --csv or --columns.
+
+    ``names``: the columns of ``full`` that are known without a row, so that --csv has a header and --columns is checked if there are no rows.
+    """
     if as_csv or only:
-        names = list(dict.fromkeys(name for row in full for name in row))
+        names = list(dict.fromkeys([*names, *(name for row in full for name in row)]))
         print_as([dict.fromkeys(names) | dict(row) for row in full], names, only, as_json=as_json, as_csv=as_csv)
     elif as_json:
         click.echo(json.dumps(full, indent=2))
@@ -225,10 +225,10 @@ def _print_blocks(header: list[Text], cells: list[list[Text]], out: Console) -> 
 def _cell(value: Any) -> Text:
     if isinstance(value, Text):
         made = value.copy()
-        if _printable(made.plain) != made.plain:
-            made = Text(_printable(made.plain), made.style)
+        if readable(made.plain) != made.plain:
+            made = Text(readable(made.plain), made.style)
         return made
-    return Text("" if value is None else _printable(str(value)))
+    return Text("" if value is None else readable(str(value)))
 
 
 def _is_number(value: Any) -> bool:

@@ -13,6 +13,7 @@ from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
 from pyhudi_core.opening import open_table
 from pyhudi_core.table import HudiTable
 
+_COLUMNS = ("requested", "completed", "action", "state", "operation", "rows", "extra_metadata")
 _COLOURS = {State.REQUESTED: "yellow", State.INFLIGHT: "yellow", State.COMPLETED: "green"}
 
 
@@ -42,7 +43,7 @@ def timeline(
         {"requested": i.requested_time, "completed": i.completion_time, "action": str(i.action), "state": str(i.state), **what}
         for i, what in zip(shown, details, strict=True)
     ]  # fmt: skip
-    print_shown(list(map(_row, shown, details)), full, only, as_json=as_json, as_csv=as_csv)
+    print_shown(list(map(_row, shown, details)), full, only, names=_COLUMNS, as_json=as_json, as_csv=as_csv)
     if len(shown) < len(instants) and not (as_json or as_csv):
         console().print(f"[dim]{len(instants) - len(shown)} older instants; --last shows more[/]")
 

@@ -94,7 +94,7 @@ def upkeep(
     shown = [line for line in report.lines if why_not or line.outcome is not Outcome.NOT_DUE]
     full = [line.to_dict() for line in report.lines]
     if shown or as_json or as_csv or only:
-        print_shown(list(map(_row, shown)), full, only, as_json=as_json, as_csv=as_csv)
+        print_shown(list(map(_row, shown)), full, only, names=names, as_json=as_json, as_csv=as_csv)
     if not (as_json or as_csv):
         console().print(f"[bold]{safe(str(report))}[/]")
         if only_plan and len(shown) < len(report.lines):

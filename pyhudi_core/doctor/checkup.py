@@ -20,11 +20,12 @@ from pyhudi_core.doctor import (
     schema,
     timeline,
 )
-from pyhudi_core.doctor.examination import Examination, Limits, Progress
+from pyhudi_core.doctor.examination import Examination, Limits, Progress, describe
 from pyhudi_core.doctor.kinds import Area, Kind
 from pyhudi_core.doctor.listing import Listed
 from pyhudi_core.doctor.read_only import ReadOnlyStorage
 from pyhudi_core.doctor.report import CheckReport
+from pyhudi_core.errors import CorruptionError
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.transaction.home import TableHome
@@ -103,10 +104,13 @@ def _later(exam: Examination) -> dict[Instant, CommitMetadata]:
         return {}
     found: dict[Instant, CommitMetadata] = {}
     known = frozenset(exam.timeline)
-    with exam.recording_failures(Area.FILES, exam.timeline_folder):
-        for instant in context.folder.load().commits:
-            if instant not in known:
-                found[instant] = context.folder.read_commit(instant)
+    try:
+        with exam.recording_failures(Area.FILES, exam.timeline_folder):
+            for instant in context.folder.load().commits:
+                if instant not in known:
+                    found[instant] = context.folder.read_commit(instant)
+    except CorruptionError as error:  # such as a restore's plan, without which nobody knows which commits count
+        exam.add(Kind.METADATA_UNREADABLE, describe(error), error.path)
     return found
 
 

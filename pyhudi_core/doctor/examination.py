@@ -150,7 +150,7 @@ class Examination:
         except (ObjectNotFoundError, SnapshotExpiredError):
             self.counts["deleted during the examination"] += 1
         except UnsafePathError as error:
-            self.add(Kind.UNSAFE_PATH, error.message, error.path or where, area=area)
+            self.add(Kind.UNSAFE_PATH, error.message, error.path or where, area=area, what_to_do=error.hint)
         except LimitExceededError as error:
             self.not_examined(area, error.message, error.path or where)
         except StorageError as error:

@@ -8,13 +8,18 @@ from pyhudi_core.model.masking import is_secret, masked
 
 _SHORTEST = 4
 """Shorter values would be masked all over the file."""
+_MOST = 100
+"""Secrets of one file. The file is read once for each."""
 
 
 def masked_file(data: bytes) -> bytes:
-    """Return bytes of the same length with secrets masked."""
+    """Return bytes of the same length with secrets masked; stars alone if there are too many secrets."""
     if not data.startswith(MAGIC):
         return masked(data)
-    for secret in _avro_secrets(data):
+    secrets = _avro_secrets(data)
+    if len(secrets) > _MOST:
+        return b"*" * len(data)
+    for secret in secrets:
         data = data.replace(secret, b"*" * len(secret))
     # In Avro, names and values of options are not adjacent text; text that looks so is part of a schema.
     return masked(data, options=False)
@@ -26,13 +31,13 @@ def _avro_secrets(data: bytes) -> list[bytes]:
         waiting: list[object] = [decode_record(data)]
     except HudiError:
         return []
-    found: list[bytes] = []
+    found: set[bytes] = set()
     while waiting:
         item = waiting.pop()
         if isinstance(item, dict):
             for key, value in item.items():
                 if isinstance(value, str) and len(value) >= _SHORTEST and is_secret(str(key)):
-                    found.append(value.encode())
+                    found.add(value.encode())
                 elif not isinstance(value, str):
                     waiting.append(value)
         elif isinstance(item, list):

@@ -25,6 +25,10 @@ class ReadOnlyStorage(Storage):
     def capabilities(self) -> Capabilities:
         return self._storage.capabilities
 
+    @property
+    def allowed_sources(self) -> tuple[str, ...]:
+        return self._storage.allowed_sources
+
     def spec(self) -> StorageSpec:
         return self._storage.spec()
 

@@ -130,9 +130,9 @@ def _look(exam: Examination, piece: FileSlice, snapshot: Snapshot) -> int:
                 exam.add(Kind.BOOTSTRAP_SOURCE_DIFFERS, describe(damage), damage.path, what_to_do=damage.hint)
                 exam.incomplete.add(_AREA)
                 return 0
-        with exam.recording_failures(_AREA, path), open_base(exam.storage, path) as reader:
-            _compare(exam, piece, reader, snapshot)
-            return reader.rows
+            with open_base(exam.storage, path) as reader:
+                _compare(exam, piece, reader, snapshot)
+                return reader.rows
     except CorruptionError as error:
         exam.add(Kind.FILE_DAMAGED, describe(error), path, piece.requested_time)
     return 0

@@ -13,15 +13,16 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyhudi_core.engine.base import Dataset, TaskFunction, TaskInfo
 from pyhudi_core.engine.local import LocalDataset, LocalEngine
+from pyhudi_core.engine.spark_collect import collect_at_most
 from pyhudi_core.engine.spark_gathered import GatheredDataset
 from pyhudi_core.engine.spark_plans import estimated_bytes
-from pyhudi_core.engine.spark_rows import SparkDataset, arrow_schema, collect_arrow
-from pyhudi_core.engine.task_errors import driver_errors
+from pyhudi_core.engine.spark_rows import SparkDataset, arrow_schema
+from pyhudi_core.engine.task_errors import driver_errors, job_errors
 from pyhudi_core.errors import ConfigError
 from pyhudi_core.runtime.base import Executor
 
 GATHER_BYTES = 16 << 20
-"""Batches that Spark expects to be at most this large are gathered at the driver."""
+"""Batches of at most so many bytes are gathered at the driver. Spark's estimate only says which batches are looked at; their bytes are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +48,13 @@ class SparkEngine:
             return self._gathered(data)
         if isinstance(data, DataFrame):
             _refuse_stream(data)
-            if estimated_bytes(data) > GATHER_BYTES:
-                return SparkDataset(data, arrow_schema(data))
-            with driver_errors():
-                return self._gathered(collect_arrow(data, arrow_schema(data)))
+            schema = arrow_schema(data)
+            if estimated_bytes(data) <= GATHER_BYTES:
+                with job_errors():
+                    few = collect_at_most(data, schema, GATHER_BYTES)
+                if few is not None:
+                    return self._gathered(few)
+            return SparkDataset(data, schema)
         raise ConfigError(
             f"Data of type {type(data).__qualname__} cannot be written on Spark",
             hint="Give a PySpark DataFrame, or leave spark= away.",

@@ -16,6 +16,11 @@ def estimated_bytes(frame: DataFrame) -> int:
     return int(str(_optimized(frame).stats().sizeInBytes()))
 
 
+def is_at_driver(frame: DataFrame) -> bool:
+    """Whether the driver holds all rows already, as those of a short list."""
+    return str(_optimized(frame).nodeName()) == "LocalRelation"
+
+
 def reads_alike(frame: DataFrame) -> bool:
     """Whether the rows come from files or from a cache, filtered and computed by expressions that always give the same value.
 

@@ -12,7 +12,8 @@ from pyhudi_core.engine import spark_types
 from pyhudi_core.engine.base import TaskInfo
 from pyhudi_core.engine.reading import EngineFiles, Reading, ReadTask
 from pyhudi_core.engine.spark import use_own_python
-from pyhudi_core.engine.spark_rows import in_task, quoted
+from pyhudi_core.engine.spark_collect import quoted
+from pyhudi_core.engine.spark_rows import in_task
 from pyhudi_core.engine.spark_settings import under_settings
 
 _TASK_BYTES, _MOST_TASKS = 32 << 20, 16

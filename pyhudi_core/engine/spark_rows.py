@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import Broadcast, StorageLevel, TaskContext
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -34,9 +35,11 @@ from pyhudi_core.engine.base import (
     TaskInfo,
     sorted_counts,
 )
+from pyhudi_core.engine.spark_collect import collect_arrow, collect_at_most, quoted
 from pyhudi_core.engine.spark_plans import estimated_bytes, reads_alike
 from pyhudi_core.engine.spark_settings import under_settings
-from pyhudi_core.engine.task_errors import driver_errors, raised_in_task
+from pyhudi_core.engine.task_errors import job_errors, raised_in_task
+from pyhudi_core.errors import LimitExceededError
 
 _TARGET = "_pyhudi_target"
 _FEW = 64
@@ -143,12 +146,12 @@ class SparkDataset:
 
     def count_by(self, *columns: str) -> dict[tuple[str | None, ...], int]:
         # The counting stays in the JVM: another function in Python would cost another worker for each core.
-        with driver_errors(), self._set():
-            counts = self.frame.groupBy(*map(quoted, columns)).count().collect()
-        return sorted_counts((tuple(row[: len(columns)]), row[len(columns)]) for row in counts)
+        with job_errors(), self._set():
+            counts = _counts(self.frame.groupBy(*map(quoted, columns)).count(), columns)
+        return sorted_counts((tuple(row), count) for *row, count in zip(*_values(counts), strict=True))
 
     def collect(self) -> pa.Table:
-        with driver_errors(), self._set({"spark.sql.adaptive.coalescePartitions.enabled": "false"}):
+        with job_errors(), self._set({"spark.sql.adaptive.coalescePartitions.enabled": "false"}):
             # Adaptive execution does not merge the tasks of a shuffle: each is there because a core is.
             return collect_arrow(self.frame, self.schema)
 
@@ -169,16 +172,18 @@ class SparkSource:
         missing = [_is_missing(self.schema.field(name)) for name in key.names]
         without, ambiguous = _count(reduce(and_, missing)), _count(_is_ambiguous(self.schema, key))
         columns = [quoted(name).alias(f"v{number}") for number, name in enumerate(by)]
-        with driver_errors():
-            found = self.frame.groupBy(*columns).agg(F.count(F.lit(1)), without, ambiguous).collect()
-        found = [row for row in found if row[-3]]
-        self.width.narrow = estimated_bytes(self.frame) <= _NARROW * sum(row[-3] for row in found)
-        fields = [self.schema.field(name) for name in by]
-        values = [pa.array([row[number] for row in found], field.type) for number, field in enumerate(fields)]
-        batch = pa.RecordBatch.from_arrays(values, schema=pa.schema(fields))
-        return SourceCounts(
-            batch, tuple(row[-3] for row in found), sum(row[-2] for row in found), sum(row[-1] for row in found)
-        )
+        with job_errors():
+            counted = self.frame.groupBy(*columns).agg(
+                F.count(F.lit(1)).alias("rows"), without.alias("w"), ambiguous.alias("a")
+            )
+            found = _counts(counted, by)
+        found = found.filter(pc.field("rows") > 0)
+        rows, no_key, unclear = _values(found.select(["rows", "w", "a"]))
+        self.width.narrow = estimated_bytes(self.frame) <= _NARROW * sum(rows)
+        schema = pa.schema([self.schema.field(name) for name in by])
+        values = [column.combine_chunks() for column in found.columns[: len(by)]]
+        batch = pa.RecordBatch.from_arrays(values, schema=schema)
+        return SourceCounts(batch, tuple(rows), sum(no_key), sum(unclear))
 
     def scattered(
         self, values: pa.RecordBatch, slots: Sequence[Sequence[Slot]], key: KeyColumns, tasks: int
@@ -266,11 +271,6 @@ def _place(hashed: Column, places: Column) -> Column:
 _PLACES = ("_pyhudi_to array<int>", "_pyhudi_sorts array<bigint>", "_pyhudi_parts array<int>")
 
 
-def quoted(name: str) -> Column:
-    """The column with exactly this name."""
-    return F.col("`" + name.replace("`", "``") + "`")
-
-
 def _is_missing(field: pa.Field) -> Column:
     column = quoted(field.name)
     return column.isNull() | (column == "") if pa.types.is_string(field.type) else column.isNull()
@@ -295,19 +295,25 @@ def _key(schema: pa.Schema, key: KeyColumns) -> Column:
     return F.concat(*parts)
 
 
-def collect_arrow(frame: DataFrame, schema: pa.Schema) -> pa.Table:
-    """All rows at the driver."""
-    if hasattr(frame, "toArrow"):
-        return _with_nullable_voids(frame).toArrow().cast(schema)
-    batches = frame._collect_as_arrow()  # PySpark 3.5 has the same under a private name only
-    return pa.Table.from_batches([batch.cast(schema) for batch in batches], schema)
+_COUNT_BYTES = 64 << 20
+"""Rows that are counted at the driver, one for each combination of partition values or each file group, take at most so many bytes."""
 
 
-def _with_nullable_voids(frame: DataFrame) -> DataFrame:
-    if "void" not in frame.schema.simpleString():
-        return frame
-    kinds = {field.name: spark_types.with_nullable_elements(field.dataType) for field in frame.schema.fields}
-    return frame.select([quoted(name).cast(kind).alias(name) for name, kind in kinds.items()])
+def _counts(counted: DataFrame, by: Sequence[str]) -> pa.Table:
+    """The rows at the driver. Raises `LimitExceededError` if they are too many."""
+    found = collect_at_most(counted, arrow_schema(counted), _COUNT_BYTES, share=_COUNT_BYTES)
+    if found is None:
+        raise LimitExceededError(
+            f"The rows have more different values of {', '.join(by)} than the driver counts ({_COUNT_BYTES >> 20} MB)",
+            limit=_COUNT_BYTES,
+            seen=_COUNT_BYTES + 1,
+            hint="Nothing was written. Partition the table by fewer values, such as days in place of times, or write the rows in several parts.",
+        )
+    return found
+
+
+def _values(table: pa.Table) -> list[list[Any]]:
+    return [column.to_pylist() for column in table.columns]
 
 
 _NARROW = 1024

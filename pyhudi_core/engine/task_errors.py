@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from pyhudi_core import errors
-from pyhudi_core.errors import ConfigError, HudiError, StorageError
+from pyhudi_core.errors import CommitAbortedError, ConfigError, HudiError, StorageError
 
-_MARK = re.compile(r"pyhudi-error:(\{.*?\}):end")
+_MARK = re.compile(r"pyhudi-error:(\{[^{}\n]*\}):end")
 _SHOWN = re.compile(r"^pyhudi\.errors\.(\w+): (.+)$", re.MULTILINE)
 """The last line of a traceback: an error that a function of the user's let through, for example one of ``foreachBatch``."""
 _DISK = {
@@ -28,7 +28,8 @@ _FIELDS = ("table", "path", "instant", "hint")
 def to_text(error: HudiError) -> str:
     """One line that names the error."""
     body = {"kind": type(error).__name__, "message": error.message, **{name: getattr(error, name) for name in _FIELDS}}
-    return f"pyhudi-error:{json.dumps(body).replace('}', chr(92) + 'u007d')[:-6] + '}'}:end"
+    inner = json.dumps(body)[1:-1].replace("{", r"\u007b").replace("}", r"\u007d")
+    return f"pyhudi-error:{{{inner}}}:end"
 
 
 def from_text(text: str) -> HudiError | None:
@@ -100,6 +101,43 @@ def driver_errors() -> Iterator[None]:
         if own is None:
             raise
         raise own from None
+
+
+@contextmanager
+def job_errors() -> Iterator[None]:
+    """At the driver, around a job of a write: raise also what else the job met, such as a source that fails, as an error of this package."""
+    with driver_errors():
+        try:
+            yield
+        except Exception as error:
+            if not _is_of_a_job(error):
+                raise
+            raise CommitAbortedError(
+                f"Spark could not compute the rows: {_reason(str(error))}",
+                hint="Nothing of them is in the table. Mend what made the DataFrame fail (its own `count()` may not compute all columns: try "
+                '`frame.write.format("noop").mode("overwrite").save()`), then write it again.',
+            ) from error
+
+
+def _is_of_a_job(error: Exception) -> bool:
+    """Whether Spark raised the error, and neither this package nor a disk of Spark's nor a lost JVM caused it."""
+    made = type(error).__module__.partition(".")[0] in ("pyspark", "py4j")
+    return made and not is_lost_jvm(error) and from_text(str(error)) is None
+
+
+_NAMED = re.compile(r"(?:^|[ :])(?:[\w$]+\.)*\w*(?:Error|Exception): .+|\[[A-Z_0-9.]+\] .+")
+_TRACE = "Traceback (most recent call last)"
+
+
+def _reason(text: str) -> str:
+    """The line of Spark's text that says what failed: the last one of a traceback, or Java's innermost cause."""
+    before, traced, after = text.partition(_TRACE)
+    own = after if traced else before.rpartition("Caused by: ")[2]
+    lines = [line.rstrip() for line in own.splitlines() if line.strip()]
+    if traced:
+        lines = [line for line in lines if line[0] not in " \t"]
+    found = next((line for line in lines if _NAMED.search(line)), lines[0] if lines else "no reason is given")
+    return f"{found.strip():.500}"
 
 
 def is_lost_jvm(error: BaseException) -> bool:

@@ -8,8 +8,10 @@ Every reader of base files opens them with `open_base`, which looks the file wit
 base files only, cannot lose it.
 
 Invariants
-- a file of the other folder is found by its name in the index, below that folder: no path of the index leads elsewhere;
-- the folder is in the same kind of storage as the table, and is read with the table's storage options;
+- a file of the other folder is found by its name in the index, below that folder: an index that names another place than the properties, or a file
+  elsewhere, raises `UnsafePathError`, and nothing is opened;
+- the folder is in the same kind of storage as the table, is below the table's parent or allowed by the caller (``storage/sources.py``), and is read
+  with the table's storage options;
 - a file that is missing, or of another size or modification time than in the index, or a skeleton without an entry, raises
   `CorruptBaseFileError`; rows without their values are never returned.
 """
@@ -22,7 +24,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from pyhudi_core.errors import CorruptBaseFileError, ObjectNotFoundError, UnsafePathError, UnsupportedTableError
+from pyhudi_core.errors import ConfigError, CorruptBaseFileError, ObjectNotFoundError, UnsafePathError
 from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.formats.hfile import HFileReader
@@ -30,8 +32,9 @@ from pyhudi_core.model.file_names import BaseFileName, join, parse_data_file, sp
 from pyhudi_core.model.meta_fields import META_FIELDS
 from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.storage.base import Storage
-from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.storage.paths import parse_location
+from pyhudi_core.storage.sources import open_source
+from pyhudi_core.timeline import properties_file
 
 SKELETON_TIME = "00000000000001"
 """The requested time of every metadata-only bootstrap."""
@@ -112,8 +115,8 @@ def rows_of_skeleton(storage: Storage, path: str) -> RowsFile | None:
 def open_base(storage: Storage, path: str, columns: Sequence[str] | None = None) -> Iterator[BaseFileReader]:
     """Open a base file of a table, with its rows from the other folder if it is a skeleton. ``columns`` as for `BaseFileReader`.
 
-    Raises `CorruptBaseFileError` (also for a missing or changed file of the other folder), `ObjectNotFoundError`, and
-    `UnsupportedTableError` for a folder in another kind of storage.
+    Raises `CorruptBaseFileError` (also for a missing or changed file of the other folder), `ObjectNotFoundError`, `UnsafePathError` for
+    another folder that the caller does not allow, and `UnsupportedTableError` for one in another kind of storage.
     """
     with storage.open_input(path) as source:
         rows = rows_of_skeleton(storage, path) if may_be_skeleton(path) else None
@@ -161,24 +164,36 @@ def _name(path: str) -> BaseFileName | None:
 def _rows_file(storage: Storage, entry: dict[str, Any], info: dict[str, Any]) -> RowsFile:
     status = entry.get("bootstrapFileStatus") or {}
     uri, folder = (status.get("path") or {}).get("uri") or "", info.get("bootstrapBasePath") or ""
-    name = uri.rpartition("/")[2]
     try:
-        path = safe_relative_path(join(entry.get("bootstrapPartitionPath") or "", name))
+        path = safe_relative_path(join(entry.get("bootstrapPartitionPath") or "", uri.rpartition("/")[2]))
         length, modified_ms = (int(status.get(name) or 0) for name in ("length", "modificationTime"))
-        place = parse_location(folder)
-    except (UnsafePathError, ValueError) as error:
+        said = properties_file.read(storage).get("hoodie.bootstrap.base.path")
+        if not said or _place(said) != _place(folder):
+            raise _other_place(storage, folder, f"hoodie.bootstrap.base.path says {said or 'nothing'}")
+        if _place(uri) != _place(f"{folder.rstrip('/')}/{path}"):
+            raise _other_place(storage, uri, f"its partition is in {folder}")
+    except (ConfigError, ValueError) as error:
         raise CorruptBaseFileError(
             f"The bootstrap index has an impossible entry: {error}",
             path=INDEX_BY_FILE,
             detail=str(error),
             hint="Restore the file from a copy, or bootstrap a new table.",
         ) from error
-    if place.scheme != parse_location(storage.location).scheme:
-        raise UnsupportedTableError(
-            "The rows of this bootstrapped table are in another kind of storage than the table",
-            table=storage.location,
-            path=place.text,
-            hint="Read it with Apache Hudi, or copy the rows to the storage of the table.",
-        )
-    options = {} if storage.capabilities.one_process else storage.spec().options
-    return RowsFile(open_storage(folder, options), path, length, modified_ms)
+    return RowsFile(open_source(storage, folder), path, length, modified_ms)
+
+
+def _place(location: str) -> tuple[str, str, str]:
+    """What a full location names, however it is written. Raises `ConfigError`."""
+    if not (location.startswith("/") or ":" in location):
+        raise ConfigError(f"'{location}' is not a full path", hint="Write file:/folder or s3://bucket/folder.")
+    place = parse_location(location)
+    return place.scheme, place.bucket, place.path
+
+
+def _other_place(storage: Storage, named: str, but: str) -> UnsafePathError:
+    return UnsafePathError(
+        f"The bootstrap index says that rows are in {named}, but {but}",
+        table=storage.location,
+        path=INDEX_BY_FILE,
+        hint="Nothing there was opened. The index or the properties were changed by somebody: restore them from a copy.",
+    )

@@ -26,6 +26,8 @@ from pyhudi_core.lock.server import Claim, Claimant, describe_process
 from pyhudi_core.runtime.base import Process
 
 _URL_HINT = "Set pyhudi.lock.sql.url to sqlite:///path/locks.db or postgresql://user:password@host:5432/database."
+_TLS = {"disable": False, "verify-full": True}
+"""What ``sslmode`` asks for; see `PostgresDatabase`."""
 _CREATE = """CREATE TABLE IF NOT EXISTS pyhudi_locks (name VARCHAR(1024) PRIMARY KEY, token VARCHAR(64) NOT NULL, note VARCHAR(200) NOT NULL,
  process VARCHAR(400) NOT NULL, until_ms BIGINT NOT NULL)"""
 _TAKE = """INSERT INTO pyhudi_locks (name, token, note, process, until_ms) VALUES (:name, :token, :note, :process, {now} + :lease_ms)
@@ -118,14 +120,17 @@ class _SqliteConnection:
 
 @dataclass(frozen=True, slots=True)
 class PostgresDatabase:
-    """A PostgreSQL server, through pg8000, whose sockets have a time-out."""
+    """A PostgreSQL server, through pg8000, whose sockets have a time-out.
+
+    ``encrypted``: True for TLS with a certificate that is checked, False for none. None takes TLS if the server offers it, and checks nothing.
+    """
 
     host: str
     port: int
     database: str
     user: str
     timeout_s: float
-    encrypted: bool = False
+    encrypted: bool | None = None
     password: str = field(default="", repr=False)
     now: str = "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)"
     keeps_connections: bool = True
@@ -144,7 +149,7 @@ class PostgresDatabase:
                 database=self.database,
                 password=self.password,  # without one, pg8000 fails when the server asks for it
                 timeout=self.timeout_s,
-                ssl_context=ssl.create_default_context() if self.encrypted else None,
+                ssl_context=ssl.create_default_context() if self.encrypted else self.encrypted,
                 application_name="pyhudi",
             )
         return _PostgresConnection(connection, self.address, errors)
@@ -303,7 +308,7 @@ def open_database(url: str, timeout_s: float) -> Database:
     query = dict(parse_qsl(parts.query))
     if parts.scheme not in ("postgresql", "postgres") or not parts.hostname or len(parts.path) < 2:
         raise InvalidOptionError("pyhudi.lock.sql.url is not a valid address", hint=_URL_HINT)
-    if query.keys() - {"sslmode"} or query.get("sslmode", "disable") not in ("disable", "verify-full"):
+    if query.keys() - {"sslmode"} or query.get("sslmode", "disable") not in _TLS:
         raise InvalidOptionError(
             "pyhudi.lock.sql.url has parameters that are not supported",
             hint="Supported: sslmode=disable and sslmode=verify-full.",
@@ -314,7 +319,7 @@ def open_database(url: str, timeout_s: float) -> Database:
         unquote(parts.path[1:]),
         unquote(parts.username or ""),
         timeout_s,
-        encrypted=query.get("sslmode") == "verify-full",
+        encrypted=_TLS.get(query.get("sslmode", "")),
         password=unquote(parts.password or ""),
     )
 

@@ -225,6 +225,9 @@ def _refuse_type(path: str, before: pa.DataType, after: pa.DataType, *, allow_lo
         hint = "pyhudi.schema.allow.lossy.widening=true allows it; large integers then read as the nearest floating-point number."
     else:
         hint = f"Add a column of that type, write it, then drop the old one. Types only become wider. {see('writing')}"
+        if holds_all(after, before):
+            why = "Files may hold the wider type, and Hudi's readers only cast to wider ones."
+            hint = f"{why} If the newest commit widened it, table.rollback(instant) undoes that. {hint}"
     raise SchemaMismatchError(f"Column {path} is {before} and cannot become {after} without losing values", hint=hint)
 
 

@@ -27,7 +27,7 @@ _LETTERS = {"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "æ": "ae", "œ": "o
 def snake_case(name: str) -> str:
     """Return the name in snake case; empty if nothing of it is left."""
     words = re.sub(r"[^A-Za-z0-9]+", "_", _plain(name))
-    words = re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1_\2", re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", words))
+    words = re.sub(r"([A-Z])([A-Z][a-z])", r"\1_\2", re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", words))
     snake = words.strip("_").lower()
     first = re.match("_*", name)
     lead = (first[0] if first else "") or ("_" if snake[:1].isdigit() else "")

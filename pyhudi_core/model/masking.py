@@ -6,6 +6,13 @@ Every secret character becomes a star. Lengths stay the same, so that binary for
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from pyhudi_core.naming import explains_arguments
+
+_T = TypeVar("_T")
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 _WORDS = (
     rb"(?:passwords?|passwd|pwd|secrets?|credentials?|access[._-]?key(?:[._-]?id)?|secret[._-]?key|account[._-]?key|"
@@ -14,15 +21,17 @@ _WORDS = (
 _PARAMETERS = (
     rb"(?:sig|signature|x-amz-signature|x-amz-credential|x-amz-security-token|awsaccesskeyid|token|password|key)"
 )
-_ADDRESS = re.compile(rb"(?<=://)[^/\s:@\"'\\]{1,200}:[^/\s@\"'\\]{1,500}(?=@)")
-_QUERY = re.compile(
-    rb"((?:[?&;]|%3F|%26|\\u0026)" + _PARAMETERS + rb"(?:=|%3D))([^&\s\"'<>\\/]{1,2000})", re.IGNORECASE
-)
+# Time is linear in the text: a pattern starts only where a piece begins (the lookbehinds), and no two starts read the same piece to its end.
+_ADDRESS = re.compile(rb"(?<=://)[^/\s:@\"'\\]+:[^/\s\"'\\]+(?=@)")
+_QUERY = re.compile(rb"((?:[?&;]|%3F|%26|\\u0026)" + _PARAMETERS + rb"(?:=|%3D))([^&\s\"'<>\\/]+)", re.IGNORECASE)
 _AMAZON = re.compile(rb"(?<![A-Z0-9])(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Z0-9])(?::[^\s@/]{1,200}(?=@))?")
 _OPTION = re.compile(
-    rb"([\w.-]*" + _WORDS + rb"[\w.-]*[\"']?\s{0,8}[=:]\s{0,8}[\"']?)([^\s\"',;}\r\n]{1,2000})", re.IGNORECASE
+    rb"((?<![\w.-])(?=[\w.-]*" + _WORDS + rb")[\w.-]++[\"']?\s{0,8}[=:]\s{0,8}[\"']?)([^\s\"',;}\r\n]+)", re.IGNORECASE
 )
 _KEY = re.compile(rb"(?:^|[._-])" + _WORDS + rb"(?:$|[._-])", re.IGNORECASE)
+
+_SHORT_NAMES = ("key", "token", "access_key_id")
+"""Names of secrets among options, and nowhere else."""
 
 
 def masked(data: bytes, *, options: bool = True) -> bytes:
@@ -33,9 +42,44 @@ def masked(data: bytes, *, options: bool = True) -> bytes:
     return _OPTION.sub(_second, data) if options else data
 
 
-def masked_text(text: str) -> str:
-    """Return the text with secrets masked."""
+def masked_text(text: str, most: int | None = None) -> str:
+    """Return the text with secrets masked; its first ``most`` letters, if it has more. Then also a secret that is cut is masked."""
+    if most is not None and len(text) > most:
+        return masked_text(text[:most] + "@")[:most]  # the end of an address whose password is cut
     return masked(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
+
+
+class Secret(str):
+    """A text whose value is not shown by `repr`: not in logs, not in error messages, not by a traceback that shows variables."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "Secret('***')"
+
+
+def concealed(given: _T) -> _T:
+    """Return options with each value that is a secret, or an address with a password, as a `Secret`; what is no mapping stays as it is."""
+    if not isinstance(given, Mapping):
+        return given
+    return {key: _concealed(str(key), value) for key, value in given.items()}  # type: ignore[return-value]  # the callers' types are protocols
+
+
+def _concealed(key: str, value: object) -> object:
+    if isinstance(value, Mapping):
+        return concealed(value)
+    if not isinstance(value, str) or isinstance(value, Secret):
+        return value
+    hidden = is_secret(key) or key.lower() in _SHORT_NAMES or masked_text(value) != value
+    return Secret(value) if hidden else value
+
+
+def takes_options(function: _F) -> _F:
+    """Decorate a public function: `explains_arguments`, and secrets among the options are texts that ``repr`` does not show.
+
+    So a traceback with local variables shows none in a frame of this package.
+    """
+    return explains_arguments(function, concealed)
 
 
 def is_secret(key: str) -> bool:

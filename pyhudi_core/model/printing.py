@@ -53,7 +53,10 @@ def printable(cls: _T) -> _T:
 
 def readable(text: str) -> str:
     """Return text without secrets and without control characters, which are written as escapes."""
-    return "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in masked_text(text))
+    shown = masked_text(text)
+    if shown.isprintable():
+        return shown
+    return "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in shown)
 
 
 def aligned(rows: Sequence[Mapping[str, object]], names: Sequence[str]) -> str:
@@ -79,7 +82,7 @@ def _fields(of: Any) -> str:
 def _safe(text: str, most: int, longest: int) -> str:
     """Return the text without secrets and control characters, shortened to so many letters; the time does not grow with the text."""
     words = [
-        word if len(word) <= _CELL else _short_word(masked_text(word[:_CELL]).replace("/", "|"), _WORD)
+        word if len(word) <= _CELL else _short_word(masked_text(word, _CELL).replace("/", "|"), _WORD)
         for word in text.split(maxsplit=most)[:most]
     ]
     return _shortened(readable(" ".join(words)), most, longest)
@@ -100,7 +103,7 @@ def _short_word(word: str, most: int) -> str:
     if slash:
         return f".../{end}"
     # Neither an escape nor a number is cut.
-    return re.sub(r"[\d.,\\]*(\\x\w*)?$", "", word[: most - 3]) + "..."
+    return re.sub(r"(?<![\d.,\\])[\d.,\\]*(\\x\w*)?$", "", word[: most - 3]) + "..."
 
 
 def _html(self: Any) -> str:

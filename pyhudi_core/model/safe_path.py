@@ -1,7 +1,10 @@
 """Check that paths from metadata or from rows stay below the table's folder.
 
 The rules concern text only and are the same for every storage: a path is relative, its separator is ``/``, and no segment is empty,
-``.`` or ``..``. Every file name from a plan or from commit metadata is checked before the file is opened.
+``.`` or ``..``, also if its dots are url-encoded (``%2e``). Hudi encodes no dots, so such a segment is nobody's partition.
+
+Two places apply them: the reader of each file that names paths, whose error says which file it is, and every storage, before it uses the disk or
+the network (``storage/paths.py``). So a reader that forgot the check cannot lead out of the table.
 """
 
 from __future__ import annotations
@@ -14,6 +17,9 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _INCOMPLETE = re.compile("[\\0\\ud800-\\udfff]")
 _DOTS = re.compile(r"(?:\A|[/\\])\.\.?(?:[/\\]|\Z)")
+_ENCODED = {"%2e": ".", "%2f": "/", "%5c": "\\"}
+_ABSOLUTE = "is absolute, not relative to the table"
+_CODE = re.compile("|".join(_ENCODED), re.IGNORECASE)
 
 
 def safe_relative_path(path: str) -> str:
@@ -21,7 +27,7 @@ def safe_relative_path(path: str) -> str:
 
     Raises:
         UnsafePathError: the path is absolute, has a scheme or a drive, a NUL, or a segment that is empty, ``.`` or ``..`` (also
-            between backslashes).
+            between backslashes, or url-encoded).
     """
     problem = _problem(path)
     if problem is None:
@@ -38,16 +44,31 @@ def is_safe(path: str) -> bool:
     return _problem(path) is None
 
 
-def _problem(path: str) -> str | None:
+def way_out(path: str) -> str | None:
+    """How a path, joined to a folder, could lead out of it, as the end of a sentence; None if it stays.
+
+    This is the rule of storages. A scheme is no way out of them: ``a:/x`` is an object in the folder ``a:``, which may be a partition.
+    """
     if not path:
         return None
     if _INCOMPLETE.search(path):
         return "holds a NUL or an incomplete character (a lone surrogate)"
-    if path[0] in "/\\" or _SCHEME.match(path) or _DRIVE.match(path):
-        return "is absolute, not relative to the table"
-    segments = path.split("/")
-    if "" in segments:
+    if path[0] in "/\\":
+        return _ABSOLUTE
+    if "" in path.split("/"):
         return "has an empty segment"
     if _DOTS.search(path):
         return "has a '.' or '..' segment"
+    if "%2" in path and _hides_dots(path):
+        return "has a '.' or '..' segment that is url-encoded"
     return None
+
+
+def _problem(path: str) -> str | None:
+    return _ABSOLUTE if _SCHEME.match(path) or _DRIVE.match(path) else way_out(path)
+
+
+def _hides_dots(path: str) -> bool:
+    """Whether encoded dots make a segment. An encoded slash alone does not: it is part of a partition's value, as Hudi encodes it."""
+    decoded = _CODE.sub(lambda code: _ENCODED[code.group().lower()], path)
+    return "%2e" in path.lower() and _DOTS.search(decoded) is not None

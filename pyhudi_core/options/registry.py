@@ -14,18 +14,21 @@ from pyhudi_core.errors import InvalidOptionError, UnknownOptionError
 from pyhudi_core.late import late
 from pyhudi_core.model.help_pages import see
 from pyhudi_core.options.definitions import LATER_PREFIXES, OPTIONS
-from pyhudi_core.options.not_here import NOT_HERE, instead_of
 from pyhudi_core.options.option import Option, Scope
 
 if TYPE_CHECKING:
     import difflib
+
+    from pyhudi_core.options import not_here
 else:
     difflib = late("difflib")
+    not_here = late("pyhudi_core.options.not_here")
 
 Value = bool | int | float | str | None
 
 STORAGE_OPTIONS = (
     "access_key_id",
+    "allow_sources",
     "endpoint_url",
     "fsync",
     "region",
@@ -47,7 +50,7 @@ def find_option(key: str) -> Option:
     if key in STORAGE_OPTIONS:
         hint = f"It is an option of the storage: storage_options={{{key!r}: ...}}."
         raise UnknownOptionError(f"the option {key!r} does not exist", hint=hint)
-    elsewhere = instead_of(key)
+    elsewhere = not_here.instead_of(key)
     if elsewhere is not None:
         raise UnknownOptionError(f"Hudi's option {key!r} does not apply here", hint=f"Omit it: {elsewhere}")
     lowered = {known.lower(): known for known in _BY_KEY}
@@ -152,7 +155,8 @@ def render_docs() -> str:
         "|---|---|",
     ]
     lines += [
-        f"| {'<br>'.join(f'`{key}`' for key in sorted(keys))} | {why[0].upper()}{why[1:]} |" for why, keys in NOT_HERE
+        f"| {'<br>'.join(f'`{key}`' for key in sorted(keys))} | {why[0].upper()}{why[1:]} |"
+        for why, keys in not_here.NOT_HERE
     ]
     return "\n".join(lines) + "\n"
 

@@ -28,7 +28,7 @@ _SPECIAL = {
     "-inf": -math.inf,
     "-infinity": -math.inf,
 }
-_ZONE = re.compile(r"\s*(?:Z|UTC|GMT|([+-])(\d{1,2})(?::?(\d{2}))?)$")
+_ZONE = re.compile(r"(?<!\s)\s*(?:Z|UTC|GMT|([+-])(\d{1,2})(?::?(\d{2}))?)$")
 
 
 def fit_literal(literal: Literal, kind: pa.DataType, zone: TimeZone) -> Literal:

@@ -13,7 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 MOMENT, LOCAL = pa.timestamp("us", "UTC"), pa.timestamp("us")
-_FAR, _DAY = 2037, 24 * 3600 * 1_000_000
+_DAY = 24 * 3600 * 1_000_000
+_FAR, _FIRST = 2037, 2036
+_CYCLE = 146_097 * _DAY
+"""400 years, after which the calendar repeats, with the days of the week. The first cycle begins in March of the year ``_FIRST``."""
 
 
 def local_times(moments: pc.Expression, zone: str) -> pc.Expression:
@@ -38,22 +41,24 @@ def _local_ticks(ticks: pc.Expression, zone: str) -> pc.Expression:
 
 
 def _in_known_years(ticks: pc.Expression) -> pc.Expression:
-    """Return times of later years in a year that has the same days of the week from March on, other times as they are."""
-    january = pc.floor_temporal(pc.subtract(ticks, _until_march(ticks.cast(LOCAL))).cast(LOCAL), unit="year")
-    march = pc.add(january.cast(pa.int64()), _until_march(january))
-    moved = pc.add(pc.subtract(ticks, march), pc.choose(pc.day_of_week(march.cast(LOCAL)), *_marches()))
+    """Return times of later years in a year that has the same days of the week from March on, other times as they are.
+
+    Every copy of a part of the result is computed for every row, so integers are taken where they do.
+    """
+    cycles = pc.divide(pc.subtract(ticks, _ticks(_FIRST, 3)), _CYCLE)
+    within = pc.subtract(ticks, pc.multiply(cycles, _CYCLE))
+    # January and February, which have 59 days, belong to the year before. Of a leap year its 29 February may be the first day or the last one.
+    year = pc.subtract(pc.year(pc.subtract(within, 59 * _DAY).cast(LOCAL)), _FIRST)
+    moved = pc.subtract(within, pc.choose(pc.max_element_wise(year, 0), *_distances()))
     return pc.if_else(pc.greater_equal(ticks, _ticks(_FAR, 1)), moved, ticks)
 
 
-def _until_march(times: pc.Expression) -> pc.Expression:
-    return pc.if_else(pc.is_leap_year(times), 60 * _DAY, 59 * _DAY)
-
-
 @cache
-def _marches() -> list[int]:
-    """The first of March of the last known years, by the day of the week."""
+def _distances() -> list[int]:
+    """By year of a cycle: from the first of March of a known year to that of the year, which is the same day of the week."""
     by_day = {dt.date(year, 3, 1).weekday(): _ticks(year, 3) for year in range(_FAR - 11, _FAR)}
-    return [by_day[day] for day in range(7)]
+    years = range(_FIRST, _FIRST + 401)
+    return [_ticks(year, 3) - by_day[dt.date(year, 3, 1).weekday()] for year in years]
 
 
 def _ticks(year: int, month: int) -> int:

@@ -113,6 +113,8 @@ class EngineScan:
         keep = None
         if rows.predicate is not None and text is None:
             keep = partial(_matching, rows.predicate.expression, rows.read_schema)
+        for piece in pieces:  # the engine does not ask the storage, which refuses links that lead out of the table
+            self.storage.head(piece.path)
         paths = [f"{self.storage.location}/{piece.path}" for piece in pieces]
         return EngineFiles(paths, rows.read_schema, among, text, keep)
 

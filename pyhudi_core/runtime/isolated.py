@@ -1,16 +1,18 @@
 """Decode ORC in a child process, because the decoder can crash the process.
 
 pyarrow's ORC reader (Apache ORC's C++ library) crashes on some damaged files instead of refusing them: about one in ten thousand when
-fuzzed. The child also has a limit on its address space, so a file that expands without end is refused like any other damage.
+fuzzed. The child also has limits on its address space and its processor time, so a file that expands without end is refused like any other damage.
 """
 
 from __future__ import annotations
 
 import inspect
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from types import ModuleType
 
 import pyarrow as pa
 
@@ -18,7 +20,11 @@ from pyhudi_core.runtime import orc_child
 
 _ADDRESS_SPACE = 4 << 30
 _FOR_EACH_BYTE = 40
+_SECONDS = 60
+_BYTES_FOR_A_SECOND = 1 << 20
 _MESSAGE_BYTES = 4096
+_KEPT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TZDIR")
+"""What a child may need of the environment: where libraries and time zones are."""
 
 
 def orc_stripes(data: pa.Buffer, columns: Sequence[str], stripes: Sequence[int]) -> Iterator[pa.RecordBatch]:
@@ -27,12 +33,14 @@ def orc_stripes(data: pa.Buffer, columns: Sequence[str], stripes: Sequence[int])
     Raises:
         ValueError: the file cannot be decoded.
     """
-    asked = {"columns": list(columns), "stripes": list(stripes), "bytes": _ADDRESS_SPACE + _FOR_EACH_BYTE * data.size}
+    asked = {
+        "columns": list(columns),
+        "stripes": list(stripes),
+        "bytes": _ADDRESS_SPACE + _FOR_EACH_BYTE * data.size,
+        "seconds": _SECONDS + data.size // _BYTES_FOR_A_SECOND,
+    }
     head = json.dumps(asked).encode()
-    # The program is passed as text: this package may be inside an archive, and the child needs none of it.
-    command = [sys.executable, "-c", inspect.getsource(orc_child)]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as child:  # noqa: S603  (our own program)
+    with python_child(orc_child, pa) as child:
         assert child.stdin is not None
         assert child.stdout is not None
         assert child.stderr is not None
@@ -50,3 +58,20 @@ def orc_stripes(data: pa.Buffer, columns: Sequence[str], stripes: Sequence[int])
                 raise ValueError(reason or f"its decoder ended with status {child.returncode}")
         finally:
             child.kill()
+
+
+def python_child(program: ModuleType, *packages: ModuleType) -> subprocess.Popen[bytes]:
+    """Start a Python process that runs the source of this module, with pipes as its input, output and errors: the only way to start a process.
+
+    The child takes nothing from the place where this process runs. Its folder is the root of the disk. It imports the standard library and then
+    ``packages``, from where this process has them; no module of the working folder, of PYTHONPATH, of the user's site or of a ``.pth`` file.
+    Its environment has no secret, because only `_KEPT` is handed on, and no file of this process is open in it. The program sets its own limits of
+    time and memory (`orc_child`).
+    """
+    # The program is passed as text: this package may be inside an archive, and the child needs none of it.
+    homes = sorted({os.path.dirname(os.path.dirname(os.path.abspath(package.__file__ or ""))) for package in packages})
+    text = f"import sys\nsys.path += {homes!r}\nexec({inspect.getsource(program)!r})\n"
+    environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-I", "-S", "-c", text]
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, cwd="/", env=environment)  # noqa: S603  (our own program)

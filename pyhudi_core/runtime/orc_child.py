@@ -1,6 +1,7 @@
 """The program of the child process that decodes ORC (see ``isolated``). It needs pyarrow, but nothing of this package.
 
-Input: four bytes with the length of a JSON text (columns, stripes, address space in bytes), the text, the file. Output: an Arrow stream
+Input: four bytes with the length of a JSON text (columns, stripes, limits of address space in bytes and of
+processor time in seconds), the text, the file. Output: an Arrow stream
 with one batch for each stripe. If pyarrow refuses the file, its error goes to standard error, and the exit status is 1.
 """
 
@@ -20,8 +21,10 @@ REFUSED = 1
 def decode(given: BinaryIO, out: BinaryIO) -> None:
     """Decode the requested stripes, one after the other."""
     asked = json.loads(given.read(int.from_bytes(given.read(4), "big")))
-    resource.setrlimit(resource.RLIMIT_AS, (asked["bytes"], asked["bytes"]))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    limit(resource.RLIMIT_AS, asked["bytes"])
+    limit(resource.RLIMIT_CPU, asked["seconds"])
+    limit(resource.RLIMIT_FSIZE, 0)
+    limit(resource.RLIMIT_CORE, 0)
     file = orc.ORCFile(pa.BufferReader(given.read()))
     writer = None
     for number in asked["stripes"]:
@@ -31,6 +34,13 @@ def decode(given: BinaryIO, out: BinaryIO) -> None:
         writer.write_batch(batch)
     if writer is not None:
         writer.close()
+
+
+def limit(kind: int, most: int) -> None:
+    """Lower a limit of this process. A lower one that the machine sets stays."""
+    hard = resource.getrlimit(kind)[1]
+    lowest = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(kind, (lowest, lowest))
 
 
 def main() -> int:

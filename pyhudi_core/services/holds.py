@@ -19,11 +19,19 @@ from typing import Any, ClassVar
 
 from pyhudi_core.conflicts.concurrent import conflict_error, refuse_pending_restore
 from pyhudi_core.conflicts.conflict import Conflict, ConflictKind
-from pyhudi_core.errors import CorruptTimelineError, HudiError, InvalidOptionError, ObjectNotFoundError, at_table
+from pyhudi_core.errors import (
+    CorruptTimelineError,
+    HudiError,
+    InvalidOptionError,
+    ObjectNotFoundError,
+    UnsafePathError,
+    at_table,
+)
 from pyhudi_core.model.file_names import join
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.printing import printable
+from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.model.snapshot_token import SnapshotToken
 from pyhudi_core.naming import NotCalled
 from pyhudi_core.read.bounds import TimePoint
@@ -96,7 +104,18 @@ class Hold:
                 raise ValueError("unknown version or token")
             hold = cls(path.rpartition("/")[2], token, int(found["ends_ms"]), str(found["comment"]), files)
             hold.ends  # noqa: B018  a time that is no date is damage
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError, OSError) as error:
+            for held in hold.paths:
+                safe_relative_path(held)
+        except (
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+            RecursionError,
+            OverflowError,
+            OSError,
+            UnsafePathError,
+        ) as error:
             raise CorruptTimelineError(
                 f"A hold of files is damaged: {error!s:.200}",
                 path=path,

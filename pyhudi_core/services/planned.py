@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.engine.choice import engine_for
-from pyhudi_core.errors import ObjectNotFoundError
+from pyhudi_core.errors import CommitError, HudiError, LockError, ObjectNotFoundError
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.services.service import Execution, Figures, ServicePlan, ServiceResult, TableService, refused_by
 from pyhudi_core.timeline.active import Timeline
@@ -163,7 +163,19 @@ class PlannedService(TableService[R], Generic[P, W, R]):
         begun = execution.begin_execution(self.context, chosen, by_name=requested_time is not None, groundwork=ground)
         if isinstance(begun, Refusal):
             return self._nothing(begun.why_not)
-        return self._run_plan(begun, work, how)
+        try:
+            return self._run_plan(begun, work, how)
+        except (CommitError, LockError):
+            raise  # they say what became of the plan, or another attempt follows
+        except HudiError as error:
+            known = f"{error.hint.rstrip('.')}. " if error.hint else ""
+            error.hint = known + self._stays(chosen.requested_time)
+            raise
+
+    def _stays(self, time: str) -> str:
+        """What becomes of the plan of an execution that failed."""
+        removed = f", and table.{self.name}.cancel({time!r}) removes it" if hasattr(self, "cancel") else ""
+        return f"The plan of the {self.noun} {time} stays on the timeline: the next run executes it{removed}."
 
     def _groundwork(self, plan: Instant, work: W, how: Execution) -> Groundwork | None:
         """What has to be there before the execution begins; None for most services."""

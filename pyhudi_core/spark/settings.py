@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pyhudi_core.errors import InvalidOptionError, UnknownOptionError
+from pyhudi_core.model.masking import concealed
 from pyhudi_core.opening import open_table
 from pyhudi_core.read.changes import ChangeFeed
 from pyhudi_core.read.scan import Scan
@@ -81,8 +82,8 @@ class Settings:
     replaces: str = ""
     checkpoint: str = ""
     max_bytes_per_write: int | None = None
-    storage_options: tuple[tuple[str, str], ...] = ()
-    table_options: tuple[tuple[str, str], ...] = ()
+    storage_options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    table_options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     given: frozenset[str] = frozenset()
     zone: SessionZone | None = None
 
@@ -94,6 +95,7 @@ class Settings:
             UnknownOptionError: an option does not exist.
             InvalidOptionError: a value is not allowed.
         """
+        options = concealed(options)
         named = {name.lower(): value for name, value in options.items()}
         for name in _HUDIS.keys() & named.keys():
             named.setdefault(_HUDIS[name], named.pop(name))

@@ -74,8 +74,8 @@ class StreamSink:
     location: str
     stream: str
     operation: str = "upsert"
-    storage_options: Mapping[str, str] = field(default_factory=dict)
-    options: Mapping[str, object] = field(default_factory=dict)
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    options: Mapping[str, object] = field(default_factory=dict, repr=False)
     replaces: str = ""
 
     def __post_init__(self) -> None:

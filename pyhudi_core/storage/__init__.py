@@ -5,7 +5,8 @@ How to add a storage: write a module here with a class that extends `Storage` of
 must pass the suite of ``testing/storage_kit.py``.
 """
 
-from pyhudi_core.storage.base import Capabilities, Folder, ObjectInfo, OutputFile, Secret, Storage, StorageSpec
+from pyhudi_core.model.masking import Secret
+from pyhudi_core.storage.base import Capabilities, Folder, ObjectInfo, OutputFile, Storage, StorageSpec
 from pyhudi_core.storage.local import LocalStorage
 from pyhudi_core.storage.memory import MemoryStorage
 from pyhudi_core.storage.opening import open_storage, storage_from_spec

@@ -41,19 +41,12 @@ class Folder:
     folders: tuple[str, ...]
 
 
-class Secret(str):
-    """A string whose value is not shown in logs and error messages."""
-
-    def __repr__(self) -> str:
-        return "Secret('***')"
-
-
 @dataclass(frozen=True, slots=True)
 class StorageSpec:
-    """What a Spark task needs to open the same storage: the location and the storage options. Secrets are masked when it is printed."""
+    """What a Spark task needs to open the same storage: the location and the storage options. The options are not printed."""
 
     location: str
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +93,13 @@ class Storage(Protocol):
         """The specification from which another process opens this storage. Raises `ConfigError` if the storage exists only in this process."""
         ...
 
+    @property
+    def allowed_sources(self) -> tuple[str, ...]:
+        """Locations of folders outside this one that the caller allows to read if the table's files name them; by default none."""
+        return ()
+
     def get(self, path: str) -> bytes:
-        """The object's bytes. Raises `ObjectNotFoundError`."""
+        """The object's bytes. Raises `ObjectNotFoundError`, and `LimitExceededError` for an object of more than 256 MiB on a disk or in a bucket."""
         ...
 
     def head(self, path: str) -> ObjectInfo | None:

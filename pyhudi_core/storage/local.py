@@ -22,8 +22,15 @@ from pyhudi_core.storage import local_files as files
 from pyhudi_core.storage.base import Capabilities, Folder, ObjectInfo, Storage, StorageSpec
 from pyhudi_core.storage.local_streams import LocalInputFile, LocalOutputFile, info_of
 from pyhudi_core.storage.own_part import is_other_table
-from pyhudi_core.storage.paths import check_folder, check_path, check_prefix, parse_location
-from pyhudi_core.storage.refusals import refusal
+from pyhudi_core.storage.paths import (
+    ALLOW_SOURCES,
+    check_folder,
+    check_path,
+    check_prefix,
+    parse_location,
+    sources_text,
+)
+from pyhudi_core.storage.refusals import refusal, refuse_large
 
 _SWEPT = 4
 _PATH = attrgetter("path")
@@ -36,11 +43,13 @@ class LocalStorage(Storage):
     Args:
         root: the folder, as a path or a ``file:`` location; it need not exist yet.
         fsync: wait until the disk has stored each write. Without it, writes survive the end of the process but not a power failure.
+        allowed_sources: see `Storage.allowed_sources`.
     """
 
-    def __init__(self, root: str, *, fsync: bool = True) -> None:
+    def __init__(self, root: str, *, fsync: bool = True, allowed_sources: tuple[str, ...] = ()) -> None:
         self._location = parse_location(root).path
         self._fsync = fsync
+        self._allowed_sources = allowed_sources
         self._real_root = os.path.realpath(self._location)
         self._unsynced: LocalStorage | None = None if fsync else self
 
@@ -52,20 +61,30 @@ class LocalStorage(Storage):
     def capabilities(self) -> Capabilities:
         return _CAPABILITIES
 
+    @property
+    def allowed_sources(self) -> tuple[str, ...]:
+        return self._allowed_sources
+
     def __repr__(self) -> str:
         return f"LocalStorage({self._location!r})"
 
     def spec(self) -> StorageSpec:
-        return StorageSpec(self._location, {} if self._fsync else {"fsync": "false"})
+        options = {"fsync": "" if self._fsync else "false", ALLOW_SOURCES: sources_text(self._allowed_sources)}
+        return StorageSpec(self._location, {name: value for name, value in options.items() if value})
 
     def without_fsync(self) -> Storage:
         if self._unsynced is None:
-            self._unsynced = LocalStorage(self._location, fsync=False)
+            self._unsynced = LocalStorage(self._location, fsync=False, allowed_sources=self._allowed_sources)
         return self._unsynced
 
     def get(self, path: str) -> bytes:
-        with self._errors(path), open(self._resolve(path), "rb") as file:
-            return file.read()
+        with self._errors(path):
+            descriptor, found = files.open_file(self._resolve(path, follow=True))
+            try:
+                refuse_large(found.st_size, self._location, path)
+                return files.read_all(descriptor, found.st_size)
+            finally:
+                os.close(descriptor)
 
     def head(self, path: str) -> ObjectInfo | None:
         with self._errors(path):
@@ -99,7 +118,10 @@ class LocalStorage(Storage):
                 if entry.is_symlink():
                     self._check_link(entry, base + name)
                 if name[0] != "." or not files.is_hidden(name):
-                    found[entry.is_dir()].append(name)
+                    is_folder = entry.is_dir()
+                    if not is_folder and not entry.is_file():
+                        self._look_at(entry, base + name)
+                    found[is_folder].append(name)
         return tuple(sorted(found[0])), tuple(sorted(found[1]))
 
     def list_hidden(self, folder: str) -> tuple[ObjectInfo, ...]:
@@ -121,6 +143,9 @@ class LocalStorage(Storage):
             try:
                 return self._publish(path, data, files.publish_if_absent)
             except FileExistsError:
+                self._refuse_folder(path, target := self._resolve(path))
+                if os.path.islink(target) and not os.path.exists(target):
+                    raise self._unsafe("A symbolic link leads to nothing", path) from None
                 raise PreconditionFailedError("The object already exists", table=self._location, path=path) from None
 
     def put_if_match(self, path: str, data: bytes, etag: str) -> ObjectInfo:
@@ -163,7 +188,7 @@ class LocalStorage(Storage):
         with self._errors(path):
             target = self._resolve(path)
             try:
-                guard = os.open(os.path.dirname(target), os.O_RDONLY | os.O_CLOEXEC)
+                guard = os.open(os.path.dirname(target), os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
             except (FileNotFoundError, NotADirectoryError):
                 raise self._not_as_expected(path) from None
             try:
@@ -177,7 +202,7 @@ class LocalStorage(Storage):
 
     def open_input(self, path: str) -> pa.NativeFile:
         with self._errors(path):
-            target = self._resolve(path)
+            target = self._resolve(path, follow=True)
             if os.path.isdir(target):
                 raise IsADirectoryError
             return LocalInputFile.of(target, self._location, path)
@@ -188,12 +213,19 @@ class LocalStorage(Storage):
             self._make_room(path, target)
             return LocalOutputFile(self._location, path, target, self._fsync)
 
-    def _resolve(self, path: str) -> str:
-        """The absolute path of an object. Raises `UnsafePathError` if it is not below the root."""
+    def _resolve(self, path: str, *, follow: bool = False) -> str:
+        """The absolute path of an object; with ``follow`` it has no links.
+
+        Raises `UnsafePathError` if it is not below the root, or if it or a part of it can be no file and no folder.
+        """
         target = os.path.join(self._real_root, check_path(path, self._location))
-        if self._has_link(target):
-            self._refuse_leaving(path, os.path.realpath(target))
-        return target
+        if not self._has_link(target):
+            return target
+        real = os.path.realpath(target)
+        self._refuse_leaving(path, real)
+        with suppress(FileNotFoundError, NotADirectoryError):
+            files.refuse_special(os.stat(real).st_mode)
+        return real if follow else target
 
     def _has_link(self, target: str) -> bool:
         """Whether a part of a path below the root is a symbolic link. The root has none, and what is below a missing folder is missing, too."""
@@ -201,26 +233,34 @@ class LocalStorage(Storage):
         try:
             while end != -1:
                 end = target.find("/", end + 1)
-                if stat.S_ISLNK(os.lstat(target if end == -1 else target[:end]).st_mode):
+                mode = os.lstat(target if end == -1 else target[:end]).st_mode
+                if stat.S_ISLNK(mode):
                     return True
+                files.refuse_special(mode)
         except (FileNotFoundError, NotADirectoryError):
             pass
         return False
 
     def _refuse_leaving(self, path: str, real: str) -> None:
         if real != self._real_root and not real.startswith(self._real_root.rstrip("/") + "/"):
-            raise UnsafePathError(
+            raise self._unsafe(
                 "A symbolic link leads out of the table's folder",
-                table=self._location,
-                path=path,
-                hint="Remove the link, or copy what it points to into the table's folder.",
+                path,
+                "Remove the link, or copy what it points to into the table's folder.",
             )
+
+    def _unsafe(
+        self, what: str, path: str, hint: str = "Remove it; `pyhudi check` then says what is missing."
+    ) -> UnsafePathError:
+        return UnsafePathError(what, table=self._location, path=path, hint=hint)
+
+    def _refuse_folder(self, path: str, target: str) -> None:
+        if os.path.isdir(target):
+            raise StorageError("A folder has the path of the object", table=self._location, path=path)
 
     def _make_room(self, path: str, target: str) -> None:
         files.make_folders(os.path.dirname(target), self._fsync)
-        self._resolve(path)
-        if os.path.isdir(target):
-            raise StorageError("A folder has the path of the object", table=self._location, path=path)
+        self._refuse_folder(path, self._resolve(path))
 
     def _publish(self, path: str, data: bytes, publish: Callable[[str, str], None]) -> ObjectInfo:
         """Write the bytes to a temporary file in the same folder, then give it the name of the target."""
@@ -280,6 +320,8 @@ class LocalStorage(Storage):
                             continue
                         if stat.S_ISREG(found.st_mode):
                             objects.append(info_of(base + name, found))
+                        else:
+                            self._look_at(entry, base + name)
             except (FileNotFoundError, NotADirectoryError):
                 return Folder((), ())
         return Folder(tuple(sorted(objects, key=_PATH)), tuple(sorted(folders)))
@@ -289,7 +331,12 @@ class LocalStorage(Storage):
         self._refuse_leaving(path, os.path.realpath(entry.path))
         if entry.is_dir():
             # A listing that follows the link could be endless, and would show one object under two paths.
-            raise UnsafePathError("A folder is a symbolic link", table=self._location, path=path)
+            raise self._unsafe("A folder is a symbolic link", path)
+
+    def _look_at(self, entry: os.DirEntry[str], path: str) -> None:
+        """Refuse a child of a folder that can be no file and no folder. A link to nothing is refused when it is read."""
+        with self._errors(path), suppress(FileNotFoundError):
+            files.refuse_special(os.stat(entry.path).st_mode)
 
     def _not_as_expected(self, path: str) -> PreconditionFailedError:
         return PreconditionFailedError("The object is not the expected one", table=self._location, path=path)
@@ -299,6 +346,8 @@ class LocalStorage(Storage):
         """Convert errors of the operating system to errors of the package."""
         try:
             yield
+        except files.SpecialFileError as error:
+            raise self._unsafe(f"The object is {error}, and only files are read and written", path) from error
         except (FileNotFoundError, IsADirectoryError) as error:
             raise ObjectNotFoundError("The object does not exist", table=self._location, path=path) from error
         except NotADirectoryError as error:

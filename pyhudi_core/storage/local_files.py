@@ -10,10 +10,60 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import stat
 import uuid
 from contextlib import suppress
 
 _TEMPORARY = (".pyhudi-", ".tmp")
+_PLAIN = {stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK}
+_SPECIAL = {
+    stat.S_IFIFO: "a pipe (FIFO)",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a character device",
+    stat.S_IFBLK: "a block device",
+}
+
+
+class SpecialFileError(Exception):
+    """What was found is no file, folder or link. Its bytes come from another process or a device, and may never come."""
+
+    def __init__(self, mode: int) -> None:
+        super().__init__(_SPECIAL.get(stat.S_IFMT(mode), "neither a file nor a folder"))
+
+
+def refuse_special(mode: int) -> None:
+    """Raise `SpecialFileError` for the mode of anything but a file, a folder or a link."""
+    if stat.S_IFMT(mode) not in _PLAIN:
+        raise SpecialFileError(mode)
+
+
+def open_file(path: str) -> tuple[int, os.stat_result]:
+    """Open a regular file for reads, without waiting for anything else that may have its name. Returns a descriptor and the facts.
+
+    Raises `SpecialFileError`, and OSError, for example `IsADirectoryError`.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            refuse_special(found.st_mode)
+            raise IsADirectoryError(path)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor, found
+
+
+def read_all(descriptor: int, size: int) -> bytes:
+    """Read so many bytes, or up to the end of the file if it became shorter."""
+    data = os.read(descriptor, size)
+    if len(data) == size:
+        return data
+    parts = [data]
+    while data and size > (there := sum(map(len, parts))):
+        data = os.read(descriptor, size - there)
+        parts.append(data)
+    return b"".join(parts)
 
 
 def is_hidden(name: str) -> bool:
@@ -46,9 +96,9 @@ def begin_temporary(path: str) -> tuple[str, int]:
 def remove_if_abandoned(path: str, before_ns: int) -> bool:
     """Remove a temporary file unless it was changed after ``before_ns`` or a process has marked it as open. Returns whether it was removed."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
-        return False  # it was published in the meantime, or this user may not open it
+        descriptor, _ = open_file(path)
+    except (OSError, SpecialFileError):
+        return False  # it was published in the meantime, or this user may not open it, or nobody made it as a file
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.fstat(descriptor).st_mtime_ns >= before_ns:

@@ -87,14 +87,18 @@ class MemoryStorage(Storage):
         location: ``memory://name`` or ``memory://name/prefix``.
         bucket: the bucket, for example from `memory_bucket`.
         clock: the source of modification times.
+        allowed_sources: see `Storage.allowed_sources`.
     """
 
-    def __init__(self, location: str, bucket: MemoryBucket, clock: Clock) -> None:
+    def __init__(
+        self, location: str, bucket: MemoryBucket, clock: Clock, allowed_sources: tuple[str, ...] = ()
+    ) -> None:
         parsed = parse_location(location)
         self._location = parsed.text
         self._base = parsed.path + "/" if parsed.path else ""
         self._bucket = bucket
         self._clock = clock
+        self._allowed_sources = allowed_sources
 
     @property
     def location(self) -> str:
@@ -103,6 +107,10 @@ class MemoryStorage(Storage):
     @property
     def capabilities(self) -> Capabilities:
         return _CAPABILITIES
+
+    @property
+    def allowed_sources(self) -> tuple[str, ...]:
+        return self._allowed_sources
 
     def __repr__(self) -> str:
         return f"MemoryStorage({self._location!r})"

@@ -13,10 +13,12 @@ from pyhudi_core.errors import ConfigError, HudiError, TableError, TableNotFound
 from pyhudi_core.model.file_names import PARTITION_METAFILE, parse_data_file
 from pyhudi_core.storage.base import Folder, Storage
 from pyhudi_core.storage.opening import open_storage
-from pyhudi_core.storage.own_part import HOODIE, is_table
+from pyhudi_core.storage.own_part import HOODIE, is_table, own_part
 
 _FOLDERS = 30
 """So many folders at and below the location are listed."""
+_LOOKED = 200
+"""So many folders are looked at before a table is created in a folder that is not empty."""
 _LEVELS = 8
 """So many folders above the location are looked at."""
 _SHOWN = 5
@@ -116,6 +118,20 @@ def _part_of(place: str, options: Mapping[str, str]) -> tuple[str, str] | None:
     if table is None:
         return None
     return f"it is a part of the table {table}", f"Open {table}; a condition reads one partition: scan(where=...)."
+
+
+def first_data_file(storage: Storage) -> str | None:
+    """The path of a data file of Hudi in a folder without ``.hoodie``; None if none was found. Tables inside are passed over."""
+    pending, looked = [""], 0
+    while pending and looked < _LOOKED:
+        place = pending.pop()
+        folder = own_part(place, storage.list_folder(place))
+        looked += 1
+        data = next((info.path for info in folder.objects if parse_data_file(_name(info.path))), None)
+        if data is not None:
+            return data
+        pending.extend(path for path in folder.folders if not _name(path).startswith("."))
+    return None
 
 
 def _looked_through(storage: Storage, top: Folder) -> _Found:

@@ -6,18 +6,25 @@ folder.
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from pyhudi_core.errors import ConfigError, UnsafePathError
+from pyhudi_core.errors import ConfigError, InvalidOptionError, UnsafePathError
 from pyhudi_core.model.masking import masked_text
+from pyhudi_core.model.safe_path import way_out
 
 Place = str | os.PathLike[str]
 """A location as users give it."""
 
 Scheme = Literal["file", "memory", "s3"]
+
+ALLOW_SOURCES = "allow_sources"
+"""The storage option with the folders outside a table that its readers may open (``storage/sources.py``): one line of CSV."""
 
 _SCHEMES: dict[str, Scheme] = {"file": "file", "memory": "memory", "s3": "s3", "s3a": "s3"}
 _STORES = {
@@ -123,26 +130,49 @@ def _bucket_location(location: str, scheme: Scheme, written: str, rest: str) -> 
     return Location(scheme, bucket, key, f"{written}://{bucket}/{key}" if key else f"{written}://{bucket}")
 
 
+def parse_sources(given: object) -> tuple[str, ...]:
+    """The folders of the option ``allow_sources``, each as its full location. Raises `ConfigError` for a location that is not valid."""
+    if not isinstance(given, str):
+        raise InvalidOptionError(
+            f"The storage option '{ALLOW_SOURCES}' is a {type(given).__name__}",
+            hint="Give folders as text, separated by commas; in quotes if they have commas.",
+        )
+    folders = next(csv.reader([given]), [])
+    return tuple(parse_location(folder.strip()).text for folder in folders if folder.strip())
+
+
+def sources_text(folders: Iterable[str]) -> str:
+    """The value of the option ``allow_sources`` for these folders; empty for none."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(folder for folder in folders if folder)
+    return line.getvalue()
+
+
+def allowing(options: Mapping[str, str] | None, sources: Place | Sequence[Place]) -> dict[str, str]:
+    """Return storage options that allow these folders, too."""
+    given = dict(options or {})
+    if not sources:
+        return given
+    more = [sources] if isinstance(sources, str | os.PathLike) else sources
+    folders = [*parse_sources(given.get(ALLOW_SOURCES, "")), *(os.fspath(folder) for folder in more)]
+    return {**given, ALLOW_SOURCES: sources_text(folders)}
+
+
 def check_path(path: str, table: str) -> str:
-    """Return an object's path if it is safe: relative, without empty, ``.`` or ``..`` segments and NUL, and encodable.
+    """Return an object's path if it is safe (`way_out`) and names something.
 
     Raises:
         UnsafePathError: the path is not safe.
     """
-    if not path or "\0" in path or not _all_safe(path.split("/")):
+    if not path or way_out(path):
         raise _unsafe(path, table)
-    _check_encodable(path, table)
     return path
 
 
 def check_prefix(prefix: str, table: str) -> str:
     """Return a listing's prefix if it is safe; it may be empty, end with a slash, or end inside a name."""
-    if "\0" in prefix:
+    if way_out(prefix.removesuffix("/")) or prefix == "/":
         raise _unsafe(prefix, table)
-    *folders, last = prefix.split("/")
-    if not _all_safe(folders) or last in (".", ".."):
-        raise _unsafe(prefix, table)
-    _check_encodable(prefix, table)
     return prefix
 
 
@@ -151,23 +181,11 @@ def check_folder(folder: str, table: str) -> str:
     return folder if folder == "" else check_path(folder, table)
 
 
-def _all_safe(segments: list[str]) -> bool:
-    return all(segment not in ("", ".", "..") for segment in segments)
-
-
-def _check_encodable(path: str, table: str) -> None:
-    if path.isascii():
-        return
-    try:
-        path.encode("utf-8")
-    except UnicodeEncodeError:
-        raise _unsafe(path, table) from None
-
-
 def _unsafe(path: str, table: str) -> UnsafePathError:
     shown = path if len(path) <= 200 else path[:200] + "..."
     return UnsafePathError(
-        f"The path {shown!r} is not a plain path below the table's folder",
+        f"The path {shown!r} {way_out(path) or 'names nothing'}",
         table=table,
+        path=path[:200],
         hint="Nothing was read or written. If the path is from a file of the table, this file is damaged or hostile.",
     )

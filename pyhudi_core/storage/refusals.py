@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import os
 
-from pyhudi_core.errors import StorageError, StorageStateUnknownError
+from pyhudi_core.errors import LimitExceededError, StorageError, StorageStateUnknownError
 
+MOST_BYTES = 256 << 20
+"""The largest object that is read as a whole. Timeline files, properties and locks are; data files and logs are read in parts."""
 _AGAIN = "Then write again: the next write removes what this one left."
 _ROOM = (
     "`pyhudi sweep LOCATION` deletes files that nothing names, and needs no room. `pyhudi clean LOCATION --option hoodie.clean.commits.retained=1` "
@@ -64,3 +66,16 @@ def refusal(error: OSError, table: str, path: str, *, done: bool = False) -> Sto
     why = os.strerror(number) if number else str(error)
     kind = StorageStateUnknownError if done else StorageError
     return kind(f"{what}: {why}", table=table, path=path, hint=hint)
+
+
+def refuse_large(size: int, table: str, path: str) -> None:
+    """Raise `LimitExceededError` for an object that is too large to be read as a whole. Call it before a byte is read."""
+    if size > MOST_BYTES:
+        raise LimitExceededError(
+            f"The file has {size:,} bytes, and files of this kind have at most {MOST_BYTES:,}",
+            limit=MOST_BYTES,
+            seen=size,
+            table=table,
+            path=path,
+            hint="Nobody writes such a file for this purpose: restore it from a copy.",
+        )

@@ -19,7 +19,7 @@ from pyhudi_core.errors import ObjectNotFoundError
 from pyhudi_core.runtime.base import Clock, Ids
 from pyhudi_core.runtime.clock import RandomIds, SystemClock
 from pyhudi_core.storage.base import Capabilities, Folder, ObjectInfo, Storage, StorageSpec, report_failed
-from pyhudi_core.storage.paths import check_folder, check_path, check_prefix, parse_location
+from pyhudi_core.storage.paths import check_folder, check_path, check_prefix, parse_location, parse_sources
 from pyhudi_core.storage.s3_batches import BatchDeleter
 from pyhudi_core.storage.s3_client import connect, s3_errors, status_of
 from pyhudi_core.storage.s3_files import READ_AHEAD, RangedReader, S3OutputFile, read_body, written_info
@@ -64,6 +64,10 @@ class S3Storage(Storage):
     @property
     def capabilities(self) -> Capabilities:
         return _CAPABILITIES
+
+    @property
+    def allowed_sources(self) -> tuple[str, ...]:
+        return parse_sources(self._options.allow_sources)
 
     def __repr__(self) -> str:
         return f"S3Storage({self._location!r})"

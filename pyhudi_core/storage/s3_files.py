@@ -17,6 +17,7 @@ from botocore.exceptions import BotoCoreError, ClientError, ResponseStreamingErr
 
 from pyhudi_core.errors import StorageError, StorageStateUnknownError
 from pyhudi_core.storage.base import ObjectInfo
+from pyhudi_core.storage.refusals import refuse_large
 from pyhudi_core.storage.s3_client import s3_errors, status_of
 from pyhudi_core.storage.s3_writes import ATTEMPTS, NO_EFFECT, NONCE, Target
 
@@ -31,6 +32,8 @@ def read_body(client: Any, target: Target, **request: str) -> bytes:
     for attempt in range(_BODY_ATTEMPTS):
         with s3_errors(target.table, target.path):
             answer = client.get_object(Bucket=target.bucket, Key=target.key, **request)
+            if "Range" not in request:
+                refuse_large(answer["ContentLength"], target.table, target.path)
             try:
                 data: bytes = answer["Body"].read()
             except _BROKEN_BODY as error:

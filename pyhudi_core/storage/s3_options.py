@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from pyhudi_core.errors import InvalidOptionError, UnknownOptionError
-from pyhudi_core.storage.base import Secret
+from pyhudi_core.model.masking import Secret
+from pyhudi_core.storage.paths import ALLOW_SOURCES, parse_sources, sources_text
 
 _OTHER_NAMES = {
     "access_key": "access_key_id",
@@ -32,6 +33,7 @@ class S3Options:
         endpoint_url: address of an S3-compatible store; empty for Amazon S3.
         region: the bucket's region.
         access_key_id, secret_access_key, session_token: explicit credentials.
+        allow_sources: folders outside a table that its readers may open if the table's files name them, as a line of CSV.
     """
 
     endpoint_url: str = ""
@@ -39,6 +41,7 @@ class S3Options:
     access_key_id: str = ""
     secret_access_key: Secret = field(default=Secret(""))
     session_token: Secret = field(default=Secret(""))
+    allow_sources: str = ""
 
     @classmethod
     def parse(cls, given: Mapping[str, str], location: str) -> S3Options:
@@ -69,6 +72,7 @@ class S3Options:
             text("access_key_id"),
             Secret(text("secret_access_key")),
             Secret(text("session_token")),
+            sources_text(parse_sources(given.get(ALLOW_SOURCES, ""))),
         )
 
     def to_mapping(self) -> dict[str, str]:

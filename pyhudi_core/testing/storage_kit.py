@@ -22,7 +22,10 @@ from pyhudi_core.errors import (
 from pyhudi_core.naming import set_module
 from pyhudi_core.storage.base import Capabilities, ObjectInfo, Storage
 
-UNSAFE_PATHS = ["", "/a", "a/", "a//b", "..", "../a", "a/../b", "a/..", ".", "./a", "a/./b", "a\0b", "/", "a/\ud800"]
+UNSAFE_PATHS = [
+    *("", "/a", "a/", "a//b", "..", "../a", "a/../b", "a/..", ".", "./a", "a/./b", "a\0b", "/", "a/\ud800"),
+    *("\\a", "a\\..\\b", "%2e%2e/a", "a/.%2E/b"),
+]
 ODD_PATHS = [
     "a b/c",
     "day=2026-01-01/x.parquet",
@@ -33,6 +36,7 @@ ODD_PATHS = [
     "a..b/..c",
     "~",
     "a:b",
+    "a:/b",
 ]
 
 

@@ -252,8 +252,17 @@ class TimelineFolder:
         return tuple(name for name, i in parsed if i is None or (i.completion_time or "") <= newest), folders
 
     def _listed(self) -> Names:
-        """The names as the storage lists them."""
-        return self.storage.list_names(self.path)
+        """The names as the storage lists them. Raises `CorruptTimelineError` if an instant is a folder: its commit would be left out unseen."""
+        names, folders = self.storage.list_names(self.path)
+        for folder in folders:
+            if folder not in names and parse_file_name(folder) is not None:
+                raise CorruptTimelineError(
+                    "An instant of the timeline is a folder",
+                    table=self.storage.location,
+                    path=f"{self.path}/{folder}",
+                    hint="Remove the folder, and restore the file from a copy.",
+                )
+        return names, folders
 
     def _instants(self, listed: Names) -> tuple[list[Instant], bool]:
         parsed = map(parse_file_name, listed[0])

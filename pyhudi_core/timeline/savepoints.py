@@ -15,6 +15,7 @@ from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.model.file_names import join
 from pyhudi_core.model.instant import Action, Instant
 from pyhudi_core.model.printing import printable
+from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.timeline.active import Timeline, TimelineFolder
 
 RECORD = "HoodieSavepointMetadata"
@@ -67,7 +68,7 @@ class Savepoint:
 def read_savepoints(folder: TimelineFolder, timeline: Timeline) -> tuple[Savepoint, ...]:
     """The completed savepoints of a timeline, the oldest commit first; without those that were deleted meanwhile.
 
-    Raises `CorruptionError` for one that cannot be read.
+    Raises `CorruptionError` for one that cannot be read, and `UnsafePathError` for one that names files outside the table.
     """
     saved = (i for i in timeline.completed if i.action is Action.SAVEPOINT)
     found = (_read(folder, instant) for instant in saved)
@@ -88,7 +89,7 @@ def _read(folder: TimelineFolder, instant: Instant) -> Savepoint | None:
     files = {
         partition: tuple(entry["savepointDataFile"]) for partition, entry in sorted(record["partitionMetadata"].items())
     }
-    return Savepoint(
+    found = Savepoint(
         instant.requested_time,
         instant.completion_time or "",
         record["savepointedBy"],
@@ -96,3 +97,6 @@ def _read(folder: TimelineFolder, instant: Instant) -> Savepoint | None:
         record["savepointedAt"],
         files,
     )
+    for kept in found.paths:
+        safe_relative_path(kept)
+    return found

@@ -331,7 +331,7 @@ def _place_of(context: TableContext, intent: Intent) -> TablePlace:
         if place.has(intent.inflight):
             return place
     prefix = intent.inflight.rpartition("/.hoodie/")[0]
-    return TablePlace.open(context.root, context.runtime.clock, prefix)
+    return TablePlace.open(context.root, context.runtime.clock, prefix, zone=context.config.timeline_timezone)
 
 
 def _is_there(context: TableContext, publication: Publication) -> bool:

@@ -26,7 +26,7 @@ class TableHome:
 
     storage: Storage
     runtime: Runtime
-    options: Mapping[str, object]
+    options: Mapping[str, object] = field(repr=False)
     lock: LockProvider | None = None
     protections: Protections = Protections()
     pre_commit: PreCommit | None = None
@@ -95,6 +95,7 @@ def _companions(protocol: CommitProtocol, place: TablePlace, folders: Folders) -
     if not place.config.metadata_partitions:
         return ()
     try:
-        return (TablePlace.open(protocol.storage, protocol.runtime.clock, METADATA_TABLE, folders),)
+        zone = place.config.timeline_timezone
+        return (TablePlace.open(protocol.storage, protocol.runtime.clock, METADATA_TABLE, folders, zone),)
     except (TableError, CorruptionError, ConfigError):
         return ()  # reads go on without it, and writes are refused

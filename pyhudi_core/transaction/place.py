@@ -7,7 +7,7 @@ file groups. The code that reads tables and the services work on a place; ``cont
 from __future__ import annotations
 
 from collections.abc import MutableMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.runtime.base import Clock
@@ -37,10 +37,16 @@ class TablePlace:
     prefix: str = ""
 
     @classmethod
-    def open(cls, root: Storage, clock: Clock, prefix: str = "", folders: Folders | None = None) -> TablePlace:
-        """Read the properties of the table in a folder of the storage. Raises `TableError` or `ConfigError` if it cannot be used."""
+    def open(
+        cls, root: Storage, clock: Clock, prefix: str = "", folders: Folders | None = None, zone: str = ""
+    ) -> TablePlace:
+        """Read the properties of the table in a folder of the storage. Raises `TableError` or `ConfigError` if it cannot be used.
+
+        ``zone``: that of its times. The properties of a metadata table do not say it; it is that of the data table.
+        """
         storage = StorageBelow(root, prefix) if prefix else root
         config = TableConfig.from_properties(properties_file.read(storage), table=storage.location)
+        config = replace(config, timeline_timezone=zone) if zone else config
         return cls(storage, config, timeline_folder(storage, config, clock, folders), prefix)
 
     @property

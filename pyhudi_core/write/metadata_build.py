@@ -12,8 +12,8 @@ pending write of another program would not do that, so nothing is built beside o
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from pyhudi_core.conflicts.concurrent import refuse_pending_restore
 from pyhudi_core.engine.base import Engine
@@ -90,17 +90,29 @@ def wanted_partitions(config: TableConfig, options: MetadataOptions) -> dict[str
 
 
 def build_partitions(
-    context: TableContext, groups: Groups, engine: Engine, definitions: Sequence[IndexDefinition] = ()
+    context: TableContext,
+    groups: Groups,
+    engine: Engine,
+    definitions: Sequence[IndexDefinition] = (),
+    drop: Callable[[], object] | None = None,
 ) -> Built:
     """Make the partitions that the table does not list yet; ``files`` is always one of them. Other writers may write meanwhile.
 
-    ``definitions``: of indexes among them that the table does not define yet.
+    ``definitions``: of indexes among them that the table does not define yet. ``drop`` removes the metadata table that the new one replaces. It is
+    called when the new one is staged: a table that cannot be read keeps the old one.
 
     Raises `UnsupportedTableError` if one could not be kept true, or if another program is writing; `DuplicateKeyError` if a record index is asked for
     and a key is in the table twice; `CommitConflictError` if others commit faster than this builds. Then the table is as before.
     """
     with Retries(context) as retries:
-        return retries.until_done(lambda: _attempt(reopened(context), groups, engine, definitions))
+        return retries.until_done(lambda: _attempt(reopened(context), groups, engine, definitions, drop))
+
+
+def unlisted(context: TableContext) -> TableContext:
+    """The table as it is without its metadata table."""
+    changes = {LISTED: None, metadata_removal.INFLIGHT: None}
+    config = context.config.with_properties(changes, table=context.table)
+    return replace(context, place=replace(context.place, config=config), companions=())
 
 
 def makeable(context: TableContext, partitions: Collection[str], added: Collection[str] = ()) -> dict[str, int]:
@@ -158,14 +170,19 @@ def why_unfit(config: TableConfig, groups: Groups) -> str:
 
 
 def _attempt(
-    context: TableContext, groups: Groups, engine: Engine, definitions: Sequence[IndexDefinition] = ()
+    known: TableContext,
+    groups: Groups,
+    engine: Engine,
+    definitions: Sequence[IndexDefinition],
+    drop: Callable[[], object] | None,
 ) -> Built:
+    context = known if drop is None else unlisted(known)
     metadata_update.refuse_unkept(context, may_remove=False)
     wanted = (names.FILES, *(name for name in groups if name != names.FILES))
     missing = {name: groups.get(name, 1) for name in wanted if name not in context.config.metadata_partitions}
     if not missing:
         return Built()
-    repair_by_policy(context)
+    repair_by_policy(known)
     with staged_decision(context) as transaction:
         snapshot = build(
             context.storage, context.folder, context.config, transaction.start, executor=context.runtime.executor
@@ -177,7 +194,7 @@ def _attempt(
         if why:
             raise refusal(context, why)
         missing = sized(context, snapshot, missing)
-        _Build(transaction, snapshot, missing, engine, definitions).run()
+        _Build(transaction, snapshot, missing, engine, definitions, drop).run()
     return Built(missing)
 
 
@@ -261,13 +278,17 @@ def refusal(context: TableContext, why: str, hint: str = _ASK_OTHERS) -> Unsuppo
 
 @dataclass(slots=True)
 class _Build:
-    """One attempt: ``missing`` are the partitions to make, of the state that ``snapshot`` shows; ``added`` are new definitions of indexes."""
+    """One attempt: ``missing`` are the partitions to make, of the state that ``snapshot`` shows; ``added`` are new definitions of indexes.
+
+    ``drop`` as in `build_partitions`.
+    """
 
     transaction: Transaction
     snapshot: Snapshot
     missing: Groups
     engine: Engine
     added: Sequence[IndexDefinition] = ()
+    drop: Callable[[], object] | None = None
 
     def run(self) -> None:
         """Stage the files, and publish them by one decision. Raises `CommitConflictError` if something completed since the snapshot."""
@@ -284,6 +305,8 @@ class _Build:
         table_files = [] if listed else [staging.put(*new_metadata_table.properties_file(context.config.name))]
         definitions = definitions_change(staging, self.snapshot, self.missing, self.added)
         deciding = _BuildDecision(transaction, tuple(builds), tuple(table_files), definitions)
+        if self.drop is not None:
+            self.drop()
         terms = Terms("make the metadata table", seems_alive=lambda: transaction.heartbeat.is_young(context))
         try:
             decide(context, deciding.intent, lambda _: None, terms)

@@ -1,7 +1,7 @@
 """Paths that come from a table's own metadata: nothing outside of the table's folder is read, written or deleted (promise P8).
 
 A bait lies beside the table: a data file whose name fits and which would show as rows if anybody followed a path to it. Its folder is compared
-before and after, and every file that Python opens, lists, links, renames or removes is watched.
+before and after, and the kernel says what is opened there (`support/watching.py`).
 """
 
 from __future__ import annotations
@@ -9,16 +9,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
-from support.disk import contents
 from support.doctor import examine, kinds
 from support.tables import make, orders, rows
+from support.watching import untouched
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import CorruptionError, HudiError, SnapshotExpiredError, UnsafePathError
@@ -26,46 +24,6 @@ from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.instant import Action, Instant, State, time_after
 
 SYNC = bytes(16)
-_watched: list[tuple[str, str]] = []
-_roots: list[str] = []
-
-
-def _audit(event: str, arguments: tuple[object, ...]) -> None:
-    if not _roots or event not in (
-        "open",
-        "os.scandir",
-        "os.listdir",
-        "os.remove",
-        "os.rename",
-        "os.link",
-        "os.rmdir",
-        "os.mkdir",
-        "os.truncate",
-        "os.symlink",
-    ):
-        return
-    for argument in arguments[:2]:
-        if isinstance(argument, str | bytes | os.PathLike) and os.path.abspath(os.fsdecode(argument)).startswith(
-            _roots[0]
-        ):
-            _watched.append((event, os.fsdecode(argument)))
-
-
-sys.addaudithook(_audit)
-
-
-@contextmanager
-def untouched(bait: Path) -> Iterator[None]:
-    """The bait's folder stays as it is, and nothing in it is opened."""
-    before = contents(bait)
-    _watched.clear()
-    _roots.append(str(bait))
-    try:
-        yield
-    finally:
-        _roots.clear()
-    assert _watched == []
-    assert contents(bait) == before
 
 
 @pytest.fixture
@@ -79,6 +37,8 @@ def bait(tmp_path: Path) -> Path:
 def test_the_watch_sees_what_it_should(bait: Path) -> None:
     with pytest.raises(AssertionError), untouched(bait):
         (bait / "secret").read_text()
+    with pytest.raises(AssertionError), untouched(bait):
+        pa.memory_map(str(bait / "secret")).close()
 
 
 def _table(location: str, bait: Path) -> hudi.HudiTable:
@@ -122,7 +82,8 @@ def _right_or_refused(location: str, *expected: list[tuple[int, float]]) -> None
 
 
 HOSTILE = ["{bait}/{name}", "../outside/{name}", "day=a/../../outside/{name}", "file:{bait}/{name}", "file://{bait}/{name}", "s3://other-bucket/{name}",
-           "C:\\\\outside\\\\{name}", "day=a\\..\\..\\outside\\{name}", "/etc/passwd", "day=a//{name}", "./{name}", "day=a/\0{name}"]  # fmt: skip
+           "C:\\\\outside\\\\{name}", "day=a\\..\\..\\outside\\{name}", "/etc/passwd", "day=a//{name}", "./{name}", "day=a/\0{name}", "%2e%2e/outside/{name}",
+           "day=a/.%2E/%2e./outside/{name}", "%2e%2e%2foutside%2f{name}"]  # fmt: skip
 
 
 def _put(table: hudi.HudiTable, instant: Instant, body: bytes) -> None:

@@ -19,7 +19,7 @@ from support.tables import make, reopen
 import pyhudi_core as hudi
 from pyhudi_core.doctor import Kind
 from pyhudi_core.engine import spark as engine
-from pyhudi_core.engine.spark_rows import collect_arrow
+from pyhudi_core.engine.spark_collect import collect_arrow
 
 SCHEMA = pa.schema([
     ("id", pa.int64()), ("day", pa.string()), ("ts", pa.int64()), ("a", pa.string()), ("b", pa.string()), ("d", pa.float64()), ("n", pa.int32()),

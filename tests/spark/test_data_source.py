@@ -16,7 +16,7 @@ from support.golden import assert_changes, assert_rows, queries, unpack
 from support.tables import create_plain, make, orders
 
 import pyhudi_core as hudi
-from pyhudi_core.engine.spark_rows import collect_arrow
+from pyhudi_core.engine.spark_collect import collect_arrow
 from pyhudi_core.errors import (
     ConfigError,
     CorruptBaseFileError,

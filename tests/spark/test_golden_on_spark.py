@@ -17,7 +17,7 @@ from support.golden import Query, assert_changes, assert_rows, queries, unpack
 from support.tables import rows
 
 import pyhudi_core as hudi
-from pyhudi_core.engine.spark_rows import collect_arrow
+from pyhudi_core.engine.spark_collect import collect_arrow
 
 WITHOUT_LOGS = (
     "hudi-1.0.2/cow_archived",

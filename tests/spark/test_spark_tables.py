@@ -16,6 +16,7 @@ from support.tables import ORDERS, make, orders, rows
 
 from pyhudi_core.engine import spark as engine
 from pyhudi_core.engine.base import TASK, TaskInfo
+from pyhudi_core.engine.spark_collect import collect_arrow
 from pyhudi_core.errors import (
     ConfigError,
     DuplicateKeyError,
@@ -72,7 +73,7 @@ def test_every_type_of_spark_comes_back_as_it_went_in(spark: Any, location: str,
     names = given.schema.names
     expected = given.to_pylist()
     assert table.scan().to_arrow().select(names).sort_by("id").to_pylist() == expected
-    back = engine.collect_arrow(table.scan(columns=names).to_spark(spark), table.scan(columns=names).schema)
+    back = collect_arrow(table.scan(columns=names).to_spark(spark), table.scan(columns=names).schema)
     assert back.sort_by("id").to_pylist() == expected
     table.upsert(frame(spark, given.slice(1, 2), 1))
     assert table.scan().to_arrow().select(names).sort_by("id").to_pylist() == expected

@@ -99,6 +99,45 @@ def _skipping_silently(path: Path) -> Iterator[str]:
             yield f"line {node.lineno}: {ast.unparse(node)} without a reason"
 
 
+_SECRET_FIELD = re.compile(
+    "(^|_)(options|credentials?|passwords?|secrets?|(secret|access|account|api|private)_key|(session|sas|auth)_token|sql_url)$"
+)
+_HOLDS = re.compile(r"\b(Mapping|dict|str|object|Any|tuple)\b")
+
+
+def _showing_secrets(path: Path) -> Iterator[str]:
+    """Fields of dataclasses and of pydantic models that hold options or credentials, and that ``repr`` would show."""
+    for node in names(path).nodes:
+        if not isinstance(node, ast.ClassDef):
+            continue
+        made = {ast.unparse(part).partition("(")[0] for part in node.decorator_list}
+        if "dataclass" not in made and not node.bases:
+            continue
+        for part in node.body:
+            if not (isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name)):
+                continue
+            given = ast.unparse(part.value) if part.value else ""
+            if (
+                _SECRET_FIELD.search(part.target.id)
+                and _HOLDS.match(ast.unparse(part.annotation))
+                and "repr=False" not in given
+                and (node.name, part.target.id) not in SHOWS
+            ):
+                yield f"line {part.lineno}: {node.name}.{part.target.id}"
+
+
+SHOWS = {
+    ("IndexDefinition", "options"): "options of an expression, such as a format",
+    ("CreateIndex", "options"): "options of an index, which a statement names",
+    ("Decision", "options"): "the choices of a simulated step",
+}
+"""Fields with such a name that hold no secret."""
+
+
+def test_a_field_that_holds_options_is_not_shown() -> None:
+    keep(_showing_secrets, MODULES, "Write `field(repr=False)`; what holds no secret is in SHOWS.")
+
+
 OPENS_PARQUET = {"formats/base_file/footer.py", "formats/base_file/parquet.py"}
 
 
@@ -133,6 +172,8 @@ def test_parquet_files_are_opened_in_one_place() -> None:
             "line 1: pytest.mark.xfail without a reason",
         ),
         (_skipping_silently, "pytest.skip()", "line 1: pytest.skip without a reason"),
+        (_showing_secrets, "@dataclass\nclass C:\n    storage_options: dict[str, str]", "line 3: C.storage_options"),
+        (_showing_secrets, "class C(Base):\n    password: str = Field(default='')", "line 2: C.password"),
         (_opening_parquet, "pq.ParquetFile(source)", "line 1: pq.ParquetFile"),
     ],
 )

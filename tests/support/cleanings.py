@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pyhudi_core as hudi
@@ -36,3 +37,8 @@ def states(table: hudi.HudiTable) -> list[float | None]:
 
 def cleans(table: hudi.HudiTable) -> list[Instant]:
     return [instant for instant in table.timeline if instant.action is Action.CLEAN]
+
+
+def extra_of(clean: Mapping[str, Any]) -> dict[str, str]:
+    """The extra metadata of a clean without the facts about the process, which differ from one run of tests to another."""
+    return {key: text for key, text in clean["extraMetadata"].items() if not key.startswith("pyhudi.writer.")}

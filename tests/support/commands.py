@@ -48,7 +48,10 @@ LOOPS = [
 """Commands that change something. Each is no failure the second time."""
 
 LOOKS = [
-    *((name, "{table}") for name in ("check", "count", "head", "history", "schema", "services", "show", "timeline")),
+    *(
+        (name, "{table}")
+        for name in ("check", "count", "head", "history", "schema", "services", "show", "size", "timeline")
+    ),
     ("commit", "{table}", "{newest}"),
     ("help", "writing"),
     ("completion", "bash"),
@@ -58,6 +61,7 @@ LOOKS = [
 ANSWERS = [
     ("hold", "{table}", "create", "--hours", "1"),
     ("commit-status", "{table}", "20200101000000000-" + "0" * 32),
+    ("key-history", "{table}", "1"),
     ("rollback", "{table}", "20200101000000000"),
     ("recover", "{table}", "--plan"),
 ]

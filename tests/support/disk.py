@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 
 def contents(root: str | Path) -> dict[str, bytes | None]:
-    """Every file (with its bytes) and every folder (None) below a path, including files that readers ignore."""
+    """Every file (with its bytes), folder (None) and link (with its target) below a path, including files that readers ignore."""
     base = Path(root)
-    return {
-        str(path.relative_to(base)): path.read_bytes() if path.is_file() else None for path in sorted(base.rglob("*"))
-    }
+    return {str(path.relative_to(base)): _content(path) for path in sorted(base.rglob("*"))}
+
+
+def _content(path: Path) -> bytes | None:
+    if path.is_symlink():
+        return os.fsencode(os.readlink(path))
+    return path.read_bytes() if path.is_file() else None
 
 
 def files(root: str | Path, pattern: str = "*") -> list[str]:

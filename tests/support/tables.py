@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,11 @@ FAST = {"fsync": "false"}
 WITHOUT_METADATA_TABLE = {"hoodie.metadata.enable": False}
 
 ORDERS = pa.schema([("id", pa.int64()), ("day", pa.string()), ("price", pa.float64()), ("ts", pa.int64())])
+
+
+def in_memory() -> str:
+    """A place in memory that no other test has. A constant one exists already when an order of tests makes the fixture of a module again."""
+    return f"memory://{uuid.uuid4().hex}/t"
 
 
 def create_plain(

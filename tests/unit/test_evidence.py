@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,34 @@ def test_a_part_that_failed_says_why() -> None:
 
 
 # --- the page
+
+
+def _changed(value: Any) -> Any:
+    """Figures of a run that measured something else."""
+    if isinstance(value, dict):
+        return {key: _changed(each) for key, each in value.items()}
+    return value + 7_000_003 if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+@pytest.mark.row("U20")
+@pytest.mark.parametrize(
+    "kind", ["crash_points", "crashed", "explored", "interleavings", "eleven_rows", "sequences", "soak", "mutants"]
+)
+def test_every_figure_of_the_page_is_one_of_a_run(kind: str) -> None:
+    """Without the run a figure is gone, and another run gives another figure: none is written into the page by hand."""
+    runs = {part: one for part, one in evidence_page.records(evidence.RECORDS).items() if kind in one["figures"]}
+    assert runs, f"no part has recorded {kind}"
+    chosen = {part: {**one, "figures": {kind: one["figures"][kind]}} for part, one in runs.items()}
+    other = {part: {**one, "figures": _changed(one["figures"])} for part, one in chosen.items()}
+    without = {part: {**one, "figures": {}} for part, one in chosen.items()}
+    real, changed, empty = (_lines(evidence_page.page(found, TODAY)) for found in (chosen, other, without))
+    assert real - empty, "the page shows figures of the run"
+    assert not (real - empty) & changed
+
+
+def _lines(page: str) -> set[str]:
+    """The lines with numbers, but for lists, whose numbers are those of lines of code."""
+    return {line for line in page.splitlines() if re.search(r"\d", line) and not line.startswith("- ")}
 
 
 @pytest.mark.row("U20")

@@ -11,7 +11,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from support.tables import ORDERS, orders
+from support.tables import ORDERS, in_memory, orders
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import DataError, HudiError, SchemaMismatchError
@@ -95,7 +95,7 @@ MISTAKES: dict[str, tuple[Callable[[hudi.HudiTable], Any], str]] = {
 
 @pytest.fixture(scope="module")
 def table() -> hudi.HudiTable:
-    return hudi.create_table("memory://first-mistakes/orders", ORDERS, "id", partition_by="day")
+    return hudi.create_table(in_memory(), ORDERS, "id", partition_by="day")
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)

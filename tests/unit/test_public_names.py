@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.tables import ORDERS, orders
+from support.tables import ORDERS, in_memory, orders
 
 import pyhudi
 import pyhudi.errors
@@ -33,8 +33,8 @@ MODULES = ("pyhudi", "pyhudi.errors", "pyhudi.spark", "pyhudi.testing")
 
 
 @pytest.fixture
-def table(request: pytest.FixtureRequest) -> pyhudi.HudiTable:
-    return pyhudi.create_table(f"memory://public-names/{id(request)}", ORDERS, "id", "day")
+def table() -> pyhudi.HudiTable:
+    return pyhudi.create_table(in_memory(), ORDERS, "id", "day")
 
 
 def _things(module: str) -> Iterator[tuple[str, Any]]:

@@ -346,3 +346,21 @@ def test_a_batch_changes_columns_only_as_the_option_allows(
             assert table.schema == before.schema
             assert table.upsert(rows)
         assert table.alter(add={"asked": pa.int64()}, retype={"b": pa.string()})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_widened_column_takes_its_old_type_back_by_a_rollback_alone(location: str, kind: str) -> None:
+    table = filled(location, kind)
+    before, schema = read(table), table.schema
+    widened = table.alter(retype={"b": pa.int64(), "s.x": pa.int64()})
+    for path in ("b", "s.x"):
+        with pytest.raises(SchemaMismatchError, match="without losing values") as refused:
+            table.alter(retype={path: pa.int32()})
+        assert "table.rollback(instant) undoes that" in str(refused.value)
+        assert "Hudi's readers only cast to wider ones" in str(refused.value)
+    assert table.schema.field("b").type == pa.int64()
+    table.rollback(widened.instant)
+    assert table.schema == schema
+    update(table, "1", b=11)
+    assert read(table) == [{**before[0], "ts": 2, "b": 11}, before[1]]
+    assert not table.check().findings

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from support.tables import in_memory
 
 import pyhudi as hudi
 from pyhudi.errors import InvalidOptionError
@@ -80,7 +81,7 @@ READS = {
 
 @pytest.fixture(scope="module")
 def table() -> hudi.HudiTable:
-    return hudi.create_table("memory://instead/orders", SCHEMA, "id", options={"hoodie.metadata.enable": "false"})
+    return hudi.create_table(in_memory(), SCHEMA, "id", options={"hoodie.metadata.enable": "false"})
 
 
 @pytest.mark.parametrize("name", ATTRIBUTES)
@@ -94,7 +95,8 @@ def test_a_table_says_what_to_call_for_a_name_that_others_have(name: str, table:
 def test_what_a_table_says_to_call_is_there(table: hudi.HudiTable) -> None:
     scan = table.scan()
     for name, call in type(table)._INSTEAD.items():
-        assert not hasattr(type(table), name), f"{name} exists"
+        is_operator = name.startswith("__")  # such as `__len__`, a method that refuses
+        assert is_operator or not hasattr(type(table), name), f"{name} exists"
         owner, _, rest = call.partition(".")
         first = rest.replace("(", ".").replace(",", ".").split(".")[0].strip()
         if owner in ("table", "hudi"):

@@ -37,6 +37,7 @@ from pyhudi_core.runtime.isolated import orc_stripes
 
 MAX_STRIPE_ROWS = 1 << 24
 """Stripes are read completely, and equal rows take almost no bytes."""
+MAX_FILE_BYTES = 1 << 30
 _ORC_SCHEMA = b"orc.avro.schema"
 _GMT = ("GMT", "UTC", "Etc/UTC", "Z", "")
 
@@ -120,7 +121,16 @@ class OrcBaseFile:
         if not stripes:
             return
         has_times = any(_has_times(self._file.schema.field(name).type) for name in schema.names)
-        whole = self._source.read_at(self._source.size(), 0)
+        size = self._source.size()
+        if size > MAX_FILE_BYTES:
+            raise LimitExceededError(
+                "An ORC file has more bytes than the limit",
+                limit=MAX_FILE_BYTES,
+                seen=size,
+                path=self._path,
+                hint="Rewrite the file group with Hudi (clustering); ORC files are read completely.",
+            )
+        whole = self._source.read_at(size, 0)
         found = orc_stripes(pa.py_buffer(whole), self._columns, chosen)
         for stripe, batch in zip(stripes, found, strict=True):
             shifted = has_times and stripe.time_zone not in _GMT

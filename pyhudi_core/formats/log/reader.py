@@ -6,7 +6,7 @@ damaged block, since a valid block may directly follow a torn write.
 
 Invariants
 - no memory is allocated by a length before it is checked against the size of the file;
-- reading takes time linear in the file's size, however many false magics it has.
+- reading takes time linear in the file's size, however many false magics it has, and a hole ends it.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ _MOST_HEADERS = 1024
 MAX_HEADER_BYTES = 64 << 20
 """Schemas and bitmaps of positions are in the header, so it can be large."""
 MAX_BLOCK_BYTES = 1 << 30
+MAX_SKIPPED_BYTES = 320 << 20
+"""What is skipped is a block that a writer left unfinished; writers make blocks of at most 256 MiB, and their headers."""
 
 
 class LogReader:
@@ -59,7 +61,8 @@ class LogReader:
     def blocks(self) -> Iterator[LogBlock]:
         """Iterate over the valid blocks, in the order of the file; `damaged` has what was skipped so far.
 
-        Raises `UnsupportedTableError` for a block of a kind or version that no release of version 8 writes.
+        Raises `UnsupportedTableError` for a block of a kind or version that no release of version 8 writes, and `LimitExceededError` for a hole of
+        more than `MAX_SKIPPED_BYTES`.
         """
         at = 0
         while at < self._size:
@@ -185,8 +188,16 @@ class LogReader:
 
     def _next_magic(self, at: int) -> int:
         """Find the next magic, or the end of the file. Chunks grow, so that a file of false magics is not read repeatedly."""
-        length = _FIRST_CHUNK
+        length, start = _FIRST_CHUNK, at
         while at < self._size:
+            if at - start > MAX_SKIPPED_BYTES:
+                raise LimitExceededError(
+                    "A log file has no block in more bytes than the limit",
+                    limit=MAX_SKIPPED_BYTES,
+                    seen=self._size - start,
+                    path=self._path,
+                    hint="No writer leaves such a hole: restore the file from a copy.",
+                )
             chunk = self._read(at, min(length, self._size - at))
             length = min(length * 2, _CHUNK)
             found = chunk.find(MAGIC)

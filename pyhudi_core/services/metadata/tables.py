@@ -6,7 +6,7 @@ lock, beside other writers, and `MetadataTableOf.plan` says before what it would
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -145,37 +145,37 @@ class MetadataTableOf(NotCalled):
         return metadata_build.build_partitions(self.context, self._of_index(definition), engine, [definition])
 
     def rebuild(self, spark: Any = None) -> Built:
-        """Remove it, then make it again with the partitions that it had and that this release keeps.
+        """Make it anew with the partitions that it had and that this release keeps, then put the new one in the place of the old one.
 
-        Between the two readers list folders; if this process dies there, the table has no metadata table. Raises `UnsupportedTableError` if another
-        program is writing.
+        A table that cannot be read keeps the old one. Between the removal and the new one readers list folders; if this process dies there, the
+        table has no metadata table. Raises `UnsupportedTableError` if another program is writing.
         """
-        context = reopened(self.context)
+        context, removed = reopened(self.context), list[Dropped]()
         metadata_build.refuse_foreign_writes(context, context.folder.load())
-        self.drop()
+        engine, listed = engine_for(None, context.runtime.executor, spark), context.config.metadata_partitions
         try:
-            return self.make_again(
-                context.config.metadata_partitions, engine_for(None, context.runtime.executor, spark)
-            )
+            return self.make_again(listed, engine, lambda: removed.append(self.drop()))
         except HudiError as error:
-            kept = [name for name in context.config.metadata_partitions if is_kept(name)]
-            error.hint = f"The old one is removed already, and readers list folders: make it later with table.metadata_table.create({kept})."
+            if any(removed):
+                kept = [name for name in listed if is_kept(name)]
+                error.hint = f"The old one is removed already, and readers list folders: make it later with table.metadata_table.create({kept})."
             raise
 
-    def make_again(self, listed: Sequence[str], engine: Engine) -> Built:
-        """Make the partitions of a metadata table that was removed, as far as this release keeps them: the end of `rebuild`, and of a restore.
+    def make_again(self, listed: Sequence[str], engine: Engine, drop: Callable[[], object] | None = None) -> Built:
+        """Make the partitions of a metadata table, as far as this release keeps them: `rebuild`, and the end of a restore.
 
         An index that the table cannot have as it is now is left out, for example one on a column that a restore has taken away; ``why_not`` of the
-        result names it.
+        result names it. ``drop`` removes the metadata table that is there, and is called when the new one is staged.
         """
         kept, why_not = self._without_undefined([name for name in listed if is_kept(name)])
-        return replace(self.make(kept or None, engine), why_not=why_not)
+        groups = self._groups(kept or None)
+        return replace(metadata_build.build_partitions(self.context, groups, engine, drop=drop), why_not=why_not)
 
     def _without_undefined(self, wanted: Sequence[str]) -> tuple[list[str], str]:
         """The partitions that the table can have with its schema, and why it cannot have the others."""
         if not any(map(kind_of, wanted)):
             return list(wanted), ""
-        context = reopened(self.context)
+        context = metadata_build.unlisted(reopened(self.context))
         schema = load(context).schema
         why = {name: metadata_update.why_undefined(context, schema, [name]) for name in wanted}
         return [name for name in wanted if not why[name]], "; ".join(filter(None, why.values()))

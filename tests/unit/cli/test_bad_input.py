@@ -37,7 +37,8 @@ BAD = {
     "check": """
         {table} --key-rows 0
         {table} --record {folder}
-        {table} --record {none}/incident""",
+        {table} --record {none}/incident
+        {table} --columns prise""",
     "clean": """
         {table} --instant 1
         {table} --execute --instant ../../x
@@ -49,7 +50,9 @@ BAD = {
         {table} --cancel ../x
         {table} --cancel {newest} --plan
         {table} --option hoodie.clustering.plan.strategy.sort.columns=prise""",
-    "commit": "1: {table} yesterday",
+    "commit": """
+        1: {table} yesterday
+        {table} {newest} --columns prise""",
     "commit-status": "{table} mine",
     "compact": """
         {table} --execute --instant now
@@ -60,6 +63,7 @@ BAD = {
         {table} --where 'id = = 1'
         {table} --where "id = 'much'"
         {table} --where ''
+        {table} --where 'id = 1' --zone Europe
         {table} --as-of yesterday""",
     "erase": """
         {table} --key x
@@ -74,6 +78,7 @@ BAD = {
         {table} --columns id,prise
         {table} --columns ,
         {table} --where 'price > '
+        {table} --where 'id = 1' --zone Nowhere/City
         {table} --as-of yesterday
         {table} --csv --json""",
     "help": "",
@@ -88,6 +93,8 @@ BAD = {
         {table} list --hours 1
         {table} list --as-of yesterday
         {table} list --comment mine
+        {table} list --columns prise
+        {table} create --hours 1 --columns name
         {table} delete
         {table} delete --name ../../x
         {table} create --hours 1 --if-exists""",
@@ -130,6 +137,7 @@ BAD = {
         {table} create 'a b' --column day
         {table} create a b --column day
         {table} list by_x
+        {table} list --columns prise
         {table} execute now
         {table} execute {newest} {newest}
         {table} cancel ../x
@@ -150,6 +158,11 @@ BAD = {
         {{new}} {NEW} --option hoodie.index.type=odd
         {{table}} {NEW}
         {{file}} {NEW}""",
+    "key-history": """
+        {table} x
+        {table} 99999999999999999999999
+        {table} 1 --columns prise
+        {table} 1 --columns ,""",
     "log-compact": """
         {table} --execute --instant now
         {table} --option hoodie.log.compaction.blocks.threshold=x""",
@@ -166,7 +179,9 @@ BAD = {
         1: {folder} --partition-by day""",
     "repair": """
         {table}
-        {table} --duplicates --plan --run""",
+        {table} --duplicates --plan --run
+        {table} --duplicates --columns prise
+        {table} --duplicates --columns key --run""",
     "restore": """
         {table}
         {table} --to yesterday
@@ -186,10 +201,14 @@ BAD = {
         {table} create --if-exists
         {table} list --comment mine
         {table} list --by me
+        {table} list --columns prise
         {table} delete""",
     "schema": "{table} --columns prise",
-    "services": "",
+    "services": "{table} --columns prise",
     "show": "",
+    "size": """
+        {table} --columns prise
+        {table} --csv --json""",
     "sql": """
         {table} ''
         {table} 'SELECT 1'
@@ -197,7 +216,9 @@ BAD = {
         {table} 'CREATE INDEX x ON orders (prise)'
         {table} 'DROP INDEX x ON orders'""",
     "sweep": "{table} --option pyhudi.sweep.min.age.minutes=-1",
-    "timeline": "",
+    "timeline": """
+        {table} --columns prise
+        {table} --last 0""",
     "upkeep": """
         {table} --service odd
         {table} --seconds -1
@@ -205,6 +226,7 @@ BAD = {
         {table} --bytes -1
         {table} --log-ratio nan
         {table} --small-groups -5
+        {table} --columns prise
         {table} --option hoodie.clean.commits.retained=many""",
 }
 """Bad input by command: the words after its name. The exit code is 2, or the number that a line begins with: the answer is no."""

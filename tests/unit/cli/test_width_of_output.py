@@ -107,6 +107,8 @@ def test_rows_that_do_not_fit_are_blocks_on_a_terminal_and_lines_in_a_pipe(wide:
         ("savepoint", "instant"),
         ("upkeep", "estimated_bytes"),
         ("commit", "bytes"),
+        ("size", "bytes"),
+        ("index", "state"),
     ],
 )
 def test_csv_is_complete_and_has_the_columns_that_were_asked_for(
@@ -130,6 +132,36 @@ def test_csv_is_complete_and_has_the_columns_that_were_asked_for(
         assert wrong[-1] in refused.output
 
 
+@pytest.mark.parametrize(("words", "rows"), [(("check",), "findings"), (("key-history", "1"), "commits")])
+def test_csv_and_columns_of_a_report_are_its_rows(location: str, words: tuple[str, ...], rows: str) -> None:
+    table = make(location)
+    table.upsert(orders((1, "a", 1.0)))
+    Path(location, "day=a", f"{'a' * 36}-0_0-1-2_20200101000000000.parquet").write_bytes(b"left by nobody")
+    command, *more = words
+    ask = [command, location, *more]
+    told = json.loads(CliRunner().invoke(main, [*ask, "--json"]).stdout)[rows]
+    assert told
+    found = list(csv.DictReader(io.StringIO(CliRunner().invoke(main, [*ask, "--csv"]).stdout)))
+    names = ["instant"] if command == "key-history" else list(told[0])
+    for name in names:
+        assert [row[name] for row in found] == ["" if row[name] is None else str(row[name]) for row in told]
+    only = CliRunner().invoke(main, [*ask, "--json", "--columns", "instant"])
+    assert json.loads(only.stdout) == [{"instant": row["instant"]} for row in told]
+    for wrong in (["--columns", "nothing"], ["--csv", "--json"]):
+        refused = CliRunner().invoke(main, [*ask, *wrong])
+        assert refused.exit_code == 2, refused.output
+        assert wrong[-1] in refused.output
+
+
+@pytest.mark.parametrize("words", [("check",), ("index", "list")])
+def test_csv_without_rows_is_the_header(location: str, words: tuple[str, ...]) -> None:
+    make(location)
+    command, *more = words
+    found = CliRunner().invoke(main, [command, location, *more, "--csv"])
+    assert len(found.stdout.splitlines()) == 1
+    assert len(found.stdout.split(",")) > 3
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -139,6 +171,8 @@ def test_csv_is_complete_and_has_the_columns_that_were_asked_for(
         ("upkeep", "--columns", "nothing"),
         ("upkeep", "--csv", "--json"),
         ("repair", "--duplicates", "--run", "--csv"),
+        ("index", "create", "bloom_filters", "--csv"),
+        ("index", "drop", "bloom_filters", "--columns", "state"),
     ],
 )
 def test_a_form_that_cannot_be_printed_is_refused_before_anything_is_changed(
@@ -151,6 +185,14 @@ def test_a_form_that_cannot_be_printed_is_refused_before_anything_is_changed(
     assert CliRunner().invoke(main, [command, location, *more]).exit_code == 2
     assert [str(one) for one in table.timeline] == before
     assert list(table.holds) == []
+
+
+@pytest.mark.parametrize("command", ["hold", "savepoint", "timeline"])
+def test_csv_without_rows_has_its_header(location: str, command: str) -> None:
+    make(location, options={"hoodie.metadata.enable": False})
+    (header,) = printed(location, command, "--csv", env=PIPE).splitlines()
+    column = header.split(",")[0]
+    assert printed(location, command, "--columns", column, env=PIPE) == "no rows\n"
 
 
 def test_repair_prints_every_surplus_row_as_csv(location: str) -> None:

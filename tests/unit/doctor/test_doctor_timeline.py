@@ -56,7 +56,7 @@ def test_a_commit_that_lost_its_content_is_an_error_and_nobody_is_told_to_remove
     assert "leaked_file" not in kinds(report)
     found = next(finding for finding in report.findings if finding.kind is Kind.METADATA_UNREADABLE)
     assert (found.where, found.severity) == (f".hoodie/timeline/{completed.name}", Severity.ERROR)
-    assert "Restore the file" in found.what_to_do
+    assert "pyhudi recover LOCATION" in found.what_to_do
 
 
 def test_an_inflight_file_alone_is_not(location: str) -> None:

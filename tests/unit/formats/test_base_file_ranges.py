@@ -29,13 +29,14 @@ def test_the_writer_knows_that_a_column_has_nan_which_the_footer_does_not_say() 
 INT32, INT64, FLOAT64, BYTE_ARRAY = 1, 2, 5, 6
 
 
-def old_footer(physical: int, low: bytes, high: bytes, nulls: int) -> bytes:
+def old_footer(physical: int, low: bytes, high: bytes, nulls: int | None) -> bytes:
     """A footer with one column, c, whose statistics are in the deprecated fields only, as old writers made it."""
 
     def text(value: bytes) -> bytes:
         return bytes([len(value)]) + value
 
-    statistics = b"\x18" + text(high) + b"\x18" + text(low) + b"\x16" + zigzag(nulls) + b"\0"
+    statistics = b"\x18" + text(high) + b"\x18" + text(low)
+    statistics += b"\0" if nulls is None else b"\x16" + zigzag(nulls) + b"\0"
     meta = b"\x15" + zigzag(physical) + b"\x29\x18" + text(b"c") + b"\x9c" + statistics + b"\0"
     chunk = b"\x3c" + meta + b"\0"
     group = b"\x19\x1c" + chunk + b"\0"
@@ -50,6 +51,17 @@ def test_old_statistics_of_numbers_are_their_range(kind: pa.DataType, physical: 
     bounds = struct.pack(form, low), struct.pack(form, 7)
     found = column_ranges(old_footer(physical, *bounds, 3), pa.schema([("c", kind)]), ["c"])
     assert found == [{"c": ColumnRange(low, 7, 3)}]
+
+
+@pytest.mark.parametrize("nulls", [None, -1, 0, 3])
+def test_a_number_of_nulls_that_nobody_wrote_is_unknown_and_not_0(nulls: int | None) -> None:
+    said = None if nulls == -1 else nulls
+    bounds = struct.pack("<i", 1), struct.pack("<i", 7)
+    footer = old_footer(INT32, *bounds, nulls)
+    assert column_ranges(footer, pa.schema([("c", pa.int32())]), ["c"]) == [{"c": ColumnRange(1, 7, said)}]
+    without_bounds = [{"c": ColumnRange(None, None, said)}] if said is not None else [{}]
+    texts = old_footer(BYTE_ARRAY, b"a", b"b", nulls)
+    assert column_ranges(texts, pa.schema([("c", pa.string())]), ["c"]) == without_bounds
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.binary()])

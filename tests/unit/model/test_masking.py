@@ -73,3 +73,13 @@ def test_a_path_that_looks_like_an_option_is_kept_as_it_is() -> None:
     assert parse_location("/lake/password=x/t").path == "/lake/password=x/t"
     assert parse_location("file:/lake/secret=x/t").path == "/lake/secret=x/t"
     assert parse_location("s3://bucket/api_key=x/t").path == "api_key=x/t"
+
+
+@pytest.mark.parametrize("text", [f"s3://user:{'x' * 900}@host", f"s3://user:{'x' * 3000}@host", f"s3://user:one@two{'x' * 80}@host", f"password={'x' * 5000}"])  # fmt: skip
+@pytest.mark.parametrize("most", [None, 40, 200, 950])
+def test_a_long_secret_is_masked_to_its_end_also_if_it_is_cut(text: str, most: int | None) -> None:
+    found = masked_text(text, most)
+    assert len(found) == min(len(text), most or len(text))
+    assert "x" not in found
+    assert found.startswith(text[:5])
+    assert most or found.endswith(text[-3:] if "host" in text else "*")

@@ -91,9 +91,11 @@ def test_arrow_converts_times_of_all_years_as_the_rules_of_the_zone_say(zone: st
     known, step = TimeZone.named(zone), dt.timedelta(days=40, hours=1, minutes=7)
     whole = [dt.datetime(1870, 1, 1, tzinfo=dt.UTC) + step * number for number in range(3000)]
     hours = [dt.datetime(2026, 1, 1, tzinfo=dt.UTC) + dt.timedelta(hours=number / 2) for number in range(17520)]
-    rows = pa.table({"id": pa.array(range(len(whole + hours))), "ts": pa.array(whole + hours, MOMENT)})
-    local = [known.local(moment) for moment in whole + hours]
-    back = [known.moment(moment.replace(tzinfo=None)) for moment in whole + hours]
+    late = [dt.datetime(2190, 1, 1, tzinfo=dt.UTC) + dt.timedelta(days=997, hours=5) * number for number in range(2850)]
+    times = [*whole, *hours, *late, *(dt.datetime(year, 2, 29, 12, tzinfo=dt.UTC) for year in (2036, 2040, 2436, 9996))]
+    rows = pa.table({"id": pa.array(range(len(times))), "ts": pa.array(times, MOMENT)})
+    local = [known.local(moment) for moment in times]
+    back = [known.moment(moment.replace(tzinfo=None)) for moment in times]
     columns = {"local": pa.array(local, LOCAL), "back": pa.array(back, MOMENT), "plain": rows.column("ts").cast(LOCAL)}
     for name, column in columns.items():
         rows = rows.append_column(name, column)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
+from support.tables import in_memory
 
 import pyhudi as hudi
 from pyhudi.errors import PredicateError
@@ -84,7 +85,7 @@ def test_other_texts_keep_their_meaning(where: str) -> None:
 @pytest.fixture(scope="module")
 def table() -> hudi.HudiTable:
     rows = pa.table({"id": [1, 2, 3], "day": ["2026-01-01", "2026-01-01", "2026-01-02"]})
-    made = hudi.create_table("memory://quotes/t", schema=rows.schema, record_key="id", partition_by="day")
+    made = hudi.create_table(in_memory(), schema=rows.schema, record_key="id", partition_by="day")
     made.upsert(rows)
     return made
 

@@ -9,6 +9,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from support.tables import in_memory
 from support.times import CONDITIONS, ROWS, SKIPPED_AND_REPEATED
 
 import pyhudi as hudi
@@ -25,7 +26,7 @@ INDEXED = {"pyhudi.expression.index.timezone": "UTC", "hoodie.metadata.index.col
 @pytest.fixture(scope="module")
 def location() -> str:
     """A table with a partition for each day, with statistics of its columns, and with indexes of functions in UTC."""
-    place = "memory://conditions-in-a-zone/table"
+    place = in_memory()
     table = hudi.create_table(place, FILLED.schema, "id", partition_by="day", options=INDEXED)
     table.upsert(FILLED)
     for function in ("hour", "year", "day"):

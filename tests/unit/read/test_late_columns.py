@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from support.tables import in_memory
 
 import pyhudi_core as hudi
 from pyhudi_core.formats.base_file import BaseFileReader
@@ -29,9 +30,7 @@ def wide() -> HudiTable:
         }
     )
     options = {"pyhudi.parquet.row.group.rows": 110_000}
-    table = hudi.create_table(
-        "memory://late-columns", schema=rows.schema, record_key="id", partition_by=["part"], options=options
-    )
+    table = hudi.create_table(in_memory(), rows.schema, record_key="id", partition_by=["part"], options=options)
     table.bulk_insert(rows)
     return table
 

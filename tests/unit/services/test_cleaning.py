@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from reliability.real_table import TableSetup, table_world
 from reliability.real_table import orders as real_orders
 from reliability.test_conflicts_interleaved import FULL
-from support.cleanings import cleans, filled, keeping, states
+from support.cleanings import cleans, extra_of, filled, keeping, states
 from support.disk import contents, data_files
 from support.metadata_tables import assert_metadata_is_true, build, left_in_metadata_table, metadata_of
 from support.tables import make, orders, read_avro, reopen, rows
@@ -248,7 +248,7 @@ def test_files_of_a_savepoint_stay_and_go_when_it_is_gone(location: str) -> None
     assert table.cleaning.run().files == 2
     assert states(table) == [None, 1.0, None, 3.0, 4.0]
     [clean] = cleans(table)
-    assert read_avro(table, clean, "HoodieCleanMetadata")["extraMetadata"] == {
+    assert extra_of(read_avro(table, clean, "HoodieCleanMetadata")) == {
         "savepointed_timestamps": table.timeline.commits[1].requested_time
     }
     made.unlink()

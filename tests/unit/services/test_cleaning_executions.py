@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from support.cleanings import cleans, filled, keeping, states
+from support.cleanings import cleans, extra_of, filled, keeping, states
 from support.disk import data_files
 from support.homes import context_of
 from support.tables import FAST, make, orders, read_avro, reopen
@@ -60,7 +60,7 @@ def test_a_gate_that_refuses_keeps_every_file(location: str) -> None:
     assert [i.state for i in cleans(table)] == [State.INFLIGHT]
     assert table.cleaning.run(extra_metadata={"who": "me"}).files == 2
     [clean] = cleans(table)
-    assert read_avro(table, clean, "HoodieCleanMetadata")["extraMetadata"] == {"who": "me"}
+    assert extra_of(read_avro(table, clean, "HoodieCleanMetadata")) == {"who": "me"}
 
 
 def test_nothing_is_planned_while_a_clean_is_planned_or_a_restore_is_pending(location: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -191,7 +192,10 @@ def test_holds_are_listed_made_and_deleted_by_a_command(location: str) -> None:
     table = keeping(filled(location), 1)
     token = token_of(table, 1)
     create = ["hold", location, "create", "--as-of", str(token), "--hours", "2", "--comment", "report", "--json"]
+    before = datetime.now(UTC).replace(microsecond=0)
     [made] = json.loads(CliRunner().invoke(main, create).stdout)
+    ends = datetime.fromisoformat(made["ends"]) - timedelta(hours=2)
+    assert before <= ends <= datetime.now(UTC), "two hours from now"
     assert (made["token"], made["comment"]) == (str(token), "report")
     table.cleaning.run()
     shown = CliRunner().invoke(main, ["hold", location])

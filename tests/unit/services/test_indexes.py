@@ -262,7 +262,7 @@ def test_commands_for_indexes(location: str) -> None:
     assert not table.config.metadata_partitions
     assert json.loads(index("create", "record_index", "--json").output)["partitions"] == ["record_index"]
     planned = json.loads(index("schedule", "bloom_filters", "column_stats", "--json").output)["instant"]
-    assert "bloom_filters  bloom_filters  -  planned" in index("list").output
+    assert "bloom_filters  bloom_filters  -         planned\n" in index("list").output
     assert index("cancel", planned).output == f"Removed the plan {planned}\n"
     index("schedule", "bloom_filters")
     assert "partitions 1" in index("execute").output

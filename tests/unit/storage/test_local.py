@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import pickle
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.special_files import HUGE, NO_FILES, SPECIAL
 
-from pyhudi_core.errors import PreconditionFailedError, StorageError, UnsafePathError
-from pyhudi_core.storage import LocalStorage, storage_from_spec
+from pyhudi_core.errors import LimitExceededError, PreconditionFailedError, StorageError, UnsafePathError
+from pyhudi_core.storage import LocalStorage, local_files, storage_from_spec
+from pyhudi_core.storage.refusals import MOST_BYTES
 from pyhudi_core.testing.storage_kit import StorageKit
 
 
@@ -162,3 +165,88 @@ def test_deleting_prunes_no_folder(storage: LocalStorage) -> None:
     storage.put("a/b/c", b"")
     storage.delete("a/b/c")
     assert storage.list_folder("a").folders == ("a/b",)
+
+
+READS: dict[str, Callable[[LocalStorage, str], object]] = {
+    "get": lambda storage, path: storage.get(path),
+    "head": lambda storage, path: storage.head(path),
+    "open_input": lambda storage, path: storage.open_input(path),
+    "list": lambda storage, path: storage.list("a/"),
+    "list_folder": lambda storage, path: storage.list_folder("a"),
+    "list_names": lambda storage, path: storage.list_names("a"),
+}
+WRITES: dict[str, Callable[[LocalStorage, str], object]] = {
+    "put": lambda storage, path: storage.put(path, b"x"),
+    "put_if_absent": lambda storage, path: storage.put_if_absent(path, b"x"),
+    "open_output": lambda storage, path: storage.open_output(path),
+    "delete": lambda storage, path: storage.delete(path),
+    "delete_if_match": lambda storage, path: storage.delete_if_match(path, "1"),
+}
+
+
+@pytest.mark.parametrize("kind", SPECIAL)
+@pytest.mark.parametrize("call", [*READS, *WRITES])
+def test_every_call_refuses_what_is_no_file(storage: LocalStorage, kind: str, call: str) -> None:
+    """Reading a pipe would wait for ever, and a device has bytes without end."""
+    place = Path(storage.location, "a")
+    place.mkdir(parents=True)
+    SPECIAL[kind](place / "name")
+    with pytest.raises(UnsafePathError) as caught:
+        (READS | WRITES)[call](storage, "a/name")
+    assert caught.value.hint
+
+
+def test_a_device_is_refused(storage: LocalStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage.put("a", b"")
+    zero = os.stat("/dev/zero")
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "lstat", lambda _: zero)
+        with pytest.raises(UnsafePathError, match="a character device"):
+            storage.get("a")
+
+
+def test_a_pipe_that_takes_the_place_of_a_file_while_it_is_opened_does_not_hold_the_reader(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(local_files.SpecialFileError):
+        local_files.open_file(str(tmp_path / "pipe"))
+    assert not local_files.remove_if_abandoned(str(tmp_path / "pipe"), time.time_ns() + 10**9)
+
+
+@pytest.mark.parametrize("kind", ["folder", "link to nothing"])
+def test_a_name_that_can_be_no_file_is_not_taken_for_one_that_exists(storage: LocalStorage, kind: str) -> None:
+    """`PreconditionFailedError` says that another writer was first, and a lock would wait for that one."""
+    place = Path(storage.location)
+    place.mkdir()
+    NO_FILES[kind](place / "lock")
+    assert storage.head("lock") is None
+    with pytest.raises((StorageError, UnsafePathError)) as caught:
+        storage.put_if_absent("lock", b"x")
+    assert not isinstance(caught.value, PreconditionFailedError)
+    assert os.listdir(place) == ["lock"]
+
+
+def test_the_size_is_looked_at_before_the_bytes(storage: LocalStorage) -> None:
+    place = Path(storage.location)
+    place.mkdir()
+    NO_FILES["8 GB of nothing"](place / "a")
+    with pytest.raises(LimitExceededError) as caught:
+        storage.get("a")
+    assert (caught.value.limit, caught.value.seen) == (MOST_BYTES, HUGE)
+    assert caught.value.hint
+
+
+def test_a_read_gets_all_bytes_however_few_come_at_once(storage: LocalStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = bytes(range(256)) * 40
+    storage.put("a", data)
+    read = os.read
+    monkeypatch.setattr(os, "read", lambda descriptor, size: read(descriptor, min(size, 1000)))
+    assert storage.get("a") == data
+
+
+def test_a_file_that_becomes_shorter_while_it_is_read_ends_the_read(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"x" * 10)
+    descriptor, _ = local_files.open_file(str(tmp_path / "a"))
+    try:
+        assert local_files.read_all(descriptor, 20) == b"x" * 10
+    finally:
+        os.close(descriptor)

@@ -125,7 +125,7 @@ def test_a_rollback_says_what_it_removed(location: str, kind: str, action: str) 
 
 
 @pytest.mark.row("B3")
-def test_every_action_has_a_begin_and_a_later_completion_time(location: str) -> None:
+def test_commits_and_their_times_are_in_one_order(location: str) -> None:
     table = make(location)
     for number in range(4):
         table.upsert(orders((number, "a", 1.0)))

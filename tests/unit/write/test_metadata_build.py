@@ -276,3 +276,27 @@ def files_of(table: hudi.HudiTable) -> set[str]:
     return {
         str(path) for path in Path(table.location).rglob("*") if path.is_file() and "commit_record" not in path.name
     }
+
+
+@pytest.mark.parametrize("words", [("rebuild",), ("repair",)])
+def test_a_table_that_cannot_be_read_keeps_its_metadata_table(location: str, words: tuple[str, ...]) -> None:
+    """The new metadata table is staged before the old one is removed."""
+    table = made(location, ALL)
+    table.insert(rows(0, 9))
+    listed = table.metadata_table.partitions
+    if words == ("repair",):
+        log = max(Path(location, ".hoodie/metadata/files").glob(".files-*.log.*"))
+        log.write_bytes(b"\xff\x00no file of Hudi" * 3)
+    base = min(path for path in Path(location).rglob("*.parquet") if ".hoodie" not in path.parts)
+    whole = base.read_bytes()
+    base.write_bytes(whole[: len(whole) // 2])
+    files = {path: path.read_bytes() for path in Path(location, ".hoodie/metadata").rglob("*") if path.is_file()}
+    done = CliRunner().invoke(main, ["metadata", location, *words])
+    assert done.exit_code == 2, done.output
+    assert base.name in done.output
+    assert hudi.open_table(location).metadata_table.partitions == listed
+    assert files == {path: path.read_bytes() for path in files if path.is_file()}
+    base.write_bytes(whole)
+    assert CliRunner().invoke(main, ["metadata", location, *words]).exit_code == 0
+    assert_metadata_is_true(hudi.open_table(location))
+    assert not hudi.open_table(location).check().findings

@@ -1,0 +1,145 @@
+"""The rows of a DataFrame at the driver: all of them, or all unless they are more than some bytes.
+
+Spark's estimate of a DataFrame may be far below its bytes: files that compress well, `explode`, `repeat`, joins. So the bytes that come are counted
+(`collect_at_most`). Each task counts in Python what it sends and ends at its share, before Spark has made more, and the driver stops reading.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors.exceptions.captured import unwrap_spark_exception
+from pyspark.serializers import read_int
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from pyhudi_core.engine import spark_types
+from pyhudi_core.engine.spark_plans import is_at_driver
+
+try:
+    from pyspark.util import local_connect_and_auth
+except ImportError:  # PySpark 3.5
+    from pyspark.java_gateway import local_connect_and_auth
+
+_MORE = pa.field("_pyhudi_more", pa.int8())
+_LEAST_SHARE = 1 << 20
+"""Bytes that each task may send, however many run at once."""
+_NUMBERS = count()
+_log = logging.getLogger(__name__)
+
+
+def quoted(name: str) -> Column:
+    """The column with exactly this name."""
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def collect_arrow(frame: DataFrame, schema: pa.Schema) -> pa.Table:
+    """All rows at the driver; for what this package makes itself, such as one row for each file."""
+    if hasattr(frame, "toArrow"):
+        return _with_nullable_voids(frame).toArrow().cast(schema)
+    batches = frame._collect_as_arrow()  # PySpark 3.5 has the same under a private name only
+    return pa.Table.from_batches([batch.cast(schema) for batch in batches], schema)
+
+
+def collect_at_most(frame: DataFrame, schema: pa.Schema, limit: int, *, share: int = 0) -> pa.Table | None:
+    """All rows at the driver; None if they are more than ``limit`` bytes, and then nothing of them is kept.
+
+    Beside the bytes that came, the driver holds at most the share of each task that runs: together twice the limit, or 1 MB for each core. A task
+    that has more than its ``share`` counts as too many rows, too.
+    """
+    if is_at_driver(frame):
+        rows = collect_arrow(frame, schema)
+        return rows if rows.nbytes <= limit else None
+    cores = max(1, int(frame.sparkSession.sparkContext.defaultParallelism))
+    share = share or max(_LEAST_SHARE, min(limit, 2 * limit // cores))
+    names = _names(schema)
+    fields = [field.with_name(name).with_nullable(True) for field, name in zip(schema, names, strict=True)]
+    source = frame if names == schema.names else frame.toDF(*names)
+    counted = source.mapInArrow(_Counted(share), spark_types.to_spark(pa.schema([*fields, _MORE])))
+    batches = _batches_at_most(_with_nullable_voids(counted) if _has_voids(frame) else counted, limit)
+    if batches is None:
+        return None
+    own = (pa.RecordBatch.from_arrays(batch.columns[:-1], names=schema.names) for batch in batches)
+    return pa.Table.from_batches([batch.cast(schema) for batch in own], schema)
+
+
+def _names(schema: pa.Schema) -> list[str]:
+    """The names of the columns, or others if `mapInArrow` would not find columns by theirs."""
+    plain = len({name.lower() for name in schema.names}) == len(schema) and not any(
+        set(name) & set("`.") for name in schema.names
+    )
+    return schema.names if plain else [f"c{number}" for number in range(len(schema))]
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """Hands on batches with a column that is 0. After more bytes than the share it sends one row without values, which has 1 there, and ends."""
+
+    share: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        size = 0
+        for batch in batches:
+            size += batch.get_total_buffer_size()
+            more = size > self.share
+            columns = [pa.nulls(1, field.type) for field in batch.schema] if more else batch.columns
+            last = pa.repeat(pa.scalar(int(more), _MORE.type), 1 if more else batch.num_rows)
+            yield pa.RecordBatch.from_arrays([*columns, last], names=[*batch.schema.names, _MORE.name])
+            if more:
+                return
+
+
+def _batches_at_most(frame: DataFrame, limit: int) -> list[pa.RecordBatch] | None:
+    """What PySpark's `_collect_as_arrow` returns; None if it is more than so many bytes, or if a task had too many. Then its job has ended, too."""
+    context = frame.sparkSession.sparkContext
+    tag = f"pyhudi-collect-{next(_NUMBERS)}"
+    context.addJobTag(tag)
+    try:
+        port, secret, server = frame._jdf.collectAsArrowToPython()
+    finally:
+        context.removeJobTag(tag)
+    held: list[pa.RecordBatch] = []
+    size, ended = 0, False
+    try:
+        file, socket = local_connect_and_auth(port, secret)
+        with closing(socket), closing(file):
+            socket.settimeout(None)
+            for batch in pa.ipc.open_stream(file):
+                size += batch.get_total_buffer_size()
+                if size > limit or batch.column(batch.num_columns - 1).to_numpy().any():
+                    ended = True
+                    context.cancelJobsWithTag(tag)
+                    return None
+                held.append(batch)
+            # Batches come as tasks end. Their order follows, or -1 if the job failed.
+            return [held[read_int(file)] for _ in range(read_int(file))]
+    finally:
+        _wait(server, ended=ended)
+
+
+def _wait(server: Any, *, ended: bool) -> None:
+    """Wait for the thread of the JVM that sends rows. Raise what it met, unless the job was ended here."""
+    try:
+        with unwrap_spark_exception():
+            server.getResult()
+    except Exception as error:
+        if not ended:
+            raise
+        _log.debug("ended a job whose rows are too many for the driver: %s", error)
+
+
+def _has_voids(frame: DataFrame) -> bool:
+    return "void" in frame.schema.simpleString()
+
+
+def _with_nullable_voids(frame: DataFrame) -> DataFrame:
+    if not _has_voids(frame):
+        return frame
+    kinds = {field.name: spark_types.with_nullable_elements(field.dataType) for field in frame.schema.fields}
+    return frame.select([quoted(name).cast(kind).alias(name) for name, kind in kinds.items()])
