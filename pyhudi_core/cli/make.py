@@ -46,6 +46,10 @@ _ROWS_WERE_ADDED = (
     "The table has no record key, so all rows were added: those that an earlier import wrote are there twice now. To undo it: pyhudi rollback {} {}."
     " A table with --record-key takes the same file twice."
 )
+_ROWS_WERE_COMBINED = (
+    "{:,} rows are not in the table: another row of the files has their key, and the last one of a key was taken. If they are different things, the"
+    " key lacks a column: import the files into another location with one --record-key more."
+)
 _OPERATIONS = ("upsert", "insert", "bulk_insert", "insert_overwrite", "insert_overwrite_table")
 
 
@@ -221,6 +225,8 @@ def import_(
             console().print(safe(line))
     for note in rows.notes:
         console(stderr=True).print(safe(note))
+    if made.stats.rows_combined and not table.config.ordering_fields:
+        console(stderr=True).print(safe(_ROWS_WERE_COMBINED.format(made.stats.rows_combined)))
     if made and again:
         console(stderr=True).print(safe(_ROWS_WERE_ADDED.format(location, made.instant)))
 

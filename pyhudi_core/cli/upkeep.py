@@ -53,7 +53,7 @@ _COLOURS = {Outcome.DUE: "cyan", Outcome.RAN: "green", Outcome.LEFT: "yellow", O
     "--small-groups", type=int, default=10, show_default=True, help="Cluster if that saves so many file groups."
 )
 @table_option("hoodie.clean.commits.retained")
-@click.option("--all", "show_all", is_flag=True, help="Show what is not due, too.")
+@click.option("--all", "show_all", is_flag=True, help="Show what is not due, too, as --plan does for one table.")
 @rows_options("lines")
 @click.pass_context
 def upkeep(
@@ -90,12 +90,15 @@ def upkeep(
             report = look_after(
                 found, rules, plan=only_plan, options=options, storage_options=storage_options, progress=progress
             )
-    shown = [line for line in report.lines if show_all or only_plan or line.outcome is not Outcome.NOT_DUE]
+    why_not = show_all or (only_plan and len(found) == 1)
+    shown = [line for line in report.lines if why_not or line.outcome is not Outcome.NOT_DUE]
     full = [line.to_dict() for line in report.lines]
     if shown or as_json or as_csv or only:
         print_shown(list(map(_row, shown)), full, only, names=names, as_json=as_json, as_csv=as_csv)
     if not (as_json or as_csv):
         console().print(f"[bold]{safe(str(report))}[/]")
+        if only_plan and len(shown) < len(report.lines):
+            console().print("--all shows why the others are not due.")
     for location in locations if not found else ():
         print_error(no_table(open_storage(location, storage_options)))
     context.exit(CANNOT_OPEN if not found else FOUND if report.failed else 0)

@@ -86,7 +86,7 @@ def _no_zone(point: datetime, name: str, *, utc: bool, digits: bool) -> InvalidO
     other = f"; or give the timeline's own digits, which are in {zone}: {own!r}" if digits else ""
     return InvalidOptionError(
         f"{name}={str(point)!r} has no time zone",
-        hint=f"Say which: datetime.now(timezone.utc) or {point.isoformat()!r} with its offset ('+00:00' for UTC){other}.",
+        hint=f"Add the zone: {f'{point.isoformat()}+00:00'!r} is UTC, and datetime.now(timezone.utc) is now{other}.",
     )
 
 

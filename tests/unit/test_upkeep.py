@@ -269,6 +269,17 @@ def test_the_command_has_exit_codes_for_done_failed_and_no_table(tmp_path: Path)
     assert _command("upkeep", str(tmp_path), "--service", "compress").exit_code == 2
 
 
+def test_a_plan_of_several_tables_shows_what_is_due_and_of_one_table_also_what_is_not(tmp_path: Path) -> None:
+    one, other = with_logs(str(tmp_path / "lake/one")), make(str(tmp_path / "lake/other"))
+    several = _command("upkeep", str(tmp_path), "--plan").output
+    assert "compaction" in several
+    assert "clustering" not in several
+    assert other.location not in several
+    assert "--all shows why" in several
+    assert "clustering" in _command("upkeep", str(tmp_path), "--plan", "--all").output
+    assert "clustering" in _command("upkeep", one.location, "--plan").output
+
+
 def test_an_index_that_needs_footers_only_is_built_within_a_limit_below_the_size_of_the_table(location: str) -> None:
     table = reopen(make(location, options={"hoodie.metadata.enable": "false"}))
     table.upsert(orders((1, "a", 1.0), (2, "b", 2.0)))

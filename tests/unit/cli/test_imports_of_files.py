@@ -381,3 +381,18 @@ def test_the_note_is_right_for_words_and_values_far_from_each_other(location: st
     (tmp_path / "rows.csv").write_text("id,v\n" + "".join(f"{n},{'NA' if n == 25_000 else n}\n" for n in range(30_000)))
     done = CliRunner().invoke(main, ["import", location, str(tmp_path / "rows.csv"), "--record-key", "id"])
     assert "--null 'NA'" in " ".join(done.output.split())
+
+
+@pytest.mark.parametrize(
+    ("given", "noted"),
+    [(("--record-key", "id"), True), (("--record-key", "id", "--record-key", "v"), False), (("--record-key", "id", "--ordering", "v"), False)],
+)  # fmt: skip
+def test_rows_that_are_not_in_the_table_because_of_their_key_are_noted(
+    location: str, tmp_path: Path, given: tuple[str, ...], noted: bool
+) -> None:
+    (tmp_path / "rows.csv").write_text("id,v\n1,1\n1,2\n2,3\n")
+    done = CliRunner().invoke(main, ["import", location, str(tmp_path / "rows.csv"), *given, "--json"])
+    assert done.exit_code == 0
+    note = " ".join(done.stderr.split())
+    assert note.startswith("1 rows are not in the table: another row of the files has their key") is noted
+    assert bool(note) is noted

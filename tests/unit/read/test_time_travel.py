@@ -136,6 +136,7 @@ def test_a_time_of_day_without_a_zone_is_refused(
             with pytest.raises(InvalidOptionError, match="has no time zone") as caught:
                 call()
             assert "datetime.now(timezone.utc)" in (caught.value.hint or "")
+            assert "+00:00' is UTC" in (caught.value.hint or "")
             assert "UTC: '20260131" in (caught.value.hint or "")
             assert caught.value.table == table.location
         assert rows(table.scan(as_of=datetime.now(UTC)), "id") == [(1,)]
