@@ -148,11 +148,11 @@ def sources_text(folders: Iterable[str]) -> str:
     return line.getvalue()
 
 
-def allowing(options: Mapping[str, str] | None, sources: Place | Sequence[Place]) -> dict[str, str]:
+def allowing(options: Mapping[str, str] | None, sources: Place | Sequence[Place]) -> Mapping[str, str]:
     """Return storage options that allow these folders, too."""
-    given = dict(options or {})
     if not sources:
-        return given
+        return options or {}
+    given = dict(options or {})
     more = [sources] if isinstance(sources, str | os.PathLike) else sources
     folders = [*parse_sources(given.get(ALLOW_SOURCES, "")), *(os.fspath(folder) for folder in more)]
     return {**given, ALLOW_SOURCES: sources_text(folders)}

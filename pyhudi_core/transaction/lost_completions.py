@@ -101,7 +101,7 @@ def find(context: TableContext, timeline: Timeline) -> Iterator[tuple[Instant, R
     if not pending:
         return
     executor = context.runtime.executor.at_least(context.root.capabilities.parallel_calls)
-    beats = executor.map(context.root.head, [layout.heartbeat(i.requested_time) for i in pending])
+    beats = executor.map(lambda i: context.root.head(layout.heartbeat(i.requested_time)), pending)
     silent = [i for i, beat in zip(pending, beats, strict=True) if beat is None]
     if not silent:
         return

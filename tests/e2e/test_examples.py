@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -50,6 +51,8 @@ def test_the_dagster_example_materializes_one_day_as_one_commit(tmp_path: Path) 
 
 def test_the_example_that_goes_back_ends_with_the_state_of_its_savepoint(tmp_path: Path) -> None:
     printed = _run("going_back.py", tmp_path).splitlines()
+    printed[-2], _, said = printed[-2].partition("; ")
+    assert re.fullmatch(r"the state of the commit \d{17} is back", said)
     assert printed[-2:] == [
         "restore: instants 1, commits 2, files 3",
         "[{'id': 1, 'price': 9.5}, {'id': 2, 'price': 7.0}]",

@@ -38,7 +38,7 @@ CASES: dict[str, tuple[pa.Table, type[DataError], list[str]]] = {
     "NUL in partition": (_with("day", pa.array(["a", NUL])), InvalidPartitionValueError, ["'day'", "not a safe folder name"]),
     "long partition": (_with("day", pa.array(["a", "x" * 300])), InvalidPartitionValueError, ["'day'", "255", "shorter column"]),
     "long partition in bytes": (_with("day", pa.array(["a", "漢" * 90])), InvalidPartitionValueError, ["'day'", "255"]),
-    "text for a number": (_with("price", pa.array(["1", "2"])), SchemaMismatchError, ["Column price", "double", "string", "Cast"]),
+    "text for a number": (_with("price", pa.array(["1", "2"])), SchemaMismatchError, ["Column price", "double", "string", "cast"]),
     "list for a number": (_with("ts", pa.array([[1], [2]])), SchemaMismatchError, ["Column ts"]),
     "number too large": (_with("ts", pa.array([2**63, 2**64 - 1], pa.uint64())), SchemaMismatchError, ["ts"]),
     "a column less": (GOOD.drop_columns(["price"]), SchemaMismatchError, ["'price'", "Add the columns"]),

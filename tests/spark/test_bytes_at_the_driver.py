@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -135,6 +136,9 @@ def test_a_task_ends_at_its_share(spark: Any, monkeypatch: pytest.MonkeyPatch, c
     limit = 8 << 20
     assert spark_collect.collect_at_most(frame, spark_rows.arrow_schema(frame), limit) is None
     assert came[0] <= 2 * (2 * limit // cores + KB)
+    waited = time.monotonic() + 30  # Spark cancels a job beside us
+    while spark.sparkContext.statusTracker().getActiveJobsIds() and time.monotonic() < waited:
+        time.sleep(0.05)
     assert list(spark.sparkContext.statusTracker().getActiveJobsIds()) == []
     assert len(spark.sparkContext.getJobTags()) == 0
 

@@ -24,7 +24,7 @@ from pyhudi_core.storage.local_streams import LocalInputFile
 from pyhudi_core.storage.s3_client import s3_errors
 
 ADVICE = {
-    errno.ENOSPC: ("The disk is full", "Make room"),
+    errno.ENOSPC: ("The disk is full", "pyhudi sweep LOCATION"),
     errno.EDQUOT: ("quota", "larger quota"),
     errno.EIO: ("failed to read or write", "dmesg"),
     errno.EROFS: ("read-only", "Mount it for writing"),
