@@ -148,6 +148,31 @@ def test_a_writer_that_is_killed_again_and_again_loses_nothing_and_stops_nobody(
     assert not table.timeline.pending.instants, "a dead writer's instant is still pending after the next writes"
 
 
+@pytest.mark.slow
+@pytest.mark.row("K11", "R9")
+@pytest.mark.timeout(3600)
+def test_1500_commits_with_kills_end_with_a_table_that_check_calls_good(tmp_path: Path) -> None:
+    """One writer with a metadata table, killed every few seconds; each of its commits is there once."""
+    location, journal = str(tmp_path / "table"), tmp_path / "journal"
+    options = {**OPTIONS, "hoodie.metadata.enable": "true"}
+    table = make_table(location, DISK, options)
+    life = 0
+    while len(completed_writes(table)) <= 1500:
+        first = 100_000 * life
+        victim = start(Job(location, 1, str(journal), first, first + 50_000, False, 7, DISK, options))
+        time.sleep(3 + 0.13 * (life % 7))
+        os.kill(victim.pid or 0, signal.SIGKILL)
+        victim.join()
+        life += 1
+        assert life < 2000, "the writer does not get to work"
+    finish([start(Job(location, 2, str(journal), 0, 3, False, 0, DISK, options))], PATIENCE_S)
+    verdict = judge(table, journals(journal))
+    report = table.check()
+    assert report.ok, str(report)
+    assert not table.timeline.pending.instants
+    print(f"{len(completed_writes(table))} commits, {life} kills, {verdict}")
+
+
 def _until_it_writes(journal: Path, n: int) -> None:
     """Wait until the writer has begun its commit number n."""
     until = time.monotonic() + PATIENCE_S / 16
