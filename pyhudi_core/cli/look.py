@@ -10,9 +10,7 @@ import click
 from pyhudi_core.cli.terminal import (
     FOUND,
     at_location,
-    columns_option,
     console,
-    csv_option,
     print_as,
     print_facts,
     print_shown,
@@ -79,9 +77,7 @@ def show(context: click.Context, location: str, storage_options: dict[str, str],
 
 @click.command()
 @at_location
-@columns_option
-@csv_option
-@_JSON
+@rows_options("parts")
 @click.pass_context
 def size(
     context: click.Context,
@@ -146,9 +142,7 @@ def _state(table: HudiTable) -> dict[str, Any]:
 
 @click.command()
 @at_location
-@columns_option
-@csv_option
-@_JSON
+@rows_options("columns")
 @click.pass_context
 def schema(
     context: click.Context,
@@ -176,9 +170,7 @@ def schema(
 @_ZONE
 @_AS_OF
 @click.option("--meta", is_flag=True, help="Show Hudi's meta columns, too.")
-@columns_option
-@csv_option
-@_JSON
+@rows_options("rows")
 @click.pass_context
 def head(
     context: click.Context,
@@ -228,9 +220,7 @@ def count(
 @click.command()
 @at_location
 @click.option("--last", default=20, show_default=True, type=click.IntRange(min=1), help="How many commits to show.")
-@columns_option
-@csv_option
-@_JSON
+@rows_options("commits")
 @click.pass_context
 def history(
     context: click.Context,

@@ -59,7 +59,7 @@ class Secret(str):
 
 
 def concealed(given: _T) -> _T:
-    """Return options with each value that is a secret, or an address with a password, as a `Secret`; what is no mapping stays as it is."""
+    """Return a copy of options in which secrets, and addresses with a password, are `Secret` texts. Anything but a mapping is returned unchanged."""
     if not isinstance(given, Mapping):
         return given
     return {key: _concealed(str(key), value) for key, value in given.items()}  # type: ignore[return-value]  # the callers' types are protocols

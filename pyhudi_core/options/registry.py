@@ -155,10 +155,14 @@ def render_docs() -> str:
         "|---|---|",
     ]
     lines += [
-        f"| {'<br>'.join(f'`{key}`' for key in sorted(keys))} | {why[0].upper()}{why[1:]} |"
-        for why, keys in not_here.NOT_HERE
+        f"| {'<br>'.join(f'`{key}`' for key in sorted(keys))} | {_sentence(why)} |" for why, keys in not_here.NOT_HERE
     ]
     return "\n".join(lines) + "\n"
+
+
+def _sentence(text: str) -> str:
+    """The text with a capital letter, unless it begins with code, such as ``table.upsert(data)``."""
+    return text[0].upper() + text[1:] if text.split(maxsplit=1)[0].isalpha() else text
 
 
 _TITLES = {

@@ -72,7 +72,8 @@ def key_history(context: TableContext, key: object) -> KeyHistory:
     """Return the commits that inserted, updated or deleted the row of a key.
 
     ``key`` is the value of the key column, or its text; of several key columns a mapping, or the record key as Hudi stores it.
-    Raises `InvalidOptionError` for what is no key, and `UnsupportedTableError` for a table whose keys have no known text.
+    Raises `InvalidOptionError` for a value that cannot be a key of the table. Raises `UnsupportedTableError` for a table that stores no record keys,
+    and for values if the table makes its keys of them in a way that is not known here.
     """
     timeline = lost_completions.load(context)
     last = build(context.storage, context.folder, context.config, timeline, None, executor=context.runtime.executor)

@@ -44,7 +44,7 @@ def names_commit(intent: Intent) -> bool:
 
 
 def error_for(context: TableContext, requested_time: str, path: str) -> CorruptTimelineError:
-    """The error of who needs the commit."""
+    """The error for a reader or writer that needs the commit."""
     return CorruptTimelineError(
         "The completed file of a commit is lost: the commit was published, and its file is not on the timeline any more",
         table=context.table,

@@ -89,7 +89,7 @@ def printed(place: str, command: str, *arguments: str, env: dict[str, str]) -> s
 
 
 def numbers_in(value: Any) -> Iterator[int | float]:
-    """The numbers that the text shows, too. A sentence does not name what there is none of."""
+    """The numbers of the JSON that the text must show. Zeros are left out, because a sentence names only what there is."""
     if isinstance(value, dict):
         value = [item for name, item in value.items() if name not in JSON_ALONE and item != 0]
     if isinstance(value, list):
