@@ -44,7 +44,7 @@ _OF_GENERATED_KEYS = (
 )
 _ROWS_WERE_ADDED = (
     "The table has no record key, so all rows were added: those that an earlier import wrote are there twice now. To undo it: pyhudi rollback {} {}."
-    " A table with --record-key takes the same file twice."
+    " In a table with a record key, a second import of a file adds no row twice."
 )
 _ROWS_WERE_COMBINED = (
     "{:,} rows are not in the table: another row of the files has their key, and the last one of a key was taken. If they are different things, the"

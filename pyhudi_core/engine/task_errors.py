@@ -149,7 +149,7 @@ def is_lost_jvm(error: BaseException) -> bool:
 
 
 def lost_jvm() -> ConfigError:
-    """What is raised then."""
+    """The error for a JVM that does not answer any more."""
     return ConfigError(
         "Spark's JVM does not answer: it has ended, or was killed",
         hint="PySpark cannot start another one in this process. Start the program (or the notebook's kernel) anew, with more spark.driver.memory "
