@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from pyhudi_core.engine.local import as_table
     from pyhudi_core.engine.pandas_frames import is_pandas
     from pyhudi_core.errors import from_extra
-    from pyhudi_core.lock.fitting import refuse_unfit_options
     from pyhudi_core.options import options_for_open
+    from pyhudi_core.options.fitting import refuse_unfit_options
     from pyhudi_core.read.expired import how_to_keep_more
     from pyhudi_core.remote import WriteRequest, open_permit, schema_text
     from pyhudi_core.services.registry import service_kinds
@@ -32,7 +32,7 @@ _HOMES = {
     "is_pandas": "engine.pandas_frames",
     "open_permit": "remote",
     "options_for_open": "options",
-    "refuse_unfit_options": "lock.fitting",
+    "refuse_unfit_options": "options.fitting",
     "schema_text": "remote",
     "service_kinds": "services.registry",
 }

@@ -11,16 +11,22 @@ and only its owner removes a lock. Hudi's provider removes the file without chec
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 
 from pyhudi_core.errors import (
+    InvalidOptionError,
     LockTimeoutError,
     ObjectNotFoundError,
     PreconditionFailedError,
     StorageError,
     StorageStateUnknownError,
+    UnsafePathError,
 )
+from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.lock.holder import describe_foreign, is_gone, parse_holder, this_process
+from pyhudi_core.lock.kind import LockKind, LockRequest, lock_option
 from pyhudi_core.lock.waiting import Patience, acquire_patiently
+from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.runtime.base import Clock, Ids
 from pyhudi_core.storage.base import ObjectInfo, Storage
 
@@ -28,6 +34,29 @@ _FILE_NAME = "lock"
 _MOST_BYTES = 1 << 20
 _REMOVALS = 5
 DEFAULT_FOLDER = ".hoodie"
+
+
+@dataclass(frozen=True, slots=True)
+class FileSystemOptions:
+    """Where the lock file is, and when it counts as abandoned."""
+
+    path: str = lock_option(
+        "hoodie.write.lock.filesystem.path",
+        DEFAULT_FOLDER,
+        "Folder of the lock file, below the table; the default is Hudi's.",
+    )
+    expire_minutes: int = lock_option(
+        "hoodie.write.lock.filesystem.expire", 0,
+        "Minutes after which a lock file of any writer counts as abandoned; 0 for never.", minimum=0)  # fmt: skip
+
+    def __post_init__(self) -> None:
+        try:
+            safe_relative_path(self.path)
+        except UnsafePathError as error:
+            raise InvalidOptionError(
+                f"hoodie.write.lock.filesystem.path: {error.message}",
+                hint="Give a folder below the table, such as .hoodie",
+            ) from None
 
 
 class FileSystemLockProvider:
@@ -183,3 +212,15 @@ def _content(storage: Storage, found: ObjectInfo | None) -> bytes:
         return storage.get(found.path)
     except ObjectNotFoundError:
         return b""
+
+
+def _lock(request: LockRequest) -> LockProvider:
+    given, runtime = request.lock.of(FileSystemOptions), request.runtime
+    return FileSystemLockProvider(
+        request.storage, runtime.clock, runtime.ids, folder=given.path, expire_minutes=given.expire_minutes
+    )
+
+
+LOCK = LockKind(
+    {"file_system": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider"}, _lock, FileSystemOptions
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pyhudi_core.errors import InvalidOptionError
-from pyhudi_core.options.option import MEBIBYTE, Option, words
+from pyhudi_core.model.option import MEBIBYTE, Option, words
 
 SIZE_BASED, SINGLE_FILE_SORT, CONSISTENT_BUCKET = "SIZE_BASED", "SINGLE_FILE_SORT", "CONSISTENT_BUCKET"
 COMMIT_BASED, STREAM_COPY = "COMMIT_BASED", "STREAM_COPY"

@@ -8,10 +8,10 @@ Invariant: every key and every alias belongs to exactly one option.
 
 from __future__ import annotations
 
+from pyhudi_core.lock.kinds import GENERATOR, GENERATORS
 from pyhudi_core.model.help_pages import see
+from pyhudi_core.model.option import MEBIBYTE, Option, Scope, words
 from pyhudi_core.options.clustering import CLUSTERING_OPTIONS
-from pyhudi_core.options.locks import GENERATOR, LOCK_OPTIONS
-from pyhudi_core.options.option import MEBIBYTE, Option, Scope, words
 from pyhudi_core.options.upkeep import UPKEEP_OPTIONS
 
 _STRATEGY_PACKAGE = "org.apache.hudi.client.transaction."
@@ -256,7 +256,7 @@ WRITE_OPTIONS = (
            maximum=600_000),
     Option(GENERATOR, "clock.generator", str, "system",
            "Where the times of instants come from: this machine's clock (`system`), or a counter in `zookeeper` or `dynamodb`, which gives "
-           f"each writer another time. The server's keys are those of its lock. {see('locks')}.", choices=words("system", "zookeeper", "dynamodb")),
+           f"each writer another time. The server's keys are those of its lock. {see('locks')}.", choices=GENERATORS),
     Option("pyhudi.clock.max.ahead.ms", "clock.max_ahead_ms", int, 300_000,
            "Milliseconds by which the timeline may be ahead of this machine's clock. Beyond it a write is refused if a writer of Hudi's is on the "
            "timeline, or the storage has no put-if-absent; otherwise new times continue from the timeline's newest time, with a warning.", minimum=0),
@@ -372,8 +372,6 @@ WRITE_OPTIONS = (
            "Accepted because Hudi 1.1 and newer need it to keep a table at version 8; this package never upgrades.",
            choices={"false": "false"}),
 )  # fmt: skip
-
-OPTIONS: tuple[Option, ...] = TABLE_OPTIONS + WRITE_OPTIONS + LOCK_OPTIONS
 
 LATER_PREFIXES = (
     "hoodie.archive.", "hoodie.clean.", "hoodie.cleaner.", "hoodie.clustering.", "hoodie.compact.", "hoodie.keep.",

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from pyhudi_core.errors import InvalidOptionError
-from pyhudi_core.options.option import Option, words
+from pyhudi_core.model.option import Option, words
 
 UPKEEP_OPTIONS = (
     Option("hoodie.log.compaction.inline", "compaction.log_inline", bool, False,

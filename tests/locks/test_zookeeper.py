@@ -11,9 +11,10 @@ from locks.server_cases import Lab, ServerCases
 from locks.servers import Server, scratch, zookeeper
 from locks.time_cases import CounterCases
 from pyhudi_core.lock.base import LockProvider
+from pyhudi_core.lock.clients.zookeeper import ZooKeeper
 from pyhudi_core.lock.server import Claimant
 from pyhudi_core.lock.server_clock import Counter
-from pyhudi_core.lock.zookeeper import ZooKeeper, ZooKeeperCounter, ZooKeeperLockServer
+from pyhudi_core.lock.servers.zookeeper import ZooKeeperCounter, ZooKeeperLockServer
 from pyhudi_core.testing.lock_kit import LockKit
 
 pytestmark = pytest.mark.slow

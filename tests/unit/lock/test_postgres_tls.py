@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from pyhudi_core.errors import LockServerError
-from pyhudi_core.lock.sql import open_database
+from pyhudi_core.lock.clients.databases import open_database
 
 pytest.importorskip("pg8000", reason="the driver is an extra")
 
