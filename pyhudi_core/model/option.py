@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from functools import partial
@@ -55,6 +55,25 @@ class Option:
 def words(*names: str, **others: str) -> dict[str, str]:
     """The choices of an option: words that are their own values, and other words for values."""
     return {**{word.lower(): word for word in names}, **others}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One choice of an option: its word, what it does, and the class of Hudi that means the same; None if Hudi has none."""
+
+    word: str
+    what: str
+    of_hudi: str | None
+
+
+def choices_of(known: Iterable[Choice]) -> dict[str, str]:
+    """The choices of an option: the words, and Hudi's classes for them."""
+    return {name.lower(): each.word for each in known for name in (each.word, each.of_hudi) if name}
+
+
+def described(known: Iterable[Choice]) -> str:
+    """What each choice does, for the page."""
+    return "; ".join(f"`{each.word}`, {each.what}" for each in known)
 
 
 class LateWords(Mapping[str, str]):

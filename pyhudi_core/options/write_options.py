@@ -19,10 +19,11 @@ from pyhudi_core.lock.kind import LockOptions
 from pyhudi_core.lock.kinds import LOCK_OPTIONS, own_values
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.options.clustering import ClusteringOptions
+from pyhudi_core.options.compaction import CompactionOptions
 from pyhudi_core.options.definitions import TABLE_OPTIONS, WRITE_OPTIONS
 from pyhudi_core.options.registry import read_options
 from pyhudi_core.options.table_options import refuse_other_table, values_of
-from pyhudi_core.options.upkeep import CleaningOptions, CompactionOptions, UpkeepOptions
+from pyhudi_core.options.upkeep import CleaningOptions, UpkeepOptions
 
 if TYPE_CHECKING:
     from pyhudi_core.model import time_zone
