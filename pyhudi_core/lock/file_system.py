@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pyhudi_core.errors import (
     InvalidOptionError,
@@ -22,13 +23,19 @@ from pyhudi_core.errors import (
     StorageStateUnknownError,
     UnsafePathError,
 )
+from pyhudi_core.late import late
 from pyhudi_core.lock.base import LockProvider
-from pyhudi_core.lock.holder import describe_foreign, is_gone, parse_holder, this_process
 from pyhudi_core.lock.kind import LockKind, LockRequest, lock_option
-from pyhudi_core.lock.waiting import Patience, acquire_patiently
 from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.runtime.base import Clock, Ids
 from pyhudi_core.storage.base import ObjectInfo, Storage
+
+if TYPE_CHECKING:
+    from pyhudi_core.lock import holder as holders
+    from pyhudi_core.lock import waiting
+else:
+    holders = late("pyhudi_core.lock.holder")
+    waiting = late("pyhudi_core.lock.waiting")
 
 _FILE_NAME = "lock"
 _MOST_BYTES = 1 << 20
@@ -95,9 +102,9 @@ class FileSystemLockProvider:
         return f"file_system:{self._folder}"
 
     def acquire(self, timeout_s: float, note: str = "") -> FileSystemLockSession:
-        patience = Patience(self._clock, self._ids, *self._retry_wait_ms)
+        patience = waiting.Patience(self._clock, self._ids, *self._retry_wait_ms)
         nonce = self._ids.uuid()  # of all attempts: the file of one that got no answer may appear later, and is ours
-        return acquire_patiently(
+        return waiting.acquire_patiently(
             lambda: self._attempt(nonce, note), lambda: self._timed_out(timeout_s), patience, self._clock, timeout_s
         )
 
@@ -108,7 +115,7 @@ class FileSystemLockProvider:
         return session
 
     def _create(self, nonce: str, note: str) -> FileSystemLockSession | None:
-        holder = this_process(nonce, self._clock.now_ms(), note)
+        holder = holders.this_process(nonce, self._clock.now_ms(), note)
         session = FileSystemLockSession(self._storage, self._path, nonce)
         try:
             self._storage.put_if_absent(self._path, holder.to_bytes())
@@ -141,13 +148,13 @@ class FileSystemLockProvider:
         return 0 < self._expire_ms < self._clock.now_ms() - found.modified_ms
 
     def _holder_is_gone(self, found: ObjectInfo) -> bool:
-        holder = parse_holder(_content(self._storage, found))
-        return holder is not None and is_gone(holder)
+        holder = holders.parse_holder(_content(self._storage, found))
+        return holder is not None and holders.is_gone(holder)
 
     def _timed_out(self, timeout_s: float) -> LockTimeoutError:
         content = _content(self._storage, self._storage.head(self._path))
-        holder = parse_holder(content)
-        who = holder.describe() if holder else describe_foreign(content)
+        holder = holders.parse_holder(content)
+        who = holder.describe() if holder else holders.describe_foreign(content)
         return LockTimeoutError(
             f"The lock was not free within {timeout_s:g} s; it is held by {who}",
             table=self._storage.location,
@@ -200,7 +207,7 @@ class FileSystemLockSession:
         self._released = True
 
     def _is_ours(self, found: ObjectInfo | None) -> bool:
-        holder = parse_holder(_content(self._storage, found))
+        holder = holders.parse_holder(_content(self._storage, found))
         return holder is not None and holder.nonce == self._nonce
 
 

@@ -19,6 +19,7 @@ class Scope(Enum):
     WRITE = "write"
     READ = "read"
     LOCK = "lock"
+    STORAGE = "storage"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,7 +106,9 @@ def options_of(concern: str, values: type) -> tuple[Option, ...]:
     """The options that the fields of a class declare, as options of a concern."""
     kinds = {kind.__name__: kind for kind in (bool, int, float, str)}
     return tuple(
-        each.metadata["option"](attribute=f"{concern}.{each.name}", kind=kinds[str(each.type).partition(" ")[0]])
+        each.metadata["option"](
+            attribute=f"{concern}.{each.name}", kind=kinds.get(str(each.type).partition(" ")[0], str)
+        )
         for each in fields(values)
         if "option" in each.metadata
     )

@@ -22,22 +22,14 @@ if TYPE_CHECKING:
     import difflib
 
     from pyhudi_core.options import not_here
+    from pyhudi_core.storage import opening as storages
 else:
     difflib = late("difflib")
     not_here = late("pyhudi_core.options.not_here")
+    storages = late("pyhudi_core.storage.opening")
 
 Value = bool | int | float | str | None
 
-STORAGE_OPTIONS = (
-    "access_key_id",
-    "allow_sources",
-    "endpoint_url",
-    "fsync",
-    "region",
-    "secret_access_key",
-    "session_token",
-)
-"""The names of options of storages, for those who give them as options of a table."""
 _MISSPELT = 0.88
 _OPTIONS = TABLE_OPTIONS + WRITE_OPTIONS + LOCK_OPTIONS
 _BY_KEY: Mapping[str, Option] = {key: option for option in _OPTIONS for key in (option.key, *option.aliases)}
@@ -60,7 +52,7 @@ def find_option(key: str) -> Option:
     option = _known(key)
     if option is not None:
         return option
-    if key in STORAGE_OPTIONS:
+    if any(key == option.key for kind in storages.every_kind() for option in kind.options()):
         hint = f"It is an option of the storage: storage_options={{{key!r}: ...}}."
         raise UnknownOptionError(f"the option {key!r} does not exist", hint=hint)
     elsewhere = not_here.instead_of(key)
@@ -157,6 +149,8 @@ def render_docs() -> str:
     for scope, title in _TITLES.items():
         lines += ["", f"## {title}", "", *_table(option for option in _OPTIONS if option.scope is scope)]
     lines += ["", f"The options of one kind of lock are in its section of the page about locks. {see('locks')}."]
+    for storage in storages.every_kind():
+        lines += ["", f"## Of the storage (`storage_options`): {storage.title}", "", *_table(storage.options())]
     lines += [
         "",
         "## Options of Hudi that are not options here",

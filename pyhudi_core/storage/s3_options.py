@@ -2,54 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from urllib.parse import urlsplit
 
-from pyhudi_core.errors import InvalidOptionError, UnknownOptionError
+from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.model.masking import Secret
+from pyhudi_core.storage.kind import allow_sources, refuse_unknown, secret_option, storage_option
 from pyhudi_core.storage.paths import ALLOW_SOURCES, parse_sources, sources_text
-
-_OTHER_NAMES = {
-    "access_key": "access_key_id",
-    "default_region": "region",
-    "endpoint": "endpoint_url",
-    "endpoint_region": "region",
-    "key": "access_key_id",
-    "region_name": "region",
-    "secret": "secret_access_key",
-    "secret_key": "secret_access_key",
-    "security_token": "session_token",
-    "token": "session_token",
-}
-"""Names of these options in other libraries, without the prefixes ``AWS_`` and ``fs.s3a.``."""
 
 
 @dataclass(frozen=True, slots=True)
 class S3Options:
-    """Storage options of S3. boto3 finds the options that are not given (environment, profile, role).
+    """Storage options of S3. boto3 finds the options that are not given (environment, profile, role)."""
 
-    Attributes:
-        endpoint_url: address of an S3-compatible store; empty for Amazon S3.
-        region: the bucket's region.
-        access_key_id, secret_access_key, session_token: explicit credentials.
-        allow_sources: folders outside a table that its readers may open if the table's files name them, as a line of CSV.
-    """
-
-    endpoint_url: str = ""
-    region: str = ""
-    access_key_id: str = ""
-    secret_access_key: Secret = field(default=Secret(""))
-    session_token: Secret = field(default=Secret(""))
-    allow_sources: str = ""
+    endpoint_url: str = storage_option(
+        "endpoint_url", "", "Address of another store than Amazon's, such as `https://store:9000`."
+    )
+    region: str = storage_option("region", "", "The bucket's region.")
+    access_key_id: str = storage_option("access_key_id", "", "The access key. Without it boto3 finds the credentials.")
+    secret_access_key: Secret = secret_option("secret_access_key", "The secret key.")
+    session_token: Secret = secret_option("session_token", "The token of temporary credentials.")
+    allow_sources: str = allow_sources()
 
     @classmethod
     def parse(cls, given: Mapping[str, str], location: str) -> S3Options:
         """Parse storage options. Raises `UnknownOptionError` and `InvalidOptionError`."""
-        known = list(cls.__dataclass_fields__)
-        unknown = sorted(set(given) - set(known))
-        if unknown:
-            raise unknown_storage_option(unknown[0], known, location)
+        refuse_unknown(cls, given, location)
         if bool(given.get("access_key_id")) != bool(given.get("secret_access_key")):
             raise InvalidOptionError(
                 "Of 'access_key_id' and 'secret_access_key' only one is given",
@@ -77,7 +56,7 @@ class S3Options:
 
     def to_mapping(self) -> dict[str, str]:
         """The given options; secrets stay masked."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__ if getattr(self, name)}
+        return {each.name: getattr(self, each.name) for each in fields(self) if getattr(self, each.name)}
 
 
 def _is_address(url: str) -> bool:
@@ -87,15 +66,3 @@ def _is_address(url: str) -> bool:
     except ValueError:
         return False
     return not url or (parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in url)
-
-
-def unknown_storage_option(name: str, known: Sequence[str], location: str) -> UnknownOptionError:
-    """The error for a storage option that this kind of storage does not have, with what was meant."""
-    hint = f"Known for this location: {', '.join(known) or 'none'}."
-    plain = name.lower().removeprefix("fs.s3a.").removeprefix("aws_").replace(".", "_").replace("-", "_")
-    meant = _OTHER_NAMES.get(plain, plain)
-    if name.startswith(("hoodie.", "pyhudi.")):
-        hint = f"It is an option of the table: options={{{name!r}: ...}}."
-    elif meant in known:
-        hint = f"Did you mean {meant!r}? {hint}"
-    return UnknownOptionError(f"Unknown storage option '{name}'", table=location, hint=hint)

@@ -14,12 +14,14 @@ from support.samples import examples
 from pyhudi_core.errors import HudiError, InvalidOptionError, UnknownOptionError
 from pyhudi_core.lock.kind import LockKind
 from pyhudi_core.lock.kinds import LOCK_OPTIONS, every_kind
+from pyhudi_core.model.masking import Secret
 from pyhudi_core.model.new_table import new_table_config
 from pyhudi_core.model.properties import TableConfig, TableType
 from pyhudi_core.options import TableOptions, WriteOptions, every_option, render_docs, without_secrets
 from pyhudi_core.options.definitions import TABLE_OPTIONS, WRITE_OPTIONS
-from pyhudi_core.options.registry import STORAGE_OPTIONS, read_value, render_own_options
-from pyhudi_core.storage.s3_options import S3Options
+from pyhudi_core.options.registry import read_value, render_own_options
+from pyhudi_core.storage.kind import StorageKind
+from pyhudi_core.storage.opening import every_kind as every_storage
 
 OPTIONS = every_option()
 IDS = [option.key for option in OPTIONS]
@@ -258,5 +260,12 @@ def test_any_mapping_gives_options_or_a_typed_error(options: dict[str, str]) -> 
         assert error.hint
 
 
-def test_the_names_of_storage_options_are_those_of_the_storages() -> None:
-    assert set(STORAGE_OPTIONS) == {"fsync", *S3Options.__dataclass_fields__}
+@pytest.mark.parametrize("kind", every_storage(), ids=[kind.scheme for kind in every_storage()])
+def test_a_storage_declares_its_options_where_they_are_read_and_they_are_on_the_page(kind: StorageKind) -> None:
+    assert [option.key for option in kind.options()] == [each.name for each in fields(kind.values)]
+    for option in kind.options():
+        assert f"| `{option.key}` |" in render_docs()
+        if option.kind is str:
+            assert not isinstance(kind.values.parse({}, "").__getattribute__(option.key), Secret) or option.secret
+        with pytest.raises(UnknownOptionError, match="It is an option of the storage"):
+            WriteOptions.parse({option.key: "x"})
