@@ -71,14 +71,14 @@ def _generators() -> Mapping[str, str]:
     return {name: name for name in ("system", *(kind.name for kind in every_kind() if kind.counter))}
 
 
-GENERATORS = LateWords(_generators)
+GENERATORS = LateWords(_generators, "`system`, or a lock with a counter")
 """Where the times of instants can come from: this machine, or a counter beside a lock."""
 _ONLY_HUDI = "Accepted for Hudi's sake: here `hoodie.write.lock.wait_time_ms` alone bounds the wait."
 LOCK_OPTIONS = (
     Option(PROVIDER, "lock.provider", str, None,
            "The lock that excludes other writers during a commit; Hudi's class names are accepted. By default `file_system` on a "
            "disk, `storage_based` in an object store, `in_process` in memory. A commit must use the same lock as the previous commit. "
-           f"{see('locks')}.", Scope.LOCK, choices=LateWords(_words), aliases=("lock",)),
+           f"{see('locks')}.", Scope.LOCK, choices=LateWords(_words, "the name of a lock"), aliases=("lock",)),
     *options_of("lock", LockOptions),
     *(Option(f"hoodie.write.lock.{key}", "", str, "", _ONLY_HUDI, Scope.LOCK)
       for key in ("max_wait_time_ms_between_retry", "num_retries", "client.num_retries", "client.wait_time_ms_between_retry")),

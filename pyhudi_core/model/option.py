@@ -78,10 +78,11 @@ def described(known: Iterable[Choice]) -> str:
 
 
 class LateWords(Mapping[str, str]):
-    """The choices of an option whose values are in modules that are imported when they are first asked for."""
+    """The choices of an option whose values are in modules that are imported when they are first asked for. ``what``: what they are, for the page."""
 
-    def __init__(self, load: Callable[[], Mapping[str, str]]) -> None:
+    def __init__(self, load: Callable[[], Mapping[str, str]], what: str) -> None:
         self._load = load
+        self.what = what
 
     def __getitem__(self, word: str) -> str:
         return self._load()[word]

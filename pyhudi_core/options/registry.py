@@ -15,7 +15,7 @@ from pyhudi_core.late import late
 from pyhudi_core.lock.kind import LockKind
 from pyhudi_core.lock.kinds import LOCK_OPTIONS, own_options
 from pyhudi_core.model.help_pages import see
-from pyhudi_core.model.option import Option, Scope
+from pyhudi_core.model.option import LateWords, Option, Scope
 from pyhudi_core.options.definitions import LATER_PREFIXES, TABLE_OPTIONS, WRITE_OPTIONS
 
 if TYPE_CHECKING:
@@ -229,6 +229,8 @@ def _row(option: Option) -> str:
 
 
 def _values(option: Option) -> str:
+    if isinstance(option.choices, LateWords):
+        return option.choices.what
     words: Iterable[str] = sorted(set(option.choices.values()))
     if option.choices:
         return ", ".join(f"`{word}`" for word in words)
