@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from pyhudi_core.errors import LockServerError, from_extra
+from pyhudi_core.storage.clear_text import warn_of_clear_text
 
 KEY = "key"
 
@@ -125,4 +126,5 @@ def _client(
     except (BotoCoreError, ValueError) as error:
         # For example half of the credentials in the environment, or a wrong endpoint.
         raise where.error(str(error)) from None
+    warn_of_clear_text(client.meta.endpoint_url, "DynamoDB")
     return client, ClientError, BotoCoreError
