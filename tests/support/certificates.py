@@ -25,9 +25,7 @@ def certificate(folder: Path, host: str) -> ssl.SSLContext:
     )
     pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
     path = folder / "server.pem"
-    path.write_bytes(
-        made.public_bytes(pem) + key.private_bytes(pem, serialization.PrivateFormat.TraditionalOpenSSL, plain)
-    )
+    path.write_bytes(made.public_bytes(pem) + key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(path)
     return context

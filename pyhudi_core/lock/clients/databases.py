@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from pyhudi_core.errors import InvalidOptionError, LockServerError, from_extra
 from pyhudi_core.late import late
+from pyhudi_core.lock.clients.tls import checking
 
 if TYPE_CHECKING:
     import sqlite3
@@ -20,8 +21,8 @@ else:
     ssl = late("ssl")
 
 _URL_HINT = "Set pyhudi.lock.sql.url to sqlite:///path/locks.db or postgresql://user:password@host:5432/database."
-_TLS = {"disable": False, "verify-full": True}
-"""What ``sslmode`` asks for; see `PostgresDatabase`."""
+_MODES = ("disable", "prefer", "require", "verify-ca", "verify-full")
+"""What ``sslmode`` can ask for, from the weakest; see `PostgresDatabase`."""
 
 
 class Connection(Protocol):
@@ -106,7 +107,9 @@ class _SqliteConnection:
 class PostgresDatabase:
     """A PostgreSQL server, through pg8000, whose sockets have a time-out.
 
-    ``encrypted``: True for TLS with a certificate that is checked, False for none. None takes TLS if the server offers it, and checks nothing.
+    ``tls`` means what libpq's ``sslmode`` means. ``disable``: clear text. ``prefer``: TLS if the server offers it, and nothing is checked. ``require``:
+    TLS without a check. ``verify-ca``: the certificate is checked. ``verify-full``: the name, too. ``ca`` is the file with the authorities
+    (``sslrootcert``); empty for those of the machine. With such a file ``require`` is ``verify-ca``, as in libpq.
     """
 
     host: str
@@ -114,7 +117,8 @@ class PostgresDatabase:
     database: str
     user: str
     timeout_s: float
-    encrypted: bool | None = None
+    tls: str = "prefer"
+    ca: str = ""
     password: str = field(default="", repr=False)
     now: str = "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)"
     keeps_connections: bool = True
@@ -133,10 +137,20 @@ class PostgresDatabase:
                 database=self.database,
                 password=self.password,  # without one, pg8000 fails when the server asks for it
                 timeout=self.timeout_s,
-                ssl_context=ssl.create_default_context() if self.encrypted else self.encrypted,
+                ssl_context=self._context(),
                 application_name="pyhudi",
             )
         return _PostgresConnection(connection, self.address, errors)
+
+    def _context(self) -> ssl.SSLContext | bool | None:
+        """What pg8000 takes for it: None for TLS if the server offers it, False for none."""
+        if self.tls in ("disable", "prefer"):
+            return None if self.tls == "prefer" else False
+        context = checking(self.ca, "sslrootcert of pyhudi.lock.sql.url")
+        context.check_hostname = self.tls == "verify-full"
+        if self.tls == "require" and not self.ca:
+            context.verify_mode = ssl.CERT_NONE
+        return context
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,10 +193,16 @@ def open_database(url: str, timeout_s: float) -> Database:
     query = dict(parse_qsl(parts.query))
     if parts.scheme not in ("postgresql", "postgres") or not parts.hostname or len(parts.path) < 2:
         raise InvalidOptionError("pyhudi.lock.sql.url is not a valid address", hint=_URL_HINT)
-    if query.keys() - {"sslmode"} or query.get("sslmode", "disable") not in _TLS:
+    mode, ca = query.get("sslmode", "prefer"), query.get("sslrootcert", "")
+    if query.keys() - {"sslmode", "sslrootcert"} or mode not in _MODES:
         raise InvalidOptionError(
             "pyhudi.lock.sql.url has parameters that are not supported",
-            hint="Supported: sslmode=disable and sslmode=verify-full.",
+            hint=f"Supported: sslmode with one of {', '.join(_MODES)}; and sslrootcert, the file with the authorities.",
+        )
+    if ca and mode in ("disable", "prefer"):
+        raise InvalidOptionError(
+            f"pyhudi.lock.sql.url has sslrootcert, and with sslmode={mode} no certificate is checked",
+            hint="Set sslmode=verify-full.",
         )
     return PostgresDatabase(
         parts.hostname,
@@ -190,7 +210,8 @@ def open_database(url: str, timeout_s: float) -> Database:
         unquote(parts.path[1:]),
         unquote(parts.username or ""),
         timeout_s,
-        encrypted=_TLS.get(query.get("sslmode", "")),
+        tls=mode,
+        ca=ca,
         password=unquote(parts.password or ""),
     )
 

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from pyhudi_core.errors import InvalidOptionError, LockServerError, from_extra
+from pyhudi_core.lock.clients.tls import checking
 
 _DEFAULT_PORT = 9083
 _LONGEST_ANSWER, _MOST_LOCKS = 1 << 20, 100_000
@@ -24,10 +25,13 @@ class HiveMetastore:
     Attributes:
         servers: host and port of each.
         request_s: seconds to wait for a connection, and for each answer.
+        tls, ca: whether connections are encrypted, and the file with the authorities; empty for those of the machine.
     """
 
     servers: tuple[tuple[str, int], ...]
     request_s: float
+    tls: bool = False
+    ca: str = ""
 
     @property
     def address(self) -> str:
@@ -66,7 +70,7 @@ class HiveConnection:
             text = getattr(error, "message", None) or str(error)
             raise LockServerError(
                 f"The Hive Metastore ({self._where.address}) failed: {type(error).__name__} {text}".rstrip(),
-                hint="Check that the metastore runs, and hoodie.write.lock.hivemetastore.uris. Kerberos and TLS are not supported.",
+                hint="Check that the metastore runs, and hoodie.write.lock.hivemetastore.uris. Kerberos is not supported.",
             ) from None
 
     def close(self) -> None:
@@ -82,10 +86,21 @@ class HiveConnection:
         stream = TSocket.TSocket(host, port)
         stream.setTimeout(self._where.request_s * 1000)
         # Thrift's own way to connect logs an error for every failure.
-        stream.setHandle(socket.create_connection((host, port), self._where.request_s))
+        stream.setHandle(self._connected(host, port))
         self._transport = TTransport.TBufferedTransport(stream)
         limits = {"string_length_limit": _LONGEST_ANSWER, "container_length_limit": _MOST_LOCKS}
         self._client = self._make(TBinaryProtocol(self._transport, **limits))
+
+    def _connected(self, host: str, port: int) -> socket.socket:
+        context = checking(self._where.ca, "pyhudi.lock.hivemetastore.tls.ca") if self._where.tls else None
+        plain = socket.create_connection((host, port), self._where.request_s)
+        if context is None:
+            return plain
+        try:
+            return context.wrap_socket(plain, server_hostname=host)
+        except BaseException:
+            plain.close()
+            raise
 
 
 def servers_of(uris: str) -> tuple[tuple[str, int], ...]:

@@ -4,13 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from pyhudi_core.errors import InvalidOptionError, LockServerError, from_extra
+from pyhudi_core.errors import InvalidOptionError, LockServerError, from_extra, needing
+from pyhudi_core.lock.clients.tls import refuse_missing_file
 
 _READ_SHARE = 1.5
 """kazoo waits two thirds of the session's time for an answer, and keeps only this value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """An encrypted connection: files with more authorities, and with the certificate and key of this client; empty for none."""
+
+    ca: str = ""
+    certificate: str = ""
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """Who asks, and how that is shown: ``digest`` or ``sasl``."""
+
+    how: str
+    user: str
+    password: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +40,15 @@ class ZooKeeper:
         hosts: servers with their ports, separated by commas.
         session_s: requested length of a session in seconds; the server may grant less.
         request_s: seconds to wait for a connection, and for each answer.
+        tls: None for clear text.
+        login: None for nobody.
     """
 
     hosts: str
     session_s: float
     request_s: float
+    tls: Tls | None = None
+    login: Login | None = None
 
     @property
     def address(self) -> str:
@@ -36,9 +59,28 @@ class ZooKeeper:
         with from_extra("zookeeper", "The zookeeper lock"):
             from kazoo.client import KazooClient  # noqa: PLC0415 (an extra)
 
-        session = ZooKeeperSession(self, KazooClient(self.hosts, timeout=self.session_s))
+        session = ZooKeeperSession(self, KazooClient(self.hosts, timeout=self.session_s, **self._security()))
         session.start()
         return session
+
+    def _security(self) -> dict[str, Any]:
+        """What kazoo is told of TLS and of the user."""
+        given: dict[str, Any] = {}
+        if self.tls is not None:
+            files = {"ca": self.tls.ca, "certfile": self.tls.certificate, "keyfile": self.tls.key}
+            for path in files.values():
+                refuse_missing_file(path, "A file of pyhudi.lock.zookeeper.tls")
+            given |= {"use_ssl": True, "verify_certs": True, "check_hostname": True}
+            given |= {name: path for name, path in files.items() if path}
+        if self.login is not None and self.login.how == "sasl":
+            with needing("pure-sasl", "A lock in ZooKeeper with SASL"):
+                import puresasl  # noqa: F401, PLC0415 (kazoo uses it)
+
+            user = {"username": self.login.user, "password": self.login.password}
+            given["sasl_options"] = {"mechanism": "DIGEST-MD5", **user}
+        elif self.login is not None:
+            given["auth_data"] = [("digest", f"{self.login.user}:{self.login.password}")]
+        return given
 
 
 class ZooKeeperSession:

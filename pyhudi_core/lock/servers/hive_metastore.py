@@ -19,12 +19,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyhudi_core.errors import LockServerError
+from pyhudi_core.errors import InvalidOptionError, LockServerError
 from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.lock.clients.hive_metastore import HiveConnection, HiveMetastore, NoSuchLock, servers_of
 from pyhudi_core.lock.kind import LockKind, LockRequest, lock_option, served
 from pyhudi_core.lock.observing import Observed
 from pyhudi_core.lock.server import Claim, Claimant, describe_process
+from pyhudi_core.model.option import words
 from pyhudi_core.runtime.base import Clock, Process
 
 _TIMEOUT_KEY, _DEFAULT_TIMEOUT = "hive.txn.timeout", "300s"
@@ -34,6 +35,7 @@ _MARK = "pyhudi "
 _LONGEST_TEXT = 128
 """The length of the metastore's columns for the agent and the host of a lock."""
 _KEYS = "hoodie.write.lock.hivemetastore."
+_OWN = "pyhudi.lock.hivemetastore."
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,24 @@ class HiveOptions:
         "hoodie.write.lock.heartbeat_interval_ms", 60_000,
         "Milliseconds between two heartbeats of a `hive_metastore` lock; at most a quarter of the metastore's `metastore.txn.timeout`.",
         minimum=10)  # fmt: skip
+    tls: bool = lock_option(
+        f"{_OWN}tls", False, "Encrypt the connections, and check the certificates and names of the metastores."
+    )
+    ca: str = lock_option(
+        f"{_OWN}tls.ca",
+        "",
+        "A file with the authorities that may sign these certificates; by default those of the machine.",
+    )
+    sasl: str = lock_option(
+        f"{_OWN}sasl", "none", "SASL and Kerberos are refused: no maintained library has them.",
+        choices=words("none"), not_yet=("plain", "gssapi", "kerberos", "digest-md5"))  # fmt: skip
+
+    def __post_init__(self) -> None:
+        if self.ca and not self.tls:
+            raise InvalidOptionError(
+                f"{_OWN}tls.ca is given, and {_OWN}tls is not true",
+                hint="Set it to true, so that the connection is encrypted; or omit the file.",
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +280,7 @@ def _describe(entry: Any) -> str:
 
 def _lock(request: LockRequest) -> LockProvider:
     given, runtime = request.lock.of(HiveOptions), request.runtime
-    where = HiveMetastore(servers_of(given.uris), request.request_s)
+    where = HiveMetastore(servers_of(given.uris), request.request_s, given.tls, given.ca)
     heartbeat_s = given.heartbeat_ms / 1000
     server = HiveLockServer(where, given.database, given.table, heartbeat_s, runtime.clock, runtime.process)
     return served(request, server)

@@ -14,14 +14,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
-from pyhudi_core.errors import LockServerError
+from pyhudi_core.errors import InvalidOptionError, LockServerError
 from pyhudi_core.lock.base import LockProvider
-from pyhudi_core.lock.clients.zookeeper import ZooKeeper, ZooKeeperSession, hosts_of
+from pyhudi_core.lock.clients.zookeeper import Login, Tls, ZooKeeper, ZooKeeperSession, hosts_of
 from pyhudi_core.lock.kind import LockKind, LockRequest, lock_option, served
 from pyhudi_core.lock.server import Claim, Claimant, describe_process
+from pyhudi_core.model.option import words
 
 _MARK = "-lock-"
 _KEYS = "hoodie.write.lock.zookeeper."
+_OWN = "pyhudi.lock.zookeeper."
 _PACKAGE = "org.apache.hudi.client.transaction.lock."
 
 
@@ -44,6 +46,41 @@ class ZooKeeperOptions:
     connection_ms: int = lock_option(
         f"{_KEYS}connection_timeout_ms", 15_000,
         "Milliseconds to wait for a connection to ZooKeeper, and for each answer.", minimum=10)  # fmt: skip
+    tls: bool = lock_option(
+        f"{_OWN}tls",
+        False,
+        "Encrypt the connections, and check the certificates and names of the servers (`secureClientPort`).",
+    )
+    ca: str = lock_option(
+        f"{_OWN}tls.ca",
+        "",
+        "A file with the authorities that may sign these certificates, besides those of the machine.",
+    )
+    certificate: str = lock_option(f"{_OWN}tls.certificate", "", "A file with the certificate of this client.")
+    key: str = lock_option(f"{_OWN}tls.key", "", "The file with its key, without a password.")
+    auth: str = lock_option(
+        f"{_OWN}auth", "digest",
+        "How user and password are shown: `digest`, ZooKeeper's scheme of this name; `sasl`, DIGEST-MD5, which needs the package pure-sasl.",
+        choices=words("digest", "sasl"), not_yet=("gssapi", "kerberos"))  # fmt: skip
+    user: str = lock_option(f"{_OWN}user", "", "The user; without one nobody is named.")
+    password: str = lock_option(f"{_OWN}password", "", "The password of this user.", secret=True)
+
+    def __post_init__(self) -> None:
+        files = {f"{_OWN}tls.{name}": getattr(self, name) for name in ("ca", "certificate", "key")}
+        given = [key for key, value in files.items() if value]
+        if given and not self.tls:
+            raise InvalidOptionError(
+                f"{given[0]} is given, and {_OWN}tls is not true",
+                hint="Set it to true, so that the connection is encrypted; or omit the file.",
+            )
+        if bool(self.certificate) != bool(self.key):
+            raise InvalidOptionError(
+                f"Of {_OWN}tls.certificate and {_OWN}tls.key only one is given", hint="Give both, or neither."
+            )
+        if bool(self.user) != bool(self.password):
+            raise InvalidOptionError(
+                f"Of {_OWN}user and {_OWN}password only one is given", hint="Give both, or neither."
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +267,10 @@ def _describe(content: bytes) -> str:
 
 def _servers(request: LockRequest) -> ZooKeeper:
     given = request.lock.of(ZooKeeperOptions)
-    return ZooKeeper(hosts_of(given.url, given.port), given.session_ms / 1000, given.connection_ms / 1000)
+    hosts = hosts_of(given.url, given.port)
+    tls = Tls(given.ca, given.certificate, given.key) if given.tls else None
+    login = Login(given.auth, given.user, given.password) if given.user else None
+    return ZooKeeper(hosts, given.session_ms / 1000, given.connection_ms / 1000, tls, login)
 
 
 def _path(request: LockRequest) -> str:

@@ -132,7 +132,7 @@ def test_reading_the_row_before_writing_it_loses_commits(kind: type[SqlLockServe
 @pytest.mark.parametrize(
     "url",
     ["", "mysql://u:very-secret@h/d", "postgresql://u:very-secret@/", "postgresql://u:very-secret@h:x/d", "sqlite://h/x", "sqlite:///",
-     "postgresql://u:very-secret@h/d?sslmode=prefer"],
+     "postgresql://u:very-secret@h/d?sslmode=allow", "postgresql://u:very-secret@h/d?sslrootcert=/x", "postgresql://u:very-secret@h/d?sslkey=/x"],
 )  # fmt: skip
 def test_an_address_that_cannot_be_used_is_refused_without_showing_it(url: str) -> None:
     with pytest.raises(InvalidOptionError) as refused:
