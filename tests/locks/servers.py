@@ -117,6 +117,19 @@ def postgresql(folder: Path, password: str) -> Server:
     return server
 
 
+def secure_postgresql(folder: Path, password: str) -> Server:
+    """The same with a certificate for ``localhost`` (``server.pem`` of the folder)."""
+    server = postgresql(folder, password)
+    certificate(folder, "localhost")
+    key = folder / "data" / "server.pem"
+    shutil.copy(folder / "server.pem", key)
+    if os.geteuid() == 0:
+        shutil.chown(key, "postgres")
+    key.chmod(0o600)
+    tls = [part for name in ("cert", "key") for part in ("-c", f"ssl_{name}_file={key}")]
+    return Server([*server.command, "-c", "ssl=on", *tls], server.port, folder)
+
+
 def zookeeper(folder: Path) -> Server:
     """ZooKeeper with sessions of 2 s."""
     port = free_port()

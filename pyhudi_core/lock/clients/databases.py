@@ -107,8 +107,8 @@ class _SqliteConnection:
 class PostgresDatabase:
     """A PostgreSQL server, through pg8000, whose sockets have a time-out.
 
-    ``tls`` means what libpq's ``sslmode`` means. ``disable``: clear text. ``prefer``: TLS if the server offers it, and nothing is checked. ``require``:
-    TLS without a check. ``verify-ca``: the certificate is checked. ``verify-full``: the name, too. ``ca`` is the file with the authorities
+    ``tls`` means what libpq's ``sslmode`` means. ``disable``: clear text. ``prefer``: TLS if the server offers it, and nothing is checked.
+    ``require``: TLS without a check. ``verify-ca``: the certificate is checked. ``verify-full``: the name, too. ``ca``: the file with authorities
     (``sslrootcert``); empty for those of the machine. With such a file ``require`` is ``verify-ca``, as in libpq.
     """
 

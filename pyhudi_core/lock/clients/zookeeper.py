@@ -99,7 +99,15 @@ class ZooKeeperSession:
         connect = client._connection._connect
 
         def connect_and_note(*arguments: Any) -> Any:
-            waits = connect(*arguments)
+            from kazoo.exceptions import AuthFailedError, KazooException  # noqa: PLC0415
+
+            try:
+                waits = connect(*arguments)
+            except KazooException as error:
+                if "Sasl" not in type(error).__name__ and "SASL" not in type(error).__name__:
+                    raise
+                # kazoo expects no other error of a refused user: its thread would end with a traceback.
+                raise AuthFailedError(str(error)) from error
             self.granted_s = min(self.granted_s, waits[0] * _READ_SHARE / 1000)
             return waits
 
