@@ -18,9 +18,9 @@ from pyhudi.errors import HudiError
 from pyhudi_core import orchestration
 from pyhudi_dagster.lake.info import HudiAssetInfo, step_name
 from pyhudi_dagster.lake.resource import HudiLakeResource
+from pyhudi_dagster.services import read_optimized, service_runs
 from pyhudi_dagster.services.service_policy import ServicePolicy, ServiceRunner
 from pyhudi_dagster.services.service_runs import Asked, Outcome, When
-from pyhudi_dagster.services import read_optimized, service_runs
 from pyhudi_dagster.steps import runner
 
 BATCH_JOB = "hudi__services"
