@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pyhudi_dagster.lake.service_settings import Keep as Keep
     from pyhudi_dagster.lake.service_settings import OnCron as OnCron
     from pyhudi_dagster.lake.service_settings import Services as Services
-    from pyhudi_dagster.lake.settings import HudiWrite as HudiWrite
+    from pyhudi_core.orchestration.settings import HudiWrite as HudiWrite
     from pyhudi_dagster.lake.spark_session import SparkResource as SparkResource
     from pyhudi_dagster.observation.observation_definitions import build_hudi_checks as build_hudi_checks
     from pyhudi_dagster.observation.observation_definitions import (
@@ -58,9 +58,9 @@ if TYPE_CHECKING:
     from pyhudi_dagster.services.service_policy import PerTableJob as PerTableJob
     from pyhudi_dagster.services.service_policy import ServicePolicy as ServicePolicy
     from pyhudi_dagster.services.service_policy import SharedSession as SharedSession
-    from pyhudi_dagster.services.states import ServiceState as ServiceState
-    from pyhudi_dagster.services.states import service_states as service_states
-    from pyhudi_dagster.steps.incremental import Changes as Changes
+    from pyhudi_core.orchestration.service_states import ServiceState as ServiceState
+    from pyhudi_core.orchestration.service_states import service_states as service_states
+    from pyhudi_core.orchestration.incremental import Changes as Changes
     from pyhudi_dagster.steps.pipes import HudiPipes as HudiPipes
 
 __version__ = "0.1.0"

@@ -25,11 +25,12 @@ from pyhudi_dagster.errors import definition_error
 from pyhudi_dagster.lake import pre_commit
 from pyhudi_dagster.lake.info import HudiAssetInfo
 from pyhudi_dagster.lake.resource import HudiLakeResource
-from pyhudi_dagster.lake.settings import HudiWrite, checked_operation
+from pyhudi_core.orchestration.settings import HudiWrite, checked_operation
 from pyhudi_dagster.reporting import step_events
-from pyhudi_dagster.steps import data, runner, writer
+from pyhudi_dagster.steps import runner, writer
+from pyhudi_core.orchestration import data
 from pyhudi_dagster.steps.pipes import HudiPipes
-from pyhudi_dagster.steps.shared_changes import SharedChanges, shared_changes
+from pyhudi_core.orchestration.shared_changes import SharedChanges, shared_changes
 
 _NOTHING = "Nothing was published"
 

@@ -21,7 +21,7 @@ from pyhudi_dagster.lake.info import HudiAssetInfo, refuse_unfit_key
 from pyhudi_dagster.lake.pre_commit import Validator
 from pyhudi_dagster.lake.resource import HudiLakeResource
 from pyhudi_dagster.lake.service_settings import Services
-from pyhudi_dagster.lake.settings import Operation, TableSettings, checked_operation, names
+from pyhudi_core.orchestration.settings import Operation, TableSettings, checked_operation, names
 from pyhudi_dagster.partitions.asset_partitions import ForeignRows, HudiPartitions
 
 

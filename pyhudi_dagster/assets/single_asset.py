@@ -25,7 +25,7 @@ from pyhudi_dagster.lake import pre_commit as checks_before
 from pyhudi_dagster.lake.info import HudiAssetInfo, step_name
 from pyhudi_dagster.lake.pre_commit import Validator
 from pyhudi_dagster.lake.service_settings import Services
-from pyhudi_dagster.lake.settings import Operation
+from pyhudi_core.orchestration.settings import Operation
 from pyhudi_dagster.partitions.asset_partitions import Backfill, ForeignRows, HudiPartitions
 
 

@@ -25,9 +25,9 @@ from pyhudi_dagster.observation.reconciling import Reconciled, reconcile
 from pyhudi_dagster.reporting.events import keys_of
 from pyhudi_dagster.services.service_jobs import ServiceTable
 from pyhudi_dagster.services.service_runs import triggered
-from pyhudi_dagster.services.states import service_states
+from pyhudi_core.orchestration.service_states import service_states
 from pyhudi_dagster.timeline.identity import PREFIX
-from pyhudi_dagster.timeline.past_commits import PastCommit, commits_newest_first
+from pyhudi_core.orchestration.past_commits import PastCommit, commits_newest_first
 from pyhudi_dagster.timeline.reported_commits import reported_since
 from pyhudi_dagster.timeline.timeline_view import moment_of
 

@@ -14,7 +14,7 @@ import dagster as dg
 
 from pyhudi_core import orchestration
 from pyhudi_dagster.errors import definition_error
-from pyhudi_dagster.lake.settings import TableSettings, names
+from pyhudi_core.orchestration.settings import TableSettings, names
 
 Options = dict[str, str]
 ALWAYS = frozenset({"failed_writes"})

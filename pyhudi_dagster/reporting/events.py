@@ -24,7 +24,7 @@ from pyhudi_dagster.partitions.asset_partitions import HudiPartitions, value_of_
 from pyhudi_dagster.partitions.partition_values import Value
 from pyhudi_dagster.reporting import metadata
 from pyhudi_dagster.steps.writer import Written
-from pyhudi_dagster.timeline import past_commits
+from pyhudi_core.orchestration import past_commits
 from pyhudi_dagster.timeline.reported_commits import Reported
 
 _log = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from pyhudi_dagster.lake.resource import HudiLakeResource
 from pyhudi_dagster.reporting import events
 from pyhudi_dagster.services import service_runs
 from pyhudi_dagster.steps import runner
-from pyhudi_dagster.timeline.past_commits import PastCommit
+from pyhudi_core.orchestration.past_commits import PastCommit
 
 VIEW = "hudi/read_optimized_view_of"
 Views = Mapping[str, dg.AssetKey]

@@ -28,7 +28,7 @@ from pyhudi_dagster.services.service_jobs import (
 )
 from pyhudi_dagster.services.service_policy import TICK_SECONDS, ServicePolicy, ServiceRunner, SharedSession
 from pyhudi_dagster.services.service_runs import When, triggered
-from pyhudi_dagster.services.states import state_of, would_fail
+from pyhudi_core.orchestration.service_states import state_of, would_fail
 
 Clock = Callable[[], datetime]
 ACTIVE = [

@@ -20,8 +20,8 @@ from pyhudi.errors import CommitConflictError, ConfigError, DataError, PreCommit
 from pyhudi_core import orchestration
 from pyhudi_dagster.dagster_internals import run_facts_of
 from pyhudi_dagster.errors import CheckpointGapError, RunEndedError, TableMismatchError, UpstreamMissingError
-from pyhudi_dagster.lake import interrupts
-from pyhudi_dagster.timeline import past_commits
+from pyhudi_core.orchestration import interrupts
+from pyhudi_core.orchestration import past_commits
 from pyhudi_dagster.timeline.identity import Identity, attempt_of, begun, identity_of, partition_keys_of
 
 T = TypeVar("T")

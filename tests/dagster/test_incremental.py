@@ -10,7 +10,7 @@ from support.incremental import DAYS, PARTITIONS, commits, foreign_commits, half
 
 from pyhudi_dagster import Changes, HudiAutomation, hudi_asset
 from pyhudi_dagster.reporting import events
-from pyhudi_dagster.steps import checkpoints
+from pyhudi_core.orchestration import checkpoints
 
 # --- partitions
 
