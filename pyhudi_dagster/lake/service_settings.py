@@ -13,7 +13,7 @@ from typing import Any
 import dagster as dg
 
 from pyhudi_core import orchestration
-from pyhudi_dagster.errors import definition_error
+from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_core.orchestration.settings import TableSettings, names
 
 Options = dict[str, str]

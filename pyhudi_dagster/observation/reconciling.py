@@ -16,17 +16,18 @@ import dagster as dg
 
 import pyhudi as hudi
 from pyhudi.errors import HudiError, TableNotFoundError
-from pyhudi_dagster.errors import definition_error
+from pyhudi_core.orchestration import past_commits
+from pyhudi_core.orchestration.errors import definition_error
+from pyhudi_core.orchestration.instant_times import moment_of, time_of
+from pyhudi_core.orchestration.timeline_cursor import completion_of
 from pyhudi_dagster.lake.info import HudiAssetInfo
 from pyhudi_dagster.lake.resource import HudiLakeResource
-from pyhudi_core.orchestration.timeline_cursor import completion_of
 from pyhudi_dagster.observation.timeline_sensor import RECONCILE_JOB
 from pyhudi_dagster.reporting import events
 from pyhudi_dagster.services import read_optimized
 from pyhudi_dagster.services.service_definitions import HudiAssets, tables_of, views_of_tables
-from pyhudi_core.orchestration import past_commits
+from pyhudi_dagster.timeline.identity import is_left_to_its_run
 from pyhudi_dagster.timeline.reported_commits import Reported, materialized_since, reported_since
-from pyhudi_dagster.timeline.timeline_view import moment_of, time_of
 
 _BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
 _SKEW = timedelta(hours=1)
@@ -164,7 +165,7 @@ class _Reconciliation:
 
     def _is_missing(self, past: past_commits.PastCommit, info: HudiAssetInfo, reported: frozenset[Reported]) -> bool:
         """Whether an event of the instant is missing, and no run is going to store it."""
-        return not events.is_reported(past, info, reported) and not past_commits.is_left_to_its_run(self.instance, past)
+        return not events.is_reported(past, info, reported) and not is_left_to_its_run(self.instance, past.extra)
 
     def _view_misses(
         self, past: past_commits.PastCommit, view: dg.AssetKey | None, reported: frozenset[Reported]

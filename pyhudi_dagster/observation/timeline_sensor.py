@@ -13,18 +13,19 @@ import dagster as dg
 
 import pyhudi as hudi
 from pyhudi.errors import HudiError, TableNotFoundError
+from pyhudi_core.orchestration import past_commits
+from pyhudi_core.orchestration.instant_times import moment_of
+from pyhudi_core.orchestration.timeline_cursor import TablePosition, TimelineCursor, before, completion_of
 from pyhudi_dagster.lake.info import HudiAssetInfo
 from pyhudi_dagster.lake.resource import HudiLakeResource
-from pyhudi_core.orchestration.timeline_cursor import Cursor, Position, before, completion_of
 from pyhudi_dagster.partitions.partition_values import KnownKeys
 from pyhudi_dagster.reporting import events
 from pyhudi_dagster.services import read_optimized
 from pyhudi_dagster.services.read_optimized import Views
 from pyhudi_dagster.services.service_policy import TICK_SECONDS
 from pyhudi_dagster.services.service_sensor import ACTIVE
-from pyhudi_core.orchestration import past_commits
+from pyhudi_dagster.timeline.identity import is_left_to_its_run
 from pyhudi_dagster.timeline.reported_commits import Reported, reported_since, reported_until
-from pyhudi_dagster.timeline.timeline_view import moment_of
 
 READABLE = "timeline_readable"
 RECONCILE_JOB = "hudi__reconcile"
@@ -45,7 +46,7 @@ class Tick:
 
     instance: dg.DagsterInstance
     lake: HudiLakeResource
-    cursor: Cursor
+    cursor: TimelineCursor
     most: int
     log: Any
     views: Views
@@ -75,7 +76,7 @@ class Tick:
         position = self.cursor.positions.get(info.table)
         if position is None:
             # Commits before the newest reported one have been reported, or were there before the sensor.
-            position = Position(reported_until(self.instance, info.key))
+            position = TablePosition(reported_until(self.instance, info.key))
         unreported = self._unreported(table, timeline, position)
         if unreported and self._is_reconciled():
             self.notes.append(
@@ -89,7 +90,7 @@ class Tick:
             if len(self.events) >= self.most:
                 later += [each.instant for each in unreported[place:]]
                 break
-            if past_commits.is_left_to_its_run(self.instance, past):
+            if is_left_to_its_run(self.instance, past.extra):
                 later.append(past.instant)
                 continue
             self.events += self._events(table, past, info, known, reported)
@@ -110,7 +111,7 @@ class Tick:
         return self.reconciled
 
     def _unreported(
-        self, table: hudi.HudiTable, timeline: hudi.Timeline, position: Position
+        self, table: hudi.HudiTable, timeline: hudi.Timeline, position: TablePosition
     ) -> list[past_commits.PastCommit]:
         """The instants to report, in the order of their completion; commits that archival has moved in the meantime come from the history."""
         found = {
@@ -161,7 +162,7 @@ class Tick:
         """The table fails its check, once; the others go on."""
         self.log.warning("the timeline of %s cannot be read: %s", info.table, error)
         self.notes.append(f"{info.table}: {error}")
-        position = self.cursor.positions.get(info.table) or Position(reported_until(self.instance, info.key))
+        position = self.cursor.positions.get(info.table) or TablePosition(reported_until(self.instance, info.key))
         if not position.failing:
             entries = {"hudi/error": type(error).__name__, "hudi/hint": error.hint or ""}
             self.events.append(_readable(info, str(error), passed=False, entries=entries))
@@ -194,7 +195,7 @@ def timeline_sensor(
 
     def report(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         started, lake = time.monotonic(), getattr(context.resources, lake_key)
-        tick = Tick(context.instance, lake, Cursor.read(context.cursor), most, context.log, views)
+        tick = Tick(context.instance, lake, TimelineCursor.read(context.cursor), most, context.log, views)
         tick.run(infos)
         notes = f" {'; '.join(tick.notes[:20])}" if tick.notes else ""
         seconds = time.monotonic() - started

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, time
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pyhudi_dagster.errors import definition_error
+from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_core.orchestration.settings import names, refuse_no_count
 
 TICK_SECONDS = 40
