@@ -17,7 +17,7 @@ from support.tables import create_plain
 import pyhudi_core as hudi
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.orchestration.instant_times import parsed
-from pyhudi_core.orchestration.timeline_cursor import Position, TimelineCursor
+from pyhudi_core.orchestration.timeline_cursor import TablePosition, TimelineCursor
 from pyhudi_dagster import (
     Changes,
     HudiLakeResource,
@@ -295,7 +295,7 @@ def test_partition_sensor_watermark_skips_nothing(seed):
                 done = text(completion) if visible <= at else None
                 timeline.append(hudi.Instant(text(begun), hudi.Action.COMMIT, state, done))
         read = TimelineCursor.read(cursor)
-        position = read.positions.setdefault("t", Position())
+        position = read.positions.setdefault("t", TablePosition())
         for instant in position.unreported(timeline):
             reported.append(instant.requested_time)
             position.reported(instant)
@@ -307,7 +307,7 @@ def test_partition_sensor_watermark_skips_nothing(seed):
 def test_a_savepoint_hides_no_commit_of_its_requested_time():
     commit = hudi.Instant("20260101000000000", hudi.Action.COMMIT, hudi.State.COMPLETED, "20260101000001000")
     savepoint = hudi.Instant("20260101000000000", hudi.Action.SAVEPOINT, hudi.State.COMPLETED, "20260101000002000")
-    position = Position()
+    position = TablePosition()
     position.reported(savepoint)
     position.waits_for([commit])
     read = TimelineCursor.read(TimelineCursor({"t": position}).text(["t"])).positions["t"]
