@@ -169,7 +169,7 @@ NOT_CRASHED: dict[tuple[str, str], str] = {
         "get",
     ): "of a replaced group's plan, which goes to the history once a cleaner has been there",
     (
-        "timeline/savepoints.py:_read",
+        "savepoints/savepoint_files.py:_read",
         "get",
     ): "of tables with savepoints, which test_savepoint_crashes.py crashes at every call",
     **dict.fromkeys(

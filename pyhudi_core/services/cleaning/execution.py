@@ -17,14 +17,14 @@ from dataclasses import dataclass, replace
 from pyhudi_core.conflicts.concurrent import refuse_pending_restore
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.file_names import split
+from pyhudi_core.savepoints.holds import held_files
+from pyhudi_core.savepoints.savepoint_files import kept_files
 from pyhudi_core.services.cleaning.plan import DONE, PlannedClean
 from pyhudi_core.services.cleaning.planning import view_of
-from pyhudi_core.services.holds import held_files
 from pyhudi_core.services.plan_run import PlanRun
 from pyhudi_core.services.progress import Steps
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.timeline.savepoints import kept_files
 from pyhudi_core.transaction import execution, markers, removal
 from pyhudi_core.transaction.commit import Finished, ask_gate, finish
 from pyhudi_core.transaction.companion import CompanionCommit

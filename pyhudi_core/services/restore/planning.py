@@ -23,10 +23,10 @@ from pyhudi_core.model.snapshot_token import SnapshotToken
 from pyhudi_core.read.bounds import TimePoint, as_text, token_of
 from pyhudi_core.read.history_rows import moment, row_counts, writer_of
 from pyhudi_core.read.snapshots import snapshot
+from pyhudi_core.savepoints.savepoint_files import Savepoint
+from pyhudi_core.savepoints.savepoints import CommitPoint, saved_commit, time_of
 from pyhudi_core.services.restore.plan import RestorePlan, UndoneCommit
-from pyhudi_core.services.savepoints import CommitPoint, saved_commit, time_of
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.timeline.savepoints import Savepoint
 from pyhudi_core.transaction import execution, heartbeat, requested_rollbacks
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.context import TableContext

@@ -30,6 +30,8 @@ from pyhudi_core.errors import (
 )
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.read.bounds import TimePoint
+from pyhudi_core.savepoints.savepoint_files import Savepoint
+from pyhudi_core.savepoints.savepoints import CommitPoint
 from pyhudi_core.services.metadata.tables import MetadataTableOf
 from pyhudi_core.services.planned import PlannedResult, PlannedService
 from pyhudi_core.services.progress import ServiceProgress
@@ -37,11 +39,9 @@ from pyhudi_core.services.restore import work as restore_work
 from pyhudi_core.services.restore.execution import RestoreRun
 from pyhudi_core.services.restore.plan import PlannedRestore, RestorePlan, decode
 from pyhudi_core.services.restore.planning import Target, plan_restore, refuse_outdated
-from pyhudi_core.services.savepoints import CommitPoint
 from pyhudi_core.services.service import Execution, TableService
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.timeline.restored import is_undone
-from pyhudi_core.timeline.savepoints import Savepoint
 from pyhudi_core.transaction import execution, layout
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.commit import Gate, ask_gate

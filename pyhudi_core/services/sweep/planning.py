@@ -19,12 +19,12 @@ from pyhudi_core.file_groups.unnamed_files import Owner, Owners, named_paths, re
 from pyhudi_core.model.file_names import parse_data_file, split
 from pyhudi_core.model.instant import Instant, is_time
 from pyhudi_core.model.printing import printable
+from pyhudi_core.savepoints.holds import held_files
+from pyhudi_core.savepoints.savepoint_files import kept_files
 from pyhudi_core.services.estimates import with_seconds
-from pyhudi_core.services.holds import held_files
 from pyhudi_core.services.service import Figures
 from pyhudi_core.storage.base import ObjectInfo, Storage
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.timeline.savepoints import kept_files
 from pyhudi_core.transaction import layout, markers, waiting_rows
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.own_objects import own_objects

@@ -36,7 +36,7 @@ from pyhudi_core.model.snapshot_token import SnapshotToken
 from pyhudi_core.naming import NotCalled
 from pyhudi_core.read.bounds import TimePoint
 from pyhudi_core.read.snapshots import snapshot, token_for
-from pyhudi_core.services.savepoints import files_to_clean
+from pyhudi_core.savepoints.savepoints import files_to_clean
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.transaction import layout
 from pyhudi_core.transaction.context import TableContext

@@ -16,13 +16,13 @@ import pyarrow as pa
 
 from pyhudi_core.errors import DataError, ObjectNotFoundError, SchemaMismatchError
 from pyhudi_core.formats.csv_text import CsvFile, CsvStyle
+from pyhudi_core.importing.parquet_source import file_batches, file_schema, naming, typed_nulls
+from pyhudi_core.importing.repeated_keys import keys_of, refuse_repeated
 from pyhudi_core.model.column_names import renamed, snake_names, snake_schema
 from pyhudi_core.model.meta_fields import META_FIELDS, PARTITION_PATH, RECORD_KEY
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.schema import cast_batch, normalise
 from pyhudi_core.naming import nearest
-from pyhudi_core.services.parquet_source import file_batches, file_schema, naming, typed_nulls
-from pyhudi_core.services.repeated_keys import keys_of, refuse_repeated
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.write.coercion import schema_after, unfit_of

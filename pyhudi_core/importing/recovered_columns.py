@@ -12,10 +12,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 import pyarrow as pa
 
 from pyhudi_core.errors import SchemaMismatchError
+from pyhudi_core.importing.recovery_questions import RecoveredFile, newest_bases, without_meta
 from pyhudi_core.model.file_names import BaseFileName
 from pyhudi_core.model.numbering import column_paths, parts_of
 from pyhudi_core.model.schema import from_avro, reconcile
-from pyhudi_core.services.recovery.questions import RecoveredFile, newest_bases, without_meta
 
 UNSEEN = (
     "changes of columns (table.alter, ALTER TABLE) that no file shows: after which nothing was written, a column that was dropped and added again, "

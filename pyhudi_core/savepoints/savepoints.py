@@ -27,9 +27,9 @@ from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import NotCalled
 from pyhudi_core.read.bounds import CommitLike
 from pyhudi_core.read.snapshots import snapshot
+from pyhudi_core.savepoints.savepoint_files import RECORD, Savepoint, read_savepoints
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.timeline.savepoints import RECORD, Savepoint, read_savepoints
 from pyhudi_core.transaction import begin, heartbeat, layout
 from pyhudi_core.transaction.begin import Transaction, completion_time_after
 from pyhudi_core.transaction.context import TableContext

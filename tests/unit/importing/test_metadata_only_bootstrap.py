@@ -17,7 +17,6 @@ from support.parquet_sources import ROWS_OF_SOURCE, hive_source
 from support.tables import FAST, rows
 
 import pyhudi_core as hudi
-from pyhudi_core import bootstrapping
 from pyhudi_core.doctor.kinds import Kind
 from pyhudi_core.errors import (
     CorruptBaseFileError,
@@ -28,6 +27,7 @@ from pyhudi_core.errors import (
     UnsupportedTableError,
 )
 from pyhudi_core.file_groups.skeletons import INDEX_BY_FILE, INDEX_BY_PARTITION, SKELETON_TIME, rows_of_skeleton
+from pyhudi_core.importing import bootstrap
 from pyhudi_core.model.meta_fields import META_FIELDS
 from pyhudi_core.storage.local import LocalStorage
 
@@ -284,7 +284,7 @@ def test_a_run_that_died_leaves_no_commit_and_says_what_to_do(
     def dies(*_: Any) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(bootstrapping, "bootstrap_skeletons", dies)
+    monkeypatch.setattr(bootstrap, "bootstrap_skeletons", dies)
     with pytest.raises(ZeroDivisionError):
         made(source, location)
     monkeypatch.undo()

@@ -13,6 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from pyhudi_core.errors import InvalidOptionError, SchemaMismatchError, UnsupportedTableError
+from pyhudi_core.importing.parquet_source import ParquetSource, SourceFile, file_batches, naming
+from pyhudi_core.importing.repeated_keys import keys_of, refuse_repeated
+from pyhudi_core.importing.skeleton_commit import RowsToKeep
 from pyhudi_core.index.choice import IndexType
 from pyhudi_core.model.file_names import split
 from pyhudi_core.model.partition_path import partition_paths
@@ -20,11 +23,8 @@ from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.record_key import record_keys
 from pyhudi_core.model.schema import cast_batch, conform
 from pyhudi_core.options import WriteOptions
-from pyhudi_core.services.parquet_source import ParquetSource, SourceFile, file_batches, naming
-from pyhudi_core.services.repeated_keys import keys_of, refuse_repeated
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.paths import parse_location
-from pyhudi_core.write.skeletons import RowsToKeep
 
 
 def bootstrap_properties(source: str) -> dict[str, str]:

@@ -1,5 +1,5 @@
-"""Recover a table whose ``.hoodie`` is gone, from the names and footers of its data files (``services/recovery/recovery.py``), and completed files
-that a table has lost, from its commit record (``services/recovery/lost_commits.py``).
+"""Recover a table whose ``.hoodie`` is gone, from the names and footers of its data files (``importing/recovery_plan.py``), and completed files
+that a table has lost, from its commit record (``repairs/lost_commits.py``).
 """
 
 from __future__ import annotations
@@ -7,14 +7,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from pyhudi_core.errors import InvalidOptionError, at_table
+from pyhudi_core.importing import recovery_plan
+from pyhudi_core.importing.recovery_plan import RecoveryPlan
+from pyhudi_core.importing.recovery_questions import Answers
 from pyhudi_core.model.masking import takes_options
 from pyhudi_core.model.properties import TableType
 from pyhudi_core.naming import set_module
 from pyhudi_core.opening import open_table, table_type_of
+from pyhudi_core.repairs import lost_commits
 from pyhudi_core.runtime.system import system_runtime
-from pyhudi_core.services.recovery import lost_commits, recovery
-from pyhudi_core.services.recovery.questions import Answers
-from pyhudi_core.services.recovery.recovery import RecoveryPlan
 from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.table import HudiTable
 from pyhudi_core.timeline import properties_file
@@ -54,7 +55,7 @@ def plan_recovery(
     answers = _answers(record_key, ordering, partition_by, table_type, name, leave_out, by_name)
     storage = open_storage(location, storage_options)
     with at_table(storage.location):
-        return recovery.plan_recovery(storage, system_runtime().executor, answers)
+        return recovery_plan.plan_recovery(storage, system_runtime().executor, answers)
 
 
 def publish_lost_commits(
@@ -113,7 +114,7 @@ def recover_as_planned(
                 f"Names and footers do not say {'; '.join(plan.unknown)}",
                 hint="Look at plan_recovery, leave_out what does not belong to the table, and give accept_unknown=True. Nothing was changed.",
             )
-        recovery.recover(storage, plan)
+        recovery_plan.recover(storage, plan)
     return open_table(location, storage_options)
 
 

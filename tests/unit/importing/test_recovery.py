@@ -17,7 +17,7 @@ from support.tables import FAST, make, orders, reopen, rows
 import pyhudi_core as hudi
 from pyhudi_core.cli import main
 from pyhudi_core.errors import HudiError, InvalidOptionError, StorageError, TableExistsError, UnsupportedTableError
-from pyhudi_core.services.recovery import recovery
+from pyhudi_core.importing import recovery_plan
 from pyhudi_core.storage.local import LocalStorage
 
 pytestmark = pytest.mark.row("E8")
@@ -264,13 +264,13 @@ def test_a_table_or_a_timeline_that_is_there_is_not_overwritten(location: str) -
 
 def test_the_command_recovers_what_it_shows(location: str, monkeypatch: pytest.MonkeyPatch) -> None:
     _lose(_cow(location))
-    plan, planned = recovery.plan_recovery, list[hudi.RecoveryPlan]()
+    plan, planned = recovery_plan.plan_recovery, list[hudi.RecoveryPlan]()
 
     def noted(*arguments: Any) -> hudi.RecoveryPlan:
         planned.append(plan(*arguments))
         return planned[-1]
 
-    monkeypatch.setattr(recovery, "plan_recovery", noted)
+    monkeypatch.setattr(recovery_plan, "plan_recovery", noted)
     answers = ("--record-key", "id", "--no-ordering", "--table-type", "cow", "--accept-unknown", "--json")
     ran = CliRunner().invoke(main, ["recover", location, *answers])
     assert ran.exit_code == 0

@@ -17,7 +17,7 @@ from support.tables import create_plain, make, orders, reopen, rows
 import pyhudi_core as hudi
 from pyhudi_core.cli.main import main
 from pyhudi_core.errors import UnsupportedTableError
-from pyhudi_core.services import erasure
+from pyhudi_core.repairs import erasure
 
 FIRST = pa.table({"id": [1]})
 

@@ -15,7 +15,6 @@ from support.parquet_sources import ROWS_OF_SOURCE, hive_source
 from support.tables import FAST, make, orders, rows
 
 import pyhudi_core as hudi
-from pyhudi_core import bootstrapping
 from pyhudi_core.cli import main
 from pyhudi_core.errors import (
     CommitRequirementError,
@@ -26,6 +25,7 @@ from pyhudi_core.errors import (
     TableExistsError,
     UnsupportedTableError,
 )
+from pyhudi_core.importing import bootstrap
 
 pytestmark = pytest.mark.row("N13")
 
@@ -61,7 +61,7 @@ def test_the_rows_of_all_files_are_in_the_table_with_the_values_of_their_folders
 def test_a_run_that_died_is_continued_and_loads_no_file_twice(
     source: Path, location: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    load, calls = bootstrapping._load, list[int]()
+    load, calls = bootstrap._load, list[int]()
 
     def dies(*arguments: Any) -> None:
         calls.append(1)
@@ -69,7 +69,7 @@ def test_a_run_that_died_is_continued_and_loads_no_file_twice(
             raise ZeroDivisionError
         load(*arguments)
 
-    monkeypatch.setattr(bootstrapping, "_load", dies)
+    monkeypatch.setattr(bootstrap, "_load", dies)
     with pytest.raises(ZeroDivisionError):
         _run(source, location, chunk_bytes=1)
     assert len(hudi.open_table(location).timeline.commits) == 2
@@ -101,14 +101,14 @@ def test_files_that_come_later_are_loaded_and_files_that_changed_are_refused(sou
 def test_two_runs_at_once_load_no_row_twice(
     source: Path, location: str, monkeypatch: pytest.MonkeyPatch, record_key: Any, chunk_bytes: Any, error: Any
 ) -> None:
-    load = bootstrapping._load
+    load = bootstrap._load
 
     def second_run_first(*arguments: Any) -> None:
-        monkeypatch.setattr(bootstrapping, "_load", load)
+        monkeypatch.setattr(bootstrap, "_load", load)
         _run(source, location, record_key=record_key)
         load(*arguments)
 
-    monkeypatch.setattr(bootstrapping, "_load", second_run_first)
+    monkeypatch.setattr(bootstrap, "_load", second_run_first)
     with pytest.raises(error):
         _run(source, location, record_key=record_key, chunk_bytes=chunk_bytes)
     assert rows(hudi.open_table(location), "id", "day", "price") == ROWS_OF_SOURCE

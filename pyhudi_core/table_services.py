@@ -16,19 +16,18 @@ if TYPE_CHECKING:
     from pyhudi_core.model import alteration
     from pyhudi_core.read import key_history as keys
     from pyhudi_core.read.key_history import KeyHistory
+    from pyhudi_core.repairs.duplicate_removal import Duplicates
+    from pyhudi_core.repairs.erasure import Erasure
+    from pyhudi_core.savepoints.holds import Holds
+    from pyhudi_core.savepoints.savepoints import Savepoints
     from pyhudi_core.services import auto
-    from pyhudi_core.services import disk_usage as usage
     from pyhudi_core.services.archival.archival import Archival
     from pyhudi_core.services.cleaning.cleaning import Cleaning
     from pyhudi_core.services.clustering.clustering import Clustering
     from pyhudi_core.services.compaction.compaction import Compaction
     from pyhudi_core.services.compaction.log_compaction import LogCompaction
-    from pyhudi_core.services.disk_usage import DiskUsage
-    from pyhudi_core.services.duplicate_removal import Duplicates
-    from pyhudi_core.services.erasure import Erasure
     from pyhudi_core.services.expiry.expiry import Expiry
     from pyhudi_core.services.failed_writes import FailedWrites
-    from pyhudi_core.services.holds import Holds
     from pyhudi_core.services.indexing.indexes import Indexes
     from pyhudi_core.services.indexing.indexing import Indexing, IndexingResult
     from pyhudi_core.services.metadata.archival import MetadataArchival
@@ -38,26 +37,27 @@ if TYPE_CHECKING:
     from pyhudi_core.services.registry import services_of
     from pyhudi_core.services.restore.restores import Restores
     from pyhudi_core.services.restore.rollbacks import Rollbacks
-    from pyhudi_core.services.savepoints import Savepoints
     from pyhudi_core.services.service import TableService
+    from pyhudi_core.services.sweep import disk_usage as usage
+    from pyhudi_core.services.sweep.disk_usage import DiskUsage
     from pyhudi_core.services.sweep.sweep import Sweep
     from pyhudi_core.validators import Validator
     from pyhudi_core.write import operations
     from pyhudi_core.write.result import Commit
 else:
     auto, operations = late("pyhudi_core.services.auto"), late("pyhudi_core.write.operations")
-    usage, keys = late("pyhudi_core.services.disk_usage"), late("pyhudi_core.read.key_history")
+    usage, keys = late("pyhudi_core.services.sweep.disk_usage"), late("pyhudi_core.read.key_history")
     alteration, validators = late("pyhudi_core.model.alteration"), late("pyhudi_core.validators")
     Archival = late_call("pyhudi_core.services.archival.archival", "Archival")
     Cleaning = late_call("pyhudi_core.services.cleaning.cleaning", "Cleaning")
     Clustering = late_call("pyhudi_core.services.clustering.clustering", "Clustering")
     Compaction = late_call("pyhudi_core.services.compaction.compaction", "Compaction")
     LogCompaction = late_call("pyhudi_core.services.compaction.log_compaction", "LogCompaction")
-    Duplicates = late_call("pyhudi_core.services.duplicate_removal", "Duplicates")
-    Erasure = late_call("pyhudi_core.services.erasure", "Erasure")
+    Duplicates = late_call("pyhudi_core.repairs.duplicate_removal", "Duplicates")
+    Erasure = late_call("pyhudi_core.repairs.erasure", "Erasure")
     Expiry = late_call("pyhudi_core.services.expiry.expiry", "Expiry")
     FailedWrites = late_call("pyhudi_core.services.failed_writes", "FailedWrites")
-    Holds = late_call("pyhudi_core.services.holds", "Holds")
+    Holds = late_call("pyhudi_core.savepoints.holds", "Holds")
     Indexes = late_call("pyhudi_core.services.indexing.indexes", "Indexes")
     Indexing = late_call("pyhudi_core.services.indexing.indexing", "Indexing")
     MetadataArchival = late_call("pyhudi_core.services.metadata.archival", "MetadataArchival")
@@ -67,7 +67,7 @@ else:
     services_of = late_call("pyhudi_core.services.registry", "services_of")
     Restores = late_call("pyhudi_core.services.restore.restores", "Restores")
     Rollbacks = late_call("pyhudi_core.services.restore.rollbacks", "Rollbacks")
-    Savepoints = late_call("pyhudi_core.services.savepoints", "Savepoints")
+    Savepoints = late_call("pyhudi_core.savepoints.savepoints", "Savepoints")
     Sweep = late_call("pyhudi_core.services.sweep.sweep", "Sweep")
 
 

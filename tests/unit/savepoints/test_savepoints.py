@@ -18,7 +18,7 @@ from pyhudi_core.cli import main
 from pyhudi_core.errors import CommitConflictError, InvalidOptionError, SnapshotExpiredError
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.instant import Action
-from pyhudi_core.timeline.savepoints import kept_files
+from pyhudi_core.savepoints.savepoint_files import kept_files
 
 SYNC = b"0123456789abcdef"
 

@@ -27,6 +27,8 @@ from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.formats.base_file.footer import AVRO_SCHEMA
 from pyhudi_core.formats.log.blocks import Header, LogBlock
 from pyhudi_core.formats.log.reader import LogReader
+from pyhudi_core.importing.recovered_columns import column_questions
+from pyhudi_core.importing.recovery_questions import Answers, Questions, RecoveredFile, newest_bases, without_meta
 from pyhudi_core.model.commit import SCHEMA_KEY, CommitMetadata, WriteStat
 from pyhudi_core.model.file_names import BaseFileName, LogFileName, parse_data_file
 from pyhudi_core.model.instant import Action, Instant, State, time_after
@@ -36,8 +38,6 @@ from pyhudi_core.model.properties import TableConfig, TableType
 from pyhudi_core.model.schema import from_avro, to_avro
 from pyhudi_core.naming import set_module
 from pyhudi_core.runtime.base import Executor
-from pyhudi_core.services.recovery.columns import column_questions
-from pyhudi_core.services.recovery.questions import Answers, Questions, RecoveredFile, newest_bases, without_meta
 from pyhudi_core.storage.base import ObjectInfo, Storage
 from pyhudi_core.storage.no_table import no_table
 from pyhudi_core.timeline import properties_file

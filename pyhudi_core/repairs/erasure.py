@@ -1,7 +1,7 @@
 """Erasure: rows are deleted, and then no file of the table holds their keys any more; a report with digests says so.
 
 ``run`` deletes the rows, compacts the logs, deletes every older file slice and every file that belongs to nobody, makes the metadata table anew, and
-examines all that is left (``services/erasure_proof.py``). Each step is a commit or a service of its own, so a process that dies between two of them
+examines all that is left (``repairs/erasure_proof.py``). Each step is a commit or a service of its own, so a process that dies between two of them
 leaves a correct table, and the next run goes on.
 
 Older states cannot be read afterwards. So an erasure is refused, before anything is written, by all that promises them: savepoints, slow readers
@@ -30,18 +30,18 @@ from pyhudi_core.model.record_key import record_keys
 from pyhudi_core.model.schema_cast import cast_batch
 from pyhudi_core.naming import NotCalled
 from pyhudi_core.read.lookups import key_texts, lookup, nested_keys, why_unknown_texts
+from pyhudi_core.repairs.erasure_proof import ErasureProof, examine
+from pyhudi_core.savepoints.holds import read_holds
+from pyhudi_core.savepoints.savepoint_files import read_savepoints
 from pyhudi_core.services.cleaning.cleaning import Cleaning
 from pyhudi_core.services.cleaning.rules import BY_VERSIONS
 from pyhudi_core.services.compaction.compaction import Compaction
-from pyhudi_core.services.erasure_proof import ErasureProof, examine
 from pyhudi_core.services.failed_writes import FailedWrites
-from pyhudi_core.services.holds import read_holds
 from pyhudi_core.services.metadata.tables import MetadataTableOf
 from pyhudi_core.services.progress import ServiceProgress, silent
 from pyhudi_core.services.service import Figures
 from pyhudi_core.services.sweep.sweep import Sweep
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.timeline.savepoints import read_savepoints
 from pyhudi_core.transaction import execution
 from pyhudi_core.transaction.commit import Gate, ask_gate
 from pyhudi_core.transaction.context import TableContext

@@ -3,7 +3,7 @@
 The files are loaded in chunks, each in one commit that names its files in its extra metadata (`BOOTSTRAP_KEY`). So a run that died is continued by
 the next one: what commits name is loaded, and everything else is not. Files that come to the source later are loaded by another run; a file that
 changed after it was loaded is refused. Two runs at once load no file twice: each commit requires that no other commit has loaded its files.
-A METADATA_ONLY bootstrap is one commit (``write/skeletons.py``), the first of its table.
+A METADATA_ONLY bootstrap is one commit (``importing/skeleton_commit.py``), the first of its table.
 """
 
 from __future__ import annotations
@@ -24,6 +24,10 @@ from pyhudi_core.errors import (
     TableNotFoundError,
     at_table,
 )
+from pyhudi_core.importing.parquet_source import ParquetSource, SourceFile, find_source
+from pyhudi_core.importing.repeated_keys import keys_of, refuse_repeated
+from pyhudi_core.importing.skeleton_commit import bootstrap_skeletons
+from pyhudi_core.importing.skeleton_source import SkeletonSource, bootstrap_properties, refuse_later_files
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.masking import takes_options
 from pyhudi_core.model.partition_path import partition_paths
@@ -34,15 +38,11 @@ from pyhudi_core.naming import set_module
 from pyhudi_core.opening import checked_config, create_at, create_whole, open_table
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.runtime.system import system_runtime
-from pyhudi_core.services.parquet_source import ParquetSource, SourceFile, find_source
-from pyhudi_core.services.repeated_keys import keys_of, refuse_repeated
-from pyhudi_core.services.skeleton_source import SkeletonSource, bootstrap_properties, refuse_later_files
 from pyhudi_core.storage.base import Storage, StorageSpec
 from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.storage.paths import allowing
 from pyhudi_core.table import HudiTable
 from pyhudi_core.transaction.home import TableHome
-from pyhudi_core.write.skeletons import bootstrap_skeletons
 
 BOOTSTRAP_KEY = "pyhudi.bootstrap"
 """In the extra metadata of a commit: the source, and the files that it has loaded with their bytes, as JSON."""
