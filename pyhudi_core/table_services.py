@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from pyhudi_core.services.failed_writes import FailedWrites
     from pyhudi_core.services.indexing.indexes import Indexes
     from pyhudi_core.services.indexing.indexing import Indexing, IndexingResult
-    from pyhudi_core.services.metadata.archival import MetadataArchival
-    from pyhudi_core.services.metadata.cleaning import MetadataCleaning
-    from pyhudi_core.services.metadata.compaction import MetadataCompaction
-    from pyhudi_core.services.metadata.tables import Dropped, MetadataTableOf
+    from pyhudi_core.services.metadata.metadata_archival import MetadataArchival
+    from pyhudi_core.services.metadata.metadata_cleaning import MetadataCleaning
+    from pyhudi_core.services.metadata.metadata_compaction import MetadataCompaction
+    from pyhudi_core.services.metadata.metadata_tables import Dropped, MetadataTableOf
     from pyhudi_core.services.registry import services_of
     from pyhudi_core.services.restore.restores import Restores
     from pyhudi_core.services.restore.rollbacks import Rollbacks
@@ -60,10 +60,10 @@ else:
     Holds = late_call("pyhudi_core.savepoints.holds", "Holds")
     Indexes = late_call("pyhudi_core.services.indexing.indexes", "Indexes")
     Indexing = late_call("pyhudi_core.services.indexing.indexing", "Indexing")
-    MetadataArchival = late_call("pyhudi_core.services.metadata.archival", "MetadataArchival")
-    MetadataCleaning = late_call("pyhudi_core.services.metadata.cleaning", "MetadataCleaning")
-    MetadataCompaction = late_call("pyhudi_core.services.metadata.compaction", "MetadataCompaction")
-    MetadataTableOf = late_call("pyhudi_core.services.metadata.tables", "MetadataTableOf")
+    MetadataArchival = late_call("pyhudi_core.services.metadata.metadata_archival", "MetadataArchival")
+    MetadataCleaning = late_call("pyhudi_core.services.metadata.metadata_cleaning", "MetadataCleaning")
+    MetadataCompaction = late_call("pyhudi_core.services.metadata.metadata_compaction", "MetadataCompaction")
+    MetadataTableOf = late_call("pyhudi_core.services.metadata.metadata_tables", "MetadataTableOf")
     services_of = late_call("pyhudi_core.services.registry", "services_of")
     Restores = late_call("pyhudi_core.services.restore.restores", "Restores")
     Rollbacks = late_call("pyhudi_core.services.restore.rollbacks", "Rollbacks")

@@ -1,8 +1,8 @@
 """Recovery: the timeline and the properties of a table whose ``.hoodie`` is gone, from the names and footers of its data files.
 
 `plan_recovery` reads names, footers, one batch of rows and the record keys; it changes nothing. What the files do not say is asked for
-(``questions.py``): the key columns, the ordering columns, the type of a table without logs, partition columns that are not in the names of
-the folders, which of several files is meant, and whether columns that differ between files are found by name (``columns.py``). What no
+(``recovery_questions.py``): the key columns, the ordering columns, the type of a table without logs, partition columns that are not in the names of
+the folders, which of several files is meant, and whether columns that differ between files are found by name (``recovered_columns.py``). What no
 file says and no answer can be checked against is listed (`unknown`), and has to be
 accepted: which writes had not completed, and which file groups were replaced.
 

@@ -33,16 +33,16 @@ from pyhudi_core.read.lookups import key_texts, lookup, nested_keys, why_unknown
 from pyhudi_core.repairs.erasure_proof import ErasureProof, examine
 from pyhudi_core.savepoints.holds import read_holds
 from pyhudi_core.savepoints.savepoint_files import read_savepoints
+from pyhudi_core.services.cleaning.clean_rules import BY_VERSIONS
 from pyhudi_core.services.cleaning.cleaning import Cleaning
-from pyhudi_core.services.cleaning.rules import BY_VERSIONS
 from pyhudi_core.services.compaction.compaction import Compaction
 from pyhudi_core.services.failed_writes import FailedWrites
-from pyhudi_core.services.metadata.tables import MetadataTableOf
+from pyhudi_core.services.metadata.metadata_tables import MetadataTableOf
 from pyhudi_core.services.progress import ServiceProgress, silent
 from pyhudi_core.services.service import Figures
 from pyhudi_core.services.sweep.sweep import Sweep
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import execution
+from pyhudi_core.transaction import plan_executors
 from pyhudi_core.transaction.commit import Gate, ask_gate
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.home import reopened
@@ -332,7 +332,7 @@ def _ended_by_steps(context: TableContext, timeline: Timeline) -> frozenset[Inst
     """The pending instants that an erasure ends: it rolls dead writes back, and executes plans of compactions and cleans that nobody executes."""
     dead = FailedWrites(context).plan()
     plans = (i for i in timeline.pending if i.action in (Action.COMPACTION, Action.CLEAN))
-    return frozenset((*dead.writes, *dead.rollbacks, *(i for i in plans if execution.is_free(context, i))))
+    return frozenset((*dead.writes, *dead.rollbacks, *(i for i in plans if plan_executors.is_free(context, i))))
 
 
 def _with_all(context: TableContext) -> TableContext:

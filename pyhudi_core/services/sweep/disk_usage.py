@@ -1,7 +1,7 @@
 """What a table takes on its storage: every file of its folder, each counted once.
 
 A file belongs to the newest state if the newest slice of a file group has it. It belongs to nobody if a sweep would delete it when it is old enough
-(``services/sweep/planning.py``). The other data files are older versions: ``as_of`` and ``incremental`` read them until a clean deletes them.
+(``services/sweep/files_to_sweep.py``). The other data files are older versions: ``as_of`` and ``incremental`` read them until a clean deletes them.
 
 The files are listed before the timeline is read, so no file of a running write is taken for nobody's.
 """
@@ -19,7 +19,7 @@ from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 from pyhudi_core.read.snapshots import snapshot
 from pyhudi_core.services.service import Figures
-from pyhudi_core.services.sweep.planning import ListedPlace, plan_sweep
+from pyhudi_core.services.sweep.files_to_sweep import ListedPlace, plan_sweep
 from pyhudi_core.storage.base import ObjectInfo
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.layout import METADATA_TABLE

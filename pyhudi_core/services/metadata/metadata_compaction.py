@@ -28,14 +28,14 @@ from pyhudi_core.model.file_names import BaseFileName
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.services.compaction.compaction import Compaction, CompactionResult
-from pyhudi_core.services.compaction.plan import CompactionOperation, CompactionPlan
-from pyhudi_core.services.compaction.rules import trigger_of
-from pyhudi_core.services.metadata.place import NONE, AtMetadataTable
+from pyhudi_core.services.compaction.compaction_plan import CompactionOperation, CompactionPlan
+from pyhudi_core.services.compaction.compaction_rules import trigger_of
+from pyhudi_core.services.metadata.at_metadata_table import NONE, AtMetadataTable
 from pyhudi_core.services.plan_run import PlanRun
 from pyhudi_core.services.progress import Steps
 from pyhudi_core.services.service import Execution
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import execution, markers
+from pyhudi_core.transaction import markers, plan_executors
 from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction
 from pyhudi_core.transaction.commit import Finished, finish
 from pyhudi_core.transaction.context import TableContext
@@ -139,7 +139,7 @@ class _Run(PlanRun[tuple[FileSlice, ...], tuple[Finished, CommitMetadata]]):
         commit = CommitMetadata(str(OperationType.COMPACT), stats, extra)
         record = commit.to_avro(Action.COMMIT)
         body = encode_record("HoodieCommitMetadata", record, sync_marker=transaction.sync_marker)
-        execution.refuse_overtaken(transaction)
+        plan_executors.refuse_overtaken(transaction)
         return finish(transaction, lambda _notes: body, self._check, self.how.gate), commit
 
     def _unchanged(self, own: Timeline) -> frozenset[str]:
@@ -155,7 +155,7 @@ class _Run(PlanRun[tuple[FileSlice, ...], tuple[Finished, CommitMetadata]]):
         return frozenset(piece.partition for piece in self.work if piece.partition in listed - again)
 
     def _check(self, found: Timeline) -> None:
-        execution.refuse_overtaken(self.transaction)
+        plan_executors.refuse_overtaken(self.transaction)
         if self._unchanged(found) != self.known:
             raise CommitConflictError(
                 "An index was dropped or built while the metadata table was compacted",
@@ -175,7 +175,7 @@ class _Run(PlanRun[tuple[FileSlice, ...], tuple[Finished, CommitMetadata]]):
         made = compacted(piece.partition, reader.arrivals(_from_root(context.place, piece), everything))
         if not len(made):
             return None
-        token = new_token(0, context.runtime.ids, of=execution.salt_of(self.transaction.nonce))
+        token = new_token(0, context.runtime.ids, of=plan_executors.salt_of(self.transaction.nonce))
         name = BaseFileName(piece.file_id, token, time, "hfile")
         path = f"{piece.partition}/{name}"
         markers.create(context.storage, time, path, "MERGE" if piece.base is not None else "CREATE")

@@ -19,9 +19,9 @@ from pyhudi_core.errors import CommitError, HudiError, LockError, ObjectNotFound
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.services.service import Execution, Figures, ServicePlan, ServiceResult, TableService, refused_by
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import execution
+from pyhudi_core.transaction import plan_executors
 from pyhudi_core.transaction.begin import Transaction, reserve
-from pyhudi_core.transaction.execution import Groundwork, Refusal
+from pyhudi_core.transaction.plan_executors import Groundwork, Refusal
 from pyhudi_core.transaction.record import Publication
 from pyhudi_core.transaction.requested_plans import give_back, put_plan
 from pyhudi_core.write.checks import checked_extra
@@ -113,7 +113,7 @@ class PlannedService(TableService[R], Generic[P, W, R]):
 
     def under_way(self) -> list[Instant]:
         """The plans on the timeline that somebody executes."""
-        return [plan for plan in self._pending() if not execution.is_free(self.context, plan)]
+        return [plan for plan in self._pending() if not plan_executors.is_free(self.context, plan)]
 
     def take_over(self) -> R:
         """Execute to their end the plans that a dead process began to execute."""
@@ -160,7 +160,9 @@ class PlannedService(TableService[R], Generic[P, W, R]):
         if work is None:
             return self._nothing(f"the {self.noun} {chosen.requested_time} has ended")
         ground = self._groundwork(chosen, work, how)
-        begun = execution.begin_execution(self.context, chosen, by_name=requested_time is not None, groundwork=ground)
+        begun = plan_executors.begin_execution(
+            self.context, chosen, by_name=requested_time is not None, groundwork=ground
+        )
         if isinstance(begun, Refusal):
             return self._nothing(begun.why_not)
         try:
@@ -212,7 +214,7 @@ class PlannedService(TableService[R], Generic[P, W, R]):
 
     def _free(self, plans: list[Instant]) -> list[Instant]:
         """Those that no process executes."""
-        return [i for i in plans if execution.is_free(self.context, i)]
+        return [i for i in plans if plan_executors.is_free(self.context, i)]
 
     def _read(self, plan: Instant) -> W | None:
         """What the requested file says; None if it is not there any more."""

@@ -12,8 +12,8 @@ from pyhudi_core.engine.base import TaskInfo
 from pyhudi_core.engine.grouping import slotted, with_slots
 from pyhudi_core.merge.merged_slice import Merging, merged_batches
 from pyhudi_core.model.meta_fields import FILE_NAME, RECORD_KEY
-from pyhudi_core.services.clustering.outputs import Ints, Piece
-from pyhudi_core.services.clustering.plan import LINEAR, RowOrder
+from pyhudi_core.services.clustering.clustering_plan import LINEAR, RowOrder
+from pyhudi_core.services.clustering.new_groups import Ints, Piece
 from pyhudi_core.services.clustering.row_curve import ColumnBounds, places, sample
 from pyhudi_core.write.handles.base import HandleSettings, OpenRuntime
 

@@ -1,8 +1,8 @@
 """Execute a planned compaction: write the new base files, and commit them (specification, "Compaction").
 
-The process has registered as the plan's executor (``transaction/execution.py``). Tasks rewrite one slice after the other. The plan says which base
-file and which logs are a slice, so the result does not depend on what writers do meanwhile. The commit goes through ``write/attempt.py`` as every
-commit does, with the metadata table's part in the same decision. It completes the instant of the plan as a ``commit``.
+The process has registered as the plan's executor (``transaction/plan_executors.py``). Tasks rewrite one slice after the other. The plan says which
+base file and which logs are a slice, so the result does not depend on what writers do meanwhile. The commit goes through ``write/attempt.py`` as
+every commit does, with the metadata table's part in the same decision. It completes the instant of the plan as a ``commit``.
 
 File groups that were replaced meanwhile (by an overwrite or a clustering) are left out, because a base file in them could come back once the
 replacement is archived. If that happens while the files are written, the commit is made again without them.
@@ -27,7 +27,7 @@ from pyhudi_core.model.operation import OperationType
 from pyhudi_core.services.plan_run import RewriteRun, replaced_since, shared_out
 from pyhudi_core.services.progress import Steps
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import execution
+from pyhudi_core.transaction import plan_executors
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.write import metadata_update
 from pyhudi_core.write.attempt import Attempt, extra_of
@@ -120,7 +120,7 @@ def without_groups(written: Written, gone: frozenset[Group]) -> Written:
 
 def _refuse_changed(transaction: Transaction, groups: frozenset[Group], found: Timeline) -> None:
     """Raise `CommitError` if another process has taken the execution over, or one of the groups was replaced."""
-    execution.refuse_overtaken(transaction)
+    plan_executors.refuse_overtaken(transaction)
     replaced = replaced_since(transaction, found)
     gone = sorted(groups & replaced.keys())
     if gone:

@@ -25,9 +25,9 @@ from pyhudi_core.read.history_rows import moment, row_counts, writer_of
 from pyhudi_core.read.snapshots import snapshot
 from pyhudi_core.savepoints.savepoint_files import Savepoint
 from pyhudi_core.savepoints.savepoints import CommitPoint, saved_commit, time_of
-from pyhudi_core.services.restore.plan import RestorePlan, UndoneCommit
+from pyhudi_core.services.restore.restore_plan import RestorePlan, UndoneCommit
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import execution, heartbeat, requested_rollbacks
+from pyhudi_core.transaction import heartbeat, plan_executors, requested_rollbacks
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write import metadata_update
@@ -190,11 +190,11 @@ def _at_work(context: TableContext, instant: Instant) -> str:
             "" if heartbeat.is_dead(context, instant) else f"{what} is being written, or its writer keeps no heartbeat"
         )
     if instant.action in _REWRITES:
-        return "" if execution.is_free(context, instant) else f"{what} is executed by another process"
+        return "" if plan_executors.is_free(context, instant) else f"{what} is executed by another process"
     if instant.action is Action.ROLLBACK:
         return "" if requested_rollbacks.is_free(context, instant) else f"{what} is executed by another process"
     if instant.action is Action.CLEAN:
-        begun = instant.state is State.INFLIGHT or not execution.is_free(context, instant)
+        begun = instant.state is State.INFLIGHT or not plan_executors.is_free(context, instant)
         return f"{what} is deleting files, or has not ended" if begun else ""
     return f"{what} is pending" if instant.action in (Action.INDEXING, Action.SAVEPOINT) else ""
 

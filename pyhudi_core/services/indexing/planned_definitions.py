@@ -12,7 +12,7 @@ from pyhudi_core.metadata_table.defined_indexes import kind_of
 from pyhudi_core.metadata_table.index_definitions import IndexDefinition, changed_definitions, read_definitions
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.properties import INDEX_DEFINITIONS
-from pyhudi_core.services.indexing.planning import pending_partitions
+from pyhudi_core.services.indexing.indexes_to_build import pending_partitions
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import begin

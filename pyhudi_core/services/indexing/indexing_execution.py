@@ -1,9 +1,9 @@
 """Execute a planned indexing in two phases, beside writers (specification, "Indexing").
 
-The process has registered as the plan's executor (``transaction/execution.py``). Phase one lists the partitions as being built. The base files are
-made from the state of the table at that moment, and every commit that completes later adds its entries in log files of the same file groups. Phase
-two compares: if a commit of another program added none, the build is given up gracefully. Nothing of it stays, and it may begin again. Otherwise the
-partitions are listed for readers.
+The process has registered as the plan's executor (``transaction/plan_executors.py``). Phase one lists the partitions as being built. The base files
+are made from the state of the table at that moment, and every commit that completes later adds its entries in log files of the same file groups.
+Phase two compares: if a commit of another program added none, the build is given up gracefully. Nothing of it stays, and it may begin again.
+Otherwise the partitions are listed for readers.
 
 A record index needs one more look. Until its base files are there, writers cannot see in it that a key is in another partition already. So the keys
 of those commits are looked up afterwards (``write/record_index_check.py``).
@@ -30,15 +30,15 @@ from pyhudi_core.errors import (
 from pyhudi_core.metadata_table import names
 from pyhudi_core.metadata_table.new_metadata_table import FirstBuild
 from pyhudi_core.model.instant import Instant
-from pyhudi_core.services.indexing.check import LoggedCommits
-from pyhudi_core.services.indexing.decisions import IndexingDecisions
-from pyhudi_core.services.indexing.plan import IndexingWork
-from pyhudi_core.services.indexing.planning import newest
+from pyhudi_core.services.indexing.indexes_to_build import newest
+from pyhudi_core.services.indexing.indexing_decisions import IndexingDecisions
+from pyhudi_core.services.indexing.indexing_plan import IndexingWork
+from pyhudi_core.services.indexing.logged_commits import LoggedCommits
 from pyhudi_core.services.plan_run import PlanRun
 from pyhudi_core.services.progress import Steps
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import execution, markers
+from pyhudi_core.transaction import markers, plan_executors
 from pyhudi_core.transaction.commit import ask_gate
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.decision import publish_decided
@@ -219,7 +219,7 @@ class IndexingRun(PlanRun[IndexingWork, Indexed]):
         self.transaction.heartbeat.handle.cancel()
         try:
             markers.remove(context.storage, time)
-            execution.forget(context, time)
+            plan_executors.forget(context, time)
             self.transaction.heartbeat.stop(context)
         except HudiError as error:
             _log.warning("could not sweep up after the indexing %s of %s: %s", time, context.table, error)

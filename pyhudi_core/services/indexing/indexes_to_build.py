@@ -10,7 +10,7 @@ from pyhudi_core.metadata_table import names
 from pyhudi_core.metadata_table.defined_indexes import needs_of
 from pyhudi_core.metadata_table.index_definitions import IndexDefinition, read_definitions
 from pyhudi_core.model.instant import Action, Instant, State
-from pyhudi_core.services.indexing.plan import IndexingPlan, decode
+from pyhudi_core.services.indexing.indexing_plan import IndexingPlan, decode
 from pyhudi_core.services.service import Refused
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import Transaction

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.options.clustering import ClusteringOptions
-from pyhudi_core.services.clustering.plan import ClusteringGroup, RowOrder
+from pyhudi_core.services.clustering.clustering_plan import ClusteringGroup, RowOrder
 
 LaidOut = Callable[[FileSlice], str | None]
 """The requested time of the clustering that made a slice in the wanted order; None if no clustering is known to have done so."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyhudi_core.metadata_table import names
 from pyhudi_core.model.instant import Instant
-from pyhudi_core.services.planned import P, PlannedService, R, W
+from pyhudi_core.services.planned_service import P, PlannedService, R, W
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.place import TablePlace

@@ -15,7 +15,7 @@ from functools import partial
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.model.instant import Action, Instant, parse_time
 from pyhudi_core.options.upkeep import CompactionOptions
-from pyhudi_core.services.compaction.plan import CompactionOperation
+from pyhudi_core.services.compaction.compaction_plan import CompactionOperation
 from pyhudi_core.timeline.active import Timeline
 
 _DAY = "%Y%m%d"

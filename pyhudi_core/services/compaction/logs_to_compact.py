@@ -1,7 +1,7 @@
 """Plan a log compaction from a state of the table: the file groups that have many logs since the last one.
 
-As for a compaction, a plan names all logs whose commits completed before its requested time (``services/compaction/planning.py``). Logs are counted
-by their names and commits; no data file is opened. Hudi counts blocks, and a log has one or more.
+As for a compaction, a plan names all logs whose commits completed before its requested time (``services/compaction/slices_to_compact.py``). Logs are
+counted by their names and commits; no data file is opened. Hudi counts blocks, and a log has one or more.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.properties import MergeMode, TableType
-from pyhudi_core.services.compaction.plan import CompactionPlan
-from pyhudi_core.services.compaction.planning import operation_of
+from pyhudi_core.services.compaction.compaction_plan import CompactionPlan
+from pyhudi_core.services.compaction.slices_to_compact import operation_of
 from pyhudi_core.services.rewriting import refusal_of
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.context import TableContext

@@ -15,7 +15,7 @@ from pyhudi_core.file_groups.slice import BaseFile, LogFile
 from pyhudi_core.file_groups.slicing import slices_of
 from pyhudi_core.file_groups.visibility import Visibility
 from pyhudi_core.model.file_names import BASE_EXTENSIONS, BaseFileName, LogFileName, join, parse_data_file
-from pyhudi_core.services.cleaning.rules import removable
+from pyhudi_core.services.cleaning.clean_rules import removable
 from pyhudi_core.storage.base import ObjectInfo
 
 Group = tuple[str, str]

@@ -1,8 +1,8 @@
 """Execute a planned log compaction: write the new logs, and commit them as a deltacommit (specification, "Log Compaction").
 
-The process has registered as the plan's executor (``transaction/execution.py``). The new log of a file group stands for the logs of the plan, and
-readers have it at the plan's requested time. So a log that is older than the plan and not part of it must not be there: the new log would hide its
-rows. Writers that began before the plan and end after it have two cases:
+The process has registered as the plan's executor (``transaction/plan_executors.py``). The new log of a file group stands for the logs of the plan,
+and readers have it at the plan's requested time. So a log that is older than the plan and not part of it must not be there: the new log would hide
+its rows. Writers that began before the plan and end after it have two cases:
 
 - if the write completes first, its file groups are left out of this commit;
 - if this commit completes first, the write is planned again (``conflicts/conflict.py``, `older_than_log_compaction`).
@@ -27,10 +27,10 @@ from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.operation import OperationType
-from pyhudi_core.services.compaction.execution import CompactionRun
-from pyhudi_core.services.compaction.log_planning import UNMERGED_KEY
+from pyhudi_core.services.compaction.compaction_execution import CompactionRun
+from pyhudi_core.services.compaction.logs_to_compact import UNMERGED_KEY
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import execution
+from pyhudi_core.transaction import plan_executors
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.write.handles.base import HandleContext, HandleSettings, OpenRuntime
 from pyhudi_core.write.handles.log_compact import LogCompactor
@@ -98,7 +98,7 @@ def _changes(transaction: Transaction, found: Timeline) -> Iterator[tuple[Instan
 
 def _refuse_changed(transaction: Transaction, groups: frozenset[Group], found: Timeline) -> None:
     """Raise `CommitError` if another process has taken the execution over, or one of the groups has changed since the commit was made."""
-    execution.refuse_overtaken(transaction)
+    plan_executors.refuse_overtaken(transaction)
     for instant, changed in _changes(transaction, found):
         shared = groups & changed
         if shared:

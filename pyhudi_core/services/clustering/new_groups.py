@@ -14,7 +14,7 @@ from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.index.bucket import Hashing
 from pyhudi_core.index.consistent import places_of
 from pyhudi_core.index.hashing_metadata import HashingMetadata
-from pyhudi_core.services.clustering.plan import ClusteringGroup
+from pyhudi_core.services.clustering.clustering_plan import ClusteringGroup
 from pyhudi_core.services.clustering.rings import Rings
 from pyhudi_core.services.plan_run import shared_out
 

@@ -7,7 +7,15 @@ import random
 import pytest
 
 from pyhudi_core.model.instant import Action, Instant, State
-from pyhudi_core.services.cleaning.rules import ANY, Readers, Retained, by_commits, by_time, by_versions, removable
+from pyhudi_core.services.cleaning.clean_rules import (
+    ANY,
+    Readers,
+    Retained,
+    by_commits,
+    by_time,
+    by_versions,
+    removable,
+)
 from pyhudi_core.timeline.active import Timeline
 
 NOBODY = Readers()

@@ -1,7 +1,7 @@
 """Plan a clustering from a state of the table, and check the plan under the lock before it goes on the timeline.
 
-The plan strategy says which slices are rewritten together (``rules``, ``buckets``). With consistent hashing a partition has one planned clustering
-at a time, because each changes the ranges of hashes that the one before it has made.
+The plan strategy says which slices are rewritten together (`clustering_rules`, `buckets`). With consistent hashing a partition has one planned
+clustering at a time, because each changes the ranges of hashes that the one before it has made.
 
 Plans are made from listings, commits and pending plans; no data file is opened. File groups in pending plans are left out. Under the lock
 nothing may have touched a planned file group since the plan was made: a log file that is not in the plan would be lost with its file group.
@@ -29,8 +29,15 @@ from pyhudi_core.model.meta_fields import with_meta_fields
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.options.clustering import COMMIT_BASED, CONSISTENT_BUCKET, SINGLE_FILE_SORT, SIZE_BASED
 from pyhudi_core.services.clustering.buckets import BucketLimits, bucket_groups
-from pyhudi_core.services.clustering.plan import ClusteringGroup, ClusteringPlan, RowOrder, decode
-from pyhudi_core.services.clustering.rules import Trigger, chosen_partitions, gains, groups_of, is_small, trigger_of
+from pyhudi_core.services.clustering.clustering_plan import ClusteringGroup, ClusteringPlan, RowOrder, decode
+from pyhudi_core.services.clustering.clustering_rules import (
+    Trigger,
+    chosen_partitions,
+    gains,
+    groups_of,
+    is_small,
+    trigger_of,
+)
 from pyhudi_core.services.rewriting import refusal_of, refuse_taken, within
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline

@@ -1,6 +1,6 @@
 """Execute a restore (specification, "Restore").
 
-When the process has registered as the plan's executor (``transaction/execution.py``), the inflight file is there. From then on readers of this
+When the process has registered as the plan's executor (``transaction/plan_executors.py``), the inflight file is there. From then on readers of this
 project leave out what the plan names, so they see the state of the point, whatever is deleted already. The metadata table is off the table's list.
 
 The instants are undone one after the other, the newest first: its completed file goes, so that Hudi's readers miss it, too, then its data files, then
@@ -21,11 +21,11 @@ from pyhudi_core.index.hashing_metadata import forget
 from pyhudi_core.model.instant import Action
 from pyhudi_core.services.plan_run import PlanRun
 from pyhudi_core.services.progress import Steps
-from pyhudi_core.services.restore import work as restore_work
-from pyhudi_core.services.restore.plan import PlannedRestore
-from pyhudi_core.services.restore.work import RestoreWork, Undone
+from pyhudi_core.services.restore import restore_work
+from pyhudi_core.services.restore.restore_plan import PlannedRestore
+from pyhudi_core.services.restore.restore_work import RestoreWork, Undone
 from pyhudi_core.timeline.restored import DONE
-from pyhudi_core.transaction import execution, layout, markers, removal
+from pyhudi_core.transaction import layout, markers, plan_executors, removal
 from pyhudi_core.transaction.commit import Finished, finish
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.instant_removal import files_of_instant, remove_files, remove_instant
@@ -94,7 +94,7 @@ def undo(context: TableContext, undone: Undone) -> None:
 def _forget(context: TableContext, requested_time: str) -> None:
     """Remove what only the process of an instant had a use for."""
     markers.remove(context.storage, requested_time)
-    execution.forget(context, requested_time)
+    plan_executors.forget(context, requested_time)
     context.root.delete(layout.heartbeat(requested_time))
 
 

@@ -1,7 +1,7 @@
 """Execute a planned clustering: read its slices, order their rows, write new file groups, and commit them as a replacecommit.
 
-The process has registered as the plan's executor (``transaction/execution.py``). Rows keep their meta columns, so they keep the commit that changed
-them; only the name of the file is new. The slices are read as readers see them, with their logs.
+The process has registered as the plan's executor (``transaction/plan_executors.py``). Rows keep their meta columns, so they keep the commit that
+changed them; only the name of the file is new. The slices are read as readers see them, with their logs.
 
 1. For an order along a curve, tasks read a sample of the sort columns (``services/clustering/row_curve.py``).
 2. On Spark, tasks read the slices, and a shuffle brings the rows of each new file together, sorted. Each task writes its new files, one after the
@@ -36,12 +36,12 @@ from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.file_names import new_file_id
 from pyhudi_core.model.meta_fields import RECORD_KEY
 from pyhudi_core.model.operation import OperationType
-from pyhudi_core.services.clustering.outputs import new_groups
-from pyhudi_core.services.clustering.plan import LINEAR, ClusteringGroup, ClusteringWork, RowOrder
-from pyhudi_core.services.clustering.planning import refuse_unsortable
-from pyhudi_core.services.clustering.reading import PLACE, Reading, SampleTask
+from pyhudi_core.services.clustering.clustering_plan import LINEAR, ClusteringGroup, ClusteringWork, RowOrder
+from pyhudi_core.services.clustering.groups_to_cluster import refuse_unsortable
+from pyhudi_core.services.clustering.new_groups import new_groups
 from pyhudi_core.services.clustering.rings import Rings, attachments, rings_after
 from pyhudi_core.services.clustering.row_curve import ColumnBounds, bounds_of
+from pyhudi_core.services.clustering.rows_to_cluster import PLACE, Reading, SampleTask
 from pyhudi_core.services.clustering.streamed import Unit, UnitTask
 from pyhudi_core.services.plan_run import RewriteRun, shared_out
 from pyhudi_core.services.progress import Steps

@@ -14,10 +14,10 @@ from dataclasses import replace
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.model.instant import Action
 from pyhudi_core.options.upkeep import CleaningOptions
+from pyhudi_core.services.cleaning.clean_plan import CleaningPlan, PlannedClean
 from pyhudi_core.services.cleaning.cleaning import Cleaning, CleaningResult
-from pyhudi_core.services.cleaning.plan import CleaningPlan, PlannedClean
-from pyhudi_core.services.cleaning.planning import plan_cleaning
-from pyhudi_core.services.metadata.place import NONE, AtMetadataTable
+from pyhudi_core.services.cleaning.files_to_clean import plan_cleaning
+from pyhudi_core.services.metadata.at_metadata_table import NONE, AtMetadataTable
 from pyhudi_core.timeline.active import Timeline
 
 _LEAST_COMMITS = 20

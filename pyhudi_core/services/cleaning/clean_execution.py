@@ -1,7 +1,8 @@
 """Execute a planned clean: delete its files, and complete it (specification, "Cleaning").
 
-The process has registered as the plan's executor (``transaction/execution.py``). The plan says which files go, so the work of a process that died can
-be done again: a file that is gone counts as deleted. The metadata table's part is written before the lock, and published in the same decision.
+The process has registered as the plan's executor (``transaction/plan_executors.py``). The plan says which files go, so the work of a process that
+died can be done again: a file that is gone counts as deleted. The metadata table's part is written before the lock, and published in the same
+decision.
 
 The plan may be old, or another program's. So it is compared with the table before a file is deleted: files of the newest state, of savepoints and of
 holds stay whatever the plan says, and the completed clean does not name them.
@@ -19,13 +20,13 @@ from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.file_names import split
 from pyhudi_core.savepoints.holds import held_files
 from pyhudi_core.savepoints.savepoint_files import kept_files
-from pyhudi_core.services.cleaning.plan import DONE, PlannedClean
-from pyhudi_core.services.cleaning.planning import view_of
+from pyhudi_core.services.cleaning.clean_plan import DONE, PlannedClean
+from pyhudi_core.services.cleaning.files_to_clean import view_of
 from pyhudi_core.services.plan_run import PlanRun
 from pyhudi_core.services.progress import Steps
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import execution, markers, removal
+from pyhudi_core.transaction import markers, plan_executors, removal
 from pyhudi_core.transaction.commit import Finished, ask_gate, finish
 from pyhudi_core.transaction.companion import CompanionCommit
 from pyhudi_core.transaction.context import TableContext
@@ -69,7 +70,7 @@ class CleaningRun(PlanRun[PlannedClean, Cleaned]):
             metadata_update.slices_to_keep(context, newest, newest.schema)  # refuses before anything is deleted
         done = self.work.without(self._still_needed(timeline))
         ask_gate(self.how.gate, context, "to delete files")
-        execution.refuse_overtaken(self.transaction)
+        plan_executors.refuse_overtaken(self.transaction)
         bases_first = sorted(done.paths, key=lambda path: (split(path)[1].startswith("."), path))
         steps = Steps(self.how.progress, "delete files", len(bases_first))
         steps.begin()

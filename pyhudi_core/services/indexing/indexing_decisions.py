@@ -21,10 +21,10 @@ from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError
 from pyhudi_core.metadata_table.defined_indexes import needs_of
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.model.properties import INDEX_DEFINITIONS, TableConfig
-from pyhudi_core.services.indexing import plan as indexing_plan
+from pyhudi_core.services.indexing import indexing_plan
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import execution, layout, metadata_removal
+from pyhudi_core.transaction import layout, metadata_removal, plan_executors
 from pyhudi_core.transaction.begin import Transaction, companions_high_water_mark, completion_time_after
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.decision import Check, OutcomeUnknown, StagedIntent, Terms, decide, staged_intent
@@ -81,7 +81,7 @@ class IndexingDecisions:
             self._refuse_taken(builds)
             # What slow writers left of an earlier build. Nothing reads it now, but it would be a part of the new one.
             left = metadata_removal.files_of(self.context.root, junk)
-            execution.refuse_overtaken(self.transaction)
+            plan_executors.refuse_overtaken(self.transaction)
             metadata_removal.remove_files(self.context.root, left)
             made = self._built(builds, timeline)
             return [
@@ -140,7 +140,7 @@ class IndexingDecisions:
         transaction, context = self.transaction, self.context
 
         def checked(timeline: Timeline) -> None:
-            execution.refuse_overtaken(transaction)
+            plan_executors.refuse_overtaken(transaction)
             check(timeline)
 
         terms = Terms(what, (transaction.inflight,), seems_alive=lambda: transaction.heartbeat.is_young(context))

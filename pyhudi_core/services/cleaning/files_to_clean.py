@@ -25,10 +25,10 @@ from pyhudi_core.options.upkeep import CleaningOptions
 from pyhudi_core.runtime.collection import collector_paused
 from pyhudi_core.savepoints.holds import read_holds
 from pyhudi_core.savepoints.savepoint_files import kept_files
-from pyhudi_core.services.cleaning import rules as cleaning_rules
-from pyhudi_core.services.cleaning.plan import DONE, SAVEPOINTS_KEY, CleaningPlan
-from pyhudi_core.services.cleaning.rules import BY_VERSIONS, Readers, Retained
-from pyhudi_core.services.cleaning.slices import Judge
+from pyhudi_core.services.cleaning import clean_rules as cleaning_rules
+from pyhudi_core.services.cleaning.clean_plan import DONE, SAVEPOINTS_KEY, CleaningPlan
+from pyhudi_core.services.cleaning.clean_rules import BY_VERSIONS, Readers, Retained
+from pyhudi_core.services.cleaning.removable_slices import Judge
 from pyhudi_core.services.service import Refused
 from pyhudi_core.snapshot.snapshot import metadata_file_groups
 from pyhudi_core.timeline.active import Timeline
