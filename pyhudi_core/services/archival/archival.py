@@ -31,7 +31,7 @@ from pyhudi_core.services.archival.limits import (
     MetadataTableInUse,
     plan_archival,
 )
-from pyhudi_core.services.compaction.rules import counted_from
+from pyhudi_core.services.compaction.compaction_rules import counted_from
 from pyhudi_core.services.progress import ServiceProgress, silent
 from pyhudi_core.services.service import Execution, Figures, ServiceResult, TableService
 from pyhudi_core.timeline.active import Timeline, TimelineFolder
