@@ -165,7 +165,7 @@ NOT_CRASHED: dict[tuple[str, str], str] = {
     ): "of a commit whose completed file is lost, which no crash can do: a heartbeat goes after it; test_lost_completions.py loses it",
     ("timeline/active.py:_being_written", "head"): "only of a commit that a Hudi writer has created and not filled yet",
     (
-        "timeline/archived_files.py:_plan",
+        "services/archival/archived_files.py:_plan",
         "get",
     ): "of a replaced group's plan, which goes to the history once a cleaner has been there",
     (
