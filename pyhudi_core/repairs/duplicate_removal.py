@@ -22,10 +22,10 @@ from pyhudi_core.model.meta_fields import PARTITION_PATH, RECORD_KEY
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import NotCalled
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.repairs.duplicates import DuplicatePlan, find_duplicates
 from pyhudi_core.services.auto import ServicedWrite
 from pyhudi_core.snapshot.snapshot import Snapshot
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write import checks, states
 from pyhudi_core.write.batch import Found, WriteBatch
 from pyhudi_core.write.operations import commit_with_retries
@@ -86,7 +86,7 @@ def _without_first_build(context: TableContext) -> TableContext:
     """The context without the option that makes a metadata table before a write: a record index cannot be built while there are duplicates."""
     options = context.options
     options = replace(options, metadata=replace(options.metadata, enable=False))
-    return replace(context, protocol=replace(context.protocol, options=options))
+    return context.with_options(options)
 
 
 def _prepared(plan: DuplicatePlan, engine: Engine) -> Prepared:
