@@ -28,7 +28,10 @@ STRATEGIES = (
     Choice("unbounded_partition_aware", "all other partitions", f"{_PACKAGE}UnBoundedPartitionAwareCompactionStrategy"),
     Choice("unbounded", "all", f"{_PACKAGE}UnBoundedCompactionStrategy"),
 )
-"""What each strategy selects, for the page, and the class of Hudi that means the same, or None. The rules are in ``services/compaction/rules.py``."""
+"""What each strategy selects, for the page, and the class of Hudi that means the same, or None.
+
+The rules are in ``services/compaction/compaction_rules.py``.
+"""
 _LATER = (
     f"{_PACKAGE}PartitionRegexBasedCompactionStrategy".lower(),
     f"{_PACKAGE}CompositeCompactionStrategy".lower(),
