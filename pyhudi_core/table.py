@@ -271,10 +271,6 @@ class HudiTable(TableServices):
         """
         with self._home.verb() as context:
             kind = operations.operation_type(operation)
-            if partial and kind is not OperationType.UPSERT:
-                what = f"{operation} takes whole rows: nothing could fill the columns of a partial one"
-                hint = "Give rows with every column (nulls are fine), or upsert partial rows of known keys."
-                raise InvalidOptionError(what, table=self.location, hint=hint)
             extra = extra_metadata or {}
             request = states.WriteSpec(
                 context, kind, extra, spark, requirements, allow_empty, partial, validators.Validators.of(pre_commit)

@@ -15,6 +15,7 @@ sys.path.insert(0, str(ROOT))
 
 from pyhudi_core.options import render_docs  # noqa: E402
 from scripts.conflict_table import render as render_conflicts  # noqa: E402
+from scripts.refusal_table import render as render_refusals  # noqa: E402
 
 NAMES = ("<!-- names: written by scripts/generate_docs.py -->", "<!-- end of names -->")
 """What is between these lines of ``docs/api.md`` is written from the docstrings."""
@@ -44,6 +45,7 @@ def _first_sentence(thing: object) -> str:
 PAGES: dict[str, Callable[[], str]] = {
     "docs/options.md": render_docs,
     "docs/conflicts.md": render_conflicts,
+    "docs/refusals.md": render_refusals,
     "docs/api.md": api_page,
 }
 """Each page, and the function that renders it."""

@@ -27,6 +27,7 @@ from pyhudi_core.errors import (
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Action, Instant
 from pyhudi_core.model.internal_schema import names_at
+from pyhudi_core.model.operation import OperationType
 from pyhudi_core.services.rewriting import refusal_of
 from pyhudi_core.services.service import Execution
 from pyhudi_core.snapshot.snapshot import Snapshot
@@ -189,7 +190,8 @@ class RewriteRun(PlanRun[W, Rewritten]):
     def _fit(self, context: TableContext) -> Snapshot:
         """The table's state now. Raises `UnsupportedTableError` if this release cannot rewrite its files."""
         snapshot = load(context)
-        refused, altered = refusal_of(context, snapshot), self._altered_since(snapshot)
+        operation = OperationType.of(self.transaction.requested.action)
+        refused, altered = refusal_of(context, snapshot, operation), self._altered_since(snapshot)
         if refused is None and altered is None:
             return snapshot
         why, hint = altered, "Execute it with the program that planned it."

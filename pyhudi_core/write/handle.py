@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Literal, Protocol, Self
 
 import pyarrow as pa
 
@@ -21,10 +21,9 @@ from pyhudi_core.conflicts.explanation import ConflictExplanation
 from pyhudi_core.conflicts.requirement import checked_requirements
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError, HudiError, LockServerError
-from pyhudi_core.index.hash_ranges import has_consistent_hashing
 from pyhudi_core.model.alteration import ColumnChanges
 from pyhudi_core.model.commit import CommitMetadata
-from pyhudi_core.model.operation import REPLACING, OperationType
+from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 from pyhudi_core.snapshot.snapshot import Snapshot
@@ -32,11 +31,9 @@ from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.locking import after_failure
-from pyhudi_core.write import altering, checks, metadata_update, moving_updates, staging, states
+from pyhudi_core.write import altering, cases, checks, metadata_update, refusals, staging, states
 from pyhudi_core.write.attempt import Basis, validation_of
 from pyhudi_core.write.batch import WriteBatch
-from pyhudi_core.write.indexing import is_bucketed
-from pyhudi_core.write.non_blocking import refuse_unfit
 from pyhudi_core.write.result import Commit, CommitStats, CommitVerdict
 from pyhudi_core.write.retrying import Retries
 from pyhudi_core.write.states import Begun, Committed, Draft, Unchanged, WriteSpec, WriteState
@@ -73,8 +70,7 @@ class Write:
     def __init__(self, request: WriteSpec, reader: HandleReader | None = None) -> None:
         extra = checks.checked_extra(request.extra)
         requirements = checked_requirements(request.requirements)
-        if request.allow_empty:
-            checks.refuse_empty(request.operation, request.table)
+        refusals.before_rows(request.case)
         self._state: WriteState = Draft(request=replace(request, extra=extra, requirements=requirements))
         self._reader = reader
         self._streams = Streams(request.context)
@@ -167,9 +163,7 @@ class Write:
         """
         draft = self._state.draft()
         request = draft.request
-        checks.refuse_unfit(request.operation, request.table, drops=False)
-        snapshot = self._loaded(draft)
-        checks.refuse_index(request.context, request.operation, snapshot)
+        snapshot = self._loaded(draft, "rows")
         if data is None and request.allow_empty:
             self._state = replace(draft, batch=WriteBatch())
             return self._attempt(snapshot.timeline)
@@ -194,9 +188,8 @@ class Write:
         """Remove whole partitions (paths). Raises `PartitionNotFoundError` for one that does not exist, unless ``missing_ok``."""
         draft = self._state.draft()
         context, table = draft.context, draft.request.table
-        checks.refuse_unfit(draft.request.operation, table, drops=True)
+        snapshot = self._loaded(draft, "partitions")
         paths = checks.checked_partitions(partitions, context.config, table)
-        snapshot = self._loaded(draft)
         known = checks.known_partitions(snapshot, paths, table, missing_ok=missing_ok)
         self._state = draft = replace(draft, batch=WriteBatch(partitions=known))
         if known:
@@ -208,7 +201,6 @@ class Write:
         """Change the columns of the table; each attempt finds them again. Raises `SchemaMismatchError` before anything is written."""
         draft = self._state.draft()
         snapshot = self._loaded(draft)
-        altering.refuse_plans(draft.context, snapshot.timeline)
         new = altering.new_columns(draft.context, changes, snapshot)
         if new.altered.unchanged:
             self._state = states.nothing_to_change(replace(draft, batch=WriteBatch(altered=new)), snapshot)
@@ -317,16 +309,10 @@ class Write:
         states.undo(after_failure(state.context, error), pending, asked=not isinstance(state, Begun))
         self._give_lock_back()
 
-    def _loaded(self, draft: Draft) -> Snapshot:
+    def _loaded(self, draft: Draft, gives: Literal["", "rows", "partitions"] = "") -> Snapshot:
+        """The state of the table. ``gives``: what the write is given, which the table may refuse."""
         snapshot = states.load(draft.context, publish=True)
-        checks.refuse_unwritable(draft.context, snapshot)
-        checks.refuse_operation(draft.context, draft.request.operation)
-        if draft.request.partial:
-            checks.refuse_partial(draft.context)
-        moving_updates.refuse_unfit(draft.context, partial=draft.request.partial)
-        refuse_unfit(draft.context, bucketed=is_bucketed(snapshot), partial=draft.request.partial)
-        if draft.request.operation in REPLACING and has_consistent_hashing(draft.context):
-            checks.refuse_replaced_ranges(draft.context, draft.request.operation)
+        refusals.before_rows(cases.in_state(draft.request.case, draft.context, snapshot, gives))
         return snapshot
 
     def _attempt(self, seen: Timeline | None) -> Self:

@@ -12,7 +12,6 @@ from pyhudi_core.model.alteration import ColumnChanges
 from pyhudi_core.model.operation import OPERATIONS, OperationType
 from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.transaction.context import PreCommit, TableContext
-from pyhudi_core.write.checks import refuse_operation
 from pyhudi_core.write.handle import HandleReader, Write
 from pyhudi_core.write.result import Commit
 from pyhudi_core.write.retrying import retry
@@ -79,7 +78,6 @@ def delete_found(
     ``keys_of`` takes the scan of the key and partition columns and returns the rows. Raises `PredicateError` if the condition means other rows in the
     time zone of this process's Spark session.
     """
-    refuse_operation(context, OperationType.DELETE)
     columns = tuple(dict.fromkeys((*context.config.identifying_fields, *context.config.partition_fields)))
     with Write(WriteSpec(context, OperationType.DELETE, extra, spark, pre_commit=pre_commit), reader) as write:
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyhudi_core.errors import (
     CommitConflictError,
     CorruptionError,
+    HudiError,
     ObjectNotFoundError,
     UnsupportedTableError,
     at_table,
@@ -19,10 +20,10 @@ from pyhudi_core.errors import (
 from pyhudi_core.index.choice import IndexType
 from pyhudi_core.metadata_table.slices import MetadataSlices
 from pyhudi_core.model.commit import CommitMetadata
-from pyhudi_core.model.operation import INSERTING, OperationType
+from pyhudi_core.model.operation import OperationType
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.transaction.begin import withdraw
-from pyhudi_core.write import checks, metadata_update
+from pyhudi_core.write import cases, metadata_update, refusals
 from pyhudi_core.write.altering import refuse_plans
 from pyhudi_core.write.attempt import Attempt, CommitCheck, extra_of, replaced_by, touched_by
 from pyhudi_core.write.batch import WriteBatch
@@ -96,7 +97,8 @@ def _kept(begun: Begun, batch: WriteBatch, snapshot: Snapshot) -> MetadataSlices
     try:
         if batch.altered is not None and batch.altered.new_statistics:
             return None
-        return metadata_update.slices_to_keep(begun.context, snapshot, _schema_after(begun, batch, snapshot))
+        schema = _schema_after(begun, batch, snapshot)
+        return metadata_update.slices_to_keep(begun.context, snapshot, schema, begun.request.operation)
     except (UnsupportedTableError, CommitConflictError):
         withdraw(begun.transaction)
         raise
@@ -123,12 +125,15 @@ def _written(begun: Begun, batch: WriteBatch, snapshot: Snapshot) -> tuple[Prepa
     prepared, engine, operation = batch.prepared, batch.engine, begun.request.operation
     if prepared is None or engine is None or not batch.total:
         return prepared, None
-    table = begun.request.table
-    prepared = checks.fitted(prepared, operation, batch.columns, snapshot, table)
-    if operation in INSERTING:
-        checks.refuse_logs(snapshot, prepared.volumes, table)
     try:
-        with at_table(table):
+        refusals.at_begin(cases.in_attempt(begun.context, operation, snapshot, prepared, batch.columns))
+    except HudiError:
+        withdraw(begun.transaction)
+        raise
+    if operation is OperationType.DELETE:
+        prepared = replace(prepared, schema=snapshot.schema)  # keys alone are needed, so other columns do not matter
+    try:
+        with at_table(begun.request.table):
             keys = metadata_update.needs_keys(snapshot.config)
             written = WriteJob(operation, engine, prepared, snapshot, begun.transaction, keys).run()
             return prepared, batch.found.written(written, engine)

@@ -46,15 +46,15 @@ from pyhudi_core.transaction.context import PreCommit, TableContext
 from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.locking import WholeWrite, hold
 from pyhudi_core.transaction.rollback import repair_by_policy, roll_back, sweep_late_files
-from pyhudi_core.write import checks, key_form, metadata_update
+from pyhudi_core.write import cases, checks, key_form, metadata_update, refusals
 from pyhudi_core.write.asked_metadata_table import make_if_due
 from pyhudi_core.write.attempt import Attempt, Basis, CommitCheck, publish
 from pyhudi_core.write.batch import WriteBatch
-from pyhudi_core.write.non_blocking import refuse_unfit_table
 from pyhudi_core.write.numbers import ColumnsThen
 from pyhudi_core.write.prepare import prepare, prepare_keys
 from pyhudi_core.write.result import Commit, CommitStats
 from pyhudi_core.write.retrying import Retries
+from pyhudi_core.write.rule import Case
 
 _NEVER = Instant("0", Action.COMMIT, State.REQUESTED)  # of a write that has nothing to change
 
@@ -84,6 +84,11 @@ class WriteSpec:
     @property
     def table(self) -> str:
         return self.context.table
+
+    @property
+    def case(self) -> Case:
+        """What the law of refusals knows of the call."""
+        return cases.of_call(self.context, self.operation, partial=self.partial, allow_empty=self.allow_empty)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,17 +274,26 @@ def take_rows(draft: Draft, data: object, snapshot: Snapshot) -> Draft:
             how = partial(prepare, allow_lossy=allow_lossy, partial=request.partial, prefixed=prefixed, updates=updates)
         if is_pandas(type(data)) and request.spark is None:
             data = as_table(data, snapshot.schema)
-        prepared = how(engine.dataset(data), context.config, snapshot.schema, context.table)
-        if not deletes:
-            checks.refuse_evolution(snapshot.schema, prepared, context.options.rows.schema_evolution, context.table)
-            checks.refuse_unfit_merger(context, prepared)
-        for validators in (context.protocol.pre_commit, request.pre_commit):
-            if validators is not None:
-                validators.refuse_unfit(snapshot.schema if deletes else prepared.schema)
+        rows = engine.dataset(data)
+        refusals.before_rows(replace(request.case, given=rows.schema))
+        prepared = how(rows, context.config, snapshot.schema, context.table)
+        try:
+            _refuse_columns(request, snapshot.schema, prepared.schema)
+        except BaseException:
+            prepared.rows.release()
+            raise
     filled = replace(draft, batch=WriteBatch(prepared, engine, columns=ColumnsThen.of(snapshot)))
     if not deletes and metadata_update.replaces_statistics(context.config, snapshot.schema, prepared.schema):
         return in_context(filled, metadata_update.removing)
     return filled
+
+
+def _refuse_columns(request: WriteSpec, before: pa.Schema, after: pa.Schema) -> None:
+    """Raise the error of the law, or of a validator, for the columns that the rows would leave."""
+    refusals.after_rows(replace(request.case, before=before, after=after))
+    for validators in (request.context.protocol.pre_commit, request.pre_commit):
+        if validators is not None:
+            validators.refuse_unfit(after)
 
 
 def in_context(draft: Draft, changed: Callable[[TableContext], TableContext]) -> Draft:
@@ -291,14 +305,13 @@ def in_context(draft: Draft, changed: Callable[[TableContext], TableContext]) ->
 def begin(draft: Draft, seen: Timeline | None = None) -> Begun:
     """Finish what dead writers left, then put the instant of an attempt on the timeline. ``seen``: the timeline, if it was just listed."""
     batch, context, operation = draft.filled(), draft.context, draft.request.operation
-    metadata_update.refuse_unkept(context)
-    refuse_unfit_table(context)
+    refusals.at_begin(cases.at_begin(context, operation))
     if make_if_due(context, batch.engine or engine_for(None, context.runtime.executor, draft.request.spark)):
         draft = renewed(draft)
         context = draft.context
     seen = None if repair_by_policy(context, seen) else seen
     if batch.prepared is not None:
-        metadata_update.refuse_undefined(context, batch.prepared.schema)
+        refusals.at_begin(cases.at_begin(context, operation, batch.prepared.schema))
     transaction = begin_write(context, operation.action_on(context.config.table_type), str(operation), seen)
     return Begun(request=draft.request, batch=batch, basis=draft.basis, lock=draft.lock, transaction=transaction)
 

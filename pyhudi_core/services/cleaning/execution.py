@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pyhudi_core.conflicts.concurrent import refuse_pending_restore
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.file_names import split
+from pyhudi_core.model.operation import OperationType
 from pyhudi_core.services.cleaning.plan import DONE, PlannedClean
 from pyhudi_core.services.cleaning.planning import view_of
 from pyhudi_core.services.holds import held_files
@@ -28,9 +29,8 @@ from pyhudi_core.timeline.savepoints import kept_files
 from pyhudi_core.transaction import execution, markers, removal
 from pyhudi_core.transaction.commit import Finished, ask_gate, finish
 from pyhudi_core.transaction.companion import CompanionCommit
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.home import reopened
-from pyhudi_core.write import metadata_update
+from pyhudi_core.write import cases, metadata_update, refusals
 from pyhudi_core.write.retrying import Retries
 from pyhudi_core.write.states import load
 
@@ -58,15 +58,16 @@ class CleaningRun(PlanRun[PlannedClean, Cleaned]):
 
         Raises `CommitConflictError` while a restore is pending, `DeletesFailedError`, and as `transaction.commit.finish`.
         """
-        self.transaction = replace(self.transaction, context=_keeping(self.transaction.context))
         context = self.transaction.context
         self.began_ms = context.runtime.clock.now_ms()
         timeline = context.folder.load()
         refuse_pending_restore(context, timeline)
-        metadata_update.refuse_unkept(context, may_remove=False)
+        refusals.at_begin(cases.at_begin(context, OperationType.CLEAN))
         if not context.place.prefix:
             newest = load(context)
-            metadata_update.slices_to_keep(context, newest, newest.schema)  # refuses before anything is deleted
+            metadata_update.slices_to_keep(
+                context, newest, newest.schema, OperationType.CLEAN
+            )  # refuses before anything is deleted
         done = self.work.without(self._still_needed(timeline))
         ask_gate(self.how.gate, context, "to delete files")
         execution.refuse_overtaken(self.transaction)
@@ -111,11 +112,7 @@ class CleaningRun(PlanRun[PlannedClean, Cleaned]):
 
     def _staged(self, snapshot: Snapshot, done: PlannedClean) -> tuple[CompanionCommit, ...]:
         """The metadata table's part, if there is one."""
-        slices = metadata_update.slices_to_keep(self.transaction.context, snapshot, snapshot.schema)
+        slices = metadata_update.slices_to_keep(
+            self.transaction.context, snapshot, snapshot.schema, OperationType.CLEAN
+        )
         return metadata_update.stage_removed(self.transaction, slices, done.files, snapshot)
-
-
-def _keeping(context: TableContext) -> TableContext:
-    """The same table; a metadata table is never removed from it as a side effect of a clean."""
-    metadata = replace(context.options.metadata, remove_unkept=False)
-    return replace(context, protocol=replace(context.protocol, options=replace(context.options, metadata=metadata)))
