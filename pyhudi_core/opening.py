@@ -172,7 +172,7 @@ def checked_config(
     )
     _refuse_absent(logical, {"record_key": keys, "partition_by": partitions, "ordering": orderings})
     _refuse_types(logical, keys, partitions, orderings)
-    coercion.refuse_internal_names(arrow_schema.names, storage.location)
+    coercion.refuse_internal_names(arrow_schema, storage.location)
     config = new_table_config(
         chosen,
         keys,

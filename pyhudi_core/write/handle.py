@@ -70,7 +70,7 @@ class Write:
     def __init__(self, request: WriteSpec, reader: HandleReader | None = None) -> None:
         extra = checks.checked_extra(request.extra)
         requirements = checked_requirements(request.requirements)
-        refusals.before_rows(request.case)
+        refusals.of_arguments(request.case)
         self._state: WriteState = Draft(request=replace(request, extra=extra, requirements=requirements))
         self._reader = reader
         self._streams = Streams(request.context)

@@ -12,6 +12,7 @@ from pyhudi_core.model.alteration import ColumnChanges
 from pyhudi_core.model.operation import OPERATIONS, OperationType
 from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.transaction.context import PreCommit, TableContext
+from pyhudi_core.write import refusals
 from pyhudi_core.write.handle import HandleReader, Write
 from pyhudi_core.write.result import Commit
 from pyhudi_core.write.retrying import retry
@@ -79,7 +80,9 @@ def delete_found(
     time zone of this process's Spark session.
     """
     columns = tuple(dict.fromkeys((*context.config.identifying_fields, *context.config.partition_fields)))
-    with Write(WriteSpec(context, OperationType.DELETE, extra, spark, pre_commit=pre_commit), reader) as write:
+    request = WriteSpec(context, OperationType.DELETE, extra, spark, pre_commit=pre_commit)
+    refusals.before_rows(request.case)  # before the table is searched
+    with Write(request, reader) as write:
 
         def attempt() -> Commit:
             found = write.scan(columns, where)

@@ -169,13 +169,18 @@ def _unmergeable(case: Case) -> str | None:
     return None if case.after is None else record_merger.why_unfit(case.config, case.after)
 
 
-BEFORE_ROWS: tuple[Rule, ...] = (
+ARGUMENTS: tuple[Rule, ...] = (
     Rule("partial rows", WRITERS - {UPSERT}, "", "partial=True", lambda case: case.partial, InvalidOptionError,
          "{word} takes whole rows: nothing could fill the columns of a partial one",
          "Give rows with every column (nulls are fine), or upsert partial rows of known keys."),
     Rule("empty commit that replaces", REPLACING, "", "allow_empty=True", lambda case: case.allow_empty, InvalidOptionError,
          "allow_empty=True does not go together with {operation}, which replaces rows that its batch does not name",
          "Begin an upsert for a commit that changes no rows."),
+)
+"""Asked when a handle is made, and again before the rows."""
+
+BEFORE_ROWS: tuple[Rule, ...] = (
+    *ARGUMENTS,
     Rule("rows for partitions", frozenset({PARTITIONS}), "", "write(rows)", lambda case: case.gives == "rows", InvalidOptionError,
          "A write of the kind {operation} takes whole partitions", "Call drop(paths), or begin a write of another kind."),
     Rule("partitions for rows", ROWS, "", "drop(partitions)", lambda case: case.gives == "partitions", InvalidOptionError,
@@ -351,6 +356,11 @@ def at_begin(case: Case) -> None:
     has begun with.
     """
     _ask(AT_BEGIN, case)
+
+
+def of_arguments(case: Case) -> None:
+    """Raise the error of the first rule that refuses the arguments of a handle, whatever the table is."""
+    _ask(ARGUMENTS, case)
 
 
 def of_new_table(case: Case) -> None:
