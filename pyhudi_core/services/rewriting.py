@@ -33,8 +33,9 @@ def refusal_of(context: TableContext, snapshot: Snapshot) -> Refused | None:
     if not config.populate_meta_fields:
         return _never(context, "it has no meta columns (hoodie.populate.meta.fields=false)")
     try:
-        metadata_update.refuse_unkept(context)
-        metadata_update.refuse_undefined(context, snapshot.schema)
+        may_remove = context.options.metadata.remove_unkept
+        metadata_update.refuse_unkept(context, may_remove=may_remove)
+        metadata_update.refuse_undefined(context, snapshot.schema, may_remove=may_remove)
         Merging(config).law()
     except HudiError as error:
         return Refused(error)

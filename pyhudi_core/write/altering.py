@@ -57,7 +57,7 @@ def new_columns(context: TableContext, changes: ColumnChanges, snapshot: Snapsho
         replaced = _replaces_statistics(context.config, snapshot, changes)
         if replaced:
             _refuse_other_indexes(context)
-        metadata_update.refuse_undefined(context, found.schema)
+        metadata_update.refuse_undefined(context, found.schema, may_remove=context.options.metadata.remove_unkept)
         return NewColumns(found, replaced)
 
 

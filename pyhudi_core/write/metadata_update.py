@@ -11,7 +11,7 @@ statistics alone is then removed by the commit and made again after it (`service
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -87,8 +87,8 @@ def needs_keys(config: TableConfig) -> bool:
     return keeps(config) and names.RECORD_INDEX in config.written_metadata_partitions
 
 
-def refuse_unkept(context: TableContext, *, may_remove: bool = True) -> None:
-    """Raise `UnsupportedTableError` if the listed metadata table could not be kept true, unless the options say that it may be removed.
+def refuse_unkept(context: TableContext, *, may_remove: bool) -> None:
+    """Raise `UnsupportedTableError` if the listed metadata table could not be kept true, unless it may be removed.
 
     Raises `CommitConflictError` if another process has dropped it since the table was opened.
     """
@@ -96,11 +96,13 @@ def refuse_unkept(context: TableContext, *, may_remove: bool = True) -> None:
     if not why and context.config.metadata_partitions and _place_of(context) is None:
         refuse_changed(context)
         why = "its files are missing, or cannot be read"
-    if why and not (may_remove and context.options.metadata.remove_unkept):
+    if why and not may_remove:
         raise refusal(context, why)
 
 
-def slices_to_keep(context: TableContext, snapshot: Snapshot, schema: pa.Schema) -> MetadataSlices | None:
+def slices_to_keep(
+    context: TableContext, snapshot: Snapshot, schema: pa.Schema, *, may_remove: bool
+) -> MetadataSlices | None:
     """The file groups of the metadata table, for a write that starts from this snapshot and leaves the table with this schema.
 
     None if there is none to keep. Raises `UnsupportedTableError` as `refuse_unkept`: if it is out of date or of another form; and
@@ -114,7 +116,7 @@ def slices_to_keep(context: TableContext, snapshot: Snapshot, schema: pa.Schema)
     why = _why_outdated(slices, snapshot, schema) or why_undefined(context, schema)
     if why:
         refuse_changed(context)
-    if why and not context.options.metadata.remove_unkept:
+    if why and not may_remove:
         raise refusal(context, why)
     return None if why else slices
 
@@ -127,13 +129,6 @@ def replaces_statistics(config: TableConfig, before: pa.Schema, after: pa.Schema
     listed = {*config.metadata_partitions}
     only = listed <= {names.FILES, *_STATISTICS} and not config.metadata_partitions_inflight
     return only and bool(listed & _STATISTICS) and bool(_widened(before, after))
-
-
-def removing(context: TableContext) -> TableContext:
-    """The context of an attempt whose commit may remove the metadata table."""
-    protocol, options = context.protocol, context.options
-    chosen = replace(options, metadata=replace(options.metadata, remove_unkept=True))
-    return replace(context, protocol=replace(protocol, options=chosen))
 
 
 def why_undefined(
@@ -152,11 +147,11 @@ def why_undefined(
     return next(filter(None, (defined_indexes.why_not(name, found, table) for name in listed)), "")
 
 
-def refuse_undefined(context: TableContext, schema: pa.Schema) -> None:
-    """Raise `UnsupportedTableError` if an index that a user defined cannot be kept, unless the options say that it may be removed."""
+def refuse_undefined(context: TableContext, schema: pa.Schema, *, may_remove: bool) -> None:
+    """Raise `UnsupportedTableError` if an index that a user defined cannot be kept, unless it may be removed."""
     # A drop that another process had only decided may have been published since the table was opened.
     why = why_undefined(context, schema) and why_undefined(reopened(context), schema)
-    if why and not context.options.metadata.remove_unkept:
+    if why and not may_remove:
         raise refusal(context, why)
 
 
