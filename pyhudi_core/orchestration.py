@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from pyhudi_core.remote import WriteRequest, open_permit, schema_text
     from pyhudi_core.services.registry import service_kinds
     from pyhudi_core.transaction.permit import Permit
-    from pyhudi_core.write.operations import commit_with_retries
+    from pyhudi_core.write.handle import commit_with_retries
 
 _HOMES = {
     "Permit": "transaction.permit",
     "WriteRequest": "remote",
     "as_table": "engine.local",
-    "commit_with_retries": "write.operations",
+    "commit_with_retries": "write.handle",
     "from_extra": "errors",
     "how_to_keep_more": "read.expired",
     "is_pandas": "engine.pandas_frames",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
-from typing import Literal
 
 import pyarrow as pa
 
@@ -50,14 +49,11 @@ def of_call(
     )
 
 
-def in_state(
-    case: Case, context: TableContext, snapshot: Snapshot, gives: Literal["", "rows", "partitions"] = ""
-) -> Case:
-    """The case in a state of the table. ``gives``: what the write is given."""
-    by_index = gives == "rows" and asks_index(context, case.operation, snapshot)
+def in_state(case: Case, context: TableContext, snapshot: Snapshot) -> Case:
+    """The case in a state of the table."""
+    by_index = case.gives == "rows" and asks_index(context, case.operation, snapshot)
     case = replace(
         case,
-        gives=gives,
         restore=restore_error(context, snapshot.timeline),
         plan=plan_error(context, snapshot.timeline) if case.operation is ALTER else None,
         record_index=metadata_update.needs_keys(context.config),
@@ -76,9 +72,14 @@ def _with_buckets(case: Case, context: TableContext, snapshot: Snapshot, *, by_i
     return replace(case, own_numbers=own, known_buckets=known_buckets(snapshot) or "")
 
 
-def at_begin(context: TableContext, operation: OperationType, schema: pa.Schema | None = None) -> Case:
-    """What an attempt knows before its instant is announced: whether it can keep the metadata table, also with these columns."""
-    case = of_call(context, operation)
+def at_begin(
+    context: TableContext, operation: OperationType, schema: pa.Schema | None = None, *, removes: bool = False
+) -> Case:
+    """What an attempt knows before its instant is announced: whether it can keep the metadata table, also with these columns.
+
+    ``removes``: the attempt takes the metadata table off the list.
+    """
+    case = replace(of_call(context, operation), removes=removes)
     if schema is None:
         return replace(case, unkept=metadata_update.why_unkept_now(context))
     return replace(case, undefined=metadata_update.why_undefined_now(context, schema))

@@ -99,12 +99,17 @@ def why_unkept_now(context: TableContext) -> str:
 
 
 def slices_to_keep(
-    context: TableContext, snapshot: Snapshot, schema: pa.Schema, operation: OperationType
+    context: TableContext,
+    snapshot: Snapshot,
+    schema: pa.Schema,
+    operation: OperationType,
+    *,
+    removes: bool = False,
 ) -> MetadataSlices | None:
     """The file groups of the metadata table, for an operation that starts from this snapshot and leaves the table with this schema.
 
-    None if there is none to keep. Raises as `refusals.at_begin` if it is out of date or of another form, and `CommitConflictError` if another process
-    has dropped a part of it meanwhile.
+    None if there is none to keep. Raises as `refusals.at_begin` if it is out of date or of another form, and
+    `CommitConflictError` if another process has dropped a part of it meanwhile.
     """
     if _place_of(context) is None or not keeps(context.config):
         return None
@@ -114,9 +119,8 @@ def slices_to_keep(
     why = _why_outdated(slices, snapshot, schema) or why_undefined(context, schema)
     if why:
         refuse_changed(context)
-    at_begin(
-        Case(operation=operation, table=context.table, config=context.config, options=context.options, outdated=why)
-    )
+    case = Case(operation=operation, table=context.table, config=context.config, options=context.options)
+    at_begin(replace(case, outdated=why, removes=removes))
     return None if why else slices
 
 
@@ -128,13 +132,6 @@ def replaces_statistics(config: TableConfig, before: pa.Schema, after: pa.Schema
     listed = {*config.metadata_partitions}
     only = listed <= {names.FILES, *_STATISTICS} and not config.metadata_partitions_inflight
     return only and bool(listed & _STATISTICS) and bool(_widened(before, after))
-
-
-def removing(context: TableContext) -> TableContext:
-    """The context of an attempt whose commit may remove the metadata table."""
-    protocol, options = context.protocol, context.options
-    chosen = replace(options, metadata=replace(options.metadata, remove_unkept=True))
-    return replace(context, protocol=replace(protocol, options=chosen))
 
 
 def why_undefined(

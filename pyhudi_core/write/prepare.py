@@ -84,7 +84,7 @@ def prepared_schema(table: pa.Schema | None) -> pa.Schema:
     return pa.schema([*own, *(table or ())])
 
 
-def prepare(
+def prepare_rows(
     data: Dataset,
     config: TableConfig,
     table_schema: pa.Schema,

@@ -176,19 +176,19 @@ ARGUMENTS: tuple[Rule, ...] = (
     Rule("empty commit that replaces", REPLACING, "", "allow_empty=True", lambda case: case.allow_empty, InvalidOptionError,
          "allow_empty=True does not go together with {operation}, which replaces rows that its batch does not name",
          "Begin an upsert for a commit that changes no rows."),
-)
-"""Asked when a handle is made, and again before the rows."""
-
-BEFORE_ROWS: tuple[Rule, ...] = (
-    *ARGUMENTS,
     Rule("rows for partitions", frozenset({PARTITIONS}), "", "write(rows)", lambda case: case.gives == "rows", InvalidOptionError,
          "A write of the kind {operation} takes whole partitions", "Call drop(paths), or begin a write of another kind."),
     Rule("partitions for rows", ROWS, "", "drop(partitions)", lambda case: case.gives == "partitions", InvalidOptionError,
          "A write of the kind {operation} takes rows", "Call write(data), or begin a write of another kind."),
+    Rule("no partitions", frozenset({PARTITIONS}), "no partitions", "", lambda case: case.gives == "partitions" and not case.config.is_partitioned,
+         InvalidOptionError, "The table has no partitions", "Delete its rows instead."),
+)
+"""Asked before the table is read, and again before the rows."""
+
+BEFORE_ROWS: tuple[Rule, ...] = (
+    *ARGUMENTS,
     Rule("table version", frozenset(OPERATIONS), "version 9", "", _version, TableVersionError,
          "the table has version {version}, which this release reads and does not write", "Nothing was changed. {more}"),
-    Rule("no partitions", frozenset({PARTITIONS}), "no partitions", "", lambda case: not case.config.is_partitioned, InvalidOptionError,
-         "The table has no partitions", "Delete its rows instead."),
     Rule("pending restore", CHANGING | {INDEX}, "a pending restore", "", lambda case: case.restore, CommitConflictError,
          "The restore {time} is pending, so the content of the table is not known",
          "Nothing was published; begin a new write when it has ended. {more}"),
@@ -298,7 +298,7 @@ AFTER_ROWS: tuple[Rule, ...] = (
 def _keeping(name: str, kind: str, why: Callable[[Case], str]) -> Rule:
     """A rule for a metadata table that could not be kept true. Writes may remove it, if the options say so; some services need it."""
     return Rule(name, CHANGING | REWRITING | KEEPING, kind, _NOT_REMOVED,
-         lambda case: (case.operation in KEEPING or not case.options.metadata.remove_unkept) and why(case), UnsupportedTableError,
+         lambda case: (case.operation in KEEPING or not (case.removes or case.options.metadata.remove_unkept)) and why(case), UnsupportedTableError,
          "This write cannot keep the table's metadata table true: {why}",
          "Nothing was changed. `pyhudi metadata LOCATION rebuild` replaces it by one with the indexes that this release keeps (--plan first)."
          " With pyhudi.metadata.remove_unkept=true, the write removes the metadata table.", names.FOLDER)

@@ -42,6 +42,7 @@ class Case:
         operation, table, config, options: what is wanted, where (the location), and with what.
         partial, allow_empty: arguments of the call.
         gives: what the caller gives to a write: rows, or partitions.
+        removes: whether this attempt takes the metadata table off the list, whatever the options say.
         restore, plan: the pending restore, and the pending plan beside which columns are not changed, as the errors that name them.
         loaded: whether the state of the table is known, by which the next four are.
         bucketed: whether the file groups are those of buckets; None if there are none.
@@ -66,6 +67,7 @@ class Case:
     partial: bool = False
     allow_empty: bool = False
     gives: Literal["", "rows", "partitions"] = ""
+    removes: bool = False
     restore: CommitConflictError | None = None
     plan: CommitConflictError | None = None
     loaded: bool = False

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 from pyhudi_core.conflicts.concurrent import refuse_pending_restore
 from pyhudi_core.formats.avro.container import encode_record
+from pyhudi_core.metadata_table.slices import MetadataSlices
 from pyhudi_core.model.file_names import split
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.services.cleaning.plan import DONE, PlannedClean
@@ -64,10 +65,7 @@ class CleaningRun(PlanRun[PlannedClean, Cleaned]):
         refuse_pending_restore(context, timeline)
         refusals.at_begin(cases.at_begin(context, OperationType.CLEAN))
         if not context.place.prefix:
-            newest = load(context)
-            metadata_update.slices_to_keep(
-                context, newest, newest.schema, OperationType.CLEAN
-            )  # refuses before anything is deleted
+            self._kept_metadata(load(context))  # refuses before anything is deleted
         done = self.work.without(self._still_needed(timeline))
         ask_gate(self.how.gate, context, "to delete files")
         execution.refuse_overtaken(self.transaction)
@@ -108,11 +106,13 @@ class CleaningRun(PlanRun[PlannedClean, Cleaned]):
         def encode(_notes: Mapping[str, str]) -> bytes:
             return encode_record(DONE, metadata, sync_marker=transaction.sync_marker)
 
-        return finish(transaction, encode, self._refuse_overtaken, companions=companions)
+        return finish(transaction, encode, self._refuse_overtaken, companions=companions, may_remove=False)
 
     def _staged(self, snapshot: Snapshot, done: PlannedClean) -> tuple[CompanionCommit, ...]:
         """The metadata table's part, if there is one."""
-        slices = metadata_update.slices_to_keep(
-            self.transaction.context, snapshot, snapshot.schema, OperationType.CLEAN
-        )
-        return metadata_update.stage_removed(self.transaction, slices, done.files, snapshot)
+        return metadata_update.stage_removed(self.transaction, self._kept_metadata(snapshot), done.files, snapshot)
+
+    def _kept_metadata(self, snapshot: Snapshot) -> MetadataSlices | None:
+        """The metadata table, which a clean never removes as a side effect; None if there is none."""
+        context = self.transaction.context
+        return metadata_update.slices_to_keep(context, snapshot, snapshot.schema, OperationType.CLEAN)
