@@ -46,14 +46,13 @@ if TYPE_CHECKING:
     from pyhudi_core.model.schema import normalise, to_avro
     from pyhudi_core.storage.no_table import first_data_file, no_table
     from pyhudi_core.validators import Validator, Validators
-    from pyhudi_core.write import asked_metadata_table, coercion, refusals, rule
+    from pyhudi_core.write import asked_metadata_table, coercion, refusals
 else:
     difflib = late("difflib")
     doctor, validators = late("pyhudi_core.doctor"), late("pyhudi_core.validators")
     record_merger = late("pyhudi_core.merge.record_merger")
     asked_metadata_table, coercion = late("pyhudi_core.write.asked_metadata_table"), late("pyhudi_core.write.coercion")
     refusals = late("pyhudi_core.write.refusals")
-    rule = late("pyhudi_core.write.rule")
     text_problem = late_call("pyhudi_core.model.key_text", "text_problem")
     new_table_config = late_call("pyhudi_core.model.new_table", "new_table_config")
     partition_paths = late_call("pyhudi_core.model.partition_path", "partition_paths")
@@ -201,7 +200,7 @@ def _refuse_unfit_index(config: TableConfig, options: WriteOptions, location: st
     """Raise `InvalidOptionError` for an index that the first write would refuse."""
     if options.index.type is not None:
         comes = asked_metadata_table.gets_record_index(config, options.metadata)
-        case = rule.Case(operation=OperationType.UPSERT, table=location, config=config, options=options)
+        case = refusals.Case(operation=OperationType.UPSERT, table=location, config=config, options=options)
         refusals.of_new_table(replace(case, record_index=comes, by_index=not config.generates_keys))
 
 

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable
 
 from pyhudi_core.model.operation import OPERATIONS, WRITERS
-from pyhudi_core.write.refusals import LAW, REWRITING, ROWS, STORING
-from pyhudi_core.write.rule import Moment, Rule
+from pyhudi_core.write.refusals import LAW, REWRITING, ROWS, STORING, Moment, Rule
 
 _HEAD = """\
 # What is refused

@@ -18,7 +18,7 @@ from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write import cases, refusals
-from pyhudi_core.write.rule import Case
+from pyhudi_core.write.refusals import Case
 
 T = TypeVar("T")
 

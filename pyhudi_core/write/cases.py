@@ -29,8 +29,7 @@ from pyhudi_core.write.indexing import asks_index, is_bucketed, known_buckets, l
 from pyhudi_core.write.non_blocking import is_non_blocking
 from pyhudi_core.write.numbers import ColumnsThen
 from pyhudi_core.write.prepare import Prepared
-from pyhudi_core.write.refusals import ALTER
-from pyhudi_core.write.rule import Case
+from pyhudi_core.write.refusals import ALTER, Case
 
 _PLANS = {Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING, Action.INDEXING}
 

@@ -47,8 +47,7 @@ from pyhudi_core.transaction.place import TablePlace
 from pyhudi_core.write.file_indexes import FileIndexUpdate, changes_of
 from pyhudi_core.write.handles.new_file import new_token
 from pyhudi_core.write.record_index_update import RecordIndexUpdate
-from pyhudi_core.write.refusals import at_begin
-from pyhudi_core.write.rule import Case
+from pyhudi_core.write.refusals import Case, at_begin
 from pyhudi_core.write.tasks import Written
 
 _VERSION = 2

@@ -41,8 +41,8 @@ from pyhudi_core.transaction.locking import WholeWrite
 from pyhudi_core.write import cases, checks
 from pyhudi_core.write.attempt import Attempt, Basis, CommitCheck
 from pyhudi_core.write.batch import Batch
+from pyhudi_core.write.refusals import Case
 from pyhudi_core.write.result import Commit
-from pyhudi_core.write.rule import Case
 
 After: TypeAlias = Callable[[Commit, Engine | None], Commit]
 """Called with the result of a write when it has ended, and with the engine that wrote it; returns the result that the caller gets."""
