@@ -371,7 +371,7 @@ def test_what_no_rule_refuses_is_written_and_what_one_refuses_changes_nothing(
 # --- who asks
 
 BEGINS = {
-    "pyhudi_core/write/skeletons.py": "a bootstrap, whose source says what it cannot take (services/skeleton_source.py)",
+    "pyhudi_core/importing/skeleton_commit.py": "a bootstrap, whose source says what it cannot take (importing/skeleton_source.py)",
     "pyhudi_core/write/write.py": "the write, which every door calls; each of its attempts asks the law",
 }
 
