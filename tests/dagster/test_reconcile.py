@@ -22,7 +22,7 @@ from pyhudi_dagster import (
     hudi_read_optimized_asset,
     reconcile,
 )
-from pyhudi_dagster.timeline_view import moment_of, time_of
+from pyhudi_dagster.timeline.timeline_view import moment_of, time_of
 
 DAYS = HudiPartitions.daily("day", "2026-01-01", end_date="2026-01-11")
 WEB = hudi_external_asset("web/events", partitions=DAYS)

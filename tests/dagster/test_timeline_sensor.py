@@ -25,8 +25,8 @@ from pyhudi_dagster import (
     hudi_asset,
     hudi_external_asset,
 )
-from pyhudi_dagster.timeline_cursor import Cursor, Position
-from pyhudi_dagster.timeline_view import parsed
+from pyhudi_dagster.observation.timeline_cursor import Cursor, Position
+from pyhudi_dagster.timeline.timeline_view import parsed
 
 pytestmark = [pytest.mark.row("U10"), pytest.mark.row("R11")]
 DAYS = HudiPartitions.daily("day", "2026-01-01", end_date="2026-01-11")

@@ -24,6 +24,8 @@ from pyhudi_core.model.file_names import parse_data_file, split
 from pyhudi_core.model.instant import DATA_ACTIONS, WRITE_ACTIONS, Action, Instant, State, is_time, parse_file_name
 from pyhudi_core.model.operation import SERVICE_OPERATIONS
 from pyhudi_core.model.properties import TableType
+from pyhudi_core.services.archival.archived_files import drop_archived, rows_of
+from pyhudi_core.services.archival.history_layers import merge_layers
 from pyhudi_core.services.archival.limits import (
     ArchivalPlan,
     ArchivalRules,
@@ -31,12 +33,10 @@ from pyhudi_core.services.archival.limits import (
     MetadataTableInUse,
     plan_archival,
 )
-from pyhudi_core.services.compaction.rules import counted_from
+from pyhudi_core.services.compaction.compaction_rules import counted_from
 from pyhudi_core.services.progress import ServiceProgress, silent
 from pyhudi_core.services.service import Execution, Figures, ServiceResult, TableService
 from pyhudi_core.timeline.active import Timeline, TimelineFolder
-from pyhudi_core.timeline.archived_files import drop_archived, rows_of
-from pyhudi_core.timeline.history_layers import merge_layers
 from pyhudi_core.timeline.history_writing import KEPT_MANIFESTS, HistoryWriter
 from pyhudi_core.transaction import layout, removal
 from pyhudi_core.transaction.commit import Gate, ask_gate

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 from pyhudi_core.errors import CommitAbortedError
 from pyhudi_core.model.instant import Instant
-from pyhudi_core.services.indexing import definitions
-from pyhudi_core.services.indexing.decisions import IndexingDecisions
-from pyhudi_core.services.indexing.plan import IndexingWork
-from pyhudi_core.transaction import execution
+from pyhudi_core.services.indexing import planned_definitions
+from pyhudi_core.services.indexing.indexing_decisions import IndexingDecisions
+from pyhudi_core.services.indexing.indexing_plan import IndexingWork
+from pyhudi_core.transaction import plan_executors
 from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.execution import Refusal
 from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.instant_removal import remove_instant
+from pyhudi_core.transaction.plan_executors import Refusal
 
 
 def cancel_plan(context: TableContext, plan: Instant, work: IndexingWork | None) -> bool:
     """Remove it. False if it has ended. Raises `CommitAbortedError` if a process executes it."""
-    begun = execution.begin_execution(context, plan, by_name=True)
+    begun = plan_executors.begin_execution(context, plan, by_name=True)
     if isinstance(begun, Refusal):
         still = context.folder.load().find(plan.requested_time, plan.action)
         if still is None or still.is_completed:
@@ -38,8 +38,8 @@ def cancel_plan(context: TableContext, plan: Instant, work: IndexingWork | None)
         remove_instant(context.folder, plan.requested_time, (plan.action,))
     finally:
         begun.heartbeat.handle.cancel()
-    execution.forget(context, plan.requested_time)
+    plan_executors.forget(context, plan.requested_time)
     begun.heartbeat.stop(context)
     if work is not None:
-        definitions.forget(context, work.partitions)
+        planned_definitions.forget(context, work.partitions)
     return True

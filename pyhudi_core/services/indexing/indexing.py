@@ -17,11 +17,11 @@ from pyhudi_core.errors import DuplicateKeyError
 from pyhudi_core.metadata_table.index_definitions import IndexDefinition
 from pyhudi_core.model.instant import Action, Instant
 from pyhudi_core.services.indexing.cancel import cancel_plan
-from pyhudi_core.services.indexing.definitions import published_with_plan
-from pyhudi_core.services.indexing.execution import Indexed, IndexingRun
-from pyhudi_core.services.indexing.plan import IndexingPlan, IndexingWork, decode
-from pyhudi_core.services.indexing.planning import of_table, plan_indexing, refuse_outdated
-from pyhudi_core.services.planned import PlannedResult, PlannedService
+from pyhudi_core.services.indexing.indexes_to_build import of_table, plan_indexing, refuse_outdated
+from pyhudi_core.services.indexing.indexing_execution import Indexed, IndexingRun
+from pyhudi_core.services.indexing.indexing_plan import IndexingPlan, IndexingWork, decode
+from pyhudi_core.services.indexing.planned_definitions import published_with_plan
+from pyhudi_core.services.planned_service import PlannedResult, PlannedService
 from pyhudi_core.services.progress import ServiceProgress
 from pyhudi_core.services.service import Execution
 from pyhudi_core.timeline.active import Timeline
