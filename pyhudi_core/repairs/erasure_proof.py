@@ -37,9 +37,9 @@ from pyhudi_core.runtime.executors import SerialExecutor
 from pyhudi_core.savepoints.holds import read_holds
 from pyhudi_core.savepoints.savepoint_files import read_savepoints
 from pyhudi_core.storage.base import ObjectInfo, Storage
+from pyhudi_core.storage.own_part import objects_of_table
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.layout import ROWS
-from pyhudi_core.transaction.own_objects import own_objects
 from pyhudi_core.transaction.waiting_rows import folders_of
 
 LONG = 8
@@ -131,7 +131,9 @@ class _Look:
 
 def _data_files(storage: Storage) -> Iterator[ObjectInfo]:
     """All base files and logs below a table's folder, but for those of its metadata table."""
-    return (info for info in own_objects(storage, SerialExecutor()) if parse_data_file(split(info.path)[1]) is not None)
+    return (
+        info for info in objects_of_table(storage, SerialExecutor()) if parse_data_file(split(info.path)[1]) is not None
+    )
 
 
 def _index_folders(storage: Storage) -> list[str]:

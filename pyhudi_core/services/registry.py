@@ -1,6 +1,6 @@
 """The services that a table has. The table, the command line and Dagster list them from here.
 
-A new service is a class, a line here and a property in `of_table`.
+A new service is a class, a line here and a property in ``table_services.py``.
 """
 
 from __future__ import annotations

@@ -24,10 +24,10 @@ from pyhudi_core.savepoints.savepoint_files import kept_files
 from pyhudi_core.services.estimates import with_seconds
 from pyhudi_core.services.service import Figures
 from pyhudi_core.storage.base import ObjectInfo, Storage
+from pyhudi_core.storage.own_part import objects_of_table
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import layout, markers, waiting_rows
 from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.own_objects import own_objects
 from pyhudi_core.transaction.record import record_store
 from pyhudi_core.transaction.waiting_rows import WaitingRows
 
@@ -173,7 +173,7 @@ class ListedPlace:
     @classmethod
     def of(cls, context: TableContext) -> ListedPlace:
         """List the partitions and the markers."""
-        own = own_objects(context.storage, context.runtime.executor)
+        own = objects_of_table(context.storage, context.runtime.executor)
         return cls(context, own, list(context.storage.list(f"{layout.MARKERS}/")))
 
     @property
