@@ -18,9 +18,9 @@ from pyhudi_core.metadata_table import names
 from pyhudi_core.model.alteration import Altered, ColumnChanges, altered
 from pyhudi_core.model.meta_fields import IS_DELETED
 from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write import cases, metadata_update, refusals
 from pyhudi_core.write.numbers import has_left_numbers
 from pyhudi_core.write.refusals import ALTER

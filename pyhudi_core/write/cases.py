@@ -20,10 +20,10 @@ from pyhudi_core.metadata_table import names
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.operation import INSERTING, REPLACING, OperationType
 from pyhudi_core.model.schema import reconcile
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.storage.own_part import other_tables
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write import metadata_update
 from pyhudi_core.write.indexing import asks_index, is_bucketed, known_buckets, listed
 from pyhudi_core.write.non_blocking import is_non_blocking

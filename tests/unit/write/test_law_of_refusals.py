@@ -64,7 +64,7 @@ def made(
     if rows is not None:
         table.insert(rows)
     if changed:
-        properties_file.update(table._home.storage, dict(changed), "by another program")
+        properties_file.update(table._opened.storage, dict(changed), "by another program")
     return hudi.open_table(place, options=given or made)
 
 
@@ -98,7 +98,7 @@ def restored() -> Call:
 def own_numbers() -> Call:
     table = mor(BUCKETS)
     folder = ".hoodie/.bucket_index/partition_bucket_index_meta/configs"
-    table._home.storage.put(f"{folder}/00000000000000.hashing_config", b"{}")
+    table._opened.storage.put(f"{folder}/00000000000000.hashing_config", b"{}")
     return upsert(table)
 
 
@@ -133,9 +133,9 @@ def indexed() -> hudi.HudiTable:
 def outdated() -> Call:
     table = made({"hoodie.metadata.enable": True})
     listed = ",".join(table.config.metadata_partitions)
-    properties_file.update(table._home.storage, {LISTED: ""}, "by another program")
+    properties_file.update(table._opened.storage, {LISTED: ""}, "by another program")
     hudi.open_table(table.location, options={"hoodie.metadata.enable": False}).upsert(NEXT)
-    properties_file.update(table._home.storage, {LISTED: listed}, "by another program")
+    properties_file.update(table._opened.storage, {LISTED: listed}, "by another program")
     return upsert(hudi.open_table(table.location))
 
 
@@ -150,13 +150,13 @@ def moved() -> Call:
 def with_logs() -> Call:
     table = mor()
     table.upsert(NEXT)
-    properties_file.update(table._home.storage, WITHOUT_META, "by another program")
+    properties_file.update(table._opened.storage, WITHOUT_META, "by another program")
     return lambda: hudi.open_table(table.location).insert(orders((9, "a", 1.0, 1)))
 
 
 def foreign() -> Call:
     table = made()
-    table._home.storage.put("day=b/.hoodie/hoodie.properties", b"")
+    table._opened.storage.put("day=b/.hoodie/hoodie.properties", b"")
     return upsert(table, orders((2, "b", 1.0, 1)))
 
 
@@ -356,13 +356,13 @@ def test_what_no_rule_refuses_is_written_and_what_one_refuses_changes_nothing(
     assert set(CALLS) == WRITERS | {OperationType.ALTER_SCHEMA}
     for operation, call in CALLS.items():
         table = KINDS[kind](OPTIONS[option])
-        before = {info.path: info.etag for info in table._home.storage.list("")}
+        before = {info.path: info.etag for info in table._opened.storage.list("")}
         refused.clear()
         try:
             call(table)
         except HudiError as error:
             assert refused, f"{operation}: {error}"
-            assert {info.path: info.etag for info in table._home.storage.list("")} == before, operation
+            assert {info.path: info.etag for info in table._opened.storage.list("")} == before, operation
             assert error.hint and error.table == table.location, operation
         else:
             assert not refused, operation
