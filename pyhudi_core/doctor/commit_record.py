@@ -18,7 +18,6 @@ from pyhudi_core.opened_table.table_context import METADATA_TABLE, TableContext
 from pyhudi_core.snapshot.evolution import FOLDER as HISTORY
 from pyhudi_core.snapshot.evolution import history_name
 from pyhudi_core.timeline import properties_file
-from pyhudi_core.opened_table.table_context import METADATA_TABLE
 from pyhudi_core.transaction import heartbeat, layout
 from pyhudi_core.transaction.plan_executors import PLANNED
 from pyhudi_core.transaction.record import Intent, PublicationKind, Record, record_store

@@ -46,7 +46,8 @@ from pyhudi_core.services.sweep.sweep import Sweep
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import plan_executors
 from pyhudi_core.transaction.commit import Gate, ask_gate
-from pyhudi_core.write import metadata_update, operations
+from pyhudi_core.write import operations
+from pyhudi_core.write.metadata_part import metadata_update
 from pyhudi_core.write.states import load
 
 _WAYS_OUT = {

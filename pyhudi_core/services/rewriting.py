@@ -19,7 +19,7 @@ from pyhudi_core.services.service import Refused
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import Transaction
-from pyhudi_core.write import metadata_update
+from pyhudi_core.write.metadata_part import metadata_update
 
 T = TypeVar("T")
 

@@ -25,7 +25,7 @@ from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.write import metadata_update
+from pyhudi_core.write.metadata_part import metadata_update
 from pyhudi_core.write.numbers import refuse_other_numbers
 
 _STATISTICS = {names.COLUMN_STATS, names.PARTITION_STATS}

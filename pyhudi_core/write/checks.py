@@ -32,7 +32,7 @@ from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.transaction.begin import TOKEN_KEY
 from pyhudi_core.write.coercion import meant
 from pyhudi_core.write.indexing import asks_index, hash_fields_of, is_bucketed, refuse_other_buckets
-from pyhudi_core.write.metadata_update import needs_keys
+from pyhudi_core.write.metadata_part.metadata_update import needs_keys
 from pyhudi_core.write.numbers import ColumnsThen
 from pyhudi_core.write.prepare import Prepared
 

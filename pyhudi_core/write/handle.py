@@ -32,10 +32,11 @@ from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.transaction.locking import after_failure
-from pyhudi_core.write import altering, checks, metadata_update, moving_updates, staging, states
+from pyhudi_core.write import altering, checks, moving_updates, staging, states
 from pyhudi_core.write.attempt import Basis, validation_of
 from pyhudi_core.write.batch import WriteBatch
 from pyhudi_core.write.indexing import is_bucketed
+from pyhudi_core.write.metadata_part import metadata_update
 from pyhudi_core.write.non_blocking import refuse_unfit
 from pyhudi_core.write.result import Commit, CommitStats, CommitVerdict
 from pyhudi_core.write.retrying import Retries

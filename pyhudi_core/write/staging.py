@@ -22,11 +22,12 @@ from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.operation import INSERTING, OperationType
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.transaction.begin import withdraw
-from pyhudi_core.write import checks, metadata_update
+from pyhudi_core.write import checks
 from pyhudi_core.write.altering import refuse_plans
 from pyhudi_core.write.attempt import Attempt, CommitCheck, extra_of, replaced_by, touched_by
 from pyhudi_core.write.batch import WriteBatch
 from pyhudi_core.write.indexing import index_notes
+from pyhudi_core.write.metadata_part import metadata_update
 from pyhudi_core.write.non_blocking import leaves_to_merge
 from pyhudi_core.write.numbers import history_files, numbers_after
 from pyhudi_core.write.pipeline import WriteJob

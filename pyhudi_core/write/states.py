@@ -46,10 +46,11 @@ from pyhudi_core.transaction.begin import Transaction, begin_write
 from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.transaction.locking import WholeWrite, hold
 from pyhudi_core.transaction.rollback import repair_by_policy, roll_back, sweep_late_files
-from pyhudi_core.write import checks, key_form, metadata_update
-from pyhudi_core.write.asked_metadata_table import make_if_due
+from pyhudi_core.write import checks, key_form
 from pyhudi_core.write.attempt import Attempt, Basis, CommitCheck, publish
 from pyhudi_core.write.batch import WriteBatch
+from pyhudi_core.write.first_metadata.asked_metadata_table import make_if_due
+from pyhudi_core.write.metadata_part import metadata_update
 from pyhudi_core.write.non_blocking import refuse_unfit_table
 from pyhudi_core.write.numbers import ColumnsThen
 from pyhudi_core.write.prepare import prepare, prepare_keys

@@ -35,7 +35,7 @@ from pyhudi_core.snapshot.snapshot import metadata_file_groups
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import layout
 from pyhudi_core.transaction.begin import Transaction
-from pyhudi_core.write import metadata_update
+from pyhudi_core.write.metadata_part import metadata_update
 from pyhudi_core.write.states import load
 
 _HOUR_MS = 3_600_000

@@ -30,7 +30,7 @@ from pyhudi_core.services.restore.restore_plan import RestorePlan, UndoneCommit
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import heartbeat, plan_executors, requested_rollbacks
 from pyhudi_core.transaction.begin import Transaction
-from pyhudi_core.write import metadata_update
+from pyhudi_core.write.metadata_part import metadata_update
 
 _REWRITES = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING})
 _HINT = (
