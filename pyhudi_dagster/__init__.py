@@ -3,7 +3,7 @@
 Names are imported on first use, so that ``dg`` can inspect the package without importing pyarrow.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 try:
     from dagster_shared.libraries import DagsterLibraryRegistry
@@ -15,6 +15,14 @@ except ModuleNotFoundError as missing:
 from pyhudi_core.late import late_names
 
 if TYPE_CHECKING:
+    from pyhudi_core.orchestration.errors import CheckpointGapError as CheckpointGapError
+    from pyhudi_core.orchestration.errors import ForeignRowsError as ForeignRowsError
+    from pyhudi_core.orchestration.errors import RunEndedError as RunEndedError
+    from pyhudi_core.orchestration.errors import TableMismatchError as TableMismatchError
+    from pyhudi_core.orchestration.incremental import Changes as Changes
+    from pyhudi_core.orchestration.settings import HudiWrite as HudiWrite
+    from pyhudi_core.orchestration.table_services import ServiceState as ServiceState
+    from pyhudi_core.orchestration.table_services import service_states as service_states
     from pyhudi_dagster.assets.automation import HudiAutomation as HudiAutomation
     from pyhudi_dagster.assets.definition_check import checked_definitions as checked_definitions
     from pyhudi_dagster.assets.external import hudi_external_asset as hudi_external_asset
@@ -26,10 +34,6 @@ if TYPE_CHECKING:
     from pyhudi_dagster.assets.translator import HudiTableDefinition as HudiTableDefinition
     from pyhudi_dagster.assets.translator import HudiTranslator as HudiTranslator
     from pyhudi_dagster.component.lake_component import HudiLakeComponent as HudiLakeComponent
-    from pyhudi_dagster.errors import CheckpointGapError as CheckpointGapError
-    from pyhudi_dagster.errors import ForeignRowsError as ForeignRowsError
-    from pyhudi_dagster.errors import RunEndedError as RunEndedError
-    from pyhudi_dagster.errors import TableMismatchError as TableMismatchError
     from pyhudi_dagster.lake.info import HudiAssetInfo as HudiAssetInfo
     from pyhudi_dagster.lake.info import hudi_metadata as hudi_metadata
     from pyhudi_dagster.lake.resource import HudiLakeResource as HudiLakeResource
@@ -37,7 +41,6 @@ if TYPE_CHECKING:
     from pyhudi_dagster.lake.service_settings import Keep as Keep
     from pyhudi_dagster.lake.service_settings import OnCron as OnCron
     from pyhudi_dagster.lake.service_settings import Services as Services
-    from pyhudi_dagster.lake.settings import HudiWrite as HudiWrite
     from pyhudi_dagster.lake.spark_session import SparkResource as SparkResource
     from pyhudi_dagster.observation.observation_definitions import build_hudi_checks as build_hudi_checks
     from pyhudi_dagster.observation.observation_definitions import (
@@ -58,19 +61,13 @@ if TYPE_CHECKING:
     from pyhudi_dagster.services.service_policy import PerTableJob as PerTableJob
     from pyhudi_dagster.services.service_policy import ServicePolicy as ServicePolicy
     from pyhudi_dagster.services.service_policy import SharedSession as SharedSession
-    from pyhudi_dagster.services.states import ServiceState as ServiceState
-    from pyhudi_dagster.services.states import service_states as service_states
-    from pyhudi_dagster.steps.incremental import Changes as Changes
     from pyhudi_dagster.steps.pipes import HudiPipes as HudiPipes
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Backfill": "partitions.asset_partitions",
-    "Changes": "steps.incremental",
-    "CheckpointGapError": "errors",
     "Every": "lake.service_settings",
-    "ForeignRowsError": "errors",
     "HudiAssetInfo": "lake.info",
     "HudiAutomation": "assets.automation",
     "HudiCheck": "reporting.checks",
@@ -82,18 +79,14 @@ _HOMES = {
     "HudiPipes": "steps.pipes",
     "HudiTableDefinition": "assets.translator",
     "HudiTranslator": "assets.translator",
-    "HudiWrite": "lake.settings",
     "Keep": "lake.service_settings",
     "OnCron": "lake.service_settings",
     "PerTableJob": "services.service_policy",
     "Reconciled": "observation.reconciling",
-    "RunEndedError": "errors",
     "ServicePolicy": "services.service_policy",
-    "ServiceState": "services.states",
     "Services": "lake.service_settings",
     "SharedSession": "services.service_policy",
     "SparkResource": "lake.spark_session",
-    "TableMismatchError": "errors",
     "build_hudi_checks": "observation.observation_definitions",
     "build_hudi_reconcile": "observation.reconciling",
     "build_hudi_services": "services.service_definitions",
@@ -110,14 +103,30 @@ _HOMES = {
     "hudi_read_optimized_asset": "services.read_optimized",
     "known_size": "reporting.events",
     "reconcile": "observation.reconciling",
-    "service_states": "services.states",
 }
 
-__all__ = [*sorted(_HOMES), "__version__"]  # noqa: PLE0604
+_BELOW = {
+    "Changes": "incremental",
+    "CheckpointGapError": "errors",
+    "ForeignRowsError": "errors",
+    "HudiWrite": "settings",
+    "RunEndedError": "errors",
+    "ServiceState": "table_services",
+    "TableMismatchError": "errors",
+    "service_states": "table_services",
+}
+"""Names that are the same under every orchestrator: they are in `pyhudi_core.orchestration`."""
+
+__all__ = [*sorted({*_HOMES, *_BELOW}), "__version__"]  # noqa: PLE0604
 
 DagsterLibraryRegistry.register("pyhudi-dagster", __version__, is_dagster_package=False)
 
-__getattr__ = late_names(__name__, _HOMES)
+_own = late_names(__name__, _HOMES)
+_below = late_names(__name__, _BELOW, "pyhudi_core.orchestration")
+
+
+def __getattr__(name: str) -> Any:
+    return _below(name) if name in _BELOW else _own(name)
 
 
 def __dir__() -> list[str]:
