@@ -28,7 +28,7 @@ from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import layout, markers, metadata_removal, plan_executors
 from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction, check_skew, completion_time_after
-from pyhudi_core.transaction.companion import CompanionCommit
+from pyhudi_core.transaction.companion import CompanionCommit, notes_of
 from pyhudi_core.transaction.decision import (
     Check,
     Decision,
@@ -109,7 +109,7 @@ def finish(
     context = transaction.context
     keeper = _GateKeeper(transaction, gate)
     kept = None if kept is None else kept.union(*(companion.keeps for companion in companions))
-    notes = metadata_removal.notes(context.config, kept)
+    notes = {**metadata_removal.notes(context.config, kept), **notes_of(companions)}
     finishing = _Finishing(transaction, encode, notes, tuple(companions), kept, tuple(attachments))
     finishing.stage()
 

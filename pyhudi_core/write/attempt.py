@@ -26,7 +26,7 @@ from pyhudi_core.errors import at_table
 from pyhudi_core.file_groups.row_counts import rows_of_slices
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.index.key_files import keys_in_log
-from pyhudi_core.model.commit import ROWS_REPLACED_KEY, SCHEMA_KEY, CommitMetadata
+from pyhudi_core.model.commit import ROWS_REPLACED_KEY, SCHEMA_KEY, UNSHOWN_KEYS, CommitMetadata
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.operation import OVERWRITING, OperationType
 from pyhudi_core.model.schema import to_avro
@@ -243,7 +243,7 @@ def publish(check: CommitCheck, retries: Retries, gate: Gate | None = None) -> P
     notes: dict[str, str] = {}
 
     def encode(added: Mapping[str, str]) -> bytes:
-        notes.update(added)
+        notes.update((name, text) for name, text in added.items() if name not in UNSHOWN_KEYS)
         final = replace(metadata, extra={**metadata.extra, **added})
         action = transaction.requested.action
         return encode_record(final.record_name(action), final.to_avro(action), sync_marker=transaction.sync_marker)

@@ -17,7 +17,14 @@ from pyhudi_core.index.choice import INDEX_KEY, IndexType, refuse_index_options
 from pyhudi_core.index.hash_ranges import has_consistent_hashing
 from pyhudi_core.merge.record_merger import find_merger, merger_name, unknown_merger, unwritten_merging, why_unfit
 from pyhudi_core.metadata_table import names
-from pyhudi_core.model.commit import BUCKETS_KEY, MERGES_KEY, ROWS_REPLACED_KEY, SCHEMA_KEY, WRITER_KEY
+from pyhudi_core.model.commit import (
+    BUCKETS_KEY,
+    MERGES_KEY,
+    METADATA_FILES_KEY,
+    ROWS_REPLACED_KEY,
+    SCHEMA_KEY,
+    WRITER_KEY,
+)
 from pyhudi_core.model.numbering import column_paths
 from pyhudi_core.model.operation import REPLACING, UPDATING, OperationType
 from pyhudi_core.model.partition_path import full_partition
@@ -37,7 +44,16 @@ from pyhudi_core.write.numbers import ColumnsThen
 from pyhudi_core.write.prepare import Prepared
 
 _NAMED = 5
-_OWN_KEYS = (SCHEMA_KEY, TOKEN_KEY, ROWS_REPLACED_KEY, INDEX_KEY, BUCKETS_KEY, MERGES_KEY, LATEST_SCHEMA)
+_OWN_KEYS = (
+    SCHEMA_KEY,
+    TOKEN_KEY,
+    ROWS_REPLACED_KEY,
+    METADATA_FILES_KEY,
+    INDEX_KEY,
+    BUCKETS_KEY,
+    MERGES_KEY,
+    LATEST_SCHEMA,
+)
 
 
 def nothing_written(table: str) -> InvalidOptionError:
