@@ -15,6 +15,14 @@ except ModuleNotFoundError as missing:
 from pyhudi_core.late import late_names
 
 if TYPE_CHECKING:
+    from pyhudi_core.orchestration.errors import CheckpointGapError as CheckpointGapError
+    from pyhudi_core.orchestration.errors import ForeignRowsError as ForeignRowsError
+    from pyhudi_core.orchestration.errors import RunEndedError as RunEndedError
+    from pyhudi_core.orchestration.errors import TableMismatchError as TableMismatchError
+    from pyhudi_core.orchestration.incremental import Changes as Changes
+    from pyhudi_core.orchestration.settings import HudiWrite as HudiWrite
+    from pyhudi_core.orchestration.table_services import ServiceState as ServiceState
+    from pyhudi_core.orchestration.table_services import service_states as service_states
     from pyhudi_dagster.assets.automation import HudiAutomation as HudiAutomation
     from pyhudi_dagster.assets.definition_check import checked_definitions as checked_definitions
     from pyhudi_dagster.assets.external import hudi_external_asset as hudi_external_asset
@@ -26,10 +34,6 @@ if TYPE_CHECKING:
     from pyhudi_dagster.assets.translator import HudiTableDefinition as HudiTableDefinition
     from pyhudi_dagster.assets.translator import HudiTranslator as HudiTranslator
     from pyhudi_dagster.component.lake_component import HudiLakeComponent as HudiLakeComponent
-    from pyhudi_dagster.errors import CheckpointGapError as CheckpointGapError
-    from pyhudi_dagster.errors import ForeignRowsError as ForeignRowsError
-    from pyhudi_dagster.errors import RunEndedError as RunEndedError
-    from pyhudi_dagster.errors import TableMismatchError as TableMismatchError
     from pyhudi_dagster.lake.info import HudiAssetInfo as HudiAssetInfo
     from pyhudi_dagster.lake.info import hudi_metadata as hudi_metadata
     from pyhudi_dagster.lake.resource import HudiLakeResource as HudiLakeResource
@@ -37,7 +41,6 @@ if TYPE_CHECKING:
     from pyhudi_dagster.lake.service_settings import Keep as Keep
     from pyhudi_dagster.lake.service_settings import OnCron as OnCron
     from pyhudi_dagster.lake.service_settings import Services as Services
-    from pyhudi_dagster.lake.settings import HudiWrite as HudiWrite
     from pyhudi_dagster.lake.spark_session import SparkResource as SparkResource
     from pyhudi_dagster.observation.observation_definitions import build_hudi_checks as build_hudi_checks
     from pyhudi_dagster.observation.observation_definitions import (
@@ -58,9 +61,6 @@ if TYPE_CHECKING:
     from pyhudi_dagster.services.service_policy import PerTableJob as PerTableJob
     from pyhudi_dagster.services.service_policy import ServicePolicy as ServicePolicy
     from pyhudi_dagster.services.service_policy import SharedSession as SharedSession
-    from pyhudi_dagster.services.states import ServiceState as ServiceState
-    from pyhudi_dagster.services.states import service_states as service_states
-    from pyhudi_dagster.steps.incremental import Changes as Changes
     from pyhudi_dagster.steps.pipes import HudiPipes as HudiPipes
 
 __version__ = "0.1.0"

@@ -14,8 +14,8 @@ from pyhudi_core.lock import audit
 from pyhudi_core.lock.holder import describe_foreign, is_gone, parse_holder
 from pyhudi_core.lock.identity import refuse_other_lock
 from pyhudi_core.lock.storage_lock_file import LOCK_FILE, LOCK_FOLDER, LockFile, Owner
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.storage.base import ObjectInfo
-from pyhudi_core.transaction.context import TableContext
 
 _AREA = Area.LOCKS
 _LONG_MS = 10 * 60_000

@@ -23,8 +23,8 @@ from pyhudi_core.metadata_table.reader import MetadataTable
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.snapshot.snapshot import build
-from pyhudi_core.transaction.context import TableContext
 
 _AREA = Area.METADATA_TABLE
 _ATTEMPTS = 3

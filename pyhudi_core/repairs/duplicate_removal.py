@@ -21,10 +21,10 @@ from pyhudi_core.model.meta_fields import PARTITION_PATH, RECORD_KEY
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import NotCalled
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.repairs.duplicates import DuplicatePlan, find_duplicates
 from pyhudi_core.services.auto import following
 from pyhudi_core.snapshot.snapshot import Snapshot
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write import checks, states
 from pyhudi_core.write.batch import FoundRows, Search
 from pyhudi_core.write.handle import Write

@@ -34,13 +34,13 @@ from pyhudi_core.model.printing import printable
 from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.model.snapshot_token import SnapshotToken
 from pyhudi_core.naming import NotCalled
+from pyhudi_core.opened_table.opened_table import reopened
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.read.bounds import TimePoint
 from pyhudi_core.read.snapshots import snapshot, token_for
 from pyhudi_core.savepoints.savepoints import files_to_clean
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.transaction import layout
-from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.publication import create_once
 from pyhudi_core.write.retrying import Retries
 
@@ -182,7 +182,7 @@ def read_holds(context: TableContext, *, ended: bool = False) -> tuple[Hold, ...
 
     Raises `CorruptTimelineError` for one that cannot be read: nobody knows what it holds.
     """
-    if context.place.prefix:
+    if context.prefix:
         return ()
     now = context.runtime.clock.now_ms() - context.options.clock.max_skew_ms
     found = (_read(context, info.path) for info in context.root.list(f"{layout.HOLDS}/"))

@@ -25,6 +25,8 @@ from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import NotCalled
+from pyhudi_core.opened_table.opened_table import reopened
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.read.bounds import CommitLike
 from pyhudi_core.read.snapshots import snapshot
 from pyhudi_core.savepoints.savepoint_files import RECORD, Savepoint, read_savepoints
@@ -32,9 +34,7 @@ from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import begin, heartbeat, layout
 from pyhudi_core.transaction.begin import Transaction, completion_time_after
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, Terms, decide, staged_intent
-from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.instant_removal import remove_instant
 from pyhudi_core.transaction.record import Publication
 from pyhudi_core.transaction.reserved_decision import deciding
@@ -241,7 +241,7 @@ class _Creating:
         done = completion_time_after(context, highest)
         inflight = Instant(time, Action.SAVEPOINT, State.INFLIGHT)
         paths = [
-            context.place.from_root(context.folder.file(instant))
+            context.from_root(context.folder.file(instant))
             for instant in (inflight, replace(inflight, state=State.COMPLETED, completion_time=done))
         ]
         publications = [Publication(path, staged) for path, staged in zip(paths, self._staged, strict=True)]

@@ -9,11 +9,11 @@ from functools import partial
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.engine.choice import engine_for
 from pyhudi_core.errors import HudiError
+from pyhudi_core.opened_table.opened_table import reopened
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.metadata.metadata_tables import MetadataTableOf
 from pyhudi_core.services.registry import with_turns
 from pyhudi_core.transaction import metadata_removal
-from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.home import reopened
 from pyhudi_core.write.result import Commit
 from pyhudi_core.write.states import After
 

@@ -28,6 +28,8 @@ from pyhudi_core.metadata_table.slices import MetadataSlices
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Action, Instant
 from pyhudi_core.model.internal_schema import names_at
+from pyhudi_core.opened_table.opened_table import reopened
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.rewriting import refusal_of
 from pyhudi_core.services.service import Execution
 from pyhudi_core.snapshot.snapshot import Snapshot
@@ -35,8 +37,6 @@ from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import markers, plan_executors
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.commit import Finished
-from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.locking import after_failure
 from pyhudi_core.write import metadata_update
 from pyhudi_core.write.attempt import Attempt, CommitCheck, publish

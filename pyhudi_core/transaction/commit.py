@@ -24,12 +24,12 @@ from pyhudi_core.errors import (
 )
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
 from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import layout, markers, metadata_removal, plan_executors
 from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction, check_skew, completion_time_after
 from pyhudi_core.transaction.companion import CompanionCommit
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.decision import (
     Check,
     Decision,
@@ -262,11 +262,11 @@ class _Finishing:
             bodies[path] = companion.body
             time = completion_time_after(context, time)
         for number, attachment in enumerate(self.attachments):
-            path = context.place.from_root(attachment.path)
+            path = context.from_root(attachment.path)
             publications.append(Publication(path, self.attached(number)))
             bodies[path] = attachment.body
         completed = _completed_as(transaction, time)
-        path = context.place.from_root(folder.file(completed))
+        path = context.from_root(folder.file(completed))
         publications.append(Publication(path, self.staged))
         bodies[path] = self.body
         return staged_intent(
@@ -274,7 +274,7 @@ class _Finishing:
             publications,
             bodies,
             completion_time=time,
-            inflight=context.place.from_root(folder.file(transaction.inflight)),
+            inflight=context.from_root(folder.file(transaction.inflight)),
             companions=[companion.inflight_path for companion in self.companions],
         )
 
@@ -301,7 +301,7 @@ def still_wanted(transaction: Transaction, timeline: Timeline) -> None:
     context = transaction.context
     found = timeline.find(transaction.requested_time, transaction.requested.action)
     gone = found is None or found.state is not State.INFLIGHT
-    if gone or transaction.requested_time in names_rolled_back(context.place, timeline, transaction.requested_time):
+    if gone or transaction.requested_time in names_rolled_back(context, timeline, transaction.requested_time):
         raise CommitAbortedError(
             "Another writer rolled this write back, because it looked dead",
             table=context.table,
@@ -346,7 +346,7 @@ def _published(transaction: Transaction, decision: Decision) -> Instant:
     if decision.published:
         return _completed_as(transaction, intent.completion_time)
     try:
-        completed = _completed(transaction, load_showing(context, published(context.place, intent)))
+        completed = _completed(transaction, load_showing(context, published(context, intent)))
     except (StorageError, CorruptionError) as error:
         raise _state_unknown(transaction, OutcomeUnknown(error, decided=True)) from error
     if completed is None or not completed.is_completed:

@@ -17,12 +17,11 @@ from pyhudi_core.errors import CommitAbortedError, CommitConflictError
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import layout, markers
 from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.freshness import load_showing
-from pyhudi_core.transaction.place import TablePlace
 from pyhudi_core.transaction.publication import creating
 
 
@@ -56,18 +55,18 @@ class CompanionCommit:
     @property
     def staged(self) -> str:
         """Where the bytes of the completed file wait."""
-        place = self.context.place.prefix.strip(".").replace("/", "_")
+        place = self.context.prefix.strip(".").replace("/", "_")
         return f"{layout.staged(self.requested_time, self.transaction.nonce)}.{place}"
 
     @property
     def inflight_path(self) -> str:
         """The inflight file, from the root."""
-        return self.context.place.from_root(self.context.folder.file(self.inflight))
+        return self.context.from_root(self.context.folder.file(self.inflight))
 
     def completed_path(self, completion_time: str) -> str:
         """The completed file, from the root."""
         completed = replace(self.inflight, state=State.COMPLETED, completion_time=completion_time)
-        return self.context.place.from_root(self.context.folder.file(completed))
+        return self.context.from_root(self.context.folder.file(completed))
 
     def stage(self, commit: CommitMetadata, keeps: frozenset[str] = frozenset()) -> None:
         """Write the bytes of the completed file to the staging path, from which any process can publish them. ``keeps`` as in the attribute."""
@@ -107,7 +106,7 @@ class CompanionCommit:
 
 def begin_companion(
     transaction: Transaction,
-    place: TablePlace,
+    place: TableContext,
     operation: str,
     seen: Timeline,
     action: Action = Action.DELTACOMMIT,

@@ -30,13 +30,13 @@ from pyhudi_core.model.commit import ROWS_REPLACED_KEY, SCHEMA_KEY, CommitMetada
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.operation import OVERWRITING, OperationType
 from pyhudi_core.model.schema import to_avro
+from pyhudi_core.opened_table.table_context import PreCommit
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import markers, plan_executors
 from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction
 from pyhudi_core.transaction.commit import Attachment, Finished, Gate, complete
 from pyhudi_core.transaction.companion import CompanionCommit
-from pyhudi_core.transaction.context import PreCommit
 from pyhudi_core.transaction.decision import Check, PreparationNeeded
 from pyhudi_core.write.numbers import Numbers, numbers_after
 from pyhudi_core.write.prepare import Prepared

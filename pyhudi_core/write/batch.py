@@ -15,8 +15,8 @@ from pyhudi_core.conflicts.conflict import Group, Touched
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.model.alteration import ColumnChanges
 from pyhudi_core.model.operation import INSERTING, OperationType
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.snapshot.snapshot import Snapshot
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write.altering import NewColumns, new_columns
 from pyhudi_core.write.numbers import ColumnsThen
 from pyhudi_core.write.prepare import Prepared

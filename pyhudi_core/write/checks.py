@@ -25,11 +25,11 @@ from pyhudi_core.model.properties import MergeMode, TableConfig, TableType
 from pyhudi_core.model.safe_path import is_safe
 from pyhudi_core.model.schema import changed_columns, reconcile
 from pyhudi_core.model.schema_types import joined
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.options import IndexOptions
 from pyhudi_core.snapshot.evolution import LATEST_SCHEMA
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.transaction.begin import TOKEN_KEY
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write.coercion import meant
 from pyhudi_core.write.indexing import asks_index, hash_fields_of, is_bucketed, refuse_other_buckets
 from pyhudi_core.write.metadata_update import needs_keys

@@ -30,10 +30,10 @@ from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.operation import OPERATIONS, OperationType
 from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.commit import Gate
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write import checks
 from pyhudi_core.write.attempt import Basis, validation_of
 from pyhudi_core.write.batch import Columns, FoundRows, Given, Nothing, Partitions, Search, UserRows, engine_of

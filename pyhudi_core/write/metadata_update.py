@@ -37,13 +37,12 @@ from pyhudi_core.metadata_table.slices import MetadataSlices
 from pyhudi_core.model.commit import WriteStat
 from pyhudi_core.model.instant import Action, epoch_ms
 from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.opened_table.opened_table import reopened
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.transaction import plan_executors
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.companion import CompanionCommit, begin_companion
-from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.home import reopened
-from pyhudi_core.transaction.place import TablePlace
 from pyhudi_core.write.file_indexes import FileIndexUpdate, changes_of
 from pyhudi_core.write.handles.new_file import new_token
 from pyhudi_core.write.record_index_update import RecordIndexUpdate
@@ -318,12 +317,12 @@ class _MetadataUpdate:
         here = [name for name in partitions if name not in by_tasks and defined_indexes.kind_of(name) is None]
         return dict(zip(here, Records.encoded_together([records_of(changes, name) for name in here]), strict=True))
 
-    def _index(self, place: TablePlace) -> RecordIndexUpdate:
+    def _index(self, place: TableContext) -> RecordIndexUpdate:
         return RecordIndexUpdate(
             self.transaction, place, self.slices, self.snapshot, self.written, self.replaced, self._instant_ms
         )
 
-    def _without_files(self, place: TablePlace, partition: str, changes: CommitChanges) -> Iterable[WriteStat]:
+    def _without_files(self, place: TableContext, partition: str, changes: CommitChanges) -> Iterable[WriteStat]:
         """Write the log files of one partition after files were deleted."""
         if partition in _OF_CLEANS:
             return self._log(place, partition, records_of(changes, partition))
@@ -341,7 +340,7 @@ class _MetadataUpdate:
         indexes = [defined_indexes.file_index(item, table) for item in _listed_definitions(context, listed)]
         return {index.partition: index for index in indexes if not (index.of_slices and action in _KEEPING_ROWS)}
 
-    def _from_files(self, place: TablePlace, index: FileIndex) -> list[WriteStat]:
+    def _from_files(self, place: TableContext, index: FileIndex) -> list[WriteStat]:
         """Write the log files of an index that is made from the written files."""
         context = self.transaction.context
         groups, salt = len(self.slices.pieces(index.partition)), plan_executors.salt_of(self.transaction.nonce)
@@ -359,7 +358,7 @@ class _MetadataUpdate:
         context = self.transaction.context
         return epoch_ms(self.transaction.requested_time, utc=context.utc) or context.runtime.clock.now_ms()
 
-    def _log(self, place: TablePlace, partition: str, records: Records) -> Iterator[WriteStat]:
+    def _log(self, place: TableContext, partition: str, records: Records) -> Iterator[WriteStat]:
         """Write the log files of one partition from here."""
         # The salt tells the files of two executions of one plan apart.
         salt = plan_executors.salt_of(self.transaction.nonce)
@@ -371,7 +370,7 @@ class _MetadataUpdate:
             yield writing.write(partition, number, _VERSION, inside)
 
 
-def _place_of(context: TableContext) -> TablePlace | None:
+def _place_of(context: TableContext) -> TableContext | None:
     return next((place for place in context.companions if place.prefix == names.FOLDER), None)
 
 

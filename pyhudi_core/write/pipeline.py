@@ -37,12 +37,12 @@ from pyhudi_core.model.meta_fields import IS_DELETED, with_meta_fields
 from pyhudi_core.model.operation import INSERTING, OVERWRITING, UPDATING, OperationType
 from pyhudi_core.model.properties import MergeMode, TableType
 from pyhudi_core.model.schema import to_avro
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.options import FileOptions, WriteOptions
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.own_part import other_tables
 from pyhudi_core.transaction.begin import Transaction, withdraw
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write.from_source import suits, write_from_source
 from pyhudi_core.write.handles.base import (
     HandleSettings,

@@ -19,8 +19,8 @@ from pyhudi_core.metadata_table import names
 from pyhudi_core.metadata_table.reader import MetadataTable
 from pyhudi_core.metadata_table.slices import MetadataSlices, everything
 from pyhudi_core.model.meta_fields import with_meta_fields
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.snapshot.snapshot import Snapshot
-from pyhudi_core.transaction.context import TableContext
 
 _SHOWN = 3
 _MOVED = pa.schema([("key", pa.string()), ("partition", pa.string()), ("file_id", pa.string())])

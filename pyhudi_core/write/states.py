@@ -32,11 +32,11 @@ from pyhudi_core.engine.base import Engine
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.model.operation import OperationType
+from pyhudi_core.opened_table.table_context import PreCommit, TableContext
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import lost_completions
 from pyhudi_core.transaction.begin import Transaction
-from pyhudi_core.transaction.context import PreCommit, TableContext
 from pyhudi_core.transaction.locking import WholeWrite
 from pyhudi_core.write import checks
 from pyhudi_core.write.attempt import Attempt, Basis, CommitCheck

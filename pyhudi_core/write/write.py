@@ -30,13 +30,13 @@ from pyhudi_core.metadata_table.slices import MetadataSlices
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.numbering import column_paths
 from pyhudi_core.model.operation import INSERTING, REPLACING, OperationType
+from pyhudi_core.opened_table.opened_table import reopened
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import markers
 from pyhudi_core.transaction.begin import Transaction, begin_write, withdraw
 from pyhudi_core.transaction.commit import Finished, Gate
-from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.locking import after_failure, hold
 from pyhudi_core.transaction.rollback import repair_by_policy, roll_back, sweep_late_files
 from pyhudi_core.write import altering, checks, key_form, metadata_update, moving_updates, non_blocking

@@ -10,12 +10,12 @@ from typing import Any
 
 import dagster as dg
 
+from pyhudi_core.orchestration.errors import definition_error
+from pyhudi_core.orchestration.incremental import Changes
 from pyhudi_dagster.assets.annotations import parameter_hints
-from pyhudi_dagster.errors import definition_error
 from pyhudi_dagster.lake.info import HudiAssetInfo, info_of
 from pyhudi_dagster.partitions.asset_partitions import Backfill, HudiPartitions, backfill_of
 from pyhudi_dagster.reporting import metadata
-from pyhudi_dagster.steps.incremental import Changes
 
 _CONTEXT = frozenset({"_", "_context", "context", "context_"})
 """What Dagster takes for the context if it is the first parameter."""

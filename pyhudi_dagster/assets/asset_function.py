@@ -15,10 +15,10 @@ import dagster as dg
 
 import pyhudi as hudi
 from pyhudi.errors import TableNotFoundError
+from pyhudi_core.orchestration.errors import UpstreamMissingError
 from pyhudi_dagster.assets.annotations import parameter_hints
 from pyhudi_dagster.assets.asset_arguments import Inputs, as_resource
 from pyhudi_dagster.dagster_internals import current_context, metadata_of_asset
-from pyhudi_dagster.errors import UpstreamMissingError
 from pyhudi_dagster.lake.info import info_of, table_name
 from pyhudi_dagster.lake.resource import HudiLakeResource
 

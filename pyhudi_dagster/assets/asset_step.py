@@ -9,15 +9,15 @@ from typing import Any
 import dagster as dg
 
 from pyhudi.errors import PreCommitError
+from pyhudi_core.orchestration.gaps import acceptance_of
+from pyhudi_core.orchestration.incremental import Changes, Reader, changes_since
+from pyhudi_core.orchestration.settings import HudiWrite, checked_operation
 from pyhudi_dagster.assets.asset_function import AssetFunction, Results
 from pyhudi_dagster.lake import pre_commit
 from pyhudi_dagster.lake.info import HudiAssetInfo
 from pyhudi_dagster.lake.resource import HudiLakeResource
-from pyhudi_dagster.lake.settings import HudiWrite, checked_operation
 from pyhudi_dagster.reporting import step_events
 from pyhudi_dagster.steps import pipes, runner, writer
-from pyhudi_dagster.steps.gaps import acceptance_of
-from pyhudi_dagster.steps.incremental import Changes, Reader, changes_since
 from pyhudi_dagster.steps.pipes import HudiPipes
 
 

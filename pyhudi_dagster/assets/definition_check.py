@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 
 import dagster as dg
 
+from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_dagster.assets.asset_arguments import io_manager_key
 from pyhudi_dagster.assets.io_manager import HudiIOManager
-from pyhudi_dagster.errors import definition_error
 from pyhudi_dagster.lake.info import INFO, HudiAssetInfo, info_of
 from pyhudi_dagster.lake.resource import HudiLakeResource
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import dagster as dg
 
-from pyhudi_dagster.errors import definition_error
+from pyhudi_core.orchestration.errors import definition_error
+from pyhudi_core.orchestration.settings import TableSettings
 from pyhudi_dagster.lake.info import HudiAssetInfo, table_name
 from pyhudi_dagster.lake.service_settings import Services
-from pyhudi_dagster.lake.settings import TableSettings
 from pyhudi_dagster.partitions.asset_partitions import HudiPartitions
 from pyhudi_dagster.reporting import metadata
 

@@ -19,6 +19,10 @@ import pyarrow as pa
 
 from pyhudi.errors import TableNotFoundError
 from pyhudi_core import orchestration
+from pyhudi_core.orchestration import past_commits, polars_frames
+from pyhudi_core.orchestration.errors import definition_error
+from pyhudi_core.orchestration.partition_condition import condition_of
+from pyhudi_core.orchestration.settings import HudiWrite, checked_operation, names
 from pyhudi_dagster.assets.asset_arguments import io_manager_key
 from pyhudi_dagster.dagster_internals import (
     add_output_entries,
@@ -26,16 +30,12 @@ from pyhudi_dagster.dagster_internals import (
     is_own_input,
     set_output_data_version,
 )
-from pyhudi_dagster.errors import definition_error
 from pyhudi_dagster.lake.info import HudiAssetInfo, info_of, table_name
 from pyhudi_dagster.lake.resource import HudiLakeResource
-from pyhudi_dagster.lake.settings import HudiWrite, checked_operation, names
 from pyhudi_dagster.partitions.asset_partitions import HudiPartitions, value_of_path
-from pyhudi_dagster.partitions.partition_condition import condition_of
 from pyhudi_dagster.reporting import events
 from pyhudi_dagster.reporting.late_data import report_late
-from pyhudi_dagster.steps import polars_frames, runner, writer
-from pyhudi_dagster.timeline import past_commits
+from pyhudi_dagster.steps import runner, writer
 from pyhudi_dagster.timeline.identity import attempt_of, begun
 
 RUN_START = "run_start"

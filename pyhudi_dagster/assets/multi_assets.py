@@ -12,6 +12,7 @@ from typing import Any
 
 import dagster as dg
 
+from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_dagster.assets.asset_arguments import AssetArguments, asset_spec, inputs_of
 from pyhudi_dagster.assets.asset_function import AssetFunction
 from pyhudi_dagster.assets.io_manager import io_manager_of
@@ -20,7 +21,6 @@ from pyhudi_dagster.assets.outputs import HudiOutput
 from pyhudi_dagster.assets.single_asset import with_inputs
 from pyhudi_dagster.assets.translator import HudiTranslator
 from pyhudi_dagster.dagster_internals import with_resources
-from pyhudi_dagster.errors import definition_error
 from pyhudi_dagster.lake import pre_commit as checks_before
 from pyhudi_dagster.lake.info import HudiAssetInfo
 from pyhudi_dagster.partitions.asset_partitions import Backfill, HudiPartitions

@@ -18,18 +18,19 @@ from typing import Any
 import dagster as dg
 
 from pyhudi.errors import HudiError, PreCommitError, SchemaMismatchError
+from pyhudi_core.orchestration import data
+from pyhudi_core.orchestration.errors import definition_error
+from pyhudi_core.orchestration.settings import HudiWrite, checked_operation
+from pyhudi_core.orchestration.several_outputs import SharedChanges, shared_changes
 from pyhudi_dagster.assets.asset_function import AssetFunction, Results
 from pyhudi_dagster.assets.asset_step import reader_of
 from pyhudi_dagster.dagster_internals import is_called_directly
-from pyhudi_dagster.errors import definition_error
 from pyhudi_dagster.lake import pre_commit
 from pyhudi_dagster.lake.info import HudiAssetInfo
 from pyhudi_dagster.lake.resource import HudiLakeResource
-from pyhudi_dagster.lake.settings import HudiWrite, checked_operation
 from pyhudi_dagster.reporting import step_events
-from pyhudi_dagster.steps import data, runner, writer
+from pyhudi_dagster.steps import runner, writer
 from pyhudi_dagster.steps.pipes import HudiPipes
-from pyhudi_dagster.steps.shared_changes import SharedChanges, shared_changes
 
 _NOTHING = "Nothing was published"
 

@@ -13,15 +13,15 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 
+from pyhudi_core.orchestration.errors import definition_error
+from pyhudi_core.orchestration.settings import Operation, TableSettings, checked_operation, names
 from pyhudi_dagster.assets.asset_arguments import AssetArguments
 from pyhudi_dagster.assets.translator import HudiTableDefinition, HudiTranslator
-from pyhudi_dagster.errors import definition_error
 from pyhudi_dagster.lake import pre_commit as checks_before
 from pyhudi_dagster.lake.info import HudiAssetInfo, refuse_unfit_key
 from pyhudi_dagster.lake.pre_commit import Validator
 from pyhudi_dagster.lake.resource import HudiLakeResource
 from pyhudi_dagster.lake.service_settings import Services
-from pyhudi_dagster.lake.settings import Operation, TableSettings, checked_operation, names
 from pyhudi_dagster.partitions.asset_partitions import ForeignRows, HudiPartitions
 
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import dagster as dg
 
+from pyhudi_core.orchestration.errors import definition_error
+from pyhudi_core.orchestration.settings import Operation
 from pyhudi_dagster.assets.asset_arguments import AssetArguments, Inputs, asset_spec, inputs_of
 from pyhudi_dagster.assets.asset_function import AssetFunction
 from pyhudi_dagster.assets.asset_step import HudiAsset
@@ -20,12 +22,10 @@ from pyhudi_dagster.assets.io_manager import io_manager_of
 from pyhudi_dagster.assets.outputs import HudiOutput, hudi_output
 from pyhudi_dagster.assets.translator import HudiTranslator
 from pyhudi_dagster.dagster_internals import with_resources
-from pyhudi_dagster.errors import definition_error
 from pyhudi_dagster.lake import pre_commit as checks_before
 from pyhudi_dagster.lake.info import HudiAssetInfo, step_name
 from pyhudi_dagster.lake.pre_commit import Validator
 from pyhudi_dagster.lake.service_settings import Services
-from pyhudi_dagster.lake.settings import Operation
 from pyhudi_dagster.partitions.asset_partitions import Backfill, ForeignRows, HudiPartitions
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import dagster as dg
 
+from pyhudi_core.orchestration.settings import TableSettings
 from pyhudi_dagster.lake.info import table_name
-from pyhudi_dagster.lake.settings import TableSettings
 from pyhudi_dagster.partitions.asset_partitions import HudiPartitions
 
 

@@ -16,7 +16,7 @@ from types import ModuleType
 import dagster as dg
 
 import pyhudi as hudi
-from pyhudi_dagster.errors import definition_error
+from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_dagster.lake.info import HudiAssetInfo, info_of
 from pyhudi_dagster.lake.resource import HudiLakeResource
 

@@ -21,12 +21,12 @@ from pydantic import Field
 
 import pyhudi as hudi
 from pyhudi.errors import InvalidOptionError
+from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_dagster.assets.automation import HudiAutomation
 from pyhudi_dagster.assets.definition_check import checked_tables
 from pyhudi_dagster.assets.external import hudi_external_asset
 from pyhudi_dagster.assets.single_asset import hudi_asset
 from pyhudi_dagster.component.template_env import TemplateEnv
-from pyhudi_dagster.errors import definition_error
 from pyhudi_dagster.lake.resource import HudiLakeResource
 from pyhudi_dagster.lake.service_settings import Every, Keep, OnCron, Services, Trigger
 from pyhudi_dagster.observation.observation_definitions import build_hudi_checks, build_hudi_timeline_sensor

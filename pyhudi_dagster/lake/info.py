@@ -13,10 +13,10 @@ from typing import Any, get_args
 
 import dagster as dg
 
-from pyhudi_dagster.errors import definition_error
+from pyhudi_core.orchestration.errors import definition_error
+from pyhudi_core.orchestration.settings import Operation, TableSettings, checked_operation, names
 from pyhudi_dagster.lake.pre_commit import Validator, check_name
 from pyhudi_dagster.lake.service_settings import Services
-from pyhudi_dagster.lake.settings import Operation, TableSettings, checked_operation, names
 from pyhudi_dagster.partitions.asset_partitions import ForeignRows, HudiPartitions
 
 INFO = "hudi/info"

@@ -14,7 +14,7 @@ import dagster as dg
 import pyarrow as pa
 
 from pyhudi.errors import HudiError, PreCommitError
-from pyhudi_dagster.errors import definition_error
+from pyhudi_core.orchestration.errors import definition_error
 
 Validator = Callable[[Any], object]
 

@@ -14,12 +14,13 @@ from pydantic import Field, PrivateAttr
 import pyhudi as hudi
 from pyhudi.errors import ConfigError, TableExistsError, TableNotFoundError
 from pyhudi_core import orchestration
-from pyhudi_dagster.errors import definition_error
-from pyhudi_dagster.lake import interrupts, spark_session
+from pyhudi_core.orchestration import interrupts
+from pyhudi_core.orchestration.errors import definition_error
+from pyhudi_core.orchestration.settings import TableSettings
+from pyhudi_core.orchestration.table_match import refuse_mismatch
+from pyhudi_dagster.lake import spark_session
 from pyhudi_dagster.lake.info import HudiAssetInfo
-from pyhudi_dagster.lake.settings import TableSettings
 from pyhudi_dagster.lake.spark_session import SparkResource
-from pyhudi_dagster.lake.table_match import refuse_mismatch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

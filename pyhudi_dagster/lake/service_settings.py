@@ -13,8 +13,8 @@ from typing import Any
 import dagster as dg
 
 from pyhudi_core import orchestration
-from pyhudi_dagster.errors import definition_error
-from pyhudi_dagster.lake.settings import TableSettings, names
+from pyhudi_core.orchestration.errors import definition_error
+from pyhudi_core.orchestration.settings import TableSettings, names
 
 Options = dict[str, str]
 ALWAYS = frozenset({"failed_writes"})

@@ -7,10 +7,10 @@ from datetime import datetime
 
 import dagster as dg
 
-from pyhudi_dagster.errors import definition_error
+from pyhudi_core.orchestration.errors import definition_error
+from pyhudi_core.orchestration.settings import refuse_no_count
 from pyhudi_dagster.lake.resource import HudiLakeResource
 from pyhudi_dagster.lake.service_settings import refuse_bad_cron
-from pyhudi_dagster.lake.settings import refuse_no_count
 from pyhudi_dagster.observation.timeline_sensor import READABLE, timeline_sensor
 from pyhudi_dagster.reporting.checks import KINDS, HudiCheck, checks_of, utc_now
 from pyhudi_dagster.services.service_definitions import HudiAssets, tables_of, views_of_tables

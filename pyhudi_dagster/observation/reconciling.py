@@ -16,15 +16,15 @@ import dagster as dg
 
 import pyhudi as hudi
 from pyhudi.errors import HudiError, TableNotFoundError
-from pyhudi_dagster.errors import definition_error
+from pyhudi_core.orchestration import past_commits
+from pyhudi_core.orchestration.errors import definition_error
+from pyhudi_core.orchestration.timeline_cursor import completion_of
 from pyhudi_dagster.lake.info import HudiAssetInfo
 from pyhudi_dagster.lake.resource import HudiLakeResource
-from pyhudi_dagster.observation.timeline_cursor import completion_of
 from pyhudi_dagster.observation.timeline_sensor import RECONCILE_JOB
 from pyhudi_dagster.reporting import events
 from pyhudi_dagster.services import read_optimized
 from pyhudi_dagster.services.service_definitions import HudiAssets, tables_of, views_of_tables
-from pyhudi_dagster.timeline import past_commits
 from pyhudi_dagster.timeline.reported_commits import Reported, materialized_since, reported_since
 from pyhudi_dagster.timeline.timeline_view import moment_of, time_of
 

@@ -13,16 +13,16 @@ import dagster as dg
 
 import pyhudi as hudi
 from pyhudi.errors import HudiError, TableNotFoundError
+from pyhudi_core.orchestration import past_commits
+from pyhudi_core.orchestration.timeline_cursor import Cursor, Position, before, completion_of
 from pyhudi_dagster.lake.info import HudiAssetInfo
 from pyhudi_dagster.lake.resource import HudiLakeResource
-from pyhudi_dagster.observation.timeline_cursor import Cursor, Position, before, completion_of
 from pyhudi_dagster.partitions.partition_values import KnownKeys
 from pyhudi_dagster.reporting import events
 from pyhudi_dagster.services import read_optimized
 from pyhudi_dagster.services.read_optimized import Views
 from pyhudi_dagster.services.service_policy import TICK_SECONDS
 from pyhudi_dagster.services.service_sensor import ACTIVE
-from pyhudi_dagster.timeline import past_commits
 from pyhudi_dagster.timeline.reported_commits import Reported, reported_since, reported_until
 from pyhudi_dagster.timeline.timeline_view import moment_of
 

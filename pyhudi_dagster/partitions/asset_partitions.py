@@ -17,7 +17,7 @@ import dagster as dg
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_dagster.errors import definition_error
+from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_dagster.partitions.partition_values import Granularity, KnownKeys, Layout, Product, Texts, Value, windows
 
 Columns = str | Sequence[str]

@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 
 import dagster as dg
 
-from pyhudi_dagster.errors import definition_error
+from pyhudi_core.orchestration.errors import definition_error
 
 Value = tuple[str, ...]
 Granularity = Literal["hour", "day", "week", "month"]

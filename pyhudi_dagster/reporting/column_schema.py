@@ -8,7 +8,7 @@ import dagster as dg
 import pyarrow as pa
 
 import pyhudi as hudi
-from pyhudi_dagster.lake.settings import TableSettings, names
+from pyhudi_core.orchestration.settings import TableSettings, names
 
 
 def column_schema(table: hudi.HudiTable) -> dg.TableSchema:

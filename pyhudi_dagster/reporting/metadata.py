@@ -15,11 +15,10 @@ import dagster as dg
 
 import pyhudi as hudi
 from pyhudi import CommitMetadata, WriteStat
+from pyhudi_core.orchestration import incremental, past_commits
 from pyhudi_dagster.lake.info import HudiAssetInfo
 from pyhudi_dagster.reporting.column_schema import column_schema, declared_schema
-from pyhudi_dagster.steps import incremental
 from pyhudi_dagster.steps.writer import Written
-from pyhudi_dagster.timeline import past_commits
 from pyhudi_dagster.timeline.identity import PREFIX
 from pyhudi_dagster.timeline.timeline_view import moment_of, operation_name, parsed, timeline_markdown, timeline_table
 

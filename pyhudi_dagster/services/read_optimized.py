@@ -12,14 +12,14 @@ from typing import Any
 import dagster as dg
 
 import pyhudi as hudi
+from pyhudi_core.orchestration.errors import definition_error
+from pyhudi_core.orchestration.past_commits import PastCommit
 from pyhudi_dagster.assets.asset_arguments import only_spec
-from pyhudi_dagster.errors import definition_error
 from pyhudi_dagster.lake.info import HudiAssetInfo, info_of, step_name
 from pyhudi_dagster.lake.resource import HudiLakeResource
 from pyhudi_dagster.reporting import events
 from pyhudi_dagster.services import service_runs
 from pyhudi_dagster.steps import runner
-from pyhudi_dagster.timeline.past_commits import PastCommit
 
 VIEW = "hudi/read_optimized_view_of"
 Views = Mapping[str, dg.AssetKey]

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 import dagster as dg
 
-from pyhudi_dagster.errors import definition_error
+from pyhudi_core.orchestration.errors import definition_error
+from pyhudi_core.orchestration.settings import refuse_no_count
 from pyhudi_dagster.lake.info import HudiAssetInfo, info_of
 from pyhudi_dagster.lake.resource import HudiLakeResource
-from pyhudi_dagster.lake.settings import refuse_no_count
 from pyhudi_dagster.services.read_optimized import Views, is_view, views_of
 from pyhudi_dagster.services.service_jobs import ServiceTable, batch_job, job_of
 from pyhudi_dagster.services.service_policy import PerTableJob, ServicePolicy, ServiceRunner, SharedSession

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, time
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pyhudi_dagster.errors import definition_error
-from pyhudi_dagster.lake.settings import names, refuse_no_count
+from pyhudi_core.orchestration.errors import definition_error
+from pyhudi_core.orchestration.settings import names, refuse_no_count
 
 TICK_SECONDS = 40
 """A tick of a sensor ends after this time, before Dagster ends it at 60 seconds; the next one continues with the tables that waited longest."""

@@ -16,11 +16,11 @@ import dagster as dg
 
 import pyhudi as hudi
 from pyhudi.errors import TableNotFoundError
+from pyhudi_core.orchestration.table_services import ServiceState, state_of
 from pyhudi_dagster.lake.info import HudiAssetInfo
 from pyhudi_dagster.lake.resource import HudiLakeResource
 from pyhudi_dagster.lake.service_settings import ALWAYS, OnCron
 from pyhudi_dagster.reporting import events
-from pyhudi_dagster.services.states import ServiceState, state_of
 from pyhudi_dagster.steps import runner
 from pyhudi_dagster.timeline.identity import PREFIX
 

@@ -16,6 +16,7 @@ import dagster as dg
 
 import pyhudi as hudi
 from pyhudi.errors import HudiError, TableNotFoundError
+from pyhudi_core.orchestration.table_services import state_of, would_fail
 from pyhudi_dagster.lake.resource import HudiLakeResource
 from pyhudi_dagster.lake.service_settings import OnCron
 from pyhudi_dagster.services.service_jobs import (
@@ -28,7 +29,6 @@ from pyhudi_dagster.services.service_jobs import (
 )
 from pyhudi_dagster.services.service_policy import TICK_SECONDS, ServicePolicy, ServiceRunner, SharedSession
 from pyhudi_dagster.services.service_runs import When, triggered
-from pyhudi_dagster.services.states import state_of, would_fail
 
 Clock = Callable[[], datetime]
 ACTIVE = [

@@ -20,11 +20,11 @@ import pyarrow as pa
 
 from pyhudi.errors import HudiError
 from pyhudi_core import orchestration
-from pyhudi_dagster.errors import definition_error
+from pyhudi_core.orchestration.errors import definition_error
+from pyhudi_core.orchestration.settings import Operation, checked_operation
+from pyhudi_core.orchestration.table_match import refuse_mismatch
 from pyhudi_dagster.lake.info import HudiAssetInfo
 from pyhudi_dagster.lake.resource import HudiLakeResource
-from pyhudi_dagster.lake.settings import Operation, checked_operation
-from pyhudi_dagster.lake.table_match import refuse_mismatch
 from pyhudi_dagster.steps import runner, writer
 from pyhudi_dagster.steps.runner import Step
 

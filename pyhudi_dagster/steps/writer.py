@@ -13,16 +13,16 @@ import pyarrow as pa
 
 import pyhudi as hudi
 from pyhudi.errors import PreCommitError, SchemaMismatchError, TableNotFoundError
-from pyhudi_dagster.errors import ForeignRowsError
+from pyhudi_core.orchestration import data as data_kinds
+from pyhudi_core.orchestration import incremental, past_commits
+from pyhudi_core.orchestration.errors import ForeignRowsError
+from pyhudi_core.orchestration.settings import HudiWrite
 from pyhudi_dagster.lake.info import HudiAssetInfo
 from pyhudi_dagster.lake.resource import HudiLakeResource
-from pyhudi_dagster.lake.settings import HudiWrite
 from pyhudi_dagster.partitions.asset_partitions import value_of_path
 from pyhudi_dagster.partitions.partition_values import Value
-from pyhudi_dagster.steps import data as data_kinds
-from pyhudi_dagster.steps import incremental, runner
+from pyhudi_dagster.steps import runner
 from pyhudi_dagster.steps.runner import Step
-from pyhudi_dagster.timeline import past_commits
 from pyhudi_dagster.timeline.reported_commits import reported_until
 
 _NAMED = 5

@@ -116,7 +116,7 @@ def test_the_asset_of_a_table_that_exists_is_code_that_loads(tmp_path):
     (asset,) = found["defs"].assets
     info = next(iter(asset.specs)).metadata["hudi/info"].info
     assert found["lake"].table(info.table, info.settings).scan().count() == 1
-    from pyhudi_dagster.lake.table_match import refuse_mismatch
+    from pyhudi_core.orchestration.table_match import refuse_mismatch
 
     refuse_mismatch(found["lake"].table(info.table), info.settings)
 

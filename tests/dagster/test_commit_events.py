@@ -6,9 +6,9 @@ import pytest
 from support.golden import unpack
 
 from pyhudi_core.errors import TableError
+from pyhudi_core.orchestration.settings import TableSettings
 from pyhudi_dagster import HudiLakeResource, HudiPartitions, commit_event, commit_events
 from pyhudi_dagster.lake.info import HudiAssetInfo
-from pyhudi_dagster.lake.settings import TableSettings
 from pyhudi_dagster.reporting.events import known_size
 
 SERVICES = HudiAssetInfo(dg.AssetKey("services"), "services", TableSettings(("id",), ("day",)))

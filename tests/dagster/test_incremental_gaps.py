@@ -13,12 +13,12 @@ from support.incremental import DAYS, SHORT, commits, foreign_commits, half, ids
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import SnapshotExpiredError
+from pyhudi_core.orchestration import checkpoints
+from pyhudi_core.orchestration.checkpoints import Position, Positions
+from pyhudi_core.orchestration.errors import CheckpointGapError
+from pyhudi_core.orchestration.incremental import Reader, changes_from
 from pyhudi_dagster import Changes, hudi_asset
-from pyhudi_dagster.errors import CheckpointGapError
 from pyhudi_dagster.reporting import events
-from pyhudi_dagster.steps import checkpoints
-from pyhudi_dagster.steps.checkpoints import Position, Positions
-from pyhudi_dagster.steps.incremental import Reader, changes_from
 
 # --- a commit that was never reported
 

@@ -15,9 +15,9 @@ import pytest
 import pyhudi_core as hudi
 from pyhudi_core import orchestration
 from pyhudi_core.errors import CommitAbortedError, InvalidOptionError
+from pyhudi_core.orchestration.settings import TableSettings
 from pyhudi_dagster import Changes, HudiLakeResource, HudiPartitions, HudiPipes, hudi_asset
 from pyhudi_dagster.lake.info import HudiAssetInfo
-from pyhudi_dagster.lake.settings import TableSettings
 from pyhudi_dagster.steps.pipes import _answering
 from pyhudi_dagster.steps.runner import Step
 from pyhudi_dagster.timeline.identity import Identity

@@ -20,17 +20,16 @@ from support.tables import make, orders
 from support.waiting import until
 
 import pyhudi_core as hudi
+from pyhudi_core.orchestration import checkpoints, data, interrupts, past_commits
+from pyhudi_core.orchestration.backlog import Backlog
+from pyhudi_core.orchestration.incremental import Changes
+from pyhudi_core.orchestration.past_commits import PastCommit
+from pyhudi_core.orchestration.settings import OPERATIONS
 from pyhudi_dagster import HudiPartitions
-from pyhudi_dagster.lake import interrupts, spark_session
-from pyhudi_dagster.lake.settings import OPERATIONS
+from pyhudi_dagster.lake import spark_session
 from pyhudi_dagster.reporting.metadata import duration_entries, total_entry
-from pyhudi_dagster.steps import checkpoints, data
-from pyhudi_dagster.steps.backlog import Backlog
-from pyhudi_dagster.steps.incremental import Changes
 from pyhudi_dagster.steps.writer import Written
-from pyhudi_dagster.timeline import past_commits
 from pyhudi_dagster.timeline.identity import _LONGEST_LIST, Identity, partitions_text
-from pyhudi_dagster.timeline.past_commits import PastCommit
 
 
 def test_an_asset_can_have_every_operation_that_changes_rows() -> None:

@@ -16,6 +16,7 @@ from support.tables import create_plain
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.orchestration.timeline_cursor import Cursor, Position
 from pyhudi_dagster import (
     Changes,
     HudiLakeResource,
@@ -25,7 +26,6 @@ from pyhudi_dagster import (
     hudi_asset,
     hudi_external_asset,
 )
-from pyhudi_dagster.observation.timeline_cursor import Cursor, Position
 from pyhudi_dagster.timeline.timeline_view import parsed
 
 pytestmark = [pytest.mark.row("U10"), pytest.mark.row("R11")]

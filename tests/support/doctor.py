@@ -15,11 +15,11 @@ from pyhudi_core.formats.hfile import HFileWriter
 from pyhudi_core.formats.log.blocks import BlockType, Header, encode_block
 from pyhudi_core.metadata_table.reader import MetadataTable
 from pyhudi_core.metadata_table.slices import everything
+from pyhudi_core.opened_table.opened_table import OpenedTable
 from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.storage.local import LocalStorage
 from pyhudi_core.timeline.active import TimelineFolder
-from pyhudi_core.transaction.home import TableHome
 from support.disk import contents
 
 WRITES = (
@@ -55,7 +55,7 @@ def examine(
 ) -> CheckReport:
     """Examine a table on a disk; the folder is compared before and after."""
     before = contents(location)
-    home = TableHome(UnwritableStorage(str(location), fsync=False), runtime or system_runtime(), given)
+    home = OpenedTable(UnwritableStorage(str(location), fsync=False), runtime or system_runtime(), given)
     report = check(home, options)
     assert contents(location) == before, "the doctor changed the table"
     assert_sound(report)

@@ -19,6 +19,7 @@ from pyhudi_core.conflicts.concurrent import refuse_pending_restore
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.metadata_table.slices import MetadataSlices
 from pyhudi_core.model.file_names import split
+from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.savepoints.holds import held_files
 from pyhudi_core.savepoints.savepoint_files import kept_files
 from pyhudi_core.services.cleaning.clean_plan import DONE, PlannedClean
@@ -30,7 +31,6 @@ from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import markers, plan_executors, removal
 from pyhudi_core.transaction.commit import Finished, ask_gate, finish
 from pyhudi_core.transaction.companion import CompanionCommit
-from pyhudi_core.transaction.home import reopened
 from pyhudi_core.write import metadata_update
 from pyhudi_core.write.retrying import Retries
 from pyhudi_core.write.states import load
@@ -64,7 +64,7 @@ class CleaningRun(PlanRun[PlannedClean, Cleaned]):
         timeline = context.folder.load()
         refuse_pending_restore(context, timeline)
         metadata_update.refuse_unkept(context, may_remove=False)
-        if not context.place.prefix:
+        if not context.prefix:
             self._kept_metadata(load(context))  # refuses before anything is deleted
         done = self.work.without(self._still_needed(timeline))
         ask_gate(self.how.gate, context, "to delete files")
@@ -92,13 +92,13 @@ class CleaningRun(PlanRun[PlannedClean, Cleaned]):
             return retries.until_done(lambda: self._attempt(done))
 
     def _attempt(self, done: PlannedClean) -> Finished:
-        if self.rounds and not self.transaction.context.place.prefix:
+        if self.rounds and not self.transaction.context.prefix:
             markers.remove_at_companions(self.transaction.context, self.transaction.requested_time)
             self.transaction = replace(self.transaction, context=reopened(self.transaction.context))
         self.rounds += 1
         transaction = self.transaction
         context = transaction.context
-        companions = () if context.place.prefix else self._staged(load(context), done)
+        companions = () if context.prefix else self._staged(load(context), done)
         took_ms = context.runtime.clock.now_ms() - self.began_ms
         extra = {**self.how.extra_metadata, **context.writer()}
         metadata = done.metadata(transaction.requested_time, took_ms, extra)

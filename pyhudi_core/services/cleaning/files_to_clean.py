@@ -21,6 +21,7 @@ from pyhudi_core.file_groups.view import FileGroupView
 from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.model.instant import Action, Instant, epoch_ms, format_time, is_time
 from pyhudi_core.model.operation import OperationType
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.options.upkeep import CleaningOptions
 from pyhudi_core.runtime.collection import collector_paused
 from pyhudi_core.savepoints.holds import read_holds
@@ -34,7 +35,6 @@ from pyhudi_core.snapshot.snapshot import metadata_file_groups
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import layout
 from pyhudi_core.transaction.begin import Transaction
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write import metadata_update
 from pyhudi_core.write.states import load
 
@@ -56,7 +56,7 @@ def plan_cleaning(
 
 def view_of(context: TableContext, timeline: Timeline) -> FileGroupView:
     """The file groups of a table, or of a metadata table at its place."""
-    if context.place.prefix:
+    if context.prefix:
         return metadata_file_groups(context.storage, context.folder, timeline, context.runtime.executor)
     return load(context, timeline).view
 

@@ -14,11 +14,11 @@ from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.properties import MergeMode, TableType
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.compaction.compaction_plan import CompactionPlan
 from pyhudi_core.services.compaction.slices_to_compact import operation_of
 from pyhudi_core.services.rewriting import refusal_of
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write.states import load
 
 UNMERGED_KEY = "pyhudi.log_compaction.unmerged"

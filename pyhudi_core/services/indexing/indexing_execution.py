@@ -30,6 +30,8 @@ from pyhudi_core.errors import (
 from pyhudi_core.metadata_table import names
 from pyhudi_core.metadata_table.new_metadata_table import FirstBuild
 from pyhudi_core.model.instant import Instant
+from pyhudi_core.opened_table.opened_table import reopened
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.indexing.indexes_to_build import newest
 from pyhudi_core.services.indexing.indexing_decisions import IndexingDecisions
 from pyhudi_core.services.indexing.indexing_plan import IndexingWork
@@ -40,9 +42,7 @@ from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import markers, plan_executors
 from pyhudi_core.transaction.commit import ask_gate
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.decision import publish_decided
-from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.locking import after_failure
 from pyhudi_core.write import checks, metadata_build, metadata_update
 from pyhudi_core.write.metadata_first_files import FirstFiles, staged_groups

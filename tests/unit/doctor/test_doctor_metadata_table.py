@@ -20,10 +20,10 @@ import pyhudi_core as hudi
 from pyhudi_core.doctor import Area, CheckOptions, CheckReport, Kind, Limits, check
 from pyhudi_core.errors import CorruptionError
 from pyhudi_core.model.file_names import BaseFileName, parse_data_file
+from pyhudi_core.opened_table.opened_table import OpenedTable
 from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.storage.base import Folder, ObjectInfo, Storage
 from pyhudi_core.transaction.decision import _Deciding
-from pyhudi_core.transaction.home import TableHome
 
 
 def _has_metadata_table(folder: Path) -> bool:
@@ -309,7 +309,7 @@ class _Busy(_Watched):
 
 
 def _checked(storage: Any) -> CheckReport:
-    return assert_sound(check(TableHome(storage, system_runtime(), {})))
+    return assert_sound(check(OpenedTable(storage, system_runtime(), {})))
 
 
 @pytest.mark.one_in(2)

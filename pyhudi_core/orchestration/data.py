@@ -15,9 +15,8 @@ import pyarrow.compute as pc
 
 from pyhudi.errors import SchemaMismatchError
 from pyhudi_core import orchestration
-from pyhudi_dagster.lake import interrupts
+from pyhudi_core.orchestration import interrupts, polars_frames
 from pyhudi_dagster.partitions.partition_values import Value
-from pyhudi_dagster.steps import polars_frames
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 _EVENTS = "Return the rows; the event of their commit is made here. More metadata: context.add_asset_metadata({...})."

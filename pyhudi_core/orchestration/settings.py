@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pyhudi.errors import ConfigError
 from pyhudi_core import orchestration
-from pyhudi_dagster.errors import definition_error
+from pyhudi_core.orchestration.errors import definition_error
 
 Operation = Literal[
     "upsert", "insert", "bulk_insert", "insert_overwrite", "insert_overwrite_table", "delete", "delete_partitions"

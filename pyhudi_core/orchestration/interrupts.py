@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
-from pyhudi_dagster.errors import RunEndedError
+from pyhudi_core.orchestration.errors import RunEndedError
 
 T = TypeVar("T")
 WAIT_FOR_ROLLBACK = 20

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pyhudi as hudi
-from pyhudi_dagster.errors import TableMismatchError
-from pyhudi_dagster.lake.settings import TableSettings, names
+from pyhudi_core.orchestration.errors import TableMismatchError
+from pyhudi_core.orchestration.settings import TableSettings, names
 
 _BY_VALUE = "folders named by the values of the columns"
 _PLAIN_GENERATORS = ("SIMPLE", "COMPLEX", "CUSTOM", "NON_PARTITION")

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 
 import pyhudi as hudi
 from pyhudi import CommitMetadata
-from pyhudi_dagster.timeline import past_commits
+from pyhudi_core.orchestration import past_commits
 
 PREFIX = "pyhudi.checkpoint."
 SEEN = "pyhudi.checkpoints.seen"

@@ -17,11 +17,11 @@ import pyarrow as pa
 import pyhudi as hudi
 from pyhudi.errors import CorruptTimelineError, SnapshotExpiredError
 from pyhudi_core import orchestration
-from pyhudi_dagster.errors import CheckpointGapError, RunEndedError
-from pyhudi_dagster.steps import checkpoints, gaps
-from pyhudi_dagster.steps.backlog import Backlog, backlog_metadata, backlog_of
-from pyhudi_dagster.steps.checkpoints import Positions
-from pyhudi_dagster.steps.gaps import Acceptance, Gap, How
+from pyhudi_core.orchestration import checkpoints, gaps
+from pyhudi_core.orchestration.backlog import Backlog, backlog_metadata, backlog_of
+from pyhudi_core.orchestration.checkpoints import Positions
+from pyhudi_core.orchestration.errors import CheckpointGapError, RunEndedError
+from pyhudi_core.orchestration.gaps import Acceptance, Gap, How
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyhudi as hudi
-from pyhudi_dagster.steps import checkpoints
-from pyhudi_dagster.steps.checkpoints import Positions
-from pyhudi_dagster.steps.incremental import Changes, Reader, changes_from
+from pyhudi_core.orchestration import checkpoints
+from pyhudi_core.orchestration.checkpoints import Positions
+from pyhudi_core.orchestration.incremental import Changes, Reader, changes_from
 
 Upstream = Mapping[str, tuple[str, hudi.HudiTable]]
 """For each parameter the name of its table, and the table."""
