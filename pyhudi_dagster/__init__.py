@@ -3,7 +3,7 @@
 Names are imported on first use, so that ``dg`` can inspect the package without importing pyarrow.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 try:
     from dagster_shared.libraries import DagsterLibraryRegistry
@@ -67,10 +67,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Backfill": "partitions.asset_partitions",
-    "Changes": "steps.incremental",
-    "CheckpointGapError": "errors",
     "Every": "lake.service_settings",
-    "ForeignRowsError": "errors",
     "HudiAssetInfo": "lake.info",
     "HudiAutomation": "assets.automation",
     "HudiCheck": "reporting.checks",
@@ -82,18 +79,14 @@ _HOMES = {
     "HudiPipes": "steps.pipes",
     "HudiTableDefinition": "assets.translator",
     "HudiTranslator": "assets.translator",
-    "HudiWrite": "lake.settings",
     "Keep": "lake.service_settings",
     "OnCron": "lake.service_settings",
     "PerTableJob": "services.service_policy",
     "Reconciled": "observation.reconciling",
-    "RunEndedError": "errors",
     "ServicePolicy": "services.service_policy",
-    "ServiceState": "services.states",
     "Services": "lake.service_settings",
     "SharedSession": "services.service_policy",
     "SparkResource": "lake.spark_session",
-    "TableMismatchError": "errors",
     "build_hudi_checks": "observation.observation_definitions",
     "build_hudi_reconcile": "observation.reconciling",
     "build_hudi_services": "services.service_definitions",
@@ -110,14 +103,30 @@ _HOMES = {
     "hudi_read_optimized_asset": "services.read_optimized",
     "known_size": "reporting.events",
     "reconcile": "observation.reconciling",
-    "service_states": "services.states",
 }
 
-__all__ = [*sorted(_HOMES), "__version__"]  # noqa: PLE0604
+_BELOW = {
+    "Changes": "incremental",
+    "CheckpointGapError": "errors",
+    "ForeignRowsError": "errors",
+    "HudiWrite": "settings",
+    "RunEndedError": "errors",
+    "ServiceState": "table_services",
+    "TableMismatchError": "errors",
+    "service_states": "table_services",
+}
+"""Names that are the same under every orchestrator: they are in `pyhudi_core.orchestration`."""
+
+__all__ = [*sorted({*_HOMES, *_BELOW}), "__version__"]  # noqa: PLE0604
 
 DagsterLibraryRegistry.register("pyhudi-dagster", __version__, is_dagster_package=False)
 
-__getattr__ = late_names(__name__, _HOMES)
+_own = late_names(__name__, _HOMES)
+_below = late_names(__name__, _BELOW, "pyhudi_core.orchestration")
+
+
+def __getattr__(name: str) -> Any:
+    return _below(name) if name in _BELOW else _own(name)
 
 
 def __dir__() -> list[str]:

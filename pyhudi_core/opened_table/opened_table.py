@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from pyhudi_core.errors import ConfigError, CorruptionError, TableError, at_table
 from pyhudi_core.lock.base import LockProvider
-from pyhudi_core.lock.opening import LockRequest, ask_server, open_instants, open_lock
+from pyhudi_core.lock.kind import LockRequest
+from pyhudi_core.lock.opening import ask_server, open_instants, open_lock
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.opened_table.protections import Protections
 from pyhudi_core.opened_table.table_context import METADATA_TABLE, CommitProtocol, Folders, PreCommit, TableContext
@@ -67,7 +68,7 @@ class OpenedTable:
 
     def _request(self, config: TableConfig, options: WriteOptions) -> LockRequest:
         generator = options.clock.generator
-        return LockRequest(self.storage, self.runtime, config.name, options.lock, options.lock_server, generator)
+        return LockRequest(self.storage, self.runtime, config.name, options.lock, generator)
 
     def _with_instants(self, request: LockRequest) -> Runtime:
         """The runtime with the source of instants that the options name, which is opened once."""

@@ -4,16 +4,15 @@ opened."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING
 
-import dagster as dg
+from pyhudi_core.errors import CorruptionError, LimitExceededError, ObjectNotFoundError
+from pyhudi_core.orchestration.instant_times import moment_of
 
-import pyhudi as hudi
-from pyhudi.errors import CorruptionError, LimitExceededError, ObjectNotFoundError
-from pyhudi_dagster.timeline.timeline_view import moment_of
+if TYPE_CHECKING:
+    from pyhudi_core.table import HudiTable
 
 _log = logging.getLogger(__name__)
 
@@ -48,7 +47,7 @@ class Backlog:
         return f"{least}{self.commits:,} commits and {self.rows:,} rows behind{since}"
 
 
-def backlog_of(upstream: hudi.HudiTable, after: str | None, until: str | None = None) -> Backlog:
+def backlog_of(upstream: HudiTable, after: str | None, until: str | None = None) -> Backlog:
     """Count the commits after a completion time and up to another; None: all. Archived commits that cannot be read are not counted."""
     commits = rows = 0
     since: datetime | None = None
@@ -64,17 +63,3 @@ def backlog_of(upstream: hudi.HudiTable, after: str | None, until: str | None = 
         _log.warning("the backlog of %s is not known: %s", upstream.location, error)
         return Backlog(commits, rows, since, is_complete=False)
     return Backlog(commits, rows, since)
-
-
-def backlog_metadata(backlogs: Sequence[Backlog]) -> dict[str, Any]:
-    """The metadata entries of a materialization: sums over its inputs before the run, and the time of the oldest unread commit."""
-    if not backlogs:
-        return {}
-    moments = [one.since for one in backlogs if one.since is not None]
-    entries: dict[str, Any] = {
-        "hudi/backlog_commits": sum(one.commits for one in backlogs),
-        "hudi/backlog_rows": sum(one.rows for one in backlogs),
-    }
-    if moments:
-        entries["hudi/backlog_since"] = dg.MetadataValue.timestamp(min(moments))
-    return entries

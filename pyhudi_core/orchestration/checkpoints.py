@@ -15,10 +15,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-import pyhudi as hudi
-from pyhudi import CommitMetadata
 from pyhudi_core.orchestration import past_commits
+
+if TYPE_CHECKING:
+    from pyhudi_core.model.commit import CommitMetadata
+    from pyhudi_core.table import HudiTable
 
 PREFIX = "pyhudi.checkpoint."
 SEEN = "pyhudi.checkpoints.seen"
@@ -100,7 +103,7 @@ class Positions:
         return {**entries, SEEN: self.seen} if entries else {}
 
 
-def positions_of(table: hudi.HudiTable | None) -> Positions:
+def positions_of(table: HudiTable | None) -> Positions:
     """The positions in a table's commits, including archived commits.
 
     Reads the newest commit with positions, and the commits that completed after its ``seen``.
@@ -115,18 +118,18 @@ def positions_of(table: hudi.HudiTable | None) -> Positions:
     return Positions(_merged_after(table, newest.extra.get(SEEN, "")), seen)
 
 
-def carried(table: hudi.HudiTable) -> Positions:
+def carried(table: HudiTable) -> Positions:
     """The positions that a write without inputs repeats. Only the active timeline is searched, so that such a write never reads the history."""
     positions = (commit for commit in past_commits.commits_newest_first(table) if _has_positions(commit.metadata))
     return positions_of(table) if next(positions, None) is not None else Positions()
 
 
-def moved_since(table: hudi.HudiTable, known: Positions) -> Positions:
+def moved_since(table: HudiTable, known: Positions) -> Positions:
     """The positions in commits that completed after ``known`` was read."""
     return Positions(_merged_after(table, known.seen), known.seen)
 
 
-def _merged_after(table: hudi.HudiTable, after: str) -> dict[tuple[str, str], Position]:
+def _merged_after(table: HudiTable, after: str) -> dict[tuple[str, str], Position]:
     return _merged(commit for _, commit in table.commits_with(PREFIX, after))
 
 
@@ -145,5 +148,5 @@ def _has_positions(commit: CommitMetadata) -> bool:
     return any(key.startswith(PREFIX) for key in commit.extra)
 
 
-def _newest(table: hudi.HudiTable) -> str:
+def _newest(table: HudiTable) -> str:
     return max((instant.completion_time or "" for instant in table.timeline.commits), default="")

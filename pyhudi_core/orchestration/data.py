@@ -1,38 +1,52 @@
-"""Converts the data that an asset may return to the input of a table: a Spark DataFrame or an Arrow stream.
+"""Converts the data that an asset or a task may return to the input of a table: a Spark DataFrame or an Arrow stream.
 
 Rows come as a whole, or in parts: an iterator, such as a generator, or a list of Arrow tables or batches with one schema. Anything else is refused
-with what to return instead: Dagster must not repeat a step that can never work.
+with what to return instead: no orchestrator shall repeat a step that can never work.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi.errors import SchemaMismatchError
-from pyhudi_core import orchestration
+from pyhudi_core.engine.local import as_table
+from pyhudi_core.engine.pandas_frames import is_pandas
+from pyhudi_core.errors import SchemaMismatchError
 from pyhudi_core.orchestration import interrupts, polars_frames
-from pyhudi_dagster.partitions.partition_values import Value
+from pyhudi_core.orchestration.partition_values import Value
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
-_EVENTS = "Return the rows; the event of their commit is made here. More metadata: context.add_asset_metadata({...})."
 _HOW = {
-    **dict.fromkeys(("AssetMaterialization", "MaterializeResult", "ObserveResult"), _EVENTS),
-    **dict.fromkeys(("DynamicOutput", "Output"), "Return its value. More metadata: context.add_asset_metadata({...})."),
-    "AssetCheckResult": "Return the rows. A check before the commit is pre_commit=, a check after it is an @dg.asset_check.",
     "Changes": "Return changes.to_arrow() or changes.to_spark(spark).",
     "Series": "A Series is not a frame: return series.to_frame().",
     "DataFrame": "Return one DataFrame: pandas.concat, polars.concat or unionByName make one of several; a generator yields Arrow batches.",
-    "dict": "Return pyarrow.table(columns); for several tables use @hudi_multi_asset.",
     "list of dict": "Return pyarrow.Table.from_pylist(rows).",
+    "dict": "Return pyarrow.table(columns).",
     "async_generator": "Return the rows, or make the function a plain generator.",
 }
 _LISTS = (list, tuple)
 _RETURN = "Return a Spark DataFrame, Arrow, pandas or polars data, HudiWrite(...), or None."
+
+
+@dataclass(frozen=True, slots=True)
+class Giver:
+    """Who gives the rows, for errors.
+
+    Attributes:
+        name: what it is called: ``The asset``.
+        how: what to return instead of the orchestrator's own values, by the name of their type.
+    """
+
+    name: str = "The function"
+    how: Mapping[str, str] = field(default_factory=dict)
+
+
+SOMEBODY = Giver()
 
 
 def is_spark(data: Any) -> bool:
@@ -40,33 +54,39 @@ def is_spark(data: Any) -> bool:
     return type(data).__module__.startswith("pyspark.sql") and hasattr(data, "sparkSession")
 
 
-def normalised(data: Any, *, keep_empty: bool = False, known: Callable[[], pa.Schema | None] = lambda: None) -> Any:
+def normalised(
+    data: Any,
+    giver: Giver = SOMEBODY,
+    *,
+    keep_empty: bool = False,
+    known: Callable[[], pa.Schema | None] = lambda: None,
+) -> Any:
     """A Spark DataFrame, or a ``pyarrow`` table or reader. Raises `SchemaMismatchError`.
 
     None if there is nothing to write. With ``keep_empty`` a table without rows is returned, for operations to which an empty batch has a meaning.
     ``known`` gives the columns of the table; it is asked for a frame of pandas only, which has lists of pairs for maps.
     """
-    refuse_no_rows(data, "The asset")
+    refuse_no_rows(data, giver)
     if data is None or is_spark(data):
         if data is not None:
             interrupts.claim(data.sparkSession)
         return data
-    rows = _joined(iter(data)) if _is_in_parts(data) else _read(data, known)
+    rows = _joined(iter(data), giver) if _is_in_parts(data) else _read(data, giver, known)
     if isinstance(rows, pa.Table):
         return rows if rows.num_rows or keep_empty else None
     return rows
 
 
-def refuse_no_rows(data: Any, whose: str) -> None:
+def refuse_no_rows(data: Any, giver: Giver) -> None:
     """Raise `SchemaMismatchError` if it is no data at all. It does not read what an iterator returns."""
     if not (data is None or is_spark(data) or isinstance(data, Iterator) or _is_rows(data)) and not (
         _is_in_parts(data) and all(map(_is_part, data))
     ):
-        raise _no_rows(data, f"{whose} returned")
+        raise _no_rows(data, giver, "returned")
 
 
 def _is_in_parts(data: Any) -> bool:
-    """Whether the rows come one part after the other. A reader has a stream of its own; events of Dagster are named tuples, which are no lists."""
+    """Whether the rows come one part after the other. A reader has a stream of its own; named tuples, such as events of Dagster, are no lists."""
     if type(data) in _LISTS:
         return len(data) > 0
     return isinstance(data, Iterator) and not isinstance(data, pa.RecordBatchReader)
@@ -81,38 +101,38 @@ def _is_rows(data: Any) -> bool:
     kind = type(data)
     if kind is type or kind.__name__ in ("Series", "ChunkedArray"):
         return False
-    is_frame = orchestration.is_pandas(kind) or polars_frames.is_polars(kind)
+    is_frame = is_pandas(kind) or polars_frames.is_polars(kind)
     return is_frame or _is_part(data) or hasattr(data, "__arrow_c_stream__")
 
 
-def _read(rows: Any, known: Callable[[], pa.Schema | None]) -> pa.Table | pa.RecordBatchReader:
+def _read(rows: Any, giver: Giver, known: Callable[[], pa.Schema | None]) -> pa.Table | pa.RecordBatchReader:
     """Return the rows of one object: of a frame as a table, of other Arrow data as they are, or as a stream."""
     if polars_frames.is_polars(type(rows)):
         return polars_frames.to_arrow(rows)
-    if orchestration.is_pandas(type(rows)):
-        return orchestration.as_table(rows, known())
+    if is_pandas(type(rows)):
+        return as_table(rows, known())
     if isinstance(rows, pa.RecordBatch):
-        return orchestration.as_table(rows)
+        return as_table(rows)
     if isinstance(rows, pa.Table | pa.RecordBatchReader):
         return rows
     try:
         return pa.RecordBatchReader.from_stream(rows)
     except (pa.ArrowException, TypeError) as error:
-        raise _no_rows(rows, "The asset returned") from error
+        raise _no_rows(rows, giver, "returned") from error
 
 
-def _joined(parts: Iterator[Any]) -> pa.RecordBatchReader | None:
+def _joined(parts: Iterator[Any], giver: Giver) -> pa.RecordBatchReader | None:
     """The rows of all parts as one stream, which has the columns of the first; None if there is no part."""
-    batches = _batches(parts)
+    batches = _batches(parts, giver)
     first = next(batches, None)
     return None if first is None else pa.RecordBatchReader.from_batches(first.schema, chain([first], batches))
 
 
-def _batches(parts: Iterator[Any]) -> Iterator[pa.RecordBatch]:
+def _batches(parts: Iterator[Any], giver: Giver) -> Iterator[pa.RecordBatch]:
     schema = None
     for number, part in enumerate(parts, 1):
         if not _is_part(part):
-            raise _no_rows(part, "The asset yielded")
+            raise _no_rows(part, giver, "yielded")
         schema = part.schema if schema is None else schema
         if not part.schema.equals(schema):
             raise SchemaMismatchError(
@@ -126,12 +146,13 @@ def _columns(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name} {field.type}" for field in schema)
 
 
-def _no_rows(data: Any, whose: str) -> SchemaMismatchError:
+def _no_rows(data: Any, giver: Giver, verb: str) -> SchemaMismatchError:
     name = type(data).__qualname__
     if type(data) in _LISTS and data:
         name = f"{name} of {next(type(each).__qualname__ for each in data if not _is_part(each))}"
-    hint = _HOW.get(name) or _HOW.get(name.rpartition(" of ")[2], _RETURN)
-    return SchemaMismatchError(f"{whose} {name}, which is not a supported type of data", hint=hint)
+    how = {**_HOW, **giver.how}
+    hint = how.get(name) or how.get(name.rpartition(" of ")[2], _RETURN)
+    return SchemaMismatchError(f"{giver.name} {verb} {name}, which is not a supported type of data", hint=hint)
 
 
 def schema_of(data: Any) -> Any:

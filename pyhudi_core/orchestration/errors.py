@@ -1,8 +1,8 @@
-"""The errors of this package, in addition to those of `pyhudi_core`."""
+"""The errors of a run of an orchestrator, in addition to those of ``pyhudi.errors``."""
 
 from __future__ import annotations
 
-from pyhudi.errors import CommitError, DataError, HudiError, InvalidOptionError, TableError
+from pyhudi_core.errors import CommitError, DataError, HudiError, InvalidOptionError, TableError
 
 
 class ForeignRowsError(DataError):
@@ -14,17 +14,17 @@ class CheckpointGapError(HudiError):
 
 
 class RunEndedError(CommitError):
-    """Dagster no longer wants the run's result; nothing was published."""
+    """The orchestrator no longer wants the run's result; nothing was published."""
 
 
 class TableMismatchError(TableError):
-    """The settings of the table differ from those of its asset; nothing was written."""
+    """The settings of the table differ from those of its asset or task; nothing was written."""
 
 
 class UpstreamMissingError(TableError):
-    """The table of an upstream asset does not exist yet."""
+    """The table that a run reads does not exist yet."""
 
 
 def definition_error(message: str, hint: str) -> InvalidOptionError:
-    """An asset has an invalid definition; raised while the code location loads."""
+    """A definition is invalid; raised while the definitions load."""
     return InvalidOptionError(message, hint=hint)

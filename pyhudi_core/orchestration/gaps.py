@@ -1,7 +1,7 @@
 """A gap: changes of an input that can no longer be read. A person must accept it; the commit records who accepted it and what was skipped.
 
-A run accepts gaps with two tags: ``hudi/accept_gap`` says how to continue (``read_all`` or ``skip``), ``hudi/accept_gap_by`` names the person
-and the reason.
+A run accepts gaps with two entries (tags in Dagster): ``hudi/accept_gap`` says how to continue (``read_all`` or ``skip``), and
+``hudi/accept_gap_by`` names the person and the reason.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Literal, get_args
 
-from pyhudi.errors import InvalidOptionError
+from pyhudi_core.errors import InvalidOptionError
 
 HOW_TAG = "hudi/accept_gap"
 BY_TAG = "hudi/accept_gap_by"
+SETTING = "tag"
+"""What such an entry is called, unless the orchestrator has another word."""
 PREFIX = "pyhudi.gap."
 How = Literal["read_all", "skip"]
 
@@ -57,13 +59,13 @@ def gaps_in(extra: Mapping[str, str]) -> list[dict[str, str]]:
     return [json.loads(text) for key, text in sorted(extra.items()) if key.startswith(PREFIX)]
 
 
-def acceptance_of(tags: Mapping[str, str]) -> Acceptance | None:
-    """The acceptance in a run's tags. Raises `InvalidOptionError` unless the tags say how to continue and who accepts it."""
-    how, by = tags.get(HOW_TAG, ""), tags.get(BY_TAG, "").strip()
-    return accepted(how, by) if how or by else None
+def acceptance_of(entries: Mapping[str, str], setting: str = SETTING) -> Acceptance | None:
+    """The acceptance in the entries of a run. Raises `InvalidOptionError` unless they say how to continue and who accepts it."""
+    how, by = entries.get(HOW_TAG, ""), entries.get(BY_TAG, "").strip()
+    return accepted(how, by, setting) if how or by else None
 
 
-def accepted(how: str, by: str) -> Acceptance:
+def accepted(how: str, by: str, setting: str = SETTING) -> Acceptance:
     """The acceptance, if both values are valid. Raises `InvalidOptionError`."""
     if how == "read_all" and by:
         return Acceptance("read_all", by)
@@ -71,7 +73,7 @@ def accepted(how: str, by: str) -> Acceptance:
         return Acceptance("skip", by)
     raise InvalidOptionError(
         f"A gap cannot be accepted with how={how!r} and by={by!r}",
-        hint=f"Say how ({' or '.join(get_args(How))}) in the run's tag {HOW_TAG}, and who accepts it in {BY_TAG}.",
+        hint=f"Say how ({' or '.join(get_args(How))}) in the run's {setting} {HOW_TAG}, and who accepts it in {BY_TAG}.",
     )
 
 

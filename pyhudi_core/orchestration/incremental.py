@@ -1,24 +1,23 @@
-"""Reads the changes of an upstream table since the last commit of the asset's own table.
+"""Reads the changes of an upstream table since the last commit of the reader's own table.
 
-The position is not stored in Dagster. The commit that processed the changes has it in its extra metadata (`checkpoints`), so input position and
-output are one atomic write: a lost cursor, a failed run or a lost Dagster database neither skips nor repeats a change. If the changes result in
-no rows, the run commits only the position.
+The position is not stored in the orchestrator. The commit that processed the changes has it in its extra metadata (`checkpoints`), so input
+position and output are one atomic write: a lost cursor, a failed run or a lost database of the orchestrator neither skips nor repeats a change.
+If the changes result in no rows, the run commits only the position.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-import pyhudi as hudi
-from pyhudi.errors import CorruptTimelineError, SnapshotExpiredError
-from pyhudi_core import orchestration
+from pyhudi_core.errors import CorruptTimelineError, SnapshotExpiredError
+from pyhudi_core.late import late
 from pyhudi_core.orchestration import checkpoints, gaps
-from pyhudi_core.orchestration.backlog import Backlog, backlog_metadata, backlog_of
+from pyhudi_core.orchestration.backlog import Backlog, backlog_of
 from pyhudi_core.orchestration.checkpoints import Positions
 from pyhudi_core.orchestration.errors import CheckpointGapError, RunEndedError
 from pyhudi_core.orchestration.gaps import Acceptance, Gap, How
@@ -26,29 +25,36 @@ from pyhudi_core.orchestration.gaps import Acceptance, Gap, How
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from pyhudi_core.table import HudiTable
+
+_expired = late("pyhudi_core.read.expired")
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """The reader of an input: the asset, the partitions of the run (none: the complete asset), the run, and the gaps that it accepts."""
+    """The reader of an input: the asset or task, the partitions of the run (none: all), the run, and the gaps that it accepts.
+
+    ``setting``: what the orchestrator calls the entries by which a run accepts a gap (`gaps.acceptance_of`).
+    """
 
     asset: str = ""
     keys: tuple[str, ...] = ()
     run_id: str = ""
     acceptance: Acceptance | None = None
+    setting: str = gaps.SETTING
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
     """The rows of an upstream table that changed in (after, until], each in its latest state; completion times.
 
-    Annotate a parameter of an asset with it. It is falsy if no commit has changed rows. ``after`` is the oldest position among the run's
+    In Dagster, annotate a parameter of an asset with it. It is falsy if no commit has changed rows. ``after`` is the oldest position among the run's
     partitions; None means that one of them has read nothing yet.
     """
 
     name: str
-    table: hudi.HudiTable
+    table: HudiTable
     after: str | None
     until: str
     backlog: Backlog
@@ -116,23 +122,19 @@ class Changes:
         return CheckpointGapError(
             f"The changes of {self.name} since {self.after} can no longer be read: {gone.message}",
             table=self.table.location,
-            hint=f"Start the run with the tag {gaps.HOW_TAG}=read_all to read all rows once, or =skip to continue from now without the "
-            "lost changes, and "
-            f"{gaps.BY_TAG}=<who, and why>. The commit records it. {orchestration.how_to_keep_more(gone)}".rstrip(),
+            hint=f"Start the run with the {self.reader.setting} {gaps.HOW_TAG}=read_all to read all rows once, or =skip to continue "
+            "from now without the lost changes, and "
+            f"{gaps.BY_TAG}=<who, and why>. The commit records it. {_expired.how_to_keep_more(gone)}".rstrip(),
         )
 
 
-def changes_since(
-    name: str, upstream: hudi.HudiTable, consumer: hudi.HudiTable | None, reader: Reader | None = None
-) -> Changes:
-    """The unread changes of the upstream table; all rows if the asset's own table does not exist yet."""
+def changes_since(name: str, upstream: HudiTable, consumer: HudiTable | None, reader: Reader | None = None) -> Changes:
+    """The unread changes of the upstream table; all rows if the reader's own table (``consumer``) does not exist yet."""
     reader = reader or Reader()
     return changes_from(name, upstream, checkpoints.positions_of(consumer), reader)
 
 
-def changes_from(
-    name: str, upstream: hudi.HudiTable, known: Positions, reader: Reader, until: str | None = None
-) -> Changes:
+def changes_from(name: str, upstream: HudiTable, known: Positions, reader: Reader, until: str | None = None) -> Changes:
     """The changes of the upstream table from the reader's position on, up to ``until`` (None: up to now)."""
     after = known.of(name, reader.asset).after(reader.keys)
     backlog = backlog_of(upstream, after, until)
@@ -141,7 +143,7 @@ def changes_from(
     return Changes(name, upstream, after, newest if until is None else until, backlog, reader, known)
 
 
-def refuse_if_consumed(changes: Changes, consumer: hudi.HudiTable) -> None:
+def refuse_if_consumed(changes: Changes, consumer: HudiTable) -> None:
     """Raise `RunEndedError` if another commit has moved a checkpoint of the same partitions since these changes were read."""
     reader = changes.reader
     mine = changes.known.of(changes.name, reader.asset)
@@ -154,7 +156,7 @@ def refuse_if_consumed(changes: Changes, consumer: hudi.HudiTable) -> None:
         )
 
 
-def extra_of(table: hudi.HudiTable, changes: Sequence[Changes]) -> dict[str, str]:
+def extra_of(table: HudiTable, changes: Sequence[Changes]) -> dict[str, str]:
     """The extra metadata of the commit that processes these changes: their new positions, all other positions unchanged, and accepted gaps."""
     if not changes:
         return checkpoints.carried(table).extra()
@@ -162,14 +164,3 @@ def extra_of(table: hudi.HudiTable, changes: Sequence[Changes]) -> dict[str, str
     for each in changes:
         positions = positions.moved(each.name, each.reader.asset, each.reader.keys, each.until)
     return {**positions.extra(), **gaps.extras(gap for each in changes for gap in each.gaps())}
-
-
-def facts_of(changes: Sequence[Changes]) -> dict[str, Any]:
-    """The entries of a materialization about its inputs: the backlog before the run."""
-    return backlog_metadata([each.backlog for each in changes])
-
-
-def gap_facts(extra: Mapping[str, str]) -> dict[str, Any]:
-    """The entries of a materialization about the gaps that its commit skipped."""
-    found = gaps.gaps_in(extra)
-    return {"hudi/gap_accepted": found} if found else {}

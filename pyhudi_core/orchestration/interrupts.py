@@ -1,9 +1,9 @@
 """Cancels a step, so that its work stops and nothing of it becomes visible.
 
 PySpark waits for a job in a socket read, and installs a handler for Ctrl-C that calls the JVM inside the signal handler and does not stop the
-job. Therefore the work runs in a separate thread, while the step's thread waits in Python. When Dagster interrupts the step's thread, the work
-is marked as abandoned: from then on it begins and publishes no commit. Its Spark jobs are cancelled, and a Spark session that is just starting
-is ended. The interrupt continues after the rollback of the work, or after 20 seconds.
+job. Therefore the work runs in a separate thread, while the step's thread waits in Python. When the orchestrator interrupts the step's thread, the
+work is marked as abandoned: from then on it begins and publishes no commit. Its Spark jobs are cancelled, and a Spark session that is just
+starting is ended. The interrupt continues after the rollback of the work, or after 20 seconds.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_dagster.partitions.partition_values import Value
+from pyhudi_core.orchestration.partition_values import Value
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 _MOST_GROUPS = 32

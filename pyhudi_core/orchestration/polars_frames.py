@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyhudi.errors import ConfigError
+from pyhudi_core.errors import ConfigError
 
 
 def is_polars(kind: Any) -> bool:

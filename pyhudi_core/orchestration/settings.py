@@ -1,4 +1,4 @@
-"""The settings of an asset for its table."""
+"""The settings of an asset or a task for its table, and the write that it asks for."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Any, Literal, cast, get_args
 
 import pyarrow as pa
 
-from pyhudi.errors import ConfigError
-from pyhudi_core import orchestration
+from pyhudi_core.errors import ConfigError
+from pyhudi_core.late import late
 from pyhudi_core.orchestration.errors import definition_error
+
+_fitting = late("pyhudi_core.options.fitting")
 
 Operation = Literal[
     "upsert", "insert", "bulk_insert", "insert_overwrite", "insert_overwrite_table", "delete", "delete_partitions"
@@ -40,33 +42,33 @@ class TableSettings:
         word = str(self.table_type).strip().lower()
         return _SHORT.get(word, word)
 
-    def refuse_unfit(self, asset: str) -> None:
-        """Raise `InvalidOptionError` for settings with which no table could be created, and name the asset."""
+    def refuse_unfit(self, whose: str) -> None:
+        """Raise `InvalidOptionError` for settings with which no table could be created. ``whose``: ``The asset orders``."""
         if self.kind not in _SHORT.values():
             raise definition_error(
-                f"The asset {asset} has table_type={self.table_type!r}, which is unknown",
+                f"{whose} has table_type={self.table_type!r}, which is unknown",
                 "Use 'copy_on_write' or 'merge_on_read'.",
             )
         try:
-            orchestration.refuse_unfit_options(self.options)
+            _fitting.refuse_unfit_options(self.options)
         except ConfigError as error:
-            raise definition_error(f"The asset {asset} has unfit options: {error.message}", error.hint or "") from error
+            raise definition_error(f"{whose} has unfit options: {error.message}", error.hint or "") from error
         if isinstance(self.schema, pa.Schema):
-            self._refuse_absent(asset, self.schema.names)
+            self._refuse_absent(whose, self.schema.names)
 
-    def _refuse_absent(self, asset: str, columns: Sequence[str]) -> None:
+    def _refuse_absent(self, whose: str, columns: Sequence[str]) -> None:
         for argument in ("record_key", "partition_by", "ordering"):
             absent = [name for name in names(getattr(self, argument)) if name not in columns]
             if absent:
                 raise definition_error(
-                    f"The asset {asset} has {argument}={absent}, which its schema does not have",
+                    f"{whose} has {argument}={absent}, which its schema does not have",
                     f"The schema has {', '.join(columns)}.",
                 )
 
 
 @dataclass(frozen=True, slots=True)
 class HudiWrite:
-    """The return value of an asset that selects the operation at run time: ``HudiWrite(rows, operation="delete")``.
+    """The return value of an asset or a task that selects the operation at run time: ``HudiWrite(rows, operation="delete")``.
 
     ``data`` is a Spark DataFrame or any object with ``__arrow_c_stream__``; for ``delete_partitions`` a list of partition paths, or None for the
     partitions of the run.

@@ -12,13 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-import pyhudi as hudi
 from pyhudi_core.orchestration import checkpoints
 from pyhudi_core.orchestration.checkpoints import Positions
 from pyhudi_core.orchestration.incremental import Changes, Reader, changes_from
 
-Upstream = Mapping[str, tuple[str, hudi.HudiTable]]
+if TYPE_CHECKING:
+    from pyhudi_core.table import HudiTable
+
+Upstream = Mapping[str, tuple[str, "HudiTable"]]
 """For each parameter the name of its table, and the table."""
 
 
@@ -50,7 +53,7 @@ class _Output:
     positions: tuple[str, ...]
 
 
-def shared_changes(upstream: Upstream, outputs: Mapping[str, tuple[hudi.HudiTable | None, Reader]]) -> SharedChanges:
+def shared_changes(upstream: Upstream, outputs: Mapping[str, tuple[HudiTable | None, Reader]]) -> SharedChanges:
     """The changes that the outputs which are furthest behind have not read; each output is its table, if it exists, and its reader."""
     if not upstream:
         return SharedChanges(of_outputs=dict.fromkeys(outputs, ()))
@@ -74,7 +77,7 @@ def shared_changes(upstream: Upstream, outputs: Mapping[str, tuple[hudi.HudiTabl
     return SharedChanges(found, of_outputs, tuple(output.name for output in waiting))
 
 
-def _output(name: str, upstream: Upstream, table: hudi.HudiTable | None, reader: Reader) -> _Output:
+def _output(name: str, upstream: Upstream, table: HudiTable | None, reader: Reader) -> _Output:
     known = checkpoints.positions_of(table)
     positions = tuple(known.of(source, reader.asset).after(reader.keys) or "" for source, _ in upstream.values())
     return _Output(name, reader, known, positions)

@@ -1,4 +1,4 @@
-"""The table services of a table and what each would do now, for Dagster's ops, sensors, checks and metadata.
+"""The table services of a table and what each would do now, for the runs, sensors, checks and metadata of an orchestrator.
 
 The list comes from ``table.services``. This module contains no names of services, so it also lists a service that is new in the core.
 """
@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyhudi as hudi
+if TYPE_CHECKING:
+    from pyhudi_core.services.service import ServicePlan, TableService
+    from pyhudi_core.table import HudiTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +42,12 @@ class ServiceState:
     reason: str = ""
 
 
-def service_states(table: hudi.HudiTable) -> tuple[ServiceState, ...]:
+def service_states(table: HudiTable) -> tuple[ServiceState, ...]:
     """The services of a table, in the order in which they run after a commit. Reads the table and changes nothing."""
     return tuple(state_of(name, service) for name, service in table.services.items())
 
 
-def state_of(name: str, service: hudi.TableService[Any]) -> ServiceState:
+def state_of(name: str, service: TableService[Any]) -> ServiceState:
     """One service of a table. Reads the table and changes nothing."""
     plan, under_way = service.plan(), tuple(instant.requested_time for instant in service.under_way())
     reason = str(getattr(plan, "trigger", "")) if plan else plan.why_not
@@ -66,7 +68,7 @@ def state_of(name: str, service: hudi.TableService[Any]) -> ServiceState:
     )
 
 
-def would_fail(plan: hudi.ServicePlan) -> bool:
+def would_fail(plan: ServicePlan) -> bool:
     """Whether a run of the service would be refused, and an option or a repair helps. Such a run is started: it fails, and says what to do."""
     refused = getattr(plan, "refused", None)
     return refused is not None and bool(refused.mendable)

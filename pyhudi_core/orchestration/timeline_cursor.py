@@ -12,9 +12,12 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
-import pyhudi as hudi
-from pyhudi_dagster.timeline.timeline_view import parsed
+from pyhudi_core.orchestration.instant_times import parsed
+
+if TYPE_CHECKING:
+    from pyhudi_core.model.instant import Instant
 
 _WINDOW = timedelta(hours=1)
 """How far a writer's clock may be behind those of the others."""
@@ -22,7 +25,7 @@ _VERSION = 2
 
 
 @dataclass(slots=True)
-class Position:
+class TablePosition:
     """What has been reported of one table.
 
     Attributes:
@@ -39,7 +42,7 @@ class Position:
     looked: float = 0.0
     failing: bool = False
 
-    def unreported(self, instants: Iterable[hudi.Instant]) -> list[hudi.Instant]:
+    def unreported(self, instants: Iterable[Instant]) -> list[Instant]:
         """The completed instants that are to be reported, in the order of their completion."""
         floor, pending = before(self.watermark), set(self.pending)
         found = [
@@ -51,26 +54,26 @@ class Position:
         ]
         return sorted(found, key=lambda instant: (completion_of(instant), instant.requested_time))
 
-    def reported(self, instant: hudi.Instant) -> None:
+    def reported(self, instant: Instant) -> None:
         """Remember that this instant has been reported."""
         self.watermark = max(self.watermark, completion_of(instant))
         floor = before(self.watermark)
         self.seen[named(instant)] = completion_of(instant)
         self.seen = {time: completion for time, completion in self.seen.items() if completion > floor}
 
-    def waits_for(self, instants: Iterable[hudi.Instant]) -> None:
+    def waits_for(self, instants: Iterable[Instant]) -> None:
         """Remember what is to be reported later, whatever its times are."""
         self.pending = sorted({named(instant) for instant in instants})
 
 
 @dataclass(slots=True)
-class Cursor:
+class TimelineCursor:
     """The positions by table. ``known`` is false if there was no cursor, or none that can be read."""
 
-    positions: dict[str, Position] = field(default_factory=dict)
+    positions: dict[str, TablePosition] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, text: str | None) -> Cursor:
+    def read(cls, text: str | None) -> TimelineCursor:
         """From the sensor's cursor. Tables without a position begin at their newest event."""
         try:
             found = json.loads(text or "{}")
@@ -86,13 +89,13 @@ class Cursor:
         return json.dumps({"v": _VERSION, "t": entries}, separators=(",", ":"))
 
 
-def named(instant: hudi.Instant) -> str:
+def named(instant: Instant) -> str:
     """What all states of one instant share, as text. A savepoint has the requested time of its commit, so the time alone would not do."""
     time, action = instant.group
     return f"{time} {action}"
 
 
-def completion_of(instant: hudi.Instant) -> str:
+def completion_of(instant: Instant) -> str:
     """The completion time of a completed instant."""
     return instant.completion_time or instant.requested_time
 
@@ -103,7 +106,7 @@ def before(time: str) -> str:
     return (moment - _WINDOW).strftime("%Y%m%d%H%M%S%f")[:17] if moment is not None else ""
 
 
-def _entry(position: Position) -> dict[str, object]:
+def _entry(position: TablePosition) -> dict[str, object]:
     entry = {
         "w": position.watermark,
         "s": position.seen,
@@ -114,12 +117,12 @@ def _entry(position: Position) -> dict[str, object]:
     return {name: value for name, value in entry.items() if value}
 
 
-def _position(entry: dict[str, object]) -> Position:
+def _position(entry: dict[str, object]) -> TablePosition:
     seen, pending = entry.get("s", {}), entry.get("p", [])
     if not isinstance(seen, dict) or not isinstance(pending, list):
         raise TypeError("the cursor has another form")
     looked = entry.get("l", 0.0)
-    return Position(
+    return TablePosition(
         str(entry.get("w", "")),
         {str(time): str(completion) for time, completion in seen.items()},
         [str(time) for time in pending],

@@ -22,6 +22,7 @@ from pyhudi_core import orchestration
 from pyhudi_core.orchestration import past_commits, polars_frames
 from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_core.orchestration.partition_condition import condition_of
+from pyhudi_core.orchestration.partition_values import value_of_path
 from pyhudi_core.orchestration.settings import HudiWrite, checked_operation, names
 from pyhudi_dagster.assets.asset_arguments import io_manager_key
 from pyhudi_dagster.dagster_internals import (
@@ -32,7 +33,7 @@ from pyhudi_dagster.dagster_internals import (
 )
 from pyhudi_dagster.lake.info import HudiAssetInfo, info_of, table_name
 from pyhudi_dagster.lake.resource import HudiLakeResource
-from pyhudi_dagster.partitions.asset_partitions import HudiPartitions, value_of_path
+from pyhudi_dagster.partitions.asset_partitions import HudiPartitions
 from pyhudi_dagster.reporting import events
 from pyhudi_dagster.reporting.late_data import report_late
 from pyhudi_dagster.steps import runner, writer

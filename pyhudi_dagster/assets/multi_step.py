@@ -31,6 +31,7 @@ from pyhudi_dagster.lake.resource import HudiLakeResource
 from pyhudi_dagster.reporting import step_events
 from pyhudi_dagster.steps import runner, writer
 from pyhudi_dagster.steps.pipes import HudiPipes
+from pyhudi_dagster.steps.returned import giver
 
 _NOTHING = "Nothing was published"
 
@@ -174,7 +175,7 @@ class HudiMultiAsset:
                     "Use @hudi_asset for this table.",
                 )
             if request.operation != "delete_partitions":
-                data.refuse_no_rows(request.data, f"The output {output.name}")
+                data.refuse_no_rows(request.data, giver(f"The output {output.name}"))
             requests[output.name] = request
         names = [output.name for output in wanted]
         if ignored := [name for name in given if name not in names]:

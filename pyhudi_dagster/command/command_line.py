@@ -19,6 +19,7 @@ import dagster as dg
 import pyhudi as hudi
 from pyhudi.errors import HudiError
 from pyhudi_core.orchestration.errors import definition_error
+from pyhudi_core.orchestration.instant_times import moment_of
 from pyhudi_core.orchestration.past_commits import PastCommit, commits_newest_first
 from pyhudi_core.orchestration.table_services import service_states
 from pyhudi_dagster.command import adopting, diagnosis
@@ -29,7 +30,6 @@ from pyhudi_dagster.services.service_jobs import ServiceTable
 from pyhudi_dagster.services.service_runs import triggered
 from pyhudi_dagster.timeline.identity import PREFIX
 from pyhudi_dagster.timeline.reported_commits import reported_since
-from pyhudi_dagster.timeline.timeline_view import moment_of
 
 _INPUTS = "pyhudi.checkpoint."
 

@@ -65,7 +65,7 @@ class HudiAssetInfo:
                 f"The asset {name} has the table name {self.table!r}, which is not a path below the warehouse",
                 "Use a name such as 'orders' or 'sales/orders'.",
             )
-        self.settings.refuse_unfit(name)
+        self.settings.refuse_unfit(f"The asset {name}")
 
     @property
     def pool(self) -> str:

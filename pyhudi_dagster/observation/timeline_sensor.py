@@ -14,8 +14,10 @@ import dagster as dg
 import pyhudi as hudi
 from pyhudi.errors import HudiError, TableNotFoundError
 from pyhudi_core.orchestration import past_commits
-from pyhudi_core.orchestration.timeline_cursor import Cursor, Position, before, completion_of
+from pyhudi_core.orchestration.instant_times import moment_of
+from pyhudi_core.orchestration.timeline_cursor import TablePosition, TimelineCursor, before, completion_of
 from pyhudi_dagster.lake.info import HudiAssetInfo
+from pyhudi_dagster.lake.names import RECONCILE_TAG
 from pyhudi_dagster.lake.resource import HudiLakeResource
 from pyhudi_dagster.partitions.partition_values import KnownKeys
 from pyhudi_dagster.reporting import events
@@ -23,11 +25,10 @@ from pyhudi_dagster.services import read_optimized
 from pyhudi_dagster.services.read_optimized import Views
 from pyhudi_dagster.services.service_policy import TICK_SECONDS
 from pyhudi_dagster.services.service_sensor import ACTIVE
+from pyhudi_dagster.timeline.identity import is_left_to_its_run
 from pyhudi_dagster.timeline.reported_commits import Reported, reported_since, reported_until
-from pyhudi_dagster.timeline.timeline_view import moment_of
 
 READABLE = "timeline_readable"
-RECONCILE_JOB = "hudi__reconcile"
 Event = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation
 
 
@@ -40,19 +41,19 @@ class Tick:
         views: assets of read-optimized views, by table; compactions are their materializations.
         events, notes: what it reports, and what it says of tables that gave no event.
         keys: keys of dynamic partitions that the events have, by the name of their definition.
-        reconciled: whether a run of the job of `build_hudi_reconcile` is under way; None: nobody has asked yet.
+        reconciled: the job of `build_hudi_reconcile` of which a run is under way; empty if there is none, None if nobody has asked yet.
     """
 
     instance: dg.DagsterInstance
     lake: HudiLakeResource
-    cursor: Cursor
+    cursor: TimelineCursor
     most: int
     log: Any
     views: Views
     events: list[Event] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     keys: dict[str, list[str]] = field(default_factory=dict)
-    reconciled: bool | None = None
+    reconciled: str | None = None
 
     def run(self, infos: Sequence[HudiAssetInfo]) -> None:
         """Report all tables; those that were read longest ago come first."""
@@ -75,11 +76,11 @@ class Tick:
         position = self.cursor.positions.get(info.table)
         if position is None:
             # Commits before the newest reported one have been reported, or were there before the sensor.
-            position = Position(reported_until(self.instance, info.key))
+            position = TablePosition(reported_until(self.instance, info.key))
         unreported = self._unreported(table, timeline, position)
-        if unreported and self._is_reconciled():
+        if unreported and self._is_reconciled(info.lake):
             self.notes.append(
-                f"{info.table}: a run of {RECONCILE_JOB} reports its commits; the sensor goes on after it"
+                f"{info.table}: a run of {self.reconciled} reports its commits; the sensor goes on after it"
             )
             return
         known = events.known_size(self.instance, info.key) if unreported else None
@@ -89,7 +90,7 @@ class Tick:
             if len(self.events) >= self.most:
                 later += [each.instant for each in unreported[place:]]
                 break
-            if past_commits.is_left_to_its_run(self.instance, past):
+            if is_left_to_its_run(self.instance, past.extra):
                 later.append(past.instant)
                 continue
             self.events += self._events(table, past, info, known, reported)
@@ -102,15 +103,15 @@ class Tick:
             position.failing = False
         self.cursor.positions[info.table] = position
 
-    def _is_reconciled(self) -> bool:
+    def _is_reconciled(self, lake: str) -> bool:
         """Whether a run of `build_hudi_reconcile` waits or works. Both read Dagster's events and store later: a commit would have two."""
         if self.reconciled is None:
-            runs = dg.RunsFilter(job_name=RECONCILE_JOB, statuses=ACTIVE)
-            self.reconciled = bool(self.instance.get_run_ids(runs, limit=1))
-        return self.reconciled
+            runs = self.instance.get_runs(dg.RunsFilter(tags={RECONCILE_TAG: lake}, statuses=ACTIVE), limit=1)
+            self.reconciled = runs[0].job_name if runs else ""
+        return bool(self.reconciled)
 
     def _unreported(
-        self, table: hudi.HudiTable, timeline: hudi.Timeline, position: Position
+        self, table: hudi.HudiTable, timeline: hudi.Timeline, position: TablePosition
     ) -> list[past_commits.PastCommit]:
         """The instants to report, in the order of their completion; commits that archival has moved in the meantime come from the history."""
         found = {
@@ -161,7 +162,7 @@ class Tick:
         """The table fails its check, once; the others go on."""
         self.log.warning("the timeline of %s cannot be read: %s", info.table, error)
         self.notes.append(f"{info.table}: {error}")
-        position = self.cursor.positions.get(info.table) or Position(reported_until(self.instance, info.key))
+        position = self.cursor.positions.get(info.table) or TablePosition(reported_until(self.instance, info.key))
         if not position.failing:
             entries = {"hudi/error": type(error).__name__, "hudi/hint": error.hint or ""}
             self.events.append(_readable(info, str(error), passed=False, entries=entries))
@@ -194,7 +195,7 @@ def timeline_sensor(
 
     def report(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         started, lake = time.monotonic(), getattr(context.resources, lake_key)
-        tick = Tick(context.instance, lake, Cursor.read(context.cursor), most, context.log, views)
+        tick = Tick(context.instance, lake, TimelineCursor.read(context.cursor), most, context.log, views)
         tick.run(infos)
         notes = f" {'; '.join(tick.notes[:20])}" if tick.notes else ""
         seconds = time.monotonic() - started

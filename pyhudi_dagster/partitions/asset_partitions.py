@@ -11,14 +11,14 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
-from urllib.parse import unquote
 
 import dagster as dg
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_core.orchestration.errors import definition_error
-from pyhudi_dagster.partitions.partition_values import Granularity, KnownKeys, Layout, Product, Texts, Value, windows
+from pyhudi_core.orchestration.partition_values import Granularity, Value
+from pyhudi_dagster.partitions.partition_values import KnownKeys, Layout, Product, Texts, windows
 
 Columns = str | Sequence[str]
 ForeignRows = Literal["fail", "drop", "allow"]
@@ -259,12 +259,6 @@ class HudiPartitions:
         if isinstance(self.definition, dg.DynamicPartitionsDefinition):
             return ()
         return list(self.definition.get_partition_keys())[:_CHECKED]
-
-
-def value_of_path(path: str, columns: Sequence[str]) -> Value:
-    """The partition values in a partition path: hive-style or not, url-encoded or not, below prefix folders or not."""
-    segments = path.split("/")[-len(columns) :]
-    return tuple(unquote(part.removeprefix(f"{column}=")) for part, column in zip(segments, columns, strict=False))
 
 
 _STARTS: Mapping[object, str] = {dg.HourlyPartitionsDefinition: "2026-01-01-00:00"}

@@ -7,20 +7,17 @@ Invariants, checked on samples when a layout is created (`windows`), so that a d
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import Literal, Protocol
+from typing import Protocol
 from zoneinfo import ZoneInfo
 
 import dagster as dg
 
 from pyhudi_core.orchestration.errors import definition_error
-
-Value = tuple[str, ...]
-Granularity = Literal["hour", "day", "week", "month"]
+from pyhudi_core.orchestration.partition_values import Folders, Granularity, Value
 
 _FAR = datetime(2200, 1, 1, tzinfo=UTC)
 _SPANS = (
@@ -32,7 +29,6 @@ _SPANS = (
 _ENOUGH = 4
 _READ_BACK = 100
 _TRANSITION_DAYS = 2 * 366
-_UNPADDED = re.compile(r"%-([a-zA-Z])")
 _BETWEEN = "|"
 _FORMATS_OF_DAGSTER = frozenset({"%Y-%m-%d", "%Y-%m-%d-%H:%M", "%Y-%m-%d-%H:%M%z"})
 """The formats of keys that Dagster's definitions have if nobody gave them one."""
@@ -91,8 +87,14 @@ class Windows:
     formats: tuple[str, ...]
     step: Granularity | None = None
 
+    @property
+    def folders(self) -> Folders:
+        """The folders of the windows."""
+        return Folders(self.formats, self.definition.timezone, self.step)
+
     def values(self, key: str) -> frozenset[Value]:
-        return frozenset(map(self._text, self._folders(self.definition.time_window_for_partition_key(key))))
+        window = self.definition.time_window_for_partition_key(key)
+        return self.folders.values(window.start, window.end)
 
     def key(self, value: Value, known: KnownKeys | None = None) -> str | None:
         found = self.owner(value)
@@ -100,7 +102,7 @@ class Windows:
 
     def owner(self, value: Value) -> str | None:
         """The key that owns a value, even before the first or after the last partition of the definition."""
-        moment = self._parsed(value)
+        moment = self.folders.moment(value)
         if moment is None:
             return None
         # A format may be coarser than the start of its windows (a month that begins on the 15th), so the next window is checked too.
@@ -111,34 +113,10 @@ class Windows:
 
     def _owns(self, key: str, moment: datetime, value: Value) -> bool:
         window = self.definition.time_window_for_partition_key(key)
-        zone = ZoneInfo(self.definition.timezone)
         if self.step is None:
-            return self._text(window.start.astimezone(zone)) == value
+            return value in self.values(key)
         inside = window.start.timestamp() <= moment.timestamp() < window.end.timestamp()
-        return inside and self._text(moment) == value
-
-    def _folders(self, window: dg.TimeWindow) -> Iterator[datetime]:
-        zone = ZoneInfo(self.definition.timezone)
-        moment, end = window.start.astimezone(zone), window.end.astimezone(zone)
-        yield moment
-        while self.step is not None:
-            moment = _next(moment, self.step)
-            if moment.timestamp() >= end.timestamp():
-                return
-            yield moment
-
-    def _text(self, moment: datetime) -> Value:
-        return tuple(_text(moment, form) for form in self.formats)
-
-    def _parsed(self, value: Value) -> datetime | None:
-        text, form = _BETWEEN.join(value), _BETWEEN.join(self.formats).replace("%-", "%")
-        if re.search("%[VUW]", form) and not re.search("%[aAuw]", form):
-            text, form = f"{text} 1", f"{form} %u"  # a week is read with one of its days
-        try:
-            moment = datetime.strptime(text, form)  # noqa: DTZ007 - in the zone of the definition unless the text has one
-        except ValueError:
-            return None
-        return moment if moment.tzinfo is not None else moment.replace(tzinfo=ZoneInfo(self.definition.timezone))
+        return inside and self.folders.value(moment) == value
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,9 +237,7 @@ def _check(layout: Windows, keys: Sequence[str]) -> None:
     owners: dict[Value, str] = {}
     for key in keys:
         window = definition.time_window_for_partition_key(key)
-        if layout.step is not None and not all(
-            _aligned(each.astimezone(ZoneInfo(definition.timezone)), layout.step) for each in (window.start, window.end)
-        ):
+        if layout.step is not None and not all(map(layout.folders.begins_one, (window.start, window.end))):
             raise definition_error(
                 f"Folders by {layout.step} do not divide the partition {key}, from {window.start} to {window.end}",
                 "Use a finer path_granularity, or none for one folder per partition.",
@@ -292,24 +268,3 @@ def _shared_folder(layout: Windows, one: str, other: str, value: Value) -> Excep
         f"The format {', '.join(layout.formats)} writes the partitions {one} and {other} into one folder, {'/'.join(value)!r}",
         hint,
     )
-
-
-def _next(moment: datetime, step: Granularity) -> datetime:
-    """The start of the next folder. Local days and months, because a day with a change of clocks has 23 or 25 hours."""
-    if step == "hour":
-        return (moment.astimezone(UTC) + timedelta(hours=1)).astimezone(moment.tzinfo)
-    if step == "month":
-        return moment.replace(year=moment.year + moment.month // 12, month=moment.month % 12 + 1)
-    return moment + timedelta(days=7 if step == "week" else 1)
-
-
-def _aligned(moment: datetime, step: Granularity) -> bool:
-    if step == "hour":
-        return moment.minute == 0
-    midnight = moment.hour == 0 and moment.minute == 0
-    return midnight and (step != "month" or moment.day == 1)
-
-
-def _text(moment: datetime, form: str) -> str:
-    plain = _UNPADDED.sub(lambda match: str(int(moment.strftime("%" + match[1]))), form)
-    return moment.strftime(plain)

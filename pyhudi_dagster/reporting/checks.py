@@ -13,9 +13,9 @@ import dagster as dg
 import pyhudi as hudi
 from pyhudi.errors import HudiError
 from pyhudi_core.orchestration import past_commits
+from pyhudi_core.orchestration.instant_times import moment_of
 from pyhudi_dagster.lake.info import HudiAssetInfo, refuse_unfit_key, step_name
 from pyhudi_dagster.timeline.reported_commits import materialized_since
-from pyhudi_dagster.timeline.timeline_view import moment_of
 
 _EVENTS_READ = 20
 _NAMED = 5

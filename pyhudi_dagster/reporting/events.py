@@ -20,9 +20,9 @@ import pyhudi as hudi
 from pyhudi import WriteStat
 from pyhudi.errors import HudiError, TableError
 from pyhudi_core.orchestration import past_commits
+from pyhudi_core.orchestration.partition_values import Value, value_of_path
 from pyhudi_dagster.lake.info import HudiAssetInfo
-from pyhudi_dagster.partitions.asset_partitions import HudiPartitions, value_of_path
-from pyhudi_dagster.partitions.partition_values import Value
+from pyhudi_dagster.partitions.asset_partitions import HudiPartitions
 from pyhudi_dagster.reporting import metadata
 from pyhudi_dagster.steps.writer import Written
 from pyhudi_dagster.timeline.reported_commits import Reported

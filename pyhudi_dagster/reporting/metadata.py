@@ -15,12 +15,14 @@ import dagster as dg
 
 import pyhudi as hudi
 from pyhudi import CommitMetadata, WriteStat
-from pyhudi_core.orchestration import incremental, past_commits
+from pyhudi_core.orchestration import past_commits
+from pyhudi_core.orchestration.instant_times import moment_of, parsed
 from pyhudi_dagster.lake.info import HudiAssetInfo
 from pyhudi_dagster.reporting.column_schema import column_schema, declared_schema
+from pyhudi_dagster.reporting.input_metadata import backlog_entries, gap_entries
 from pyhudi_dagster.steps.writer import Written
 from pyhudi_dagster.timeline.identity import PREFIX
-from pyhudi_dagster.timeline.timeline_view import moment_of, operation_name, parsed, timeline_markdown, timeline_table
+from pyhudi_dagster.timeline.timeline_view import entries_until, operation_name, timeline_markdown, timeline_table
 
 PARTITIONS_SHOWN = 30
 MOST_BYTES = 8 * 1024
@@ -58,7 +60,7 @@ def layout_entries(size: hudi.Size | None) -> dict[str, Any]:
 
 def input_entries(written: Written) -> dict[str, Any]:
     """The backlog of the run's inputs, and the gaps that its commit skips; empty for an asset without `Changes`."""
-    return {**written.facts, **incremental.gap_facts(written.commit.extra)}
+    return {**backlog_entries(written.changes), **gap_entries(written.commit.extra)}
 
 
 def row_entries(stats: Iterable[WriteStat], dropped: int = 0) -> dict[str, Any]:
@@ -129,7 +131,7 @@ def wide_entries(
     table: hudi.HudiTable, commit: past_commits.PastCommit, dropped: Mapping[str, int] | None = None
 ) -> dict[str, Any]:
     """The tables and the chart, shortened if the event would become too large."""
-    shown = past_commits.entries(table, commit.instant)
+    shown = entries_until(table, commit.instant)
     partitions = PARTITIONS_SHOWN
     while True:
         touched = partitions_touched(commit.metadata, partitions, dropped)

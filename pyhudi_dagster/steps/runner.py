@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 import dagster as dg
@@ -21,7 +22,7 @@ from pyhudi_core import orchestration
 from pyhudi_core.orchestration import interrupts, past_commits
 from pyhudi_core.orchestration.errors import CheckpointGapError, RunEndedError, TableMismatchError, UpstreamMissingError
 from pyhudi_dagster.dagster_internals import run_facts_of
-from pyhudi_dagster.timeline.identity import Identity, attempt_of, begun, identity_of, partition_keys_of
+from pyhudi_dagster.timeline.identity import RUN_ID, Identity, attempt_of, begun, identity_of, partition_keys_of
 
 T = TypeVar("T")
 Gate = Callable[["hudi.HudiTable"], None]
@@ -96,7 +97,8 @@ def adopted(step: Step, table: hudi.HudiTable) -> past_commits.PastCommit | None
     if step.instance is None or step.run is None:
         return None
     attempt = attempt_of(step.instance, step.run)
-    found = past_commits.find_made(table, step.identity, attempt, begun(step.instance, attempt))
+    made = partial(step.identity.made, attempt=attempt)
+    found = past_commits.find_made(table, RUN_ID, made, begun(step.instance, attempt))
     if found is not None:
         step.log.info("this attempt has already made the commit %s; adopted", found.instant.requested_time)
     return found

@@ -16,13 +16,14 @@ from pyhudi.errors import PreCommitError, SchemaMismatchError, TableNotFoundErro
 from pyhudi_core.orchestration import data as data_kinds
 from pyhudi_core.orchestration import incremental, past_commits
 from pyhudi_core.orchestration.errors import ForeignRowsError
+from pyhudi_core.orchestration.partition_values import Value, value_of_path
 from pyhudi_core.orchestration.settings import HudiWrite
 from pyhudi_dagster.lake.info import HudiAssetInfo
 from pyhudi_dagster.lake.resource import HudiLakeResource
-from pyhudi_dagster.partitions.asset_partitions import value_of_path
-from pyhudi_dagster.partitions.partition_values import Value
 from pyhudi_dagster.steps import runner
+from pyhudi_dagster.steps.returned import giver
 from pyhudi_dagster.steps.runner import Step
+from pyhudi_dagster.timeline.identity import RUN_ID
 from pyhudi_dagster.timeline.reported_commits import reported_until
 
 _NAMED = 5
@@ -44,7 +45,7 @@ class Written:
     lock_held: float = 0.0
     retries: int = 0
     foreign: tuple[Value, ...] = field(default=())
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    changes: tuple[incremental.Changes, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -81,7 +82,7 @@ def unreported(lake: HudiLakeResource, info: HudiAssetInfo, step: Step) -> Writt
     if table is None or step.instance is None or step.run is None:
         return None
     after = reported_until(step.instance, info.key, step.partition_keys)
-    found = past_commits.newest_with_rows(table, step.identity, after)
+    found = past_commits.newest_with_rows(table, RUN_ID, step.identity.concerns, after)
     if found is None:
         return None
     step.log.info("no event reports the commit %s of an earlier run; adopted", found.instant.requested_time)
@@ -127,7 +128,7 @@ def prepare(
     if request.operation == "delete_partitions":
         return _deletion(asked)
     empties = request.operation == "insert_overwrite_table"  # as in the core, an empty batch empties the table
-    rows = data_kinds.normalised(request.data, keep_empty=empties, known=partial(_columns_of, lake, info))
+    rows = data_kinds.normalised(request.data, giver(), keep_empty=empties, known=partial(_columns_of, lake, info))
     if rows is None:
         return _advance(asked)
     _refuse_without_partition(info, step, rows)
@@ -274,7 +275,7 @@ class Prepared:
             lock_held=made.commit.lock_held,
             retries=made.commit.retries,
             foreign=self.foreign,
-            facts=incremental.facts_of(asked.changes),
+            changes=tuple(asked.changes),
         )
 
     def _inspect(self) -> None:

@@ -16,6 +16,8 @@ import dagster as dg
 from pyhudi_dagster.dagster_internals import run_facts_of
 
 PREFIX = "dagster."
+RUN_ID = f"{PREFIX}run_id"
+"""The entry of a commit's extra metadata that every step of Dagster writes."""
 WRITE = "write"
 """The default action of a commit: it writes the rows of an asset."""
 _RESUME_TAGS = ("dagster/is_resume_retry", "dagster/is_asset_resume_retry")
@@ -114,3 +116,10 @@ def begun(instance: dg.DagsterInstance, attempt: frozenset[str]) -> datetime | N
     records = [instance.get_run_record_by_id(run_id) for run_id in attempt]
     times = [record.create_timestamp for record in records if record is not None]
     return min(times) if times and len(times) == len(records) else None
+
+
+def is_left_to_its_run(instance: dg.DagsterInstance, extra: Mapping[str, str]) -> bool:
+    """Whether a run that is not finished made the commit with this extra metadata: it reports its own commits."""
+    run_id = extra.get(RUN_ID)
+    run = instance.get_run_by_id(run_id) if run_id else None
+    return run is not None and not run.is_finished

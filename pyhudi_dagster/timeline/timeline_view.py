@@ -8,12 +8,13 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from html import escape
 
 import dagster as dg
 
 import pyhudi as hudi
+from pyhudi_core.orchestration.instant_times import parsed
+from pyhudi_dagster.timeline.identity import PREFIX
 
 SHOWN = 20
 _COLOURS = {
@@ -48,6 +49,31 @@ def operation_name(operation: str | None, action: str) -> str:
     known = hudi.OperationType.of(operation)
     word = (operation or str(action)).lower() if known is hudi.OperationType.UNKNOWN else known.word
     return _OTHER_WORDS.get(word, word)
+
+
+def entries_until(table: hudi.HudiTable, until: hudi.Instant) -> list[Entry]:
+    """The newest instants up to the completion of this one, for the timeline view, newest last."""
+    timeline, end = table.timeline, until.completion_time or until.requested_time
+    commits = set(timeline.commits)
+    shown = [instant for instant in timeline if instant.requested_time <= end][-SHOWN:]
+    return [_entry(table, instant, instant in commits) for instant in shown]
+
+
+def _entry(table: hudi.HudiTable, instant: hudi.Instant, is_commit: bool) -> Entry:
+    action = str(instant.action)
+    if not is_commit:
+        return Entry(instant.requested_time, instant.completion_time, action, operation_name(None, action))
+    commit = table.commit_metadata(instant)
+    return Entry(
+        requested=instant.requested_time,
+        completed=instant.completion_time,
+        action=action,
+        operation=operation_name(commit.operation, action),
+        inserted=sum(stat.inserts for stat in commit.stats),
+        updated=sum(stat.updates for stat in commit.stats),
+        deleted=hudi.CommitStats.of(commit).rows_deleted,
+        run_id=commit.extra.get(PREFIX + "run_id", ""),
+    )
 
 
 def timeline_table(entries: Sequence[Entry]) -> dg.TableMetadataValue:
@@ -115,32 +141,3 @@ def _clock(time: str) -> str:
 def _seconds(entry: Entry) -> float | None:
     start, end = parsed(entry.requested), parsed(entry.completed or "")
     return max(0.0, (end - start).total_seconds()) if start and end else None
-
-
-def parsed(time: str) -> datetime | None:
-    """The digits of a timeline as a time without a zone, or None for other text. `moment_of` knows the zone."""
-    if len(time) not in (14, 17) or not time.isdigit():
-        return None
-    found = datetime.strptime(time[:14], "%Y%m%d%H%M%S")  # noqa: DTZ007  (`moment_of` knows the zone)
-    return found.replace(microsecond=int(time[14:] or 0) * 1000)
-
-
-def moment_of(table: hudi.HudiTable, time: str) -> datetime | None:
-    """The moment, in UTC, that a time on the table's timeline means; None for other text.
-
-    Tables of Hudi have times of the machine's zone by default.
-    """
-    found = parsed(time)
-    if found is None:
-        return None
-    return found.replace(tzinfo=UTC) if _is_utc(table) else found.astimezone(UTC)
-
-
-def time_of(table: hudi.HudiTable, moment: datetime) -> str:
-    """The 17 digits that the table's timeline has for a moment."""
-    zoned = moment.astimezone(UTC if _is_utc(table) else None)
-    return zoned.strftime("%Y%m%d%H%M%S%f")[:17]
-
-
-def _is_utc(table: hudi.HudiTable) -> bool:
-    return table.config.timeline_timezone == "UTC"
