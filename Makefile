@@ -11,7 +11,7 @@ UI ?= 1
 DAYS ?= 7
 PORT ?= 3000
 FUZZ ?= 100
-KINDS ?= oldest newest python3.12 python3.13
+KINDS ?= oldest newest python3.12 python3.13 airflow-oldest airflow-newest
 HUDI ?=
 COMMA := ,
 # Compiled modules are kept, beside neither the sources nor the packages: each of the many processes of a suite would compile them.
@@ -78,8 +78,7 @@ locks: $(INSTALLED) java ## Locks and storages on real servers: installs, starts
 	$(BIN)/python scripts/interop_env.py --only hudi-spark3.5-bundle_2.12:1.0.2
 	$(BIN)/pytest tests/locks -q --durations=10 $(if $(ONLY),-k "$(ONLY)")
 
-e2e: $(INSTALLED) java ## Real servers: `dagster dev` with its daemon, and Airflow (in .airflow): schedules, backfills, killed processes
-	@test -x .airflow/bin/airflow || { $(BIN)/python -m venv .airflow && .airflow/bin/python -m pip install --quiet -r requirements-airflow.lock; }
+e2e: $(INSTALLED) java ## Real servers: `dagster dev` with its daemon, and Airflow: schedules, backfills, killed processes
 	$(BIN)/pytest tests/e2e -q -m slow --durations=10
 
 evidence: $(INSTALLED) ## All that is slow, in parts of an hour; continues where it stopped (PARTS="fuzz bench-*"; ANEW=1); docs/evidence.md

@@ -10,9 +10,7 @@ import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from airflow.decorators import dag, task
-from airflow.models import Variable
-from airflow.sensors.base import PokeReturnValue
+from airflow.sdk import PokeReturnValue, Variable, dag, task
 
 PYTHON = os.environ.get("PYHUDI_PYTHON", "python3")
 TABLE = os.environ.get("PYHUDI_TABLE", "/lake/orders")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.sources import INSIDE, MODULES, ROOT, keep, name, names, text
 
-CORE, DAGSTER = ROOT / "pyhudi_core", ROOT / "pyhudi_dagster"
+CORE, ORCHESTRATORS = ROOT / "pyhudi_core", ("pyhudi_airflow", "pyhudi_dagster")
 
 CHANCE = {"time", "uuid", "random", "secrets", "threading", "_thread", "multiprocessing", "concurrent", "asyncio", "sched", "signal", "subprocess",
           "timeit", "urandom", "greenlet"}  # fmt: skip
@@ -152,8 +152,8 @@ def core_effects(path: Path) -> list[str]:
     return [*_effects(path, CHANCE | PLACES, OTHERS | {f"builtins.{word}" for word in BUILTINS}), *built_in]
 
 
-def dagster_effects(path: Path) -> list[str]:
-    """What a module of pyhudi_dagster takes of clocks, randomness, threads and processes."""
+def orchestrator_effects(path: Path) -> list[str]:
+    """What a module for Airflow or Dagster takes of clocks, randomness, threads and processes."""
     return list(_effects(path, CHANCE, set()))
 
 
@@ -172,10 +172,10 @@ def test_the_core_takes_the_outside_only_as_an_argument() -> None:
     )
 
 
-def test_clocks_and_threads_of_the_dagster_package_are_in_known_modules() -> None:
-    paths = [path for path in MODULES if path.is_relative_to(DAGSTER)]
+def test_clocks_and_threads_of_the_orchestrators_are_in_known_modules() -> None:
+    paths = [path for path in MODULES if name(path).startswith(ORCHESTRATORS)]
     keep(
-        dagster_effects,
+        orchestrator_effects,
         paths,
         "Use a module that does this already, or add the name to ALLOWED of tests/style/test_effects.py with its reason.",
     )
