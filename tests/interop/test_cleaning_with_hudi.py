@@ -16,9 +16,8 @@ from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.timeline.active import TimelineFolder
 
 from .judges import JudgeProcess, assert_same_rows
-from .test_merge_on_read import KEY, Case, first_release
+from .merge_on_read_cases import KEY, Case
 
-__all__ = ["first_release"]  # a fixture
 CASE = Case(None, metadata=True)
 COW = {"hoodie.datasource.write.table.type": "COPY_ON_WRITE", "hoodie.clean.automatic": "false"}
 

@@ -12,8 +12,8 @@ import pyhudi_core as hudi
 from pyhudi_core.index.hashing_metadata import FIRST, load
 from pyhudi_core.model.instant import Action
 
+from .bucket_rows import SCHEMA, rows
 from .judges import JudgeProcess, assert_same_rows
-from .test_bucket_index import SCHEMA, rows
 
 RELEASE = "1.0.2"
 OURS = {
