@@ -11,15 +11,27 @@ from pyhudi.errors import MissingExtraError
 from pyhudi_core.late import late_names
 
 if TYPE_CHECKING:
-    from pyhudi_airflow.hook import HudiHook
+    from pyhudi_airflow.assets import hudi_asset as hudi_asset
+    from pyhudi_airflow.hook import HudiHook as HudiHook
+    from pyhudi_airflow.service_operators import HudiCheckOperator as HudiCheckOperator
+    from pyhudi_airflow.service_operators import HudiServiceOperator as HudiServiceOperator
+    from pyhudi_airflow.service_operators import HudiUpkeepOperator as HudiUpkeepOperator
+    from pyhudi_airflow.triggers import HudiTimelineTrigger as HudiTimelineTrigger
+    from pyhudi_airflow.write_operators import HudiWriteOperator as HudiWriteOperator
+    from pyhudi_core.orchestration import HudiWrite as HudiWrite
 
 _HOMES = {
+    "HudiCheckOperator": "service_operators",
     "HudiHook": "hook",
+    "HudiServiceOperator": "service_operators",
+    "HudiTimelineTrigger": "triggers",
+    "HudiUpkeepOperator": "service_operators",
+    "HudiWrite": "write_operators",
+    "HudiWriteOperator": "write_operators",
+    "hudi_asset": "assets",
 }
 
-__all__ = [
-    "HudiHook",
-]
+__all__ = sorted(_HOMES)  # noqa: PLE0605
 
 _late = late_names(__name__, _HOMES)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from asgiref.sync import sync_to_async
 
 if TYPE_CHECKING:
     from airflow.sdk.bases.hook import BaseHook
@@ -22,4 +24,19 @@ else:
     except ImportError:  # Airflow 3.0
         from airflow.sdk.execution_time.secrets_masker import mask_secret
 
-__all__ = ["AirflowFailException", "AirflowNotFoundException", "AirflowSkipException", "BaseHook", "mask_secret"]
+
+async def connection_in_loop(hook: BaseHook, conn_id: str) -> Any:
+    """The connection, fetched by a trigger without blocking the triggerer's loop."""
+    if hasattr(hook, "aget_connection"):
+        return await hook.aget_connection(conn_id)
+    return await sync_to_async(hook.get_connection)(conn_id)  # until Airflow 3.1
+
+
+__all__ = [
+    "AirflowFailException",
+    "AirflowNotFoundException",
+    "AirflowSkipException",
+    "BaseHook",
+    "connection_in_loop",
+    "mask_secret",
+]

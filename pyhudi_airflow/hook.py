@@ -6,16 +6,18 @@ or as JSON text. All values that are secrets are masked in Airflow's logs. Openi
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
 import pyhudi as hudi
 from pyhudi.errors import HudiError, InvalidOptionError, TableExistsError, TableNotFoundError
-from pyhudi_airflow.airflow_names import AirflowNotFoundException, BaseHook, mask_secret
+from pyhudi_airflow.airflow_names import AirflowNotFoundException, BaseHook, connection_in_loop, mask_secret
 from pyhudi_airflow.provider import CONNECTION_TYPE, form
 from pyhudi_core import orchestration
+from pyhudi_core.orchestration import TableSettings
 
 DEFAULT_CONNECTION = "hudi_default"
 _SHOWN = 10
@@ -36,6 +38,7 @@ class HudiHook(BaseHook):
     def __init__(self, hudi_conn_id: str = DEFAULT_CONNECTION, **more: Any) -> None:
         super().__init__(**more)
         self.hudi_conn_id = hudi_conn_id
+        self.absent: AirflowNotFoundException | None = None
 
     @classmethod
     def get_ui_field_behaviour(cls) -> dict[str, Any]:
@@ -49,18 +52,25 @@ class HudiHook(BaseHook):
     @cached_property
     def settings(self) -> Settings:
         """What the connection says. Raises `InvalidOptionError` for a connection of another type, and for an extra that is no JSON."""
+        if self.absent is not None:
+            raise self.absent
         return Settings.of(self.get_connection(self.hudi_conn_id), self.hudi_conn_id)
 
     def location(self, table: str) -> str:
         """Return the location of a table that is named by its folder or by its location."""
+        self.refuse_no_name(table)
+        if _is_location(table):
+            return table.rstrip("/")
+        return f"{self.settings.warehouse}/{table.strip('/')}"
+
+    @staticmethod
+    def refuse_no_name(table: object) -> None:
+        """Raise `InvalidOptionError` for what names no table."""
         if not isinstance(table, str) or not table.strip("/ "):
             raise InvalidOptionError(
                 f"{table!r} names no table",
                 hint="Give a name such as 'sales/orders', or a location such as '/lake/orders'.",
             )
-        if _is_location(table):
-            return table.rstrip("/")
-        return f"{self.settings.warehouse}/{table.strip('/')}"
 
     def table(self, name: str, options: Mapping[str, object] | None = None) -> hudi.HudiTable:
         """Open a table. ``options`` are added to those of the connection. Raises `TableNotFoundError` if there is none yet."""
@@ -69,24 +79,41 @@ class HudiHook(BaseHook):
             location, storage_options=settings.storage_options, options={**settings.options, **(options or {})}
         )
 
-    def table_or_new(self, name: str, schema: Any, **how: Any) -> hudi.HudiTable:
-        """Open a table, or create it with this schema. ``how`` is passed to `pyhudi.create_table`: ``record_key``, ``partition_by``, and others."""
-        options = {**how.pop("options", {})}
+    def table_or_new(self, name: str, schema: Any, **settings: Any) -> hudi.HudiTable:
+        """Open a table, or create it with this schema (pyarrow or Spark) if it does not exist.
+
+        ``settings``: ``record_key``, ``partition_by``, ``ordering``, ``table_type``, ``options``. Raises `TableMismatchError` if some are given and
+        the existing table has others.
+        """
+        return self.of_settings(name, settings_of(f"The table {name}", **settings), schema)
+
+    def of_settings(self, name: str, settings: TableSettings, schema: Any) -> hudi.HudiTable:
+        """`table_or_new` for settings that are checked already."""
+        opened = orchestration.options_for_open(dict(settings.options))
         try:
-            return self.table(name, orchestration.options_for_open(options))
+            return self._matching(name, settings, opened)
         except TableNotFoundError:
             pass
-        settings = self._settings_for(name)
+        known = self._settings_for(name)
         try:
             return hudi.create_table(
                 self.location(name),
-                schema=schema,
-                options={**settings.options, **options},
-                storage_options=settings.storage_options,
-                **how,
+                schema=settings.schema if settings.schema is not None else schema,
+                record_key=list(settings.record_key),
+                partition_by=list(settings.partition_by),
+                ordering=settings.ordering,
+                table_type=settings.table_type,
+                options={**known.options, **settings.options},
+                storage_options=known.storage_options,
             )
         except TableExistsError:  # another task created it first
-            return self.table(name, orchestration.options_for_open(options))
+            return self._matching(name, settings, opened)
+
+    def _matching(self, name: str, settings: TableSettings, options: Mapping[str, object]) -> hudi.HudiTable:
+        table = self.table(name, options)
+        if settings.record_key or settings.partition_by:
+            orchestration.refuse_mismatch(table, settings, "task")
+        return table
 
     def tables(self) -> list[str]:
         """Return the names of the tables in the warehouse, sorted."""
@@ -156,6 +183,34 @@ class Settings:
                 hint=f"Fill in its field Warehouse. {_example(conn_id)}",
             )
         return cls(warehouse.rstrip("/") or "/", storage, options)
+
+
+async def hook_in_loop(conn_id: str) -> HudiHook:
+    """Return a hook for a trigger. The connection is fetched now, without blocking the loop, so the other methods may run in a thread."""
+    hook = HudiHook(conn_id)
+    try:
+        connection = await connection_in_loop(hook, conn_id)
+    except AirflowNotFoundException as error:
+        hook.absent = error
+    else:
+        hook.settings = await asyncio.to_thread(Settings.of, connection, conn_id)
+    return hook
+
+
+def settings_of(
+    whose: str,
+    record_key: str | Sequence[str] = (),
+    partition_by: str | Sequence[str] = (),
+    ordering: str | None = None,
+    table_type: str = "copy_on_write",
+    schema: Any = None,
+    options: Mapping[str, str] | None = None,
+) -> TableSettings:
+    """The settings with which a task creates its table. Raises `InvalidOptionError` for settings with which none could be created."""
+    keys, partitions = ((given,) if isinstance(given, str) else tuple(given) for given in (record_key, partition_by))
+    settings = TableSettings(keys, partitions, ordering, table_type, schema, dict(options or {}))
+    settings.refuse_unfit(whose)
+    return settings
 
 
 def _is_location(table: str) -> bool:

@@ -5,31 +5,40 @@ from __future__ import annotations
 from typing import Any
 
 CONNECTION_TYPE = "hudi"
+_NAME = "Apache Hudi"
 
 
 def _text(label: str, description: str, **schema: object) -> dict[str, Any]:
     return {"label": label, "description": description, "schema": {"type": ["string", "null"], **schema}}
 
 
+def _modules(*names: str) -> dict[str, Any]:
+    return {"integration-name": _NAME, "python-modules": [f"pyhudi_airflow.{name}" for name in names]}
+
+
 def get_provider_info() -> dict[str, Any]:
     """The description, as the entry point ``apache_airflow_provider`` returns it."""
     return {
         "package-name": "pyhudi",
-        "name": "Apache Hudi",
+        "name": _NAME,
         "description": "Apache Hudi tables: writes, table services, and assets that follow the timeline.",
         "integrations": [
             {
-                "integration-name": "Apache Hudi",
+                "integration-name": _NAME,
                 "external-doc-url": "https://hudi.apache.org/",
                 "tags": ["apache"],
             }
         ],
-        "hooks": [{"integration-name": "Apache Hudi", "python-modules": ["pyhudi_airflow.hook"]}],
+        "hooks": [_modules("hook")],
+        "operators": [_modules("service_operators", "write_operators")],
+        "triggers": [_modules("triggers")],
+        "asset-uris": [{"schemes": ["hudi"], "handler": "pyhudi_airflow.assets.hudi_uri"}],
+        "task-decorators": [{"name": "hudi", "class-name": "pyhudi_airflow.write_operators.hudi_task"}],
         "connection-types": [
             {
                 "connection-type": CONNECTION_TYPE,
                 "hook-class-name": "pyhudi_airflow.hook.HudiHook",
-                "hook-name": "Apache Hudi",
+                "hook-name": _NAME,
                 "ui-field-behaviour": form(),
                 "conn-fields": fields(),
             }

@@ -54,3 +54,23 @@ def dag_of(source: str, name: str) -> Any:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module.DAG
+
+
+def xcoms(finished: Any, task_id: str, map_index: int = -1) -> dict[str, Any]:
+    """What a task of a finished run has pushed, by key."""
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        found = session.query(XComModel).filter_by(
+            dag_id=finished.dag_id, run_id=finished.run_id, task_id=task_id, map_index=map_index
+        )
+        return {one.key: XComModel.deserialize_value(one) for one in found}
+
+
+def states(finished: Any) -> dict[str, str]:
+    """The states of the task instances of a finished run."""
+    return {
+        ti.task_id + (f"[{ti.map_index}]" if ti.map_index >= 0 else ""): str(ti.state)
+        for ti in finished.get_task_instances()
+    }
