@@ -12,7 +12,10 @@ from pyhudi_core.late import late_names
 
 if TYPE_CHECKING:
     from pyhudi_airflow.assets import hudi_asset as hudi_asset
+    from pyhudi_airflow.consumer_operator import HudiConsumerOperator as HudiConsumerOperator
     from pyhudi_airflow.hook import HudiHook as HudiHook
+    from pyhudi_airflow.sensors import HudiServiceDueSensor as HudiServiceDueSensor
+    from pyhudi_airflow.sensors import HudiSnapshotSensor as HudiSnapshotSensor
     from pyhudi_airflow.service_operators import HudiCheckOperator as HudiCheckOperator
     from pyhudi_airflow.service_operators import HudiServiceOperator as HudiServiceOperator
     from pyhudi_airflow.service_operators import HudiUpkeepOperator as HudiUpkeepOperator
@@ -22,7 +25,10 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "HudiCheckOperator": "service_operators",
+    "HudiConsumerOperator": "consumer_operator",
     "HudiHook": "hook",
+    "HudiServiceDueSensor": "sensors",
+    "HudiSnapshotSensor": "sensors",
     "HudiServiceOperator": "service_operators",
     "HudiTimelineTrigger": "triggers",
     "HudiUpkeepOperator": "service_operators",

@@ -30,8 +30,9 @@ def get_provider_info() -> dict[str, Any]:
             }
         ],
         "hooks": [_modules("hook")],
-        "operators": [_modules("service_operators", "write_operators")],
-        "triggers": [_modules("triggers")],
+        "operators": [_modules("consumer_operator", "service_operators", "write_operators")],
+        "sensors": [_modules("sensors")],
+        "triggers": [_modules("sensors", "triggers")],
         "asset-uris": [{"schemes": ["hudi"], "handler": "pyhudi_airflow.assets.hudi_uri"}],
         "task-decorators": [{"name": "hudi", "class-name": "pyhudi_airflow.write_operators.hudi_task"}],
         "connection-types": [

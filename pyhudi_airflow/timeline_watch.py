@@ -10,7 +10,7 @@ import pyhudi as hudi
 from pyhudi.errors import HudiError, TableNotFoundError
 from pyhudi_airflow.airflow_names import AirflowNotFoundException
 from pyhudi_airflow.commit_facts import commit_facts
-from pyhudi_core.orchestration import Cursor, TablePosition
+from pyhudi_core.orchestration import TablePosition, TimelineCursor
 from pyhudi_core.orchestration.timeline_cursor import before, completion_of
 
 MOST = 100
@@ -132,11 +132,11 @@ def _unreported(
 
 def position_of(text: object, name: str) -> TablePosition | None:
     """The position in a stored cursor; None if there is none that can be read."""
-    positions: dict[str, TablePosition] = Cursor.read(text if isinstance(text, str) else None).positions
+    positions: dict[str, TablePosition] = TimelineCursor.read(text if isinstance(text, str) else None).positions
     return positions.get(name)
 
 
 def cursor_text(position: TablePosition, name: str) -> str:
     """A position as it is stored."""
-    text: str = Cursor({name: position}).text([name])
+    text: str = TimelineCursor({name: position}).text([name])
     return text
