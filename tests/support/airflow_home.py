@@ -42,8 +42,10 @@ def with_database() -> Path:
     return HOME
 
 
-def dag_of(source: str, name: str) -> Any:
-    """The DAG that a DAG file of this text defines as ``DAG``. It is the only file in the folder of DAGs, where Airflow looks for it."""
+def dag_of(source: str, name: str, dag_id: str = "") -> Any:
+    """The DAG that a DAG file of this text defines as ``DAG``, or with this id. The file is alone in the folder of DAGs, where Airflow looks for
+    it.
+    """
     for path in (HOME / "dags").glob("*.py"):
         path.unlink()
     path = HOME / "dags" / f"{name}.py"
@@ -53,7 +55,11 @@ def dag_of(source: str, name: str) -> Any:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
-    return module.DAG
+    if not dag_id:
+        return module.DAG
+    from airflow.dag_processing.dagbag import DagBag
+
+    return DagBag(str(path)).dags[dag_id]
 
 
 def xcoms(finished: Any, task_id: str, map_index: int = -1) -> dict[str, Any]:
