@@ -13,7 +13,7 @@ from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.printing import printable
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.naming import set_module
-from pyhudi_core.services.of_table import TableServices
+from pyhudi_core.table_services import TableServices
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.home import TableHome
 

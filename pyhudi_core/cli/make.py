@@ -19,10 +19,10 @@ from pyhudi_core.errors import (
     TableNotFoundError,
     at_table,
 )
+from pyhudi_core.importing.import_files import ImportRows, ImportStyle, import_rows
 from pyhudi_core.opening import checked_config, create_table, open_table, table_type_of
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.runtime.system import system_runtime
-from pyhudi_core.services.import_files import ImportRows, ImportStyle, import_rows
 from pyhudi_core.storage.no_table import refuse_other_place
 from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.table import HudiTable

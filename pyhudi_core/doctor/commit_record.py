@@ -19,7 +19,7 @@ from pyhudi_core.snapshot.evolution import history_name
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.transaction import heartbeat, layout
 from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.execution import PLANNED
+from pyhudi_core.transaction.plan_executors import PLANNED
 from pyhudi_core.transaction.record import Intent, PublicationKind, Record, record_store
 from pyhudi_core.transaction.rollback_plans import names_rolled_back
 

@@ -6,14 +6,18 @@ metadata table; if it changed, everything is read again, so that running writers
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterable
 from dataclasses import replace
 
-from pyhudi_core.doctor import metadata_completeness, metadata_files, metadata_statistics, record_index, secondary_index
+from pyhudi_core.doctor import metadata_files, metadata_statistics, record_index, secondary_index
 from pyhudi_core.doctor.examination import Examination, describe
 from pyhudi_core.doctor.kinds import Area, Kind
 from pyhudi_core.doctor.listing import Listed
 from pyhudi_core.doctor.metadata_files import Comparison
-from pyhudi_core.errors import CorruptionError, HudiError, ObjectNotFoundError
+from pyhudi_core.errors import CorruptionError, HudiError, ObjectNotFoundError, UnsupportedTableError
+from pyhudi_core.formats.hfile import HFileReader
+from pyhudi_core.formats.log.reader import LogReader
 from pyhudi_core.metadata_table.names import FILES, FOLDER, RECORD_INDEX, readable_partitions
 from pyhudi_core.metadata_table.reader import MetadataTable
 from pyhudi_core.model.commit import CommitMetadata
@@ -76,7 +80,7 @@ def _examine_contents(exam: Examination, context: TableContext, listed: Listed, 
             return
         if found.agrees or _is_still(context, found):
             metadata_files.report(exam, found, listed)
-            if metadata_completeness.examine(exam, found.table):
+            if _are_complete(exam, found.table):
                 _examine_indexes(exam, context, found, keys)
             return
     exam.not_examined(
@@ -134,3 +138,52 @@ def _examine_indexes(exam: Examination, context: TableContext, found: Comparison
     else:
         record_index.examine(exam, found.table, snapshot)
         secondary_index.examine(exam, found.table, snapshot)
+
+
+def _are_complete(exam: Examination, table: MetadataTable) -> bool:
+    """Whether all files of the indexes were examined and are complete: the trailers of HFiles, and all blocks of logs.
+
+    ``files`` is read completely anyway. Entries are compared for the list of files and for the record index only; in the other partitions an older
+    entry in place of a lost one would prune files with matching rows.
+    """
+    bases, logs = _files(table, (name for name in table.partitions if name != FILES))
+    if len(bases) + len(logs) > exam.limits.footers:
+        what = f"Its indexes have {len(bases) + len(logs):,} files, more than the limit of {exam.limits.footers:,}; they were not examined"
+        exam.not_examined(_AREA, what, FOLDER)
+        return False
+    damaged = [
+        *(found for found in exam.runtime.executor.map(lambda path: _open(exam, path), bases) if found),
+        *(found for found in exam.runtime.executor.map(lambda path: _walk(exam, path), logs) if found),
+    ]
+    for path, why in damaged:
+        exam.add(Kind.METADATA_TABLE_DAMAGED, why, path)
+    if damaged:
+        exam.not_examined(_AREA, "Its indexes are damaged, so their entries were not compared", FOLDER)
+    exam.counts["files of metadata indexes"] = len(bases) + len(logs)
+    exam.add_summary(_AREA, f"{exam.examined[_AREA]}, {len(bases) + len(logs):,} files of its indexes")
+    return not damaged
+
+
+def _files(table: MetadataTable, partitions: Iterable[str]) -> tuple[list[str], list[str]]:
+    pieces = [piece for name in partitions for piece in table.slices.pieces(name)]
+    return [p.base.path for p in pieces if p.base is not None], [log.path for p in pieces for log in p.logs]
+
+
+def _open(exam: Examination, path: str) -> tuple[str, str] | None:
+    try:
+        with exam.recording_failures(_AREA, path), exam.storage.open_input(path) as source:
+            HFileReader(source, path)
+    except (CorruptionError, UnsupportedTableError) as error:
+        return path, describe(error)
+    return None
+
+
+def _walk(exam: Examination, path: str) -> tuple[str, str] | None:
+    try:
+        with exam.recording_failures(_AREA, path), exam.storage.open_input(path) as source:
+            reader = LogReader(source, path)
+            deque(reader.blocks(), maxlen=0)
+            return next(((path, str(piece)) for piece in reader.damaged), None)
+    except (CorruptionError, UnsupportedTableError) as error:
+        return path, describe(error)
+    return None

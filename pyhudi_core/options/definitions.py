@@ -42,7 +42,7 @@ COMPACTION_STRATEGIES: dict[str, tuple[str, str | None]] = {
     "unbounded": ("all", "UnBoundedCompactionStrategy"),
 }
 """The strategies of a compaction: what each selects, for the page of options, and the name of Hudi's class; None if Hudi has no such strategy.
-The rules are in ``services/compaction/rules.py``.
+The rules are in ``services/compaction/compaction_rules.py``.
 """
 _COMPACTION_CHOICES = {
     **{word: word for word in COMPACTION_STRATEGIES},

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.engine.choice import engine_for
 from pyhudi_core.errors import HudiError
-from pyhudi_core.services.metadata.tables import MetadataTableOf
+from pyhudi_core.services.metadata.metadata_tables import MetadataTableOf
 from pyhudi_core.services.registry import services_of
 from pyhudi_core.transaction import metadata_removal
 from pyhudi_core.transaction.commit import Gate

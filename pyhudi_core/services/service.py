@@ -14,7 +14,7 @@ what is asked for (the partitions of an indexing, the target of a restore). It k
 - `after_commit` is called after each commit of this process, on the engine that wrote it. The commit stands whatever happens there.
 
 A service whose plans are not on the timeline (archival: Hudi has no instant for it) returns None from `schedule`, and `execute` makes its own plan.
-What the others share is in ``services/planned.py``.
+What the others share is in ``services/planned_service.py``.
 """
 
 from __future__ import annotations

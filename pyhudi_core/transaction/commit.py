@@ -25,7 +25,7 @@ from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import execution, layout, markers, metadata_removal
+from pyhudi_core.transaction import layout, markers, metadata_removal, plan_executors
 from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction, check_skew, completion_time_after
 from pyhudi_core.transaction.companion import CompanionCommit
 from pyhudi_core.transaction.context import TableContext
@@ -360,8 +360,8 @@ def _clean_up(transaction: Transaction, finishing: _Finishing) -> None:
             context.root.delete_many(map(finishing.attached, range(len(finishing.attachments))))
         for companion in finishing.companions:
             companion.clean_up()
-        if transaction.requested.action in execution.PLANNED:
-            execution.forget(context, transaction.requested_time)
+        if transaction.requested.action in plan_executors.PLANNED:
+            plan_executors.forget(context, transaction.requested_time)
         transaction.heartbeat.stop(context)  # last: by the heartbeat the next writer finds what a crash here leaves
     except HudiError as error:
         _log.warning("could not sweep up after commit %s of %s: %s", transaction.requested_time, context.table, error)

@@ -88,7 +88,7 @@ def staged_intent(
 ) -> StagedIntent:
     """The intent of a transaction. ``inflight`` is the file that must exist for it to count; empty: the transaction's reservation.
 
-    A process that registers as an executor has no transaction yet, so ``execution`` makes that intent itself.
+    A process that registers as an executor has no transaction yet, so ``plan_executors.py`` makes that intent itself.
     """
     requested = transaction.requested_time
     intent = Intent(

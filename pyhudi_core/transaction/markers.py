@@ -14,9 +14,9 @@ from pyhudi_core.model.file_names import parse_data_file, split
 from pyhudi_core.model.instant import Action, State
 from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.storage.base import Storage
+from pyhudi_core.storage.own_part import objects_of_table
 from pyhudi_core.transaction import layout, removal
 from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.own_objects import own_objects
 
 _SERVER_TYPE = "MARKERS.type"
 
@@ -163,7 +163,7 @@ def files_of(context: TableContext, requested_time: str) -> list[str]:
     named = [path for path in announced(context.storage, requested_time) if _is_of(path, requested_time)]
     if named and not context.place.prefix:
         return named
-    listed = (info.path for info in own_objects(context.storage, context.runtime.executor))
+    listed = (info.path for info in objects_of_table(context.storage, context.runtime.executor))
     return sorted({*named, *(path for path in listed if _is_of(path, requested_time))})
 
 

@@ -14,7 +14,7 @@ from pyhudi_core.errors import CommitAbortedError, InvalidOptionError
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.instant import Action, Instant, State, is_time, parse_time
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import begin, execution, heartbeat, layout, markers, removal, temporaries
+from pyhudi_core.transaction import begin, heartbeat, layout, markers, plan_executors, removal, temporaries
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.commit import finish
 from pyhudi_core.transaction.context import TableContext
@@ -145,7 +145,7 @@ def _is_expired(context: TableContext, plan: Instant) -> bool:
     planned, now = parse_time(plan.requested_time), parse_time(context.now())
     if not options.expires or planned is None or now is None:
         return False
-    return now - planned > timedelta(minutes=options.expires_after_minutes) and execution.is_free(context, plan)
+    return now - planned > timedelta(minutes=options.expires_after_minutes) and plan_executors.is_free(context, plan)
 
 
 def _is_rolled_back(context: TableContext, timeline: Timeline, instant: Instant) -> bool:
@@ -315,7 +315,7 @@ def _sweep_own(context: TableContext, requested_time: str) -> None:
     """Remove what only the process of an instant had a use for; its heartbeat last, because by that all of it is found again."""
     for place in (context.place, *context.companions):
         markers.remove(place.storage, requested_time)
-    execution.forget(context, requested_time)
+    plan_executors.forget(context, requested_time)
     context.root.delete(layout.heartbeat(requested_time))
 
 
@@ -366,10 +366,10 @@ def _sweep_reservations(context: TableContext, seen: Timeline | None) -> tuple[b
 
 def _sweep_planning(context: TableContext, pending: Instant) -> None:
     """Remove what the process that planned a table service left, if it died before anybody began to execute the plan. The plan stays."""
-    if pending.action in execution.PLANNED and pending.state is State.REQUESTED and _is_dead(context, pending):
+    if pending.action in plan_executors.PLANNED and pending.state is State.REQUESTED and _is_dead(context, pending):
         # Looked at after its death: an executor may have registered since the timeline was loaded. What it leaves, its successor removes.
         publish_decided(context, pending.requested_time)
-        if execution.newest_executor(context, pending.requested_time) is None:
+        if plan_executors.newest_executor(context, pending.requested_time) is None:
             _sweep_own(context, pending.requested_time)
 
 
@@ -377,5 +377,7 @@ def _is_announced(context: TableContext, time: str) -> bool:
     """Whether an instant with this requested time is pending; a plan that its process has decided and not published is published before."""
     publish_decided(context, time)
     expected = [Instant(time, action, State.INFLIGHT) for action in WRITES]
-    expected += [Instant(time, action, State.REQUESTED) for action in (Action.ROLLBACK, *sorted(execution.PLANNED))]
+    expected += [
+        Instant(time, action, State.REQUESTED) for action in (Action.ROLLBACK, *sorted(plan_executors.PLANNED))
+    ]
     return any(instant.requested_time == time for instant in load_showing(context, expected).pending)

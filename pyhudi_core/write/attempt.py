@@ -32,7 +32,7 @@ from pyhudi_core.model.operation import OVERWRITING, OperationType
 from pyhudi_core.model.schema import to_avro
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import execution, markers
+from pyhudi_core.transaction import markers, plan_executors
 from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction
 from pyhudi_core.transaction.commit import Attachment, Finished, Gate, finish
 from pyhudi_core.transaction.companion import CompanionCommit
@@ -267,8 +267,8 @@ def publish(check: CommitCheck, retries: Retries, gate: Gate | None = None) -> P
 def _remove_leaks(attempt: Attempt) -> None:
     """Remove what task attempts wrote that are not part of the result. Another process may execute the same plan; its files stay."""
     transaction, time = attempt.transaction, attempt.transaction.requested_time
-    is_own = partial(execution.is_own, transaction)
-    mine = (is_own,) if transaction.requested.action in execution.PLANNED else ()
+    is_own = partial(plan_executors.is_own, transaction)
+    mine = (is_own,) if transaction.requested.action in plan_executors.PLANNED else ()
     markers.remove_leaks(transaction.context, time, attempt.metadata.paths, *mine)
     for companion in attempt.companions:
         markers.remove_leaks(companion.context, time, set(companion.files), *mine)

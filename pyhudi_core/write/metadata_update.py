@@ -38,7 +38,7 @@ from pyhudi_core.model.commit import WriteStat
 from pyhudi_core.model.instant import Action, epoch_ms
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.snapshot.snapshot import Snapshot
-from pyhudi_core.transaction import execution
+from pyhudi_core.transaction import plan_executors
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.companion import CompanionCommit, begin_companion
 from pyhudi_core.transaction.context import TableContext
@@ -349,7 +349,7 @@ class _MetadataUpdate:
     def _from_files(self, place: TablePlace, index: FileIndex) -> list[WriteStat]:
         """Write the log files of an index that is made from the written files."""
         context = self.transaction.context
-        groups, salt = len(self.slices.pieces(index.partition)), execution.salt_of(self.transaction.nonce)
+        groups, salt = len(self.slices.pieces(index.partition)), plan_executors.salt_of(self.transaction.nonce)
         update = FileIndexUpdate(self.transaction, place.prefix, index, groups, salt)
         changes = changes_of(self.snapshot, self.written.stats, self.replaced, self.written.holders)
         return update.write(self.engine or engine_for(None, context.runtime.executor), changes)
@@ -367,10 +367,10 @@ class _MetadataUpdate:
     def _log(self, place: TablePlace, partition: str, records: Records) -> Iterator[WriteStat]:
         """Write the log files of one partition from here."""
         # The salt tells the files of two executions of one plan apart.
-        salt = execution.salt_of(self.transaction.nonce)
+        salt = plan_executors.salt_of(self.transaction.nonce)
         token = new_token(0, self.transaction.context.runtime.ids, of=salt)
         # Only of a plan there may be two executions at one time, and one of them gives its files up.
-        planned = self.transaction.requested.action in execution.PLANNED
+        planned = self.transaction.requested.action in plan_executors.PLANNED
         writing = LogWriting(place.storage, self.transaction.requested_time, token, announces=planned)
         for number, inside in file_groups.split(records, len(self.slices.pieces(partition))):
             yield writing.write(partition, number, _VERSION, inside)

@@ -8,6 +8,7 @@ step raises the same errors, before anything is written.
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import dagster as dg
@@ -16,6 +17,7 @@ from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_dagster.assets.asset_arguments import io_manager_key
 from pyhudi_dagster.assets.io_manager import HudiIOManager
 from pyhudi_dagster.lake.info import INFO, HudiAssetInfo, info_of
+from pyhudi_dagster.lake.names import TABLE_TAG
 from pyhudi_dagster.lake.resource import HudiLakeResource
 
 _MANAGER_OF_SPEC = "dagster/io_manager_key"
@@ -30,13 +32,40 @@ def checked_definitions(definitions: dg.Definitions) -> dg.Definitions:
     - reads the changes of an asset that is not there;
     - has options, such as those of its lock, that do not fit its lake;
     - has a `HudiIOManager`, but metadata without a record key, or partitions without partition columns;
-    - takes a Hudi asset as a parameter, and Dagster's own IO manager, which looks for a pickled file, would load it; also for an asset check.
+    - takes a Hudi asset as a parameter, and Dagster's own IO manager, which looks for a pickled file, would load it; also for an asset check;
+
+    and for a table, a check or a name that two calls of `build_hudi_services`, `build_hudi_checks` and the others share.
 
     Example:
         defs = checked_definitions(dg.Definitions(assets=[orders], resources={"io_manager": HudiIOManager(lake=lake)}))
     """
+    refuse_twins(definitions)
     refuse_unloadable(definitions)
     return checked_tables(definitions)
+
+
+def refuse_twins(definitions: dg.Definitions) -> None:
+    """Raise `InvalidOptionError` for what two builders made of one table, and for two jobs, schedules or sensors of one name."""
+    jobs = {job.name: job for job in definitions.jobs or []}
+    for kind in ("jobs", "schedules", "sensors"):
+        names = Counter(each.name for each in getattr(definitions, kind) or [])
+        for name in [name for name, count in names.items() if count > 1 and name.startswith("hudi__")]:
+            table = dict(jobs[name].tags or {}).get(TABLE_TAG) if name in jobs else None
+            if table is not None:
+                raise definition_error(
+                    f"Two build_hudi_services look after the table {table}, so the job {name} is there twice",
+                    "Pass the asset of a table to one of them.",
+                )
+            raise definition_error(
+                f"Two {kind} have the name {name}",
+                "Pass name= to one of the calls that make them, such as name='large_tables'; give two lakes two resource keys.",
+            )
+    checks = Counter(key for each in definitions.asset_checks or [] for key in each.check_keys)
+    for key in [key for key, count in checks.items() if count > 1]:
+        raise definition_error(
+            f"The asset {key.asset_key.to_user_string()} has the check {key.name} twice",
+            "Pass the check of an asset to one build_hudi_checks, or the asset to one build_hudi_timeline_sensor.",
+        )
 
 
 def refuse_unloadable(definitions: dg.Definitions) -> None:
@@ -62,12 +91,12 @@ def refuse_unloadable(definitions: dg.Definitions) -> None:
                 )
 
 
-def checked_tables(definitions: dg.Definitions) -> dg.Definitions:
-    """The same but for parameters, whose IO manager may be in other definitions."""
+def checked_tables(definitions: dg.Definitions, elsewhere: Sequence[dg.AssetKey] = ()) -> dg.Definitions:
+    """The same but for parameters, whose IO manager may be in other definitions. ``elsewhere``: assets of other definitions."""
     resources = definitions.resources or {}
     managers = {key for key, resource in resources.items() if isinstance(resource, HudiIOManager)}
     specs = list(_specs(definitions))
-    known = [spec.key for spec in specs]
+    known = [*(spec.key for spec in specs), *elsewhere]
     for asset in definitions.assets or []:
         if isinstance(asset, dg.AssetsDefinition) and asset.is_executable:
             for name, key in asset.keys_by_output_name.items():

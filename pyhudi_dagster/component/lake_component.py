@@ -2,264 +2,27 @@
 
 The rows of a table come from a Python function, in a file beside ``defs.yaml``. Everything else is what `hudi_asset`, `hudi_external_asset`,
 `build_hudi_services`, `build_hudi_timeline_sensor` and `build_hudi_checks` take. What cannot work is refused when the definitions load.
+
+Several components may have tables of one lake; one without tables looks after the tables of the others.
 """
 
-import importlib.util
-import re
-import sys
-import zlib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from types import ModuleType
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import dagster as dg
-from dagster.components.resolved.form_config import FormWidget
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
-import pyhudi as hudi
-from pyhudi.errors import InvalidOptionError
 from pyhudi_core.orchestration.errors import definition_error
-from pyhudi_dagster.assets.automation import HudiAutomation
-from pyhudi_dagster.assets.definition_check import checked_tables
-from pyhudi_dagster.assets.external import hudi_external_asset
-from pyhudi_dagster.assets.single_asset import hudi_asset
+from pyhudi_dagster.assets.definition_check import checked_tables, refuse_twins
+from pyhudi_dagster.component.scaffolding import LakeScaffolder
+from pyhudi_dagster.component.table_attributes import LakeExternal, LakeTable
 from pyhudi_dagster.component.template_env import TemplateEnv
+from pyhudi_dagster.component.upkeep_attributes import LakeChecks, LakeSensor, LakeServices, checks_made
+from pyhudi_dagster.lake.names import LAKE
 from pyhudi_dagster.lake.resource import HudiLakeResource
-from pyhudi_dagster.lake.service_settings import Every, Keep, OnCron, Services, Trigger
-from pyhudi_dagster.observation.observation_definitions import build_hudi_checks, build_hudi_timeline_sensor
-from pyhudi_dagster.partitions.asset_partitions import HudiPartitions
-from pyhudi_dagster.services.read_optimized import hudi_read_optimized_asset
-from pyhudi_dagster.services.service_definitions import build_hudi_services
-from pyhudi_dagster.services.service_policy import PerTableJob, ServicePolicy, SharedSession
-
-_SCAFFOLDED = '''"""The rows of the tables: one function for each."""
-
-import pyarrow as pa
-
-
-def {name}() -> pa.Table:
-    return pa.table({{"{key}": [1]}})
-'''
-
-
-class LakePartitions(dg.Model, dg.Resolvable):
-    """How Dagster's partitions are those of a table."""
-
-    type: Literal["hourly", "daily", "weekly", "monthly", "static", "dynamic"]
-    column: str = Field(description="The partition column of the table.")
-    start: str = Field(
-        default="", description="The first time window; for hourly, daily, weekly and monthly partitions."
-    )
-    values: list[str] = Field(default=[], description="The values of static partitions.")
-    name: str = Field(default="", description="The name of the definition of dynamic partitions.")
-
-    def made(self) -> HudiPartitions:
-        """The partitions. Raises `InvalidOptionError` if what this kind needs is missing."""
-        needs = {"static": "values", "dynamic": "name"}.get(self.type, "start")
-        if not getattr(self, needs):
-            raise definition_error(
-                f"The {self.type} partitions by {self.column} have no {needs}", f"Add {needs} to the partitions."
-            )
-        if self.type == "static":
-            return HudiPartitions.static(self.column, self.values)
-        if self.type == "dynamic":
-            return HudiPartitions.dynamic(self.column, self.name)
-        make: Callable[..., HudiPartitions] = getattr(HudiPartitions, self.type)
-        return make(self.column, self.start)
-
-
-class LakeTrigger(dg.Model, dg.Resolvable):
-    """When a service runs: one of ``every_...``, ``keep_...`` and ``cron``."""
-
-    every_commits: int | None = None
-    every_minutes: int | None = None
-    keep_commits: int | None = None
-    keep_hours: int | None = None
-    keep_versions: int | None = None
-    cron: Annotated[str, dg.Resolver.default(form_config=dg.ComponentFormConfig(widget=FormWidget.CRON))] = ""
-    timezone: str = "UTC"
-    by: list[str] = Field(default=[], description="The columns by which a clustering sorts.")
-
-    def made(self, service: str) -> Trigger:
-        """The trigger. Raises `InvalidOptionError` unless it is one of the three kinds."""
-        every = self.every_commits is not None or self.every_minutes is not None
-        keep = any(value is not None for value in (self.keep_commits, self.keep_hours, self.keep_versions))
-        if every + keep + bool(self.cron) != 1:
-            raise definition_error(
-                f"The service {service} does not say when it runs", "Give one of every_commits, keep_commits and cron."
-            )
-        if keep:
-            return Keep(commits=self.keep_commits, hours=self.keep_hours, versions=self.keep_versions)
-        if every:
-            return Every(commits=self.every_commits, minutes=self.every_minutes, by=self.by)
-        return OnCron(self.cron, by=self.by, timezone=self.timezone)
-
-
-class LakeRules(dg.Model, dg.Resolvable):
-    """What has to hold before a commit: asset checks that are asked before anything is visible."""
-
-    not_null: list[str] = Field(default=[])
-    unique: list[str] = Field(default=[])
-    satisfies: list[str] = Field(default=[], description="Conditions as SQL, which every written row must meet.")
-
-    def made(self) -> list[Any]:
-        """The validators."""
-        found: list[Any] = [hudi.not_null(*self.not_null)] if self.not_null else []
-        found += [hudi.unique(*self.unique)] if self.unique else []
-        return [*found, *map(hudi.satisfies, self.satisfies)]
-
-
-class LakeTable(dg.Model, dg.Resolvable):
-    """A table and its asset."""
-
-    key: str = Field(description="The asset key, which is the path of the table below the warehouse, too.")
-    python: str = Field(description="Where the rows come from: file.py:function, beside defs.yaml.")
-    record_key: list[str]
-    ordering: str | None = None
-    table_type: Literal["copy_on_write", "merge_on_read"] = "copy_on_write"
-    partition_by: list[str] = Field(default=[])
-    partitions: LakePartitions | None = None
-    on_foreign_rows: Literal["fail", "drop", "allow"] = Field(
-        default="fail", description="What happens to rows outside the partitions of a run."
-    )
-    operation: str = "upsert"
-    options: dict[str, str] = Field(default={}, repr=False)
-    services: dict[str, LakeTrigger] = Field(default={}, description="Table services by their names.")
-    index: list[str] = Field(default=[], description="Indexes of the metadata table: record, bloom, ...")
-    pre_commit: LakeRules = LakeRules()
-    changes_of: dict[str, str] = Field(default={}, description="The assets of Changes parameters, by parameter.")
-    automation: Literal["on_commit"] | None = Field(default=None, description="Run after commits of upstream tables.")
-    read_optimized: bool = Field(default=False, description="Whether the read-optimized view is an asset, too.")
-    deps: list[str] = Field(default=[])
-    group_name: str | None = None
-    owners: list[str] = Field(default=[])
-    description: str | None = None
-
-    def made(self, folder: Path) -> list[dg.AssetsDefinition]:
-        """The asset, and that of its read-optimized view. Raises `InvalidOptionError` for what cannot work."""
-        with _naming(self.key):
-            return self._made(folder)
-
-    def _made(self, folder: Path) -> list[dg.AssetsDefinition]:
-        services: dict[str, Any] = {name: trigger.made(name) for name, trigger in self.services.items()}
-        asset = hudi_asset(
-            key=dg.AssetKey(self.key.split("/")),
-            record_key=self.record_key,
-            ordering=self.ordering,
-            table_type=self.table_type,
-            partition_by=self.partition_by or None,
-            partitions=self.partitions.made() if self.partitions else None,
-            on_foreign_rows=self.on_foreign_rows,
-            operation=self.operation,  # type: ignore[arg-type]
-            options=self.options,
-            services=Services(index=self.index, **services) if services or self.index else None,
-            pre_commit=self.pre_commit.made(),
-            automation_condition=HudiAutomation.on_commit() if self.automation else None,
-            changes_of={name: dg.AssetKey(upstream.split("/")) for name, upstream in self.changes_of.items()},
-            deps=[dg.AssetKey(dep.split("/")) for dep in self.deps],
-            group_name=self.group_name,
-            owners=self.owners or None,
-            description=self.description,
-        )(function_of(self.python, folder))
-        return [asset, hudi_read_optimized_asset(asset)] if self.read_optimized else [asset]
-
-
-class LakeExternal(dg.Model, dg.Resolvable):
-    """A table that somebody else writes."""
-
-    key: str
-    table_type: Literal["copy_on_write", "merge_on_read"] = "copy_on_write"
-    partitions: LakePartitions | None = None
-    services: dict[str, LakeTrigger] = Field(default={})
-    group_name: str | None = None
-
-    def made(self) -> dg.AssetSpec:
-        """The external asset. Raises `InvalidOptionError` for what cannot work."""
-        with _naming(self.key):
-            services: dict[str, Any] = {name: trigger.made(name) for name, trigger in self.services.items()}
-            return hudi_external_asset(
-                self.key,
-                table_type=self.table_type,
-                partitions=self.partitions.made() if self.partitions else None,
-                services=Services(**services) if services else None,
-                group_name=self.group_name,
-            )
-
-
-class LakeServices(dg.Model, dg.Resolvable):
-    """How the table services of the lake run; see `ServicePolicy`."""
-
-    max_minutes: int | None = None
-    quiet_hours: list[str] = Field(default=[])
-    timezone: str = "UTC"
-    interval_seconds: int = 30
-    run_for_each_table: bool = False
-    spark: bool = False
-    running: bool = True
-
-
-class LakeSensor(dg.Model, dg.Resolvable):
-    """The timeline sensor of the lake; see `build_hudi_timeline_sensor`."""
-
-    minimum_interval_seconds: int = 30
-    running: bool = True
-
-
-class LakeParams(dg.Model):
-    """What ``dg scaffold defs pyhudi_dagster.HudiLakeComponent`` asks for."""
-
-    warehouse: str = "lake"
-    table: str = "orders"
-    record_key: str = "id"
-    from_table: str = Field(default="", description="The location of a table that exists: it says all of the above.")
-
-
-class LakeScaffolder(dg.Scaffolder[LakeParams]):
-    """Makes a lake with one table."""
-
-    @classmethod
-    def get_scaffold_params(cls) -> type[LakeParams]:
-        """The parameters of the command."""
-        return LakeParams
-
-    def scaffold(self, request: dg.ScaffoldRequest[LakeParams]) -> None:
-        """Write ``defs.yaml``, and ``tables.py`` with a function for the table, unless there is one."""
-        params = request.params
-        warehouse, table = _of_existing(params.from_table) if params.from_table else _as_asked(params)
-        name = re.sub(r"\W", "_", table["key"].rpartition("/")[2])
-        table["python"] = f"tables.py:{name}"
-        attributes = {"warehouse": warehouse, "tables": [table], "timeline_sensor": {}, "services": {}}
-        dg.scaffold_component(request, attributes)
-        code = request.target_path / "tables.py"
-        if not code.exists():
-            code.write_text(_SCAFFOLDED.format(name=name, key=table["record_key"][0]), encoding="utf-8")
-
-
-def _as_asked(params: LakeParams) -> tuple[str, dict[str, Any]]:
-    keys = [key.strip() for key in params.record_key.split(",")]
-    return params.warehouse, {"key": params.table, "python": "", "record_key": keys}
-
-
-def _of_existing(location: str) -> tuple[str, dict[str, Any]]:
-    """The warehouse and the attributes of a table, from its ``hoodie.properties``. Raises `InvalidOptionError` for a table without record keys."""
-    table = hudi.open_table(location)
-    config = table.config
-    if not config.record_key_fields:
-        raise definition_error(
-            f"The table {table.location} has no record key, so no asset can upsert it", "Use external: for this table."
-        )
-    warehouse, _, key = table.location.rstrip("/").rpartition("/")
-    attributes: dict[str, Any] = {"key": key, "python": "", "record_key": list(config.record_key_fields)}
-    if config.ordering_fields:
-        attributes["ordering"] = config.ordering_fields[0]
-    if config.table_type.value.lower() != "copy_on_write":
-        attributes["table_type"] = config.table_type.value.lower()
-    if config.partition_fields:
-        attributes["partition_by"] = list(config.partition_fields)
-    return warehouse, attributes
+from pyhudi_dagster.observation.observation_definitions import build_hudi_timeline_sensor
 
 
 @dg.scaffold_with(LakeScaffolder)
@@ -284,18 +47,25 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
               checks: [no_stuck_instants]
     """
 
-    warehouse: str = Field(description="Location of the tables: a folder or an s3:// address.")
+    lake: str = Field(
+        default=LAKE, description="The resource key of the lake. A second lake of the project has another one."
+    )
+    warehouse: str = Field(
+        default="",
+        description="Location of the tables: a folder or an s3:// address. Components of one lake say the same, or one of them says it.",
+    )
     tables: list[LakeTable] = Field(default=[])
     external: list[LakeExternal] = Field(default=[], description="Tables that somebody else writes.")
-    services: LakeServices | None = Field(
-        default=None, description="Run the table services; without it nothing runs them."
+    services: LakeServices | list[LakeServices] | None = Field(
+        default=None, description="Run the table services, by one policy or by several; without it nothing runs them."
     )
     timeline_sensor: LakeSensor | None = Field(default=None, description="Report commits of other writers.")
-    checks: list[str] = Field(default=[], description="Health checks of all tables.")
+    checks: LakeChecks = Field(default=[], description="Health checks of all tables.")
     storage_options: dict[str, str] = Field(default={}, repr=False)
     options: dict[str, str] = Field(
         default={}, repr=False, description="Options of Hudi and of this package for every table."
     )
+    _folder: Path = PrivateAttr(default=Path())
 
     @classmethod
     def get_spec(cls) -> dg.ComponentTypeSpec:
@@ -316,57 +86,109 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
         """The names that templates in the YAML can use besides Dagster's."""
         return {**super().get_additional_scope(), "env": TemplateEnv()}
 
+    @classmethod
+    def load(cls, attributes: Any, context: dg.ComponentLoadContext) -> "HudiLakeComponent":
+        """The component of a folder, which its Python functions are below."""
+        component = super().load(attributes, context)
+        component._folder = context.path
+        return component
+
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """The definitions. Raises `InvalidOptionError` for what cannot work, and names the asset."""
-        lake = HudiLakeResource(warehouse=self.warehouse, storage_options=self.storage_options, options=self.options)
-        assets: list[Any] = [asset for table in self.tables for asset in table.made(context.path)]
-        assets += [table.made() for table in self.external]
-        parts = [dg.Definitions(assets=assets, resources={"lake": lake})]
+        """The definitions. Raises `InvalidOptionError` for what cannot work, and names the asset, or the components that do not fit together."""
+        self._folder = context.path
+        others = [each for each in context.component_tree.get_all_components(HudiLakeComponent) if each is not self]
+        peers = [each for each in others if each.lake == self.lake]
+        for peer in peers:
+            _refuse_unequal(self, peer)
+        lake = self._resource(peers)
+        own = self.assets()
+        # Without tables of its own, a component looks after those of the others.
+        cared = own or [asset for peer in peers for asset in peer.assets()]
+        parts = [dg.Definitions(assets=own, resources={self.lake: lake}), *self._upkeep(lake, cared)]
+        for peer in peers:
+            _refuse_twins(self, peer)
+        known = [key for each in others for asset in each.assets() for key in _keys(asset)]
+        made = dg.Definitions.merge(*parts)
+        refuse_twins(made)
+        return checked_tables(made, known)
+
+    def assets(self) -> list[Any]:
+        """The assets of its tables. Raises `InvalidOptionError` for what cannot work."""
+        made: list[Any] = [asset for table in self.tables for asset in table.made(self._folder, self.lake)]
+        return [*made, *(table.made(self.lake) for table in self.external)]
+
+    def _resource(self, peers: "Sequence[HudiLakeComponent]") -> HudiLakeResource:
+        whole = next((each for each in (self, *peers) if each.warehouse), None)
+        if whole is None:
+            raise definition_error(
+                f"The component {self._folder.name} has no warehouse", "Set warehouse: to the location of the tables."
+            )
+        return _lake(whole.warehouse, *(tuple(sorted(each.items())) for each in (whole.storage_options, whole.options)))
+
+    def _upkeep(self, lake: HudiLakeResource, assets: list[Any]) -> Iterator[dg.Definitions]:
+        if (self.timeline_sensor or self.services or self.checks) and not assets:
+            raise definition_error(
+                f"The component {self._folder.name} has no tables, and no other component has tables of the lake {self.lake}",
+                "Add tables: or external:, or set lake: to the lake of another component.",
+            )
         if self.timeline_sensor is not None:
-            parts.append(build_hudi_timeline_sensor(lake, assets, **self.timeline_sensor.model_dump()))
-        if self.services is not None:
-            given = self.services.model_dump()
-            spark, alone = given.pop("spark"), given.pop("run_for_each_table")
-            runner = PerTableJob(spark=spark) if alone else SharedSession(spark=spark)
-            parts.append(build_hudi_services(lake, assets, policy=ServicePolicy(**given), runner=runner))
-        if self.checks:
-            parts.append(build_hudi_checks(assets, self.checks))
-        return checked_tables(dg.Definitions.merge(*parts))
+            yield build_hudi_timeline_sensor(lake, assets, **self.timeline_sensor.model_dump())
+        policies = self.policies()
+        named = {key for policy in policies for key in policy.tables}
+        for policy in policies:
+            yield policy.made(lake, assets, named)
+        yield from checks_made(self.checks, assets, self.lake)
+
+    def table_keys(self) -> set[str]:
+        """The keys of its tables."""
+        return {table.key for table in self.tables} | {table.key for table in self.external}
+
+    def policies(self) -> "list[LakeServices]":
+        """How its services run."""
+        return self.services if isinstance(self.services, list) else [self.services] if self.services else []
 
 
-@contextmanager
-def _naming(key: str) -> Iterator[None]:
-    """Name the table in errors about a part of it that does not know its table."""
-    try:
-        yield
-    except InvalidOptionError as error:
-        if key in error.message:
-            raise
-        raise definition_error(f"The table {key}: {error.message}", error.hint or "") from error
+def _keys(asset: Any) -> list[dg.AssetKey]:
+    return [asset.key] if isinstance(asset, dg.AssetSpec) else list(asset.keys)
 
 
-def function_of(named: str, folder: Path) -> Callable[..., Any]:
-    """The function that ``file.py:function`` names, in a file below the folder. Raises `InvalidOptionError` if it is not there."""
-    file, _, name = named.partition(":")
-    path = (folder / file).resolve()
-    if not name or path.suffix != ".py" or not path.is_file() or not path.is_relative_to(folder.resolve()):
-        raise definition_error(
-            f"python: {named} names no function of a file beside defs.yaml", "Write it as tables.py:orders."
-        )
-    found = getattr(_module(path, path.stat().st_mtime_ns), name, None)
-    if not callable(found):
-        raise definition_error(f"{path.name} has no function {name!r}", f"Define it, or correct python: {named}.")
-    return found  # type: ignore[no-any-return]
+def _refuse_unequal(one: HudiLakeComponent, other: HudiLakeComponent) -> None:
+    """Raise `InvalidOptionError` if two components define one lake differently. A component without a warehouse defines none."""
+    if one.warehouse and other.warehouse:
+        for field in ("warehouse", "storage_options", "options"):
+            if getattr(one, field) != getattr(other, field):
+                raise definition_error(
+                    f"The components {one._folder.name} and {other._folder.name} define the lake {one.lake} differently: {field}",
+                    f"Give them the same {field}:, or one of them another lake:, such as lake: archive.",
+                )
+
+
+def _refuse_twins(one: HudiLakeComponent, other: HudiLakeComponent) -> None:
+    """Raise `InvalidOptionError` for what two components of a lake both make under one name, or for one table."""
+    both = sorted(one.table_keys() & other.table_keys())
+    components = f"The components {one._folder.name} and {other._folder.name}"
+    if both:
+        raise definition_error(f"{components} both have the table {both[0]}", "Keep it in one of them.")
+    for field in ("services", "timeline_sensor", "checks"):
+        for name in _names(one, field) & _names(other, field):
+            raise definition_error(
+                f"{components} both have {field} with the name {name or 'of the lake ' + one.lake}",
+                f"Set name: of {field} in one of them, such as name: {one._folder.name}_{field}.",
+            )
+
+
+def _names(component: HudiLakeComponent, field: str) -> set[str | None]:
+    """The names of what a component makes; None is the name that follows the lake."""
+    if field == "services":
+        return {policy.name for policy in component.policies()}
+    if field == "checks":
+        return {check.name_of_job for check in component.checks if check.cron}
+    return {component.timeline_sensor.name} if component.timeline_sensor is not None else set()
 
 
 @lru_cache
-def _module(path: Path, changed_ns: int) -> ModuleType:
-    """The file as a module; executed once for all its tables, and again if it has changed."""
-    name = f"{path.stem}_{zlib.crc32(f'{path} {changed_ns}'.encode()):x}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None, "it is a file of Python code"
-    assert spec.loader is not None, "it is a file of Python code"
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # annotations are looked up there
-    spec.loader.exec_module(module)
-    return module
+def _lake(
+    warehouse: str, storage_options: tuple[tuple[str, str], ...], options: tuple[tuple[str, str], ...]
+) -> HudiLakeResource:
+    """One object for equal values: Dagster merges definitions only if they have the same object under a resource key."""
+    return HudiLakeResource(warehouse=warehouse, storage_options=dict(storage_options), options=dict(options))

@@ -9,6 +9,7 @@ import dagster as dg
 
 from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_core.orchestration.settings import refuse_no_count
+from pyhudi_dagster.lake.names import name_of
 from pyhudi_dagster.lake.resource import HudiLakeResource
 from pyhudi_dagster.lake.service_settings import refuse_bad_cron
 from pyhudi_dagster.observation.timeline_sensor import READABLE, timeline_sensor
@@ -20,7 +21,7 @@ def build_hudi_timeline_sensor(
     lake: HudiLakeResource,
     assets: HudiAssets,
     *,
-    name: str = "hudi__timeline",
+    name: str | None = None,
     minimum_interval_seconds: int = 30,
     max_events_per_tick: int = 200,
     running: bool = True,
@@ -38,7 +39,7 @@ def build_hudi_timeline_sensor(
     Args:
         lake: the lake resource of the assets; the definitions contain it under the assets' resource key.
         assets: assets of Hudi tables, including `hudi_external_asset`.
-        name: of the sensor.
+        name: of the sensor; default: ``hudi__timeline``, for a lake with another resource key than ``lake`` ``hudi__<lake>__timeline``.
         minimum_interval_seconds: time between two ticks.
         max_events_per_tick: number of events after which a tick ends; the next one continues. The events of one commit stay together.
         running: whether the sensor runs without being started in the UI.
@@ -54,9 +55,10 @@ def build_hudi_timeline_sensor(
         refuse_no_count(f"build_hudi_timeline_sensor has {figure}", number)
     for info in infos:
         lake.refuse_unfit(info)
+    named = name_of("timeline", infos[0].lake, name, "build_hudi_timeline_sensor")
     status = dg.DefaultSensorStatus.RUNNING if running else dg.DefaultSensorStatus.STOPPED
     return dg.Definitions(
-        sensors=[timeline_sensor(infos, views, name, minimum_interval_seconds, max_events_per_tick, status)],
+        sensors=[timeline_sensor(infos, views, named, minimum_interval_seconds, max_events_per_tick, status)],
         asset_checks=[checks_of(info, [HudiCheck(READABLE)], utc_now) for info in infos],
         resources={infos[0].lake: lake},
     )
@@ -68,6 +70,7 @@ def build_hudi_checks(
     *,
     cron: str | None = None,
     timezone: str = "UTC",
+    name: str | None = None,
     clock: Callable[[], datetime] = utc_now,
 ) -> dg.Definitions:
     """Health checks of the assets' tables, as definitions to merge with the others. They start no JVM.
@@ -86,6 +89,8 @@ def build_hudi_checks(
         checks: names, or `HudiCheck` with another limit or severity.
         cron: a schedule that runs the checks; without it they run with the materializations of the asset, and by hand.
         timezone: of the schedule.
+        name: of the schedule and its job; default: ``hudi__checks``, for a lake with another resource key than ``lake`` ``hudi__<lake>__checks``.
+            For checks at two intervals, call it twice, and name one of them.
         clock: the time now, for tests.
 
     Raises `InvalidOptionError` for an unknown check, and as `build_hudi_services`.
@@ -97,9 +102,10 @@ def build_hudi_checks(
     if cron is None:
         return dg.Definitions(asset_checks=found)
     refuse_bad_cron("build_hudi_checks", cron, timezone)
-    job = dg.define_asset_job("hudi__checks", selection=dg.AssetSelection.checks(*found))
+    named = name_of("checks", infos[0].lake, name, "build_hudi_checks")
+    job = dg.define_asset_job(named, selection=dg.AssetSelection.checks(*found))
     schedule = dg.ScheduleDefinition(
-        name="hudi__checks",
+        name=named,
         job=job,
         cron_schedule=cron,
         execution_timezone=timezone,

@@ -21,8 +21,8 @@ from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_core.orchestration.instant_times import moment_of, time_of
 from pyhudi_core.orchestration.timeline_cursor import completion_of
 from pyhudi_dagster.lake.info import HudiAssetInfo
+from pyhudi_dagster.lake.names import RECONCILE_TAG, name_of
 from pyhudi_dagster.lake.resource import HudiLakeResource
-from pyhudi_dagster.observation.timeline_sensor import RECONCILE_JOB
 from pyhudi_dagster.reporting import events
 from pyhudi_dagster.services import read_optimized
 from pyhudi_dagster.services.service_definitions import HudiAssets, tables_of, views_of_tables
@@ -200,20 +200,26 @@ class ReconcileConfig(dg.Config):
     dry_run: bool = False
 
 
-def build_hudi_reconcile(lake: HudiLakeResource, assets: HudiAssets) -> dg.Definitions:
-    """A job ``hudi__reconcile`` that runs `reconcile` for the assets, as definitions to merge with the others.
+def build_hudi_reconcile(lake: HudiLakeResource, assets: HudiAssets, *, name: str | None = None) -> dg.Definitions:
+    """A job that runs `reconcile` for the assets, as definitions to merge with the others.
 
     Run it after Dagster's database was lost. Its output shows each table with what was missing and what has no commit; a table that could not be read
     fails the run, after the others were reconciled.
+
+    Args:
+        lake: the lake resource of the assets.
+        assets: assets of Hudi tables, read-optimized views included.
+        name: of the job; default: ``hudi__reconcile``, for a lake with another resource key than ``lake`` ``hudi__<lake>__reconcile``.
 
     Raises `InvalidOptionError` as `build_hudi_services`.
     """
     lake_key = tables_of(assets, "build_hudi_reconcile")[0].lake
     views_of_tables(assets, "build_hudi_reconcile")
+    named = name_of("reconcile", lake_key, name, "build_hudi_reconcile")
 
     # A code location refuses an op with the name of its job.
     @dg.op(
-        name=f"{RECONCILE_JOB}__tables",
+        name=f"{named}__tables",
         out=dg.Out(dg.Nothing),
         required_resource_keys={lake_key},
         tags={"dagster/kind/hudi": ""},
@@ -227,10 +233,11 @@ def build_hudi_reconcile(lake: HudiLakeResource, assets: HudiAssets) -> dg.Defin
         if failed:
             raise dg.Failure(f"{len(failed)} tables could not be read. {'; '.join(failed)}", allow_retries=False)
 
-    graph = dg.GraphDefinition(name=RECONCILE_JOB, node_defs=[run])
+    graph = dg.GraphDefinition(name=named, node_defs=[run])
     job = graph.to_job(
         description="Stores the events of commits that Dagster does not know, and names events without a commit.",
         executor_def=dg.in_process_executor,
+        tags={RECONCILE_TAG: lake_key},
     )
     return dg.Definitions(jobs=[job], resources={lake_key: lake})
 

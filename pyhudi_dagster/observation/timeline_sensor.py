@@ -17,6 +17,7 @@ from pyhudi_core.orchestration import past_commits
 from pyhudi_core.orchestration.instant_times import moment_of
 from pyhudi_core.orchestration.timeline_cursor import TablePosition, TimelineCursor, before, completion_of
 from pyhudi_dagster.lake.info import HudiAssetInfo
+from pyhudi_dagster.lake.names import RECONCILE_TAG
 from pyhudi_dagster.lake.resource import HudiLakeResource
 from pyhudi_dagster.partitions.partition_values import KnownKeys
 from pyhudi_dagster.reporting import events
@@ -28,7 +29,6 @@ from pyhudi_dagster.timeline.identity import is_left_to_its_run
 from pyhudi_dagster.timeline.reported_commits import Reported, reported_since, reported_until
 
 READABLE = "timeline_readable"
-RECONCILE_JOB = "hudi__reconcile"
 Event = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation
 
 
@@ -41,7 +41,7 @@ class Tick:
         views: assets of read-optimized views, by table; compactions are their materializations.
         events, notes: what it reports, and what it says of tables that gave no event.
         keys: keys of dynamic partitions that the events have, by the name of their definition.
-        reconciled: whether a run of the job of `build_hudi_reconcile` is under way; None: nobody has asked yet.
+        reconciled: the job of `build_hudi_reconcile` of which a run is under way; empty if there is none, None if nobody has asked yet.
     """
 
     instance: dg.DagsterInstance
@@ -53,7 +53,7 @@ class Tick:
     events: list[Event] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     keys: dict[str, list[str]] = field(default_factory=dict)
-    reconciled: bool | None = None
+    reconciled: str | None = None
 
     def run(self, infos: Sequence[HudiAssetInfo]) -> None:
         """Report all tables; those that were read longest ago come first."""
@@ -78,9 +78,9 @@ class Tick:
             # Commits before the newest reported one have been reported, or were there before the sensor.
             position = TablePosition(reported_until(self.instance, info.key))
         unreported = self._unreported(table, timeline, position)
-        if unreported and self._is_reconciled():
+        if unreported and self._is_reconciled(info.lake):
             self.notes.append(
-                f"{info.table}: a run of {RECONCILE_JOB} reports its commits; the sensor goes on after it"
+                f"{info.table}: a run of {self.reconciled} reports its commits; the sensor goes on after it"
             )
             return
         known = events.known_size(self.instance, info.key) if unreported else None
@@ -103,12 +103,12 @@ class Tick:
             position.failing = False
         self.cursor.positions[info.table] = position
 
-    def _is_reconciled(self) -> bool:
+    def _is_reconciled(self, lake: str) -> bool:
         """Whether a run of `build_hudi_reconcile` waits or works. Both read Dagster's events and store later: a commit would have two."""
         if self.reconciled is None:
-            runs = dg.RunsFilter(job_name=RECONCILE_JOB, statuses=ACTIVE)
-            self.reconciled = bool(self.instance.get_run_ids(runs, limit=1))
-        return self.reconciled
+            runs = self.instance.get_runs(dg.RunsFilter(tags={RECONCILE_TAG: lake}, statuses=ACTIVE), limit=1)
+            self.reconciled = runs[0].job_name if runs else ""
+        return bool(self.reconciled)
 
     def _unreported(
         self, table: hudi.HudiTable, timeline: hudi.Timeline, position: TablePosition

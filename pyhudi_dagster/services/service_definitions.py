@@ -9,6 +9,7 @@ import dagster as dg
 from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_core.orchestration.settings import refuse_no_count
 from pyhudi_dagster.lake.info import HudiAssetInfo, info_of
+from pyhudi_dagster.lake.names import name_of
 from pyhudi_dagster.lake.resource import HudiLakeResource
 from pyhudi_dagster.services.read_optimized import Views, is_view, views_of
 from pyhudi_dagster.services.service_jobs import ServiceTable, batch_job, job_of
@@ -24,6 +25,7 @@ def build_hudi_services(
     *,
     policy: ServicePolicy | None = None,
     runner: ServiceRunner | None = None,
+    name: str | None = None,
     clock: Clock = utc_now,
 ) -> dg.Definitions:
     """The table services of the assets, as definitions to merge with the others.
@@ -42,6 +44,8 @@ def build_hudi_services(
         assets: assets of Hudi tables.
         policy: limits of time, quiet hours, and whether sensor and schedules run at once.
         runner: ``PerTableJob()`` (a run for each table) or ``SharedSession(batch=50)`` (a run for all tables with something to do; the default).
+        name: of the job for many tables and of the sensor; default: ``hudi__services``, for a lake with another resource key than ``lake``
+            ``hudi__<lake>__services``. For two policies on one lake, call it once for each with its tables, and name one of them.
         clock: the time now, for tests.
 
     Raises `InvalidOptionError` for an asset that is no Hudi table, for two assets of one table, and for assets of several lakes.
@@ -55,15 +59,16 @@ def build_hudi_services(
             )
     """
     tables = _service_tables(lake, assets)
+    named = name_of("services", tables[0].info.lake, name, "build_hudi_services")
     policy, how = policy or ServicePolicy(), _checked_runner(runner or SharedSession())
     jobs = [job_of(table, policy, how) for table in tables]
-    shared = batch_job(lake, tables, policy, how)
+    shared = batch_job(named, lake, tables, policy, how)
     schedules = [
         schedule
         for table, job in zip(tables, jobs, strict=True)
         for schedule in schedules_of(table, job, policy, clock)
     ]
-    sensor = service_sensor(tables, [*jobs, shared], policy, how, clock)
+    sensor = service_sensor(named, tables, [*jobs, shared], policy, how, clock)
     return dg.Definitions(
         jobs=[*jobs, shared], schedules=schedules, sensors=[sensor], resources={tables[0].info.lake: lake}
     )

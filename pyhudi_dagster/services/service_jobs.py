@@ -17,16 +17,14 @@ import pyhudi as hudi
 from pyhudi.errors import HudiError
 from pyhudi_core import orchestration
 from pyhudi_dagster.lake.info import HudiAssetInfo, step_name
+from pyhudi_dagster.lake.names import LAKE_TAG, SERVICES_TAG, TABLE_TAG
 from pyhudi_dagster.lake.resource import HudiLakeResource
 from pyhudi_dagster.services import read_optimized, service_runs
 from pyhudi_dagster.services.service_policy import ServicePolicy, ServiceRunner
 from pyhudi_dagster.services.service_runs import Asked, Outcome, When
 from pyhudi_dagster.steps import runner
 
-BATCH_JOB = "hudi__services"
 TABLES_OP, EACH_OP = "tables", "look_after"
-TABLE_TAG = "hudi/table"
-SERVICES_TAG = "hudi/services"
 
 
 class ServiceConfig(dg.Config):
@@ -82,7 +80,7 @@ def job_of(table: ServiceTable, policy: ServicePolicy, how: ServiceRunner) -> dg
     return graph.to_job(
         description=f"Table services of {table.info.table}. An op with nothing to do succeeds and says why.",
         executor_def=dg.in_process_executor,
-        **_tags(policy, {TABLE_TAG: table.info.table, SERVICES_TAG: "table"}),
+        **_tags(policy, {TABLE_TAG: table.info.table, LAKE_TAG: table.info.lake, SERVICES_TAG: "table"}),
     )
 
 
@@ -111,13 +109,13 @@ def _op(
 
 
 def batch_job(
-    lake: HudiLakeResource, tables: Sequence[ServiceTable], policy: ServicePolicy, how: ServiceRunner
+    name: str, lake: HudiLakeResource, tables: Sequence[ServiceTable], policy: ServicePolicy, how: ServiceRunner
 ) -> dg.JobDefinition:
     """The job for many tables: a step for each, all in one process, so that they share a Spark session. One failed table does not end the others."""
     lake_key = tables[0].info.lake
     by_name = {table.info.table: table for table in tables}
 
-    @dg.op(name="hudi__tables", out=dg.DynamicOut(dict), tags={"dagster/kind/hudi": ""})
+    @dg.op(name=f"{name}__{TABLES_OP}", out=dg.DynamicOut(dict), tags={"dagster/kind/hudi": ""})
     def find(context: dg.OpExecutionContext, config: TablesConfig) -> Iterator[dg.DynamicOutput[dict[str, Any]]]:
         unknown = sorted(set(config.tables) - set(by_name))
         if unknown:
@@ -125,12 +123,12 @@ def batch_job(
                 f"The config names the tables {', '.join(unknown)}, which are not among {', '.join(sorted(by_name))}",
                 allow_retries=False,
             )
-        for name in config.tables or by_name:
-            work = {"table": name, "when": config.tables.get(name), "dry_run": config.dry_run}
-            yield dg.DynamicOutput(work, mapping_key=by_name[name].identifier)
+        for table in config.tables or by_name:
+            work = {"table": table, "when": config.tables.get(table), "dry_run": config.dry_run}
+            yield dg.DynamicOutput(work, mapping_key=by_name[table].identifier)
 
     @dg.op(
-        name="hudi__look_after",
+        name=f"{name}__{EACH_OP}",
         out=dg.Out(dg.Nothing),
         pool="hudi/services",
         required_resource_keys={lake_key},
@@ -142,7 +140,7 @@ def batch_job(
         )
 
     graph = dg.GraphDefinition(
-        name=BATCH_JOB,
+        name=name,
         node_defs=[find, look_after],
         dependencies={
             dg.NodeInvocation(find.name, alias=TABLES_OP): {},
@@ -154,7 +152,7 @@ def batch_job(
         executor_def=dg.in_process_executor,
         # Not the code location's IO manager, which may store outputs as tables. With resources of its own, a job needs all of them.
         resource_defs={"io_manager": dg.mem_io_manager, lake_key: lake},
-        **_tags(policy, {SERVICES_TAG: "batch"}),
+        **_tags(policy, {LAKE_TAG: lake_key, SERVICES_TAG: "batch"}),
     )
 
 

@@ -17,12 +17,10 @@ import dagster as dg
 import pyhudi as hudi
 from pyhudi.errors import HudiError, TableNotFoundError
 from pyhudi_core.orchestration.table_services import state_of, would_fail
+from pyhudi_dagster.lake.names import LAKE_TAG, SERVICES_TAG, TABLE_TAG
 from pyhudi_dagster.lake.resource import HudiLakeResource
 from pyhudi_dagster.lake.service_settings import OnCron
 from pyhudi_dagster.services.service_jobs import (
-    BATCH_JOB,
-    SERVICES_TAG,
-    TABLE_TAG,
     TABLES_OP,
     ServiceTable,
     batch_config,
@@ -164,6 +162,7 @@ class Tick:
 
 
 def service_sensor(
+    name: str,
     tables: Sequence[ServiceTable],
     jobs: Sequence[dg.JobDefinition],
     policy: ServicePolicy,
@@ -179,9 +178,10 @@ def service_sensor(
         if quiet := policy.quiet_at(now):
             return dg.SkipReason(f"The quiet hours {quiet} are on.")
         memory, lake = Memory.read(context.cursor), getattr(context.resources, lake_key)
-        tick = Tick(tables, lake, policy, memory, busy_tables(context.instance, names), now, context.log)
+        busy = busy_tables(context.instance, lake_key, names)
+        tick = Tick(tables, lake, policy, memory, busy, now, context.log)
         due = tick.due()
-        requests = list(_requests(due, tables, how))
+        requests = list(_requests(name, due, tables, how))
         reasons = tick.reasons()
         return dg.SensorResult(
             run_requests=requests,
@@ -190,7 +190,7 @@ def service_sensor(
         )
 
     return dg.SensorDefinition(
-        name=BATCH_JOB,
+        name=name,
         evaluation_fn=services,
         jobs=list(jobs),
         minimum_interval_seconds=policy.interval_seconds,
@@ -201,13 +201,13 @@ def service_sensor(
 
 
 def _requests(
-    due: Mapping[str, Mapping[str, When]], tables: Sequence[ServiceTable], how: ServiceRunner
+    job: str, due: Mapping[str, Mapping[str, When]], tables: Sequence[ServiceTable], how: ServiceRunner
 ) -> Iterator[dg.RunRequest]:
     if isinstance(how, SharedSession) and len(due) > 1:
         names = list(due)
         for first in range(0, len(names), how.batch):
             work = {name: due[name] for name in names[first : first + how.batch]}
-            yield dg.RunRequest(job_name=BATCH_JOB, run_config=batch_config(work))
+            yield dg.RunRequest(job_name=job, run_config=batch_config(work))
         return
     by_name = {table.info.table: table for table in tables}
     for name, when in due.items():
@@ -215,11 +215,11 @@ def _requests(
         yield dg.RunRequest(job_name=table.job_name, run_config=table.run_config(when))
 
 
-def busy_tables(instance: dg.DagsterInstance, names: Sequence[str]) -> frozenset[str]:
-    """Those of these tables for which a run of services waits or runs. A batch run without tables in its config is for all."""
+def busy_tables(instance: dg.DagsterInstance, lake: str, names: Sequence[str]) -> frozenset[str]:
+    """Those of these tables of a lake for which a run of services waits or runs. A batch run without tables in its config is for all."""
     found: set[str] = set()
     for kind in ("table", "batch"):
-        for run in instance.get_runs(dg.RunsFilter(tags={SERVICES_TAG: kind}, statuses=ACTIVE)):
+        for run in instance.get_runs(dg.RunsFilter(tags={SERVICES_TAG: kind, LAKE_TAG: lake}, statuses=ACTIVE)):
             if TABLE_TAG in run.tags:
                 found.add(run.tags[TABLE_TAG])
             else:
@@ -257,7 +257,7 @@ def _schedule(
         if quiet := policy.quiet_at(clock()):
             return dg.SkipReason(f"The quiet hours {quiet} are on.")
         if info.table in busy_tables(
-            context.instance, [info.table]
+            context.instance, info.lake, [info.table]
         ):  # with a short cron and a busy machine, runs would pile up
             return dg.SkipReason("A run of the table's services waits or works.")
         lake = getattr(context.resources, info.lake)

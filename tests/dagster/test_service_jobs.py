@@ -11,7 +11,7 @@ from support.planned_services import begun
 
 from pyhudi_core import orchestration
 from pyhudi_core.services import registry
-from pyhudi_core.services.compaction.execution import CompactionRun
+from pyhudi_core.services.compaction.compaction_execution import CompactionRun
 from pyhudi_core.services.failed_writes import FailedWrites
 from pyhudi_dagster import Every, HudiLakeResource, Keep, OnCron, ServicePolicy, Services
 from pyhudi_dagster.services import service_jobs, service_runs

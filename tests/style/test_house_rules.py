@@ -62,7 +62,7 @@ def _calls(path: Path, *verbs: str) -> list[tuple[int, str]]:
 
 # Files under .hoodie are deleted by the module that writes them, data files by one module only.
 MAY_DELETE = {
-    "index/hashing_metadata.py", "spark/writer.py", "timeline/archived_files.py", "timeline/history_writing.py",
+    "index/hashing_metadata.py", "spark/writer.py", "services/archival/archived_files.py", "timeline/history_writing.py",
     "timeline/properties_file.py", "transaction/begin.py", "transaction/commit.py", "transaction/heartbeat.py",
     "services/clustering/spilled_sort.py", "transaction/instant_removal.py", "transaction/left_by_executors.py",
     "transaction/markers.py", "transaction/metadata_removal.py", "transaction/permit.py", "conflicts/precedence.py", "transaction/record.py",
@@ -187,7 +187,7 @@ def test_the_rules_find_what_breaks_them(
 def test_data_files_are_deleted_in_one_place() -> None:
     users = {name(path) for path in INSIDE if _calls(path, "delete_data_files")}
     assert users == {
-        "pyhudi_core/services/archival/archival.py", "pyhudi_core/services/cleaning/execution.py", "pyhudi_core/services/restore/execution.py",
+        "pyhudi_core/services/archival/archival.py", "pyhudi_core/services/cleaning/clean_execution.py", "pyhudi_core/services/restore/restore_execution.py",
         "pyhudi_core/services/sweep/sweep.py", "pyhudi_core/transaction/left_by_executors.py", "pyhudi_core/transaction/markers.py",
         "pyhudi_core/transaction/rollback.py",
     }  # fmt: skip

@@ -24,6 +24,8 @@ from pyhudi_core.model.file_names import parse_data_file, split
 from pyhudi_core.model.instant import DATA_ACTIONS, WRITE_ACTIONS, Action, Instant, State, is_time, parse_file_name
 from pyhudi_core.model.operation import SERVICE_OPERATIONS
 from pyhudi_core.model.properties import TableType
+from pyhudi_core.services.archival.archived_files import drop_archived, rows_of
+from pyhudi_core.services.archival.history_layers import merge_layers
 from pyhudi_core.services.archival.limits import (
     ArchivalPlan,
     ArchivalRules,
@@ -31,19 +33,17 @@ from pyhudi_core.services.archival.limits import (
     MetadataTableInUse,
     plan_archival,
 )
-from pyhudi_core.services.compaction.rules import counted_from
+from pyhudi_core.services.compaction.compaction_rules import counted_from
 from pyhudi_core.services.progress import ServiceProgress, silent
 from pyhudi_core.services.service import Execution, Figures, ServiceResult, TableService
+from pyhudi_core.storage.own_part import objects_of_table
 from pyhudi_core.timeline.active import Timeline, TimelineFolder
-from pyhudi_core.timeline.archived_files import drop_archived, rows_of
-from pyhudi_core.timeline.history_layers import merge_layers
 from pyhudi_core.timeline.history_writing import KEPT_MANIFESTS, HistoryWriter
 from pyhudi_core.transaction import layout, removal
 from pyhudi_core.transaction.commit import Gate, ask_gate
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.decision import Terms, decide
 from pyhudi_core.transaction.layout import METADATA_TABLE
-from pyhudi_core.transaction.own_objects import own_objects
 from pyhudi_core.transaction.publication import create_once
 from pyhudi_core.transaction.rollback import sweep_late_bytes
 from pyhudi_core.write.retrying import Retries
@@ -360,7 +360,7 @@ def _sweep(context: TableContext, plan: ArchivalPlan) -> tuple[tuple[str, ...], 
     """
     # The listing first: whose file it shows has announced itself before, and is on the timeline after it, though the plan may not know it.
     # Files of a metadata table count by their instants alone, and commits of Hudi's do not name all of them.
-    infos = [] if context.place.prefix else own_objects(context.storage, context.runtime.executor)
+    infos = [] if context.place.prefix else objects_of_table(context.storage, context.runtime.executor)
     listed = [(split(info.path)[1], info.path) for info in infos]
     timeline = _unarchived(context.folder)
     going = {instant.group for instant in plan.instants}

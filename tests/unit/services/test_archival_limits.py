@@ -19,7 +19,7 @@ from pyhudi_core.services.archival.limits import (
     MetadataTableInUse,
     plan_archival,
 )
-from pyhudi_core.services.compaction.rules import counted_from, trigger_of
+from pyhudi_core.services.compaction.compaction_rules import counted_from, trigger_of
 from pyhudi_core.timeline.active import Timeline
 
 RULES = ArchivalRules(keep_min=2, keep_max=4)

@@ -195,7 +195,7 @@ def test_ranges_that_a_dead_execution_of_hudi_has_left_must_fit_the_plan(table: 
     storage, first = table._home.context().storage, ring(table)
     splitting = opened(table, SPLIT)
     plan = planned(splitting)
-    from pyhudi_core.services.clustering.plan import decode
+    from pyhudi_core.services.clustering.clustering_plan import decode
 
     path = splitting._home.context().folder.file(plan)
     work = decode(storage.get(path), path)

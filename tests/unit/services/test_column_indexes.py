@@ -16,11 +16,11 @@ from pyhudi_core.cli.main import main
 from pyhudi_core.errors import CommitConflictError, InvalidOptionError, UnsupportedTableError
 from pyhudi_core.metadata_table.index_definitions import read_definitions
 from pyhudi_core.model.instant import Action
-from pyhudi_core.services import planned
-from pyhudi_core.services.indexing import execution as execution_module
+from pyhudi_core.services import planned_service as planned
 from pyhudi_core.services.indexing import indexing
+from pyhudi_core.services.indexing import indexing_execution as execution_module
 from pyhudi_core.timeline import properties_file
-from pyhudi_core.transaction import execution, metadata_removal
+from pyhudi_core.transaction import metadata_removal, plan_executors
 
 LOWER = {"expr": "lower"}
 
@@ -112,13 +112,13 @@ def test_an_index_that_needs_one_that_another_process_builds_is_not_planned() ->
     table = made()
     plan = table.indexing.schedule(["record_index"])
     assert plan is not None
-    running = execution.begin_execution(table._home.context(), plan)
-    assert not isinstance(running, execution.Refusal)
+    running = plan_executors.begin_execution(table._home.context(), plan)
+    assert not isinstance(running, plan_executors.Refusal)
     done = table.indexes.create("i", "day")
     assert not done
     assert "it needs record_index, which is planned already" in done.why_not
     assert [i.requested_time for i in table.timeline.pending] == [plan.requested_time]
-    execution.give_up(running)
+    plan_executors.give_up(running)
     assert table.indexes.create("i", "day").names == ("record_index", "secondary_index_i")
 
 

@@ -15,8 +15,8 @@ from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.options import WriteOptions, find_option
 from pyhudi_core.options.definitions import COMPACTION_STRATEGIES
 from pyhudi_core.options.upkeep import CompactionOptions
-from pyhudi_core.services.compaction.plan import MEBIBYTE, CompactionOperation, CompactionPlan, decode
-from pyhudi_core.services.compaction.rules import RULES, chosen, trigger_of
+from pyhudi_core.services.compaction.compaction_plan import MEBIBYTE, CompactionOperation, CompactionPlan, decode
+from pyhudi_core.services.compaction.compaction_rules import RULES, chosen, trigger_of
 from pyhudi_core.timeline.active import Timeline
 
 NOW = "20260110000000000"

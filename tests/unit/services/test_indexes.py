@@ -18,7 +18,7 @@ from pyhudi_core.cli.main import main
 from pyhudi_core.errors import CommitAbortedError, CommitConflictError, InvalidOptionError, UnsupportedTableError
 from pyhudi_core.metadata_table.index_definitions import changed_definitions, of_statistics
 from pyhudi_core.services.indexing.statements import CreateIndex, DropIndex, ShowIndexes, parse
-from pyhudi_core.transaction import execution
+from pyhudi_core.transaction import plan_executors
 from pyhudi_core.write import metadata_update
 
 SMALL = {"hoodie.metadata.record.index.min.filegroup.count": 2}
@@ -93,11 +93,11 @@ def test_what_is_planned_or_being_built_is_shown_and_can_be_dropped() -> None:
     plan = table.indexing.schedule(["record_index"])
     assert plan is not None
     assert [(one.name, one.state) for one in table.indexes] == [("record_index", "planned")]
-    running = execution.begin_execution(table._home.context(), plan)
-    assert not isinstance(running, execution.Refusal)
+    running = plan_executors.begin_execution(table._home.context(), plan)
+    assert not isinstance(running, plan_executors.Refusal)
     with pytest.raises(CommitAbortedError, match="executes the indexing"):
         table.indexes.drop("record_index")
-    execution.give_up(running)
+    plan_executors.give_up(running)
     assert table.indexes.drop("record_index").partitions == ("record_index",)
     assert not list(table.indexes)
     assert not table.timeline.pending.instants

@@ -25,8 +25,8 @@ from pyhudi_core.errors import (
 from pyhudi_core.formats.avro.container import decode_record, encode_record
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.model.properties import TableConfig
-from pyhudi_core.services.indexing import execution
-from pyhudi_core.services.indexing.plan import decode
+from pyhudi_core.services.indexing import indexing_execution
+from pyhudi_core.services.indexing.indexing_plan import decode
 from pyhudi_core.transaction import companion, metadata_removal
 from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write import attempt
@@ -235,10 +235,10 @@ def test_a_metadata_table_that_goes_while_the_build_begins_is_a_conflict_and_no_
 ) -> None:
     """Another process rebuilds it after the executor has seen that it is there."""
     table = made(**{"pyhudi.commit.retries": 0})
-    load = execution.load
+    load = indexing_execution.load
 
     def dropped_after(context: TableContext, *given: Any) -> Any:
-        monkeypatch.setattr(execution, "load", load)
+        monkeypatch.setattr(indexing_execution, "load", load)
         found = load(context, *given)
         if kept:
             for info in context.storage.list(".hoodie/metadata/files/"):
@@ -247,7 +247,7 @@ def test_a_metadata_table_that_goes_while_the_build_begins_is_a_conflict_and_no_
             table.metadata_table.drop()
         return found
 
-    monkeypatch.setattr(execution, "load", dropped_after)
+    monkeypatch.setattr(indexing_execution, "load", dropped_after)
     with pytest.raises(CorruptHFileError if kept else CommitConflictError, match="listed" if kept else "dropped"):
         table.indexing.run(partitions=["record_index"])
     assert not table.config.metadata_partitions_inflight

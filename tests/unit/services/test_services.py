@@ -336,7 +336,7 @@ def test_the_first_error_of_an_execution_is_told_although_cleaning_up_fails(
     def fails(_: object) -> None:
         raise StorageError("the storage is gone")
 
-    monkeypatch.setattr("pyhudi_core.transaction.execution.give_up", fails)
+    monkeypatch.setattr("pyhudi_core.transaction.plan_executors.give_up", fails)
     with pytest.raises(CommitAbortedError, match="not now"):
         table.compaction.execute(plan, gate=_refuse)
     assert [instant.action for instant in table.timeline.pending] == [Action.COMPACTION]
