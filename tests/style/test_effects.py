@@ -35,6 +35,7 @@ _IN_AIRFLOW = "a triggerer has a loop, and a worker hands in no clock"
 _IN_DAGSTER = "Dagster's processes hand in no clock and no threads"
 ALLOWED = {
     ("pyhudi_airflow/hook.py", "asyncio"): _IN_AIRFLOW,
+    ("pyhudi_airflow/sensors.py", "asyncio"): _IN_AIRFLOW,
     ("pyhudi_airflow/service_operators.py", "datetime.datetime.now"): _IN_AIRFLOW,
     ("pyhudi_airflow/triggers.py", "asyncio"): _IN_AIRFLOW,
     ("pyhudi_core/late.py", "sys.modules"): "it puts imported names into a package",
