@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from pyhudi_core.engine.pandas_frames import is_pandas as is_pandas
     from pyhudi_core.errors import from_extra as from_extra
     from pyhudi_core.lake import tables_below as tables_below
-    from pyhudi_core.lock.fitting import refuse_unfit_options as refuse_unfit_options
     from pyhudi_core.model.masking import is_secret as is_secret
     from pyhudi_core.options import options_for_open as options_for_open
+    from pyhudi_core.options.fitting import refuse_unfit_options as refuse_unfit_options
     from pyhudi_core.orchestration.backlog import Backlog as Backlog
     from pyhudi_core.orchestration.backlog import backlog_of as backlog_of
     from pyhudi_core.orchestration.checkpoints import Positions as Positions
@@ -86,7 +86,7 @@ if TYPE_CHECKING:
     from pyhudi_core.remote import schema_text as schema_text
     from pyhudi_core.services.registry import service_kinds as service_kinds
     from pyhudi_core.transaction.permit import Permit as Permit
-    from pyhudi_core.write.operations import commit_with_retries as commit_with_retries
+    from pyhudi_core.write.handle import commit_with_retries as commit_with_retries
 
 _HOMES = {
     "Acceptance": "orchestration.gaps",
@@ -118,7 +118,7 @@ _HOMES = {
     "changes_since": "orchestration.incremental",
     "checked_operation": "orchestration.settings",
     "commit_of": "orchestration.past_commits",
-    "commit_with_retries": "write.operations",
+    "commit_with_retries": "write.handle",
     "commits_newest_first": "orchestration.past_commits",
     "condition_of": "orchestration.partition_condition",
     "definition_error": "orchestration.errors",
@@ -140,7 +140,7 @@ _HOMES = {
     "refuse_if_abandoned": "orchestration.interrupts",
     "refuse_if_consumed": "orchestration.incremental",
     "refuse_mismatch": "orchestration.table_match",
-    "refuse_unfit_options": "lock.fitting",
+    "refuse_unfit_options": "options.fitting",
     "schema_of": "orchestration.data",
     "schema_text": "remote",
     "service_kinds": "services.registry",

@@ -9,6 +9,7 @@ from typing import Any
 
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.model.printing import printable
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.archival.archival import Archival
 from pyhudi_core.services.cleaning.cleaning import Cleaning
 from pyhudi_core.services.clustering.clustering import Clustering
@@ -23,7 +24,6 @@ from pyhudi_core.services.metadata.metadata_compaction import MetadataCompaction
 from pyhudi_core.services.restore.restores import Restores
 from pyhudi_core.services.service import TableService
 from pyhudi_core.services.sweep.sweep import Sweep
-from pyhudi_core.transaction.context import TableContext
 
 SERVICES: tuple[type[TableService[Any]], ...] = (
     FailedWrites,

@@ -30,9 +30,9 @@ from pyhudi_core.errors import HudiError, InvalidOptionError
 from pyhudi_core.model.instant import Action, Instant, is_time
 from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import NotCalled, set_module
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.progress import ServiceProgress, silent
 from pyhudi_core.transaction.commit import Gate
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write.retrying import Retries
 
 Figures = Mapping[str, int | float]

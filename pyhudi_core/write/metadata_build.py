@@ -25,22 +25,23 @@ from pyhudi_core.metadata_table.index_definitions import IndexDefinition, change
 from pyhudi_core.metadata_table.new_metadata_table import FirstBuild
 from pyhudi_core.metadata_table.slices import MetadataSlices
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, State
+from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.printing import printable
 from pyhudi_core.model.properties import INDEX_DEFINITIONS, TableConfig
+from pyhudi_core.opened_table.opened_table import reopened
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.options.write_options import MetadataOptions
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import heartbeat, metadata_removal
 from pyhudi_core.transaction.begin import Transaction, companions_high_water_mark, completion_time_after
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, Terms, decide, staged_intent
-from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.metadata_removal import LISTED
 from pyhudi_core.transaction.publication import digest
 from pyhudi_core.transaction.record import Publication, PublicationKind
 from pyhudi_core.transaction.rollback import repair_by_policy
-from pyhudi_core.write import checks, metadata_update
+from pyhudi_core.write import cases, metadata_update, refusals
 from pyhudi_core.write.metadata_first_files import FirstFiles
 from pyhudi_core.write.metadata_staging import Moved, StagedBuild, Staging, staged_decision, unclear
 from pyhudi_core.write.retrying import Retries
@@ -112,7 +113,7 @@ def unlisted(context: TableContext) -> TableContext:
     """The table as it is without its metadata table."""
     changes = {LISTED: None, metadata_removal.INFLIGHT: None}
     config = context.config.with_properties(changes, table=context.table)
-    return replace(context, place=replace(context.place, config=config), companions=())
+    return replace(context, config=config, companions=())
 
 
 def makeable(context: TableContext, partitions: Collection[str], added: Collection[str] = ()) -> dict[str, int]:
@@ -177,7 +178,7 @@ def _attempt(
     drop: Callable[[], object] | None,
 ) -> Built:
     context = known if drop is None else unlisted(known)
-    metadata_update.refuse_unkept(context, may_remove=False)
+    refusals.at_begin(cases.at_begin(context, OperationType.INDEX))
     wanted = (names.FILES, *(name for name in groups if name != names.FILES))
     missing = {name: groups.get(name, 1) for name in wanted if name not in context.config.metadata_partitions}
     if not missing:
@@ -187,7 +188,7 @@ def _attempt(
         snapshot = build(
             context.storage, context.folder, context.config, transaction.start, executor=context.runtime.executor
         )
-        checks.refuse_unwritable(context, snapshot)
+        refusals.before_rows(cases.in_state(cases.of_call(context, OperationType.INDEX), context, snapshot))
         why = why_not(context, transaction.start, missing) or metadata_update.why_undefined(
             context, snapshot.schema, missing, definitions
         )
@@ -236,7 +237,7 @@ def next_number(context: TableContext, timeline: Timeline) -> int:
     """
     if not context.config.metadata_partitions:
         return 0
-    slices = MetadataSlices.load(context.root, timeline)
+    slices = MetadataSlices.load(timeline, context.folder)
     if not slices.knows(timeline.commits):
         raise refusal(context, "the metadata table that is there is out of date; rebuild it")
     number = max((int(i.requested_time) for i in slices.builds()), default=-1) + 1

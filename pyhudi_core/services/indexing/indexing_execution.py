@@ -30,6 +30,9 @@ from pyhudi_core.errors import (
 from pyhudi_core.metadata_table import names
 from pyhudi_core.metadata_table.new_metadata_table import FirstBuild
 from pyhudi_core.model.instant import Instant
+from pyhudi_core.model.operation import OperationType
+from pyhudi_core.opened_table.opened_table import reopened
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.indexing.indexes_to_build import newest
 from pyhudi_core.services.indexing.indexing_decisions import IndexingDecisions
 from pyhudi_core.services.indexing.indexing_plan import IndexingWork
@@ -40,11 +43,9 @@ from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import markers, plan_executors
 from pyhudi_core.transaction.commit import ask_gate
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.decision import publish_decided
-from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.locking import after_failure
-from pyhudi_core.write import checks, metadata_build, metadata_update
+from pyhudi_core.write import cases, metadata_build, metadata_update, refusals
 from pyhudi_core.write.metadata_first_files import FirstFiles, staged_groups
 from pyhudi_core.write.metadata_staging import Staging
 from pyhudi_core.write.record_index_check import refuse_keys_elsewhere
@@ -158,8 +159,9 @@ class IndexingRun(PlanRun[IndexingWork, Indexed]):
 
     def _begin(self, groups: dict[str, int]) -> Timeline:
         """Phase one: empty file groups, to which every commit writes from now on. Returns the base."""
-        snapshot = load(self.transaction.context)
-        checks.refuse_unwritable(self.transaction.context, snapshot)
+        context = self.transaction.context
+        snapshot = load(context)
+        refusals.before_rows(cases.in_state(cases.of_call(context, OperationType.INDEX), context, snapshot))
         builds = [staged_groups(self.staging, first) for first in self._builds(snapshot.timeline, groups)]
         definitions = metadata_build.definitions_change(self.staging, snapshot, groups)
         return self.decisions.begin(builds, definitions)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.metadata_table.names import INITIAL_INSTANTS
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.archival.archival import Archival, ArchivalResult, archive, rules_of
 from pyhudi_core.services.archival.limits import ArchivalPlan
 from pyhudi_core.services.metadata.at_metadata_table import NONE, place_of
 from pyhudi_core.services.service import Execution
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write.retrying import Retries
 
 

@@ -10,124 +10,77 @@ leader still answers reads: the leader could have ended the session meanwhile.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
-from pyhudi_core.errors import InvalidOptionError, LockServerError, from_extra
+from pyhudi_core.errors import InvalidOptionError, LockServerError
+from pyhudi_core.lock.base import LockProvider
+from pyhudi_core.lock.clients.zookeeper import Login, Tls, ZooKeeper, ZooKeeperSession, hosts_of
+from pyhudi_core.lock.kind import LockKind, LockRequest, lock_option, served
 from pyhudi_core.lock.server import Claim, Claimant, describe_process
+from pyhudi_core.model.option import words
 
 _MARK = "-lock-"
-_READ_SHARE = 1.5
-"""kazoo waits two thirds of the session's time for an answer, and keeps only this value."""
+_KEYS = "hoodie.write.lock.zookeeper."
+_OWN = "pyhudi.lock.zookeeper."
+_PACKAGE = "org.apache.hudi.client.transaction.lock."
 
 
 @dataclass(frozen=True, slots=True)
-class ZooKeeper:
-    """The servers, and how long to wait for them.
+class ZooKeeperOptions:
+    """Where the servers and the lock's node are, and how long to wait."""
 
-    Attributes:
-        hosts: servers with their ports, separated by commas.
-        session_s: requested length of a session in seconds; the server may grant less.
-        request_s: seconds to wait for a connection, and for each answer.
-    """
+    url: str = lock_option(f"{_KEYS}url", "", "ZooKeeper's servers, such as `zk1:2181,zk2:2181`.")
+    port: int = lock_option(
+        f"{_KEYS}port", 2181, "The port of servers that `url` names without one.", minimum=1, maximum=65_535
+    )
+    base_path: str = lock_option(f"{_KEYS}base_path", "", "The node below which the locks are, such as `/hudi`.")
+    lock_key: str = lock_option(
+        f"{_KEYS}lock_key", "", "The lock's node below `base_path`; by default the table's name."
+    )
+    session_ms: int = lock_option(
+        f"{_KEYS}session_timeout_ms", 60_000,
+        "Milliseconds after which ZooKeeper releases the lock of a writer that it does not hear of. The server has bounds of its own.",
+        minimum=100)  # fmt: skip
+    connection_ms: int = lock_option(
+        f"{_KEYS}connection_timeout_ms", 15_000,
+        "Milliseconds to wait for a connection to ZooKeeper, and for each answer.", minimum=10)  # fmt: skip
+    tls: bool = lock_option(
+        f"{_OWN}tls",
+        False,
+        "Encrypt the connections, and check the certificates and names of the servers (`secureClientPort`).",
+    )
+    ca: str = lock_option(
+        f"{_OWN}tls.ca",
+        "",
+        "A file with the authorities that may sign these certificates, besides those of the machine.",
+    )
+    certificate: str = lock_option(f"{_OWN}tls.certificate", "", "A file with the certificate of this client.")
+    key: str = lock_option(f"{_OWN}tls.key", "", "The file with its key, without a password.")
+    auth: str = lock_option(
+        f"{_OWN}auth", "digest",
+        "How user and password are shown: `digest`, ZooKeeper's scheme of this name; `sasl`, DIGEST-MD5, which needs the package pure-sasl.",
+        choices=words("digest", "sasl"), not_yet=("gssapi", "kerberos"))  # fmt: skip
+    user: str = lock_option(f"{_OWN}user", "", "The user; without one nobody is named.")
+    password: str = lock_option(f"{_OWN}password", "", "The password of this user.", secret=True)
 
-    hosts: str
-    session_s: float
-    request_s: float
-
-    @property
-    def address(self) -> str:
-        return ",".join(sorted(self.hosts.split(",")))
-
-    def connect(self) -> ZooKeeperSession:
-        """Open a session. Raises `LockServerError`."""
-        with from_extra("zookeeper", "The zookeeper lock"):
-            from kazoo.client import KazooClient  # noqa: PLC0415 (an extra)
-
-        session = ZooKeeperSession(self, KazooClient(self.hosts, timeout=self.session_s))
-        session.start()
-        return session
-
-
-class ZooKeeperSession:
-    """An open session; its calls wait for a bounded time, and raise `LockServerError`.
-
-    Attributes:
-        granted_s: the length of the session in seconds, as the server granted it.
-        has_expired: the server has said that the session ended, and its nodes with it.
-    """
-
-    def __init__(self, servers: ZooKeeper, client: Any) -> None:
-        self._servers = servers
-        self._client = client
-        self.granted_s = servers.session_s
-        self.has_expired = False
-        connect = client._connection._connect
-
-        def connect_and_note(*arguments: Any) -> Any:
-            waits = connect(*arguments)
-            self.granted_s = min(self.granted_s, waits[0] * _READ_SHARE / 1000)
-            return waits
-
-        # kazoo does not tell which time the server has granted.
-        client._connection._connect = connect_and_note
-
-    def start(self) -> None:
-        try:
-            with self.errors():
-                self._client.start(self._servers.request_s)
-        except BaseException:
-            self.close()
-            raise
-
-    def call(self, method: str, *arguments: Any, **named: Any) -> Any:
-        """Call one of kazoo's asynchronous methods, and wait for the answer. Raises kazoo's errors about nodes as they are."""
-        from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError, SessionExpiredError  # noqa: PLC0415
-
-        with self.errors(NoNodeError, NodeExistsError, BadVersionError):
-            try:
-                return getattr(self._client, f"{method}_async")(*arguments, **named).get(
-                    timeout=self._servers.request_s
-                )
-            except SessionExpiredError:
-                self.has_expired = True
-                raise
-
-    def make_path(self, path: str) -> None:
-        """Create the node and its parents, as far as they are missing."""
-        from kazoo.exceptions import NodeExistsError  # noqa: PLC0415
-
-        parts = path.strip("/").split("/")
-        for count in range(1, len(parts) + 1):
-            with suppress(NodeExistsError):
-                self.call("create", "/" + "/".join(parts[:count]))
-
-    def close(self) -> None:
-        """End the session; if the server does not answer, it ends by itself."""
-        from kazoo.exceptions import KazooException  # noqa: PLC0415
-
-        with suppress(KazooException):
-            self._client.stop()
-            self._client.close()
-
-    @contextmanager
-    def errors(self, *passed: type[Exception]) -> Iterator[None]:
-        """Convert kazoo's errors, except the given ones."""
-        from kazoo.exceptions import KazooException  # noqa: PLC0415
-        from kazoo.handlers.threading import KazooTimeoutError  # noqa: PLC0415
-
-        try:
-            yield
-        except passed:
-            raise
-        except (KazooException, KazooTimeoutError, OSError) as error:
-            raise LockServerError(
-                f"ZooKeeper ({self._servers.address}) failed: {type(error).__name__} {error}".rstrip(),
-                hint="Check that ZooKeeper runs, and hoodie.write.lock.zookeeper.url; the log of kazoo.client has the reason.",
-            ) from None
+    def __post_init__(self) -> None:
+        files = {f"{_OWN}tls.{name}": getattr(self, name) for name in ("ca", "certificate", "key")}
+        given = [key for key, value in files.items() if value]
+        if given and not self.tls:
+            raise InvalidOptionError(
+                f"{given[0]} is given, and {_OWN}tls is not true",
+                hint="Set it to true, so that the connection is encrypted; or omit the file.",
+            )
+        if bool(self.certificate) != bool(self.key):
+            raise InvalidOptionError(
+                f"Of {_OWN}tls.certificate and {_OWN}tls.key only one is given", hint="Give both, or neither."
+            )
+        if bool(self.user) != bool(self.password):
+            raise InvalidOptionError(
+                f"Of {_OWN}user and {_OWN}password only one is given", hint="Give both, or neither."
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,16 +255,6 @@ class ZooKeeperCounter:
             session.close()
 
 
-def hosts_of(url: str, port: int) -> str:
-    """The servers of ``hoodie.write.lock.zookeeper.url``; those without a port get the given one. Raises `InvalidOptionError`."""
-    hosts = [host.strip() for host in url.split(",") if host.strip()]
-    if not hosts or any("/" in host or "@" in host for host in hosts):
-        raise InvalidOptionError(
-            "hoodie.write.lock.zookeeper.url is not a list of servers", hint="Write it as host1:2181,host2:2181."
-        )
-    return ",".join(host if ":" in host else f"{host}:{port}" for host in hosts)
-
-
 def _describe(content: bytes) -> str:
     """Describe the writer of a node; Curator's nodes contain its address."""
     try:
@@ -320,3 +263,42 @@ def _describe(content: bytes) -> str:
         return f"{describe_process(str(found['process']))}{what}"
     except (ValueError, TypeError, KeyError):
         return f"{content[:100].decode(errors='replace') or 'an unknown process'} (written by another tool)"
+
+
+def _servers(request: LockRequest) -> ZooKeeper:
+    given = request.lock.of(ZooKeeperOptions)
+    hosts = hosts_of(given.url, given.port)
+    tls = Tls(given.ca, given.certificate, given.key) if given.tls else None
+    login = Login(given.auth, given.user, given.password) if given.user else None
+    return ZooKeeper(hosts, given.session_ms / 1000, given.connection_ms / 1000, tls, login)
+
+
+def _path(request: LockRequest) -> str:
+    """The node that the options name."""
+    given = request.lock.of(ZooKeeperOptions)
+    return f"/{given.base_path.strip('/')}/{given.lock_key or request.name}".replace("//", "/")
+
+
+def _lock(request: LockRequest) -> LockProvider:
+    """The lock at the node that Hudi's provider of this name chooses."""
+    is_implicit = request.lock.provider == "zookeeper_implicit"
+    path = f"/tmp/{request.implicit_key()}/lock_key" if is_implicit else _path(request)  # noqa: S108 (a node, not a file)
+    return served(request, ZooKeeperLockServer(_servers(request), path))
+
+
+def _counter(request: LockRequest) -> ZooKeeperCounter:
+    return ZooKeeperCounter(_servers(request), f"{_path(request)}.time")
+
+
+LOCK = LockKind(
+    {
+        "zookeeper": f"{_PACKAGE}ZookeeperBasedLockProvider",
+        "zookeeper_implicit": f"{_PACKAGE}ZookeeperBasedImplicitBasePathLockProvider",
+    },
+    _lock,
+    ZooKeeperOptions,
+    needs={"zookeeper": ("url", "base_path"), "zookeeper_implicit": ("url",)},
+    extra="zookeeper",
+    on_server=True,
+    counter=_counter,
+)

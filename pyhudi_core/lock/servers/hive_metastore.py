@@ -15,100 +15,62 @@ Each acquisition has a connection of its own, which is opened again after a fail
 from __future__ import annotations
 
 import re
-import socket
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
 
-from pyhudi_core.errors import InvalidOptionError, LockServerError, from_extra
+from pyhudi_core.errors import InvalidOptionError, LockServerError
+from pyhudi_core.lock.base import LockProvider
+from pyhudi_core.lock.clients.hive_metastore import HiveConnection, HiveMetastore, NoSuchLock, servers_of
+from pyhudi_core.lock.kind import LockKind, LockRequest, lock_option, served
 from pyhudi_core.lock.observing import Observed
 from pyhudi_core.lock.server import Claim, Claimant, describe_process
+from pyhudi_core.model.option import words
 from pyhudi_core.runtime.base import Clock, Process
 
-_DEFAULT_PORT = 9083
 _TIMEOUT_KEY, _DEFAULT_TIMEOUT = "hive.txn.timeout", "300s"
 _UNITS_S = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _LONG_UNITS = {"day": "d", "hour": "h", "min": "m", "sec": "s", "msec": "ms", "usec": "us", "nsec": "ns"}
 _MARK = "pyhudi "
 _LONGEST_TEXT = 128
 """The length of the metastore's columns for the agent and the host of a lock."""
-_LONGEST_ANSWER, _MOST_LOCKS = 1 << 20, 100_000
-
-
-class NoSuchLock(Exception):  # noqa: N818 (the metastore's word)
-    """The metastore says that a lock does not exist: it was released, or removed after its time."""
+_KEYS = "hoodie.write.lock.hivemetastore."
+_OWN = "pyhudi.lock.hivemetastore."
 
 
 @dataclass(frozen=True, slots=True)
-class HiveMetastore:
-    """The servers of one metastore, which share a database, and how long to wait for them.
+class HiveOptions:
+    """Where the metastores are, and the name that is locked."""
 
-    Attributes:
-        servers: host and port of each.
-        request_s: seconds to wait for a connection, and for each answer.
-    """
+    uris: str = lock_option(
+        f"{_KEYS}uris", "",
+        "The metastores, such as `thrift://host1:9083,thrift://host2:9083`; they share one database.")  # fmt: skip
+    database: str = lock_option(
+        f"{_KEYS}database", "", "The database of the name that is locked; Hive reads it without case."
+    )
+    table: str = lock_option(f"{_KEYS}table", "", "The table of the name that is locked. It does not have to exist.")
+    heartbeat_ms: int = lock_option(
+        "hoodie.write.lock.heartbeat_interval_ms", 60_000,
+        "Milliseconds between two heartbeats of a `hive_metastore` lock; at most a quarter of the metastore's `metastore.txn.timeout`.",
+        minimum=10)  # fmt: skip
+    tls: bool = lock_option(
+        f"{_OWN}tls", False, "Encrypt the connections, and check the certificates and names of the metastores."
+    )
+    ca: str = lock_option(
+        f"{_OWN}tls.ca",
+        "",
+        "A file with the authorities that may sign these certificates; by default those of the machine.",
+    )
+    sasl: str = lock_option(
+        f"{_OWN}sasl", "none", "SASL and Kerberos are refused: no maintained library has them.",
+        choices=words("none"), not_yet=("plain", "gssapi", "kerberos", "digest-md5"))  # fmt: skip
 
-    servers: tuple[tuple[str, int], ...]
-    request_s: float
-
-    @property
-    def address(self) -> str:
-        return ",".join(sorted(f"{host}:{port}" for host, port in self.servers))
-
-
-class HiveConnection:
-    """A connection that is opened when it is needed, and again after a failure, then to the next server."""
-
-    def __init__(self, where: HiveMetastore) -> None:
-        with from_extra("hive", "The hive_metastore lock"):
-            from pymetastore.hive_metastore import ThriftHiveMetastore, ttypes  # noqa: PLC0415 (an extra)
-        self._where = where
-        self._make = ThriftHiveMetastore.Client
-        self.types: Any = ttypes
-        self._client: Any = None
-        self._transport: Any = None
-        self._turn = 0
-
-    def call(self, method: str, *arguments: object) -> Any:
-        """Send one request. Raises `LockServerError` after any other failure than that of a missing lock, and closes the connection.
-
-        Raises `NoSuchLock` if the metastore says that the lock does not exist.
-        """
-        from thrift.Thrift import TException  # noqa: PLC0415
-
-        try:
-            if self._client is None:
-                self._open()
-            return getattr(self._client, method)(*arguments)
-        except self.types.NoSuchLockException:
-            raise NoSuchLock from None  # the generated exception cannot be changed, so it cannot pass a context manager
-        except (TException, OSError, EOFError, UnicodeError) as error:
-            self.close()
-            self._turn += 1
-            text = getattr(error, "message", None) or str(error)
-            raise LockServerError(
-                f"The Hive Metastore ({self._where.address}) failed: {type(error).__name__} {text}".rstrip(),
-                hint="Check that the metastore runs, and hoodie.write.lock.hivemetastore.uris. Kerberos and TLS are not supported.",
-            ) from None
-
-    def close(self) -> None:
-        transport, self._transport, self._client = self._transport, None, None
-        if transport is not None:
-            transport.close()
-
-    def _open(self) -> None:
-        from thrift.protocol.TBinaryProtocol import TBinaryProtocol  # noqa: PLC0415
-        from thrift.transport import TSocket, TTransport  # noqa: PLC0415
-
-        host, port = self._where.servers[self._turn % len(self._where.servers)]
-        stream = TSocket.TSocket(host, port)
-        stream.setTimeout(self._where.request_s * 1000)
-        # Thrift's own way to connect logs an error for every failure.
-        stream.setHandle(socket.create_connection((host, port), self._where.request_s))
-        self._transport = TTransport.TBufferedTransport(stream)
-        limits = {"string_length_limit": _LONGEST_ANSWER, "container_length_limit": _MOST_LOCKS}
-        self._client = self._make(TBinaryProtocol(self._transport, **limits))
+    def __post_init__(self) -> None:
+        if self.ca and not self.tls:
+            raise InvalidOptionError(
+                f"{_OWN}tls.ca is given, and {_OWN}tls is not true",
+                hint="Set it to true, so that the connection is encrypted; or omit the file.",
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,25 +248,6 @@ class HiveClaim:
         return str(entry.agentInfo or "").startswith(f"{_MARK}{self._claimant.token}")
 
 
-def servers_of(uris: str) -> tuple[tuple[str, int], ...]:
-    """Parse ``hoodie.write.lock.hivemetastore.uris``. Raises `InvalidOptionError`, which does not show the value."""
-    found = []
-    try:
-        for uri in (text.strip() for text in uris.split(",") if text.strip()):
-            parts = urlsplit(uri)
-            if parts.scheme != "thrift" or not parts.hostname or "@" in uri or parts.path.strip("/") or parts.query:
-                raise ValueError
-            found.append((parts.hostname, parts.port or _DEFAULT_PORT))
-        if not found:
-            raise ValueError
-    except ValueError:
-        raise InvalidOptionError(
-            "hoodie.write.lock.hivemetastore.uris is not a list of metastores",
-            hint="Write it as thrift://host1:9083,thrift://host2:9083.",
-        ) from None
-    return tuple(found)
-
-
 def _seconds(text: str) -> float:
     """Parse a time as Hive writes it, such as ``300s``; without a unit it is in seconds. Raises `LockServerError`."""
     parts = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text.lower())
@@ -333,3 +276,21 @@ def _describe(entry: Any) -> str:
         return f"{entry.user}@{entry.hostname} (written by another tool)"[:300]
     _, _, note = str(entry.agentInfo).removeprefix(_MARK).partition(" ")
     return f"{describe_process(str(entry.hostname))}{f' for {note}' if note else ''}"
+
+
+def _lock(request: LockRequest) -> LockProvider:
+    given, runtime = request.lock.of(HiveOptions), request.runtime
+    where = HiveMetastore(servers_of(given.uris), request.request_s, given.tls, given.ca)
+    heartbeat_s = given.heartbeat_ms / 1000
+    server = HiveLockServer(where, given.database, given.table, heartbeat_s, runtime.clock, runtime.process)
+    return served(request, server)
+
+
+LOCK = LockKind(
+    {"hive_metastore": "org.apache.hudi.hive.transaction.lock.HiveMetastoreBasedLockProvider"},
+    _lock,
+    HiveOptions,
+    needs={"hive_metastore": ("uris", "database", "table")},
+    extra="hive",
+    on_server=True,
+)

@@ -1,43 +1,28 @@
-"""A lock in a row of an SQL database: SQLite (for the processes of one machine) or PostgreSQL.
-
-The table ``pyhudi_locks`` has a row for each lock. One statement takes the row if it is free, expired, or this claim's own, and changes nothing
-otherwise; in SQLite it runs after BEGIN IMMEDIATE. A test shows what happens without this: if the row is read first and written later, two
-writers hold the lock.
-
-An acquisition keeps its connection to PostgreSQL until its release; after a failure it opens another one. A file of SQLite is opened for each
-request: whoever kept it open would not notice that the file was replaced.
-
-Invariant: only the database's clock decides about expiry, so clocks of writers may differ. Hudi has no provider of this kind.
-"""
+"""Databases for locks: SQLite through the standard library, PostgreSQL through pg8000. Errors are without credentials."""
 
 from __future__ import annotations
 
-import sqlite3
-import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from pyhudi_core.errors import InvalidOptionError, LockServerError, from_extra
-from pyhudi_core.lock.server import Claim, Claimant, describe_process
-from pyhudi_core.runtime.base import Process
+from pyhudi_core.late import late
+from pyhudi_core.lock.clients.tls import checking
+
+if TYPE_CHECKING:
+    import sqlite3
+    import ssl
+else:
+    sqlite3 = late("sqlite3")
+    ssl = late("ssl")
 
 _URL_HINT = "Set pyhudi.lock.sql.url to sqlite:///path/locks.db or postgresql://user:password@host:5432/database."
-_TLS = {"disable": False, "verify-full": True}
-"""What ``sslmode`` asks for; see `PostgresDatabase`."""
-_CREATE = """CREATE TABLE IF NOT EXISTS pyhudi_locks (name VARCHAR(1024) PRIMARY KEY, token VARCHAR(64) NOT NULL, note VARCHAR(200) NOT NULL,
- process VARCHAR(400) NOT NULL, until_ms BIGINT NOT NULL)"""
-_TAKE = """INSERT INTO pyhudi_locks (name, token, note, process, until_ms) VALUES (:name, :token, :note, :process, {now} + :lease_ms)
- ON CONFLICT (name) DO UPDATE SET token = excluded.token, note = excluded.note, process = excluded.process, until_ms = excluded.until_ms
- WHERE pyhudi_locks.token IN (:token, :gone) OR pyhudi_locks.until_ms <= {now}"""
-_READ = "SELECT token, note, process, until_ms - {now} FROM pyhudi_locks WHERE name = :name"
-_RENEW = (
-    "UPDATE pyhudi_locks SET until_ms = {now} + :lease_ms WHERE name = :name AND token = :token AND until_ms > {now}"
-)
-_RELEASE = "DELETE FROM pyhudi_locks WHERE name = :name AND token = :token"
+_MODES = ("disable", "prefer", "require", "verify-ca", "verify-full")
+"""What ``sslmode`` can ask for, from the weakest; see `PostgresDatabase`."""
 
 
 class Connection(Protocol):
@@ -122,7 +107,9 @@ class _SqliteConnection:
 class PostgresDatabase:
     """A PostgreSQL server, through pg8000, whose sockets have a time-out.
 
-    ``encrypted``: True for TLS with a certificate that is checked, False for none. None takes TLS if the server offers it, and checks nothing.
+    ``tls`` means what libpq's ``sslmode`` means. ``disable``: clear text. ``prefer``: TLS if the server offers it, and nothing is checked.
+    ``require``: TLS without a check. ``verify-ca``: the certificate is checked. ``verify-full``: the name, too. ``ca``: the file with authorities
+    (``sslrootcert``); empty for those of the machine. With such a file ``require`` is ``verify-ca``, as in libpq.
     """
 
     host: str
@@ -130,7 +117,8 @@ class PostgresDatabase:
     database: str
     user: str
     timeout_s: float
-    encrypted: bool | None = None
+    tls: str = "prefer"
+    ca: str = ""
     password: str = field(default="", repr=False)
     now: str = "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)"
     keeps_connections: bool = True
@@ -149,10 +137,20 @@ class PostgresDatabase:
                 database=self.database,
                 password=self.password,  # without one, pg8000 fails when the server asks for it
                 timeout=self.timeout_s,
-                ssl_context=ssl.create_default_context() if self.encrypted else self.encrypted,
+                ssl_context=self._context(),
                 application_name="pyhudi",
             )
         return _PostgresConnection(connection, self.address, errors)
+
+    def _context(self) -> ssl.SSLContext | bool | None:
+        """What pg8000 takes for it: None for TLS if the server offers it, False for none."""
+        if self.tls in ("disable", "prefer"):
+            return None if self.tls == "prefer" else False
+        context = checking(self.ca, "sslrootcert of pyhudi.lock.sql.url")
+        context.check_hostname = self.tls == "verify-full"
+        if self.tls == "require" and not self.ca:
+            context.verify_mode = ssl.CERT_NONE
+        return context
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,119 +174,6 @@ class _PostgresConnection:
             return  # the server has gone, or the time is over: the socket is closed in any case
 
 
-@dataclass(frozen=True, slots=True)
-class SqlLockServer:
-    """A lock's row.
-
-    Args:
-        database: where the row is.
-        name: the row; the table's location.
-        lease_s: seconds after which others may take a lock that is not renewed.
-        process: reports whether a holder of this machine has ended; its lock is taken at once.
-    """
-
-    database: Database
-    name: str
-    lease_s: float
-    process: Process
-
-    @property
-    def identity(self) -> str:
-        return f"sql:{self.database.address}#{self.name}"
-
-    def claim(self, claimant: Claimant) -> Claim:
-        return SqlClaim(self, claimant)
-
-
-class SqlClaim:
-    """One acquisition of the row, with its connection."""
-
-    def __init__(self, server: SqlLockServer, claimant: Claimant) -> None:
-        self.server = server
-        self.claimant = claimant
-        self._connection: Connection | None = None
-
-    def run(self, statement: str, **values: object) -> tuple[int, list[tuple[Any, ...]]]:
-        """Execute one statement in a transaction of its own. Raises `LockServerError`; the next statement then gets a new connection."""
-        database = self.server.database
-        if self._connection is None:
-            self._connection = database.connect()
-        connection, is_usable = self._connection, False
-        try:
-            try:
-                found = connection.run(statement.format(now=database.now), values)
-            except LockServerError as error:
-                if not _says_no_table(error):
-                    raise
-                found = self._run_with_table(connection, statement, values)
-            connection.finish()
-            is_usable = database.keeps_connections
-            return found
-        finally:
-            if not is_usable:
-                self._close()
-
-    def _run_with_table(
-        self, connection: Connection, statement: str, values: Mapping[str, object]
-    ) -> tuple[int, list[tuple[Any, ...]]]:
-        try:
-            connection.run(_CREATE, {})
-        except LockServerError as error:
-            if "already exists" not in error.message and "duplicate key" not in error.message:
-                raise  # PostgreSQL reports two that create the table at the same time
-        return connection.run(statement.format(now=self.server.database.now), values)
-
-    def _close(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
-
-    @property
-    def lease_s(self) -> float:
-        return self.server.lease_s
-
-    @property
-    def renew_s(self) -> float:
-        return self.server.lease_s / 3
-
-    def attempt(self) -> bool:
-        if self._take(gone=""):
-            return True
-        for token, _, process, _ in self.run(_READ, name=self.server.name)[1]:
-            if self.server.process.is_gone(process):
-                return self._take(gone=token)
-        return False
-
-    def renew(self) -> bool:
-        return self.run(_RENEW, **self._row(), lease_ms=self._lease_ms)[0] == 1
-
-    def release(self) -> None:
-        try:
-            self.run(_RELEASE, **self._row())
-        finally:
-            self._close()
-
-    def holder(self) -> str:
-        for token, note, process, left_ms in self.run(_READ, name=self.server.name)[1]:
-            if left_ms > 0:
-                what = f" for {note}" if note else ""
-                return f"{describe_process(process)}{what} (token {token}, {left_ms / 1000:.1f} s of its lease left)"
-        return ""
-
-    def _take(self, gone: str) -> bool:
-        """Take the row if it is free, expired, ours, or that of the claim ``gone``."""
-        note, process = self.claimant.note[:200], self.claimant.process[:400]
-        more = {"note": note, "process": process, "gone": gone, "lease_ms": self._lease_ms}
-        return self.run(_TAKE, **self._row(), **more)[0] == 1
-
-    def _row(self) -> dict[str, object]:
-        return {"name": self.server.name, "token": self.claimant.token}
-
-    @property
-    def _lease_ms(self) -> int:
-        return int(self.server.lease_s * 1000)
-
-
 def open_database(url: str, timeout_s: float) -> Database:
     """Parse the address of a database. Raises `InvalidOptionError`, which does not show the address, because it may contain a password."""
     try:
@@ -308,10 +193,16 @@ def open_database(url: str, timeout_s: float) -> Database:
     query = dict(parse_qsl(parts.query))
     if parts.scheme not in ("postgresql", "postgres") or not parts.hostname or len(parts.path) < 2:
         raise InvalidOptionError("pyhudi.lock.sql.url is not a valid address", hint=_URL_HINT)
-    if query.keys() - {"sslmode"} or query.get("sslmode", "disable") not in _TLS:
+    mode, ca = query.get("sslmode", "prefer"), query.get("sslrootcert", "")
+    if query.keys() - {"sslmode", "sslrootcert"} or mode not in _MODES:
         raise InvalidOptionError(
             "pyhudi.lock.sql.url has parameters that are not supported",
-            hint="Supported: sslmode=disable and sslmode=verify-full.",
+            hint=f"Supported: sslmode with one of {', '.join(_MODES)}; and sslrootcert, the file with the authorities.",
+        )
+    if ca and mode in ("disable", "prefer"):
+        raise InvalidOptionError(
+            f"pyhudi.lock.sql.url has sslrootcert, and with sslmode={mode} no certificate is checked",
+            hint="Set sslmode=verify-full.",
         )
     return PostgresDatabase(
         parts.hostname,
@@ -319,14 +210,10 @@ def open_database(url: str, timeout_s: float) -> Database:
         unquote(parts.path[1:]),
         unquote(parts.username or ""),
         timeout_s,
-        encrypted=_TLS.get(query.get("sslmode", "")),
+        tls=mode,
+        ca=ca,
         password=unquote(parts.password or ""),
     )
-
-
-def _says_no_table(error: LockServerError) -> bool:
-    """Whether SQLite ("no such table: ...") or PostgreSQL (SQLSTATE 42P01) says that the table does not exist."""
-    return "no such table" in error.message or "42P01" in error.message
 
 
 def _pg8000() -> tuple[Any, tuple[type[Exception], ...]]:

@@ -8,20 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pyhudi_core.errors import InvalidOptionError
-from pyhudi_core.options import TableOptions, WriteOptions, read_options
-from pyhudi_core.options.locks import GENERATOR, PROVIDER, refuse_incomplete
+from pyhudi_core.lock.kinds import GENERATOR, PROVIDER, every_kind, refuse_incomplete
+from pyhudi_core.options.registry import read_options
+from pyhudi_core.options.table_options import TableOptions
+from pyhudi_core.options.write_options import WriteOptions
 from pyhudi_core.storage.opening import refuse_unfit_storage_options
 from pyhudi_core.storage.paths import parse_location
 
-_OWN_OPTIONS = {
-    "file_system": ("lock.path", "lock.expire_minutes"),
-    "storage_based": ("lock.validity_s", "lock.renew_s"),
-    "zookeeper": ("lock_server.zookeeper_",),
-    "dynamodb": ("lock_server.dynamodb_", "lock_server.aws_"),
-    "hive_metastore": ("lock_server.hive_",),
-    "sql": ("lock_server.sql_",),
-}
-"""The options that only one lock has, by the beginning of their attributes."""
 _BY_SCHEME = {"file": "file_system", "memory": "in_process"}
 
 
@@ -71,10 +64,10 @@ def _refuse_unfit_lock(options: Mapping[str, object], scheme: str, location: str
     generator = values.get(GENERATOR, "system")
     refuse_incomplete(PROVIDER, provider, called.__contains__)
     refuse_incomplete(GENERATOR, generator, called.__contains__)
-    for other, begins in _OWN_OPTIONS.items():
-        unused = [key for attribute, key in called.items() if attribute.startswith(begins)]
-        if unused and not provider.startswith(other) and generator != other:
+    for kind in every_kind():
+        unused = [option.key for option in found if option in kind.options()]
+        if unused and provider not in kind.names and generator not in kind.names:
             raise InvalidOptionError(
-                f"{', '.join(unused)} belongs to the lock {other}, but {'the lock is' if given else f'the lock of {location} is'} {provider}",
-                hint=f"Remove it, or set {PROVIDER}={other}.",
+                f"{', '.join(unused)} belongs to the lock {kind.name}, but {'the lock is' if given else f'the lock of {location} is'} {provider}",
+                hint=f"Remove it, or set {PROVIDER}={kind.name}.",
             )

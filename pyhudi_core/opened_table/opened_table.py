@@ -8,20 +8,20 @@ from dataclasses import dataclass, field, replace
 
 from pyhudi_core.errors import ConfigError, CorruptionError, TableError, at_table
 from pyhudi_core.lock.base import LockProvider
-from pyhudi_core.lock.opening import LockRequest, ask_server, open_instants, open_lock
+from pyhudi_core.lock.kind import LockRequest
+from pyhudi_core.lock.opening import ask_server, open_instants, open_lock
 from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.opened_table.protections import Protections
+from pyhudi_core.opened_table.table_context import METADATA_TABLE, CommitProtocol, Folders, PreCommit, TableContext
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.runtime.base import Clock, Runtime
 from pyhudi_core.storage.base import Storage
+from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import TimelineFolder
-from pyhudi_core.transaction.context import CommitProtocol, PreCommit, TableContext
-from pyhudi_core.transaction.layout import METADATA_TABLE
-from pyhudi_core.transaction.place import Folders, TablePlace
-from pyhudi_core.transaction.protections import Protections
 
 
 @dataclass(slots=True)
-class TableHome:
+class OpenedTable:
     """A table's storage, runtime and options. `context` reads the properties again; every call of the table uses it."""
 
     storage: Storage
@@ -54,10 +54,11 @@ class TableHome:
     def context(self) -> TableContext:
         """The table as it is configured now. Raises `TableError` or `ConfigError` if it cannot be used."""
         with at_table(self.storage.location):
-            place = TablePlace.open(self.storage, self.runtime.clock, folders=self._folders)
-            options, lock, runtime = self._lock_and_runtime(place.config)
+            config = TableConfig.from_properties(properties_file.read(self.storage), table=self.storage.location)
+            options, lock, runtime = self._lock_and_runtime(config)
         protocol = CommitProtocol(self.storage, runtime, lock, options, self.protections, self.pre_commit)
-        return TableContext(place, protocol, _companions(protocol, place, self._metadata_folders))
+        context = TableContext.of(self.storage, config, protocol, folders=self._folders, clock=self.runtime.clock)
+        return _with_metadata_table(context, self._metadata_folders)
 
     def _lock_and_runtime(self, config: TableConfig) -> tuple[WriteOptions, LockProvider, Runtime]:
         """The options with what they choose: the lock, and the runtime with its source of instants. No request is sent."""
@@ -67,7 +68,7 @@ class TableHome:
 
     def _request(self, config: TableConfig, options: WriteOptions) -> LockRequest:
         generator = options.clock.generator
-        return LockRequest(self.storage, self.runtime, config.name, options.lock, options.lock_server, generator)
+        return LockRequest(self.storage, self.runtime, config.name, options.lock, generator)
 
     def _with_instants(self, request: LockRequest) -> Runtime:
         """The runtime with the source of instants that the options name, which is opened once."""
@@ -80,22 +81,21 @@ class TableHome:
 
 
 def reopened(context: TableContext) -> TableContext:
-    """The same data table with its properties read again, and its metadata table if they list one now. Raises as `TableHome.context`, and
+    """The same data table with its properties read again, and its metadata table if they list one now. Raises as `OpenedTable.context`, and
     `TableVersionError` if another writer has upgraded the table to a version that is only read.
     """
+    config = TableConfig.from_properties(properties_file.read(context.root), table=context.root.location)
     folders = {context.folder.path: context.folder}
-    place = TablePlace.open(context.root, context.runtime.clock, folders=folders)
-    place.config.refuse_writing(context.table)
-    below = {known.folder.path: known.folder for known in context.companions}
-    return replace(context, place=place, companions=_companions(context.protocol, place, below))
+    now = TableContext.of(context.root, config, context.protocol, folders=folders)
+    now.config.refuse_writing(context.table)
+    return _with_metadata_table(now, {known.folder.path: known.folder for known in context.companions})
 
 
-def _companions(protocol: CommitProtocol, place: TablePlace, folders: Folders) -> tuple[TablePlace, ...]:
-    """The metadata table, if the table lists one that is there."""
-    if not place.config.metadata_partitions:
-        return ()
+def _with_metadata_table(context: TableContext, folders: Folders) -> TableContext:
+    """With its metadata table as a companion, if the table lists one that is there."""
+    if not context.config.metadata_partitions:
+        return context
     try:
-        zone = place.config.timeline_timezone
-        return (TablePlace.open(protocol.storage, protocol.runtime.clock, METADATA_TABLE, folders, zone),)
+        return replace(context, companions=(context.below(METADATA_TABLE, folders),))
     except (TableError, CorruptionError, ConfigError):
-        return ()  # reads go on without it, and writes are refused
+        return context  # reads go on without it, and writes are refused

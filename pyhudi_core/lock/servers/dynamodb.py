@@ -12,137 +12,62 @@ machine is taken at once.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
-from pyhudi_core.errors import LockServerError, from_extra
+from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.lock.base import LockProvider
+from pyhudi_core.lock.clients.dynamodb import KEY, DynamoDb
+from pyhudi_core.lock.kind import LockKind, LockRequest, lock_option, served
 from pyhudi_core.lock.observing import Observed
 from pyhudi_core.lock.server import Claim, Claimant, describe_process
 from pyhudi_core.runtime.base import Clock, Process
 
-_KEY = "key"
 _OWNER = "ownerName"
 _LEASE = "leaseDuration"
 _VERSION = "recordVersionNumber"
 _RELEASED = "isReleased"
 _NOTE, _PROCESS, _TIME = "pyhudiNote", "pyhudiProcess", "pyhudiTime"
+_SHORTEST_LEASE_MS = 2_000
+_KEYS = "hoodie.write.lock.dynamodb."
+_PACKAGE = "org.apache.hudi.aws.transaction.lock."
 
 
 @dataclass(frozen=True, slots=True)
-class DynamoDb:
-    """Where the table is, and how to get there. Without keys boto3 finds the credentials.
+class DynamoDbOptions:
+    """Where the table and the lock's item are, and how a table is created. Credentials are not shown."""
 
-    Attributes:
-        table: the table; it is created if it does not exist, with the billing mode and capacities.
-        request_s: seconds to wait for a connection, and for each answer.
-        creation_s: seconds to wait until a created table can be used.
-    """
+    table: str = lock_option(
+        f"{_KEYS}table", "", "The DynamoDB table of the locks; it is created if it does not exist."
+    )
+    key: str = lock_option(f"{_KEYS}partition_key", "", "The lock's key in that table; by default the table's name.")
+    region: str = lock_option(f"{_KEYS}region", "", "The region; by default AWS_REGION, else us-east-1.")
+    endpoint: str = lock_option(f"{_KEYS}endpoint_url", "", "The address of another DynamoDB than Amazon's.")
+    billing: str = lock_option(
+        f"{_KEYS}billing_mode", "PAY_PER_REQUEST", "The billing mode of a table that is created.",
+        choices={"pay_per_request": "PAY_PER_REQUEST", "provisioned": "PROVISIONED"})  # fmt: skip
+    reads: int = lock_option(
+        f"{_KEYS}read_capacity", 20, "Read capacity of a table that is created with PROVISIONED.", minimum=1
+    )
+    writes: int = lock_option(
+        f"{_KEYS}write_capacity", 10, "Write capacity of a table that is created with PROVISIONED.", minimum=1
+    )
+    creation_ms: int = lock_option(
+        f"{_KEYS}table_creation_timeout", 600_000, "Milliseconds to wait for a table that is created.", minimum=0
+    )
+    access_key: str = lock_option(
+        "hoodie.aws.access.key", "",
+        "The access key for DynamoDB. Without it boto3 finds the credentials (environment, profile, role).", secret=True)  # fmt: skip
+    secret_key: str = lock_option("hoodie.aws.secret.key", "", "The secret key for DynamoDB.", secret=True)
+    session_token: str = lock_option("hoodie.aws.session.token", "", "The session token for DynamoDB.", secret=True)
 
-    table: str
-    region: str
-    endpoint: str
-    request_s: float
-    creation_s: float
-    billing: str
-    capacity: tuple[int, int]
-    access_key: str = field(default="", repr=False)
-    secret_key: str = field(default="", repr=False)
-    session_token: str = field(default="", repr=False)
-
-    @property
-    def address(self) -> str:
-        return f"{self.endpoint or self.region}/{self.table}"
-
-    def call(self, method: str, **request: Any) -> Mapping[str, Any] | None:
-        """Send one request about the table, which is created if it is missing; None if a condition failed. Raises `LockServerError`."""
-        found = self._send(method, request)
-        if found == "ResourceNotFoundException":
-            self._create()
-            found = self._send(method, request)
-        if isinstance(found, str) and found != "ConditionalCheckFailedException":
-            raise self.error(found)
-        return None if isinstance(found, str) else found
-
-    def _send(self, method: str, request: Mapping[str, Any]) -> Mapping[str, Any] | str:
-        """The answer, or the code of a refusal that says something about the table or the item."""
-        client, client_error, _ = self._client()
-        with self._errors():
-            try:
-                answer: Mapping[str, Any] = getattr(client, method)(TableName=self.table, **request)
-            except client_error as error:
-                code = str(error.response["Error"]["Code"])  # type: ignore[attr-defined]
-                if code in ("ResourceNotFoundException", "ConditionalCheckFailedException", "ResourceInUseException"):
-                    return code
-                raise
-        return answer
-
-    def _create(self) -> None:
-        capacity = {"ReadCapacityUnits": self.capacity[0], "WriteCapacityUnits": self.capacity[1]}
-        more: dict[str, Any] = {"ProvisionedThroughput": capacity} if self.billing == "PROVISIONED" else {}
-        self._send(
-            "create_table",
-            {
-                "KeySchema": [{"AttributeName": _KEY, "KeyType": "HASH"}],
-                "AttributeDefinitions": [{"AttributeName": _KEY, "AttributeType": "S"}],
-                "BillingMode": self.billing,
-                **more,
-            },
-        )
-        with self._errors():
-            waiter = self._client()[0].get_waiter("table_exists")
-            waiter.wait(TableName=self.table, WaiterConfig={"Delay": 1, "MaxAttempts": max(1, int(self.creation_s))})
-
-    def _client(self) -> tuple[Any, type[Exception], type[Exception]]:
-        surroundings = tuple(sorted((name, text) for name, text in os.environ.items() if name.startswith("AWS_")))
-        return _client(self, surroundings, os.getpid())
-
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        _, client_error, core_error = self._client()
-        try:
-            yield
-        except client_error as error:
-            found = error.response["Error"]  # type: ignore[attr-defined]
-            raise self.error(f"{found.get('Code', '')} {found.get('Message', '')}") from None
-        except core_error as error:
-            raise self.error(str(error)) from None
-
-    def error(self, text: str) -> LockServerError:
-        """The error for a failure that boto3 describes with this text."""
-        return LockServerError(
-            f"DynamoDB ({self.address}) failed: {text}".rstrip(),
-            hint="Check the region or endpoint, the network, and that the credentials may read and write the table of the locks.",
-        )
-
-
-@lru_cache(maxsize=16)
-def _client(
-    where: DynamoDb, surroundings: tuple[tuple[str, str], ...], pid: int
-) -> tuple[Any, type[Exception], type[Exception]]:
-    """boto3's client, which sends each request once, and its two kinds of errors. Raises `LockServerError` if boto3 cannot make one."""
-    with from_extra("dynamodb", "The dynamodb lock"):
-        import boto3  # noqa: PLC0415 (an extra)
-        from botocore.config import Config  # noqa: PLC0415
-        from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
-
-    waits = Config(retries={"total_max_attempts": 1}, connect_timeout=where.request_s, read_timeout=where.request_s)
-    try:
-        client = boto3.client(
-            "dynamodb",
-            region_name=where.region,
-            endpoint_url=where.endpoint or None,
-            aws_access_key_id=where.access_key or None,
-            aws_secret_access_key=where.secret_key or None,
-            aws_session_token=where.session_token or None,
-            config=waits,
-        )
-    except (BotoCoreError, ValueError) as error:
-        # For example half of the credentials in the environment, or a wrong endpoint.
-        raise where.error(str(error)) from None
-    return client, ClientError, BotoCoreError
+    def __post_init__(self) -> None:
+        if "@" in self.endpoint:  # the message does not show the value, because it may have a password
+            raise InvalidOptionError(
+                f"{_KEYS}endpoint_url has a user or a password, which DynamoDB does not take there",
+                hint="Write it as https://host:port, and the credentials as hoodie.aws.access.key and hoodie.aws.secret.key.",
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +99,7 @@ class DynamoDbLockServer:
 
     def read(self) -> dict[str, str]:
         """The item's texts; empty if there is none."""
-        answer = self.where.call("get_item", Key={_KEY: {"S": self.key}}, ConsistentRead=True)
+        answer = self.where.call("get_item", Key={KEY: {"S": self.key}}, ConsistentRead=True)
         item = (answer or {}).get("Item", {})
         return {name: str(value["S"]) for name, value in item.items() if "S" in value}
 
@@ -199,7 +124,7 @@ class DynamoDbClaim:
     def attempt(self) -> bool:
         seen = self._server.read()
         if not seen:
-            return self._put("attribute_not_exists(#key)", {}, {"#key": _KEY})
+            return self._put("attribute_not_exists(#key)", {}, {"#key": KEY})
         if not self._may_take(seen):
             return False
         return self._put("#version = :seen", {":seen": {"S": seen.get(_VERSION, "")}}, {"#version": _VERSION})
@@ -207,7 +132,7 @@ class DynamoDbClaim:
     def renew(self) -> bool:
         answer = self._server.where.call(
             "update_item",
-            Key={_KEY: {"S": self._server.key}},
+            Key={KEY: {"S": self._server.key}},
             UpdateExpression="SET #version = :version",
             ConditionExpression="#owner = :owner",
             ExpressionAttributeNames={"#version": _VERSION, "#owner": _OWNER},
@@ -218,7 +143,7 @@ class DynamoDbClaim:
     def release(self) -> None:
         self._server.where.call(
             "delete_item",
-            Key={_KEY: {"S": self._server.key}},
+            Key={KEY: {"S": self._server.key}},
             ConditionExpression="#owner = :owner",
             ExpressionAttributeNames={"#owner": _OWNER},
             ExpressionAttributeValues={":owner": {"S": self._owner}},
@@ -246,7 +171,7 @@ class DynamoDbClaim:
 
     def _put(self, condition: str, values: Mapping[str, Any], names: Mapping[str, str]) -> bool:
         item = {
-            _KEY: self._server.key,
+            KEY: self._server.key,
             _OWNER: self._owner,
             _LEASE: str(self._server.lease_ms),
             _VERSION: self._next_version(),
@@ -288,7 +213,7 @@ class DynamoDbCounter:
         values = {":least": {"N": str(least)}, **({":one": {"N": "1"}} if one else {})}
         return self.where.call(
             "update_item",
-            Key={_KEY: {"S": self.key}},
+            Key={KEY: {"S": self.key}},
             UpdateExpression=change,
             ConditionExpression=condition,
             ExpressionAttributeNames={"#time": _TIME},
@@ -298,3 +223,64 @@ class DynamoDbCounter:
 
     def close(self) -> None:
         """No connection belongs to the counter."""
+
+
+def _table(request: LockRequest) -> DynamoDb:
+    given = request.lock.of(DynamoDbOptions)
+    _refuse_half_credentials(given)
+    endpoint = given.endpoint
+    return DynamoDb(
+        given.table,
+        given.region or os.environ.get("AWS_REGION") or "us-east-1",
+        endpoint if "://" in endpoint or not endpoint else f"https://{endpoint}",
+        request.request_s,
+        given.creation_ms / 1000,
+        given.billing,
+        (given.reads, given.writes),
+        given.access_key,
+        given.secret_key,
+        given.session_token,
+    )
+
+
+def _refuse_half_credentials(given: DynamoDbOptions) -> None:
+    """Raise `InvalidOptionError` for a key without the other. Other parts of Hudi read these options, too, so it is asked only for DynamoDB."""
+    keys = {"hoodie.aws.access.key": given.access_key, "hoodie.aws.secret.key": given.secret_key}
+    missing = [key for key, value in keys.items() if not value]
+    if len(missing) == 1 or (missing and given.session_token):
+        raise InvalidOptionError(
+            f"The credentials for DynamoDB are not complete: {' and '.join(missing)} is missing",
+            hint="Give both keys, and the session token if they are temporary; or none, so that boto3 finds the credentials.",
+        )
+
+
+def _key(request: LockRequest) -> str:
+    """The key that the options name."""
+    return request.lock.of(DynamoDbOptions).key or request.name
+
+
+def _lock(request: LockRequest) -> LockProvider:
+    """The lock of the item that Hudi's provider of this name chooses."""
+    key = request.implicit_key() if request.lock.provider == "dynamodb_implicit" else _key(request)
+    runtime = request.runtime
+    # Half of the wait, so that a writer that waits sees the lease of a dead one end.
+    lease_ms = max(_SHORTEST_LEASE_MS, request.lock.wait_ms // 2)
+    return served(request, DynamoDbLockServer(_table(request), key, lease_ms, runtime.clock, runtime.process))
+
+
+def _counter(request: LockRequest) -> DynamoDbCounter:
+    return DynamoDbCounter(_table(request), f"{_key(request)}.time")
+
+
+LOCK = LockKind(
+    {
+        "dynamodb": f"{_PACKAGE}DynamoDBBasedLockProvider",
+        "dynamodb_implicit": f"{_PACKAGE}DynamoDBBasedImplicitPartitionKeyLockProvider",
+    },
+    _lock,
+    DynamoDbOptions,
+    needs={"dynamodb": ("table",), "dynamodb_implicit": ("table",)},
+    extra="dynamodb",
+    on_server=True,
+    counter=_counter,
+)
