@@ -89,7 +89,8 @@ class LocalDataset:
         def run(item: tuple[int, Part]) -> Part:
             number, part = item
             task = TaskInfo(number, payloads[number] if payloads else None)
-            return [batch.cast(schema) if batch.schema != schema else batch for batch in fn(task, iter(part))]
+            made = list(fn(task, iter(part)))
+            return [batch.cast(schema) if batch.schema != schema else batch for batch in made]
 
         return LocalDataset(self.executor, schema, lambda: self.executor.map(run, list(enumerate(self.parts()))))
 
@@ -107,7 +108,7 @@ class LocalDataset:
 
     def shuffle_by_range(self, tasks: int, *by: str) -> Dataset:
         def exchange() -> list[Part]:
-            table = self._all()
+            table = self.collect()
             table = table.take(row_order(table, by))
             starts = _starts_of_runs(table.select(list(by)))
             wanted = np.linspace(0, len(table), tasks + 1).astype(int)[1:-1]
@@ -127,9 +128,6 @@ class LocalDataset:
         return sorted_counts(counted(self.collect(), columns).items())
 
     def collect(self) -> pa.Table:
-        return self._all()
-
-    def _all(self) -> pa.Table:
         return self._table(self.parts())
 
     def _table(self, parts: Iterable[Part]) -> pa.Table:

@@ -116,7 +116,7 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringWork, ClusteringResult
         except CommitConflictError as error:
             self._drop_void(transaction, error)
             raise
-        return ClusteringResult.of(done.published.finished, done.metadata, transaction.token)
+        return ClusteringResult.of(done.finished, done.metadata, transaction.token)
 
     def _drop_void(self, transaction: Transaction, error: CommitConflictError) -> None:
         """Remove the plan if a completed commit has changed its file groups: no process can execute it any more, and it would stop all writes."""

@@ -89,7 +89,7 @@ class Compaction(PlannedService[CompactionPlan, tuple[FileSlice, ...], Compactio
 
     def _run_plan(self, transaction: Transaction, work: tuple[FileSlice, ...], how: Execution) -> CompactionResult:
         done = CompactionRun(transaction, work, how).run()
-        return CompactionResult.of(done.published.finished, done.metadata, transaction.token)
+        return CompactionResult.of(done.finished, done.metadata, transaction.token)
 
     def _nothing(self, why_not: str) -> CompactionResult:
         return CompactionResult(why_not=why_not)

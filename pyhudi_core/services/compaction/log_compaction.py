@@ -72,7 +72,7 @@ class LogCompaction(PlannedService[CompactionPlan, tuple[FileSlice, ...], LogCom
 
     def _run_plan(self, transaction: Transaction, work: tuple[FileSlice, ...], how: Execution) -> LogCompactionResult:
         done = LogCompactionRun(transaction, work, how).run()
-        return LogCompactionResult.of(done.published.finished, done.metadata, transaction.token)
+        return LogCompactionResult.of(done.finished, done.metadata, transaction.token)
 
     def _nothing(self, why_not: str) -> LogCompactionResult:
         return LogCompactionResult(why_not=why_not)

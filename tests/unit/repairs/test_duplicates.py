@@ -150,14 +150,14 @@ def test_a_writer_that_changes_a_copy_meanwhile_makes_it_plan_again(location: st
 def test_a_delete_of_the_copy_that_stays_is_a_conflict_with_an_open_repair(location: str, kind: str) -> None:
     table = twice(location, kind, **{"pyhudi.commit.retries": "0"})
     service = table.duplicates
-    found = service._batch
+    found = service._found
 
     def beside(*arguments: Any) -> Any:
         batch = found(*arguments)
         hudi.open_table(location, storage_options={"fsync": "false"}).upsert(orders((2, "a", 0.0, 99)))
         return batch
 
-    service._batch = beside  # type: ignore[method-assign]
+    service._found = beside  # type: ignore[method-assign]
     with pytest.raises(CommitConflictError):
         service.run()
     assert not table.timeline.pending
