@@ -25,7 +25,7 @@ from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.repairs.duplicates import DuplicatePlan, find_duplicates
 from pyhudi_core.services.auto import following
 from pyhudi_core.snapshot.snapshot import Snapshot
-from pyhudi_core.write import checks, states
+from pyhudi_core.write import cases, refusals, states
 from pyhudi_core.write.batch import FoundRows, Search
 from pyhudi_core.write.handle import Write
 from pyhudi_core.write.plan import Volume
@@ -65,13 +65,13 @@ class Duplicates(NotCalled):
 
     def _loaded(self) -> Snapshot:
         snapshot = states.load(self.context)
-        checks.refuse_unwritable(self.context, snapshot)
         if not snapshot.config.populate_meta_fields:
             raise UnsupportedTableError(
                 "The table has no meta columns, by which the copies of a row are distinguished",
                 table=self.context.table,
                 hint="Rewrite it without the duplicates (insert_overwrite).",
             )
+        refusals.before_rows(cases.in_state(cases.of_call(self.context, _OPERATION), self.context, snapshot))
         return snapshot
 
     def _found(self, engine: Engine, snapshot: Snapshot) -> FoundRows:

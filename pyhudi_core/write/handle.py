@@ -34,7 +34,7 @@ from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.commit import Gate
-from pyhudi_core.write import checks
+from pyhudi_core.write import checks, refusals
 from pyhudi_core.write.attempt import Basis, validation_of
 from pyhudi_core.write.batch import Columns, FoundRows, Given, Nothing, Partitions, Search, UserRows, engine_of
 from pyhudi_core.write.result import Commit, CommitStats, CommitVerdict
@@ -72,8 +72,7 @@ class Write:
     def __init__(self, request: WriteSpec, reader: HandleReader | None = None) -> None:
         extra = checks.checked_extra(request.extra)
         requirements = checked_requirements(request.requirements) if request.requirements != () else ()
-        if request.allow_empty:
-            checks.refuse_empty(request.operation, request.table)
+        refusals.of_arguments(request.case)
         self._run = WriteRun.of(replace(request, extra=extra, requirements=requirements))
         self._reader = reader
 
@@ -334,7 +333,7 @@ def delete_found(write: Write, where: object, keys_of: Callable[[Any], object]) 
     time zone of this process's Spark session.
     """
     context, spark = write.context, write._state.request.spark
-    checks.refuse_operation(context, OperationType.DELETE)
+    refusals.before_rows(write._state.request.case)  # before the table is searched
     columns = tuple(dict.fromkeys((*context.config.identifying_fields, *context.config.partition_fields)))
     while True:
         with write._run.retries.attempt(lambda _: write.start_over()):

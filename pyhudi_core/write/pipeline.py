@@ -18,8 +18,7 @@ from pyhudi_core.conflicts.concurrent import pending_plans, planned_first
 from pyhudi_core.conflicts.conflict import Touched
 from pyhudi_core.conflicts.early import EarlyCheck, early_check, stopped
 from pyhudi_core.engine.base import Dataset, Engine, TaskInfo
-from pyhudi_core.errors import EarlyConflictError, UnsafePathError
-from pyhudi_core.file_groups.listing import list_folders
+from pyhudi_core.errors import EarlyConflictError
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.file_groups.visibility import Visibility
 from pyhudi_core.formats.log.changes import ChangeForm
@@ -41,7 +40,6 @@ from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.options import FileOptions, WriteOptions
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.storage.base import Storage
-from pyhudi_core.storage.own_part import other_tables
 from pyhudi_core.transaction.begin import Transaction, withdraw
 from pyhudi_core.write.from_source import suits, write_from_source
 from pyhudi_core.write.handles.base import (
@@ -105,7 +103,6 @@ class WriteJob:
     def tag(self) -> TaggedRows:
         """Ask the index where the keys are, and count. Raises `DuplicateKeyError` for inserts of existing keys."""
         self.snapshot.view.prepare(self.prepared.volumes)
-        self._refuse_other_tables()
         indexing = self._indexing()
         hashed = indexing is not None and indexing.choice.type is IndexType.BUCKET
         planner = self._planner(hashed=hashed)
@@ -164,29 +161,12 @@ class WriteJob:
         self._kept.callback(persisted.release)
         return Tagged(persisted, tagged.whole)
 
-    def _refuse_other_tables(self) -> None:
-        """Raise `UnsafePathError` for rows whose new partition is in the folder of another table: no reader of this table would find them there."""
-        context = self.transaction.context
-        new = [path for path in self.prepared.volumes if not self._slices(path)]
-        if not new:
-            return
-        others = other_tables(new, partial(list_folders, context.storage, context.runtime.executor))
-        if others:
-            withdraw(self.transaction)
-            path = next(path for path in new if f"{path}/".startswith(f"{others[0]}/"))
-            raise UnsafePathError(
-                f"Rows go to the partition {path}, but another table is in the folder {others[0]}",
-                table=context.table,
-                path=others[0],
-                hint="Move one of the tables to a folder of its own, or write these rows to the other table.",
-            )
-
     def _indexing(self) -> ChosenIndex | None:
         """The choice of the index; None if no key is looked up, or the rows have their tags already."""
         tagged = TAG_FILE_ID in self.prepared.rows.schema.names
         if tagged or not asks_index(self.transaction.context, self.operation, self.snapshot):
             return None
-        return choose_index(self.transaction.context, self.operation, self.snapshot, self.prepared.volumes)
+        return choose_index(self.transaction.context, self.snapshot, self.prepared.volumes)
 
     def _tagging(self) -> Tagging:
         """What the index is given."""

@@ -38,9 +38,10 @@ from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import lost_completions
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.locking import WholeWrite
-from pyhudi_core.write import checks
+from pyhudi_core.write import cases, checks
 from pyhudi_core.write.attempt import Attempt, Basis, CommitCheck
-from pyhudi_core.write.batch import Batch, removes_metadata
+from pyhudi_core.write.batch import Batch
+from pyhudi_core.write.refusals import Case
 from pyhudi_core.write.result import Commit
 
 After: TypeAlias = Callable[[Commit, Engine | None], Commit]
@@ -79,6 +80,11 @@ class WriteSpec:
     def table(self) -> str:
         return self.context.table
 
+    @property
+    def case(self) -> Case:
+        """What the law of refusals knows of the call."""
+        return cases.of_call(self.context, self.operation, partial=self.partial, allow_empty=self.allow_empty)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteState:
@@ -93,11 +99,6 @@ class WriteState:
     def context(self) -> TableContext:
         """The table as this write sees it."""
         return self.lock.context if self.lock is not None else self.request.context
-
-    @property
-    def may_remove_metadata(self) -> bool:
-        """Whether the commit may take the metadata table off the list: the options allow it, or this attempt is meant to do it."""
-        return self.context.options.metadata.remove_unkept or removes_metadata(self.batch)
 
     def pending(self) -> Transaction | None:
         """The instant of the write, if it has one."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Literal
 
 import pyarrow as pa
 
@@ -20,16 +21,16 @@ from pyhudi_core.engine.pandas_frames import is_pandas
 from pyhudi_core.errors import (
     CommitConflictError,
     CorruptionError,
+    HudiError,
     ObjectNotFoundError,
     UnsupportedTableError,
     at_table,
 )
 from pyhudi_core.index.choice import IndexType
-from pyhudi_core.index.hash_ranges import has_consistent_hashing
 from pyhudi_core.metadata_table.slices import MetadataSlices
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.numbering import column_paths
-from pyhudi_core.model.operation import INSERTING, REPLACING, OperationType
+from pyhudi_core.model.operation import OperationType
 from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.snapshot.snapshot import Snapshot
@@ -39,8 +40,7 @@ from pyhudi_core.transaction.begin import Transaction, begin_write, withdraw
 from pyhudi_core.transaction.commit import Finished, Gate
 from pyhudi_core.transaction.locking import after_failure, hold
 from pyhudi_core.transaction.rollback import repair_by_policy, roll_back, sweep_late_files
-from pyhudi_core.write import altering, checks, key_form, metadata_update, moving_updates, non_blocking
-from pyhudi_core.write.asked_metadata_table import make_if_due
+from pyhudi_core.write import altering, cases, checks, key_form, non_blocking, refusals
 from pyhudi_core.write.attempt import (
     Attempt,
     CommitCheck,
@@ -68,7 +68,9 @@ from pyhudi_core.write.batch import (
     why_unchanged,
     with_known_keys,
 )
-from pyhudi_core.write.indexing import index_notes, is_bucketed
+from pyhudi_core.write.first_metadata.asked_metadata_table import make_if_due
+from pyhudi_core.write.indexing import index_notes
+from pyhudi_core.write.metadata_part import metadata_update
 from pyhudi_core.write.numbers import ColumnsThen, history_files, numbers_after
 from pyhudi_core.write.pipeline import WriteJob
 from pyhudi_core.write.prepare import Prepared, prepare_keys, prepare_rows
@@ -155,9 +157,12 @@ def prepare(run: WriteRun, given: Given) -> tuple[Draft | Unchanged, Timeline]:
     """
     draft = run.state.draft()
     request = draft.request
-    given = _refuse_before_rows(request, given)
+    case = replace(request.case, gives=_GIVES.get(type(given), ""))
+    refusals.of_arguments(case)
+    if isinstance(given, Partitions):
+        given = replace(given, paths=checks.checked_partitions(given.paths, draft.context.config, request.table))
     snapshot = load(draft.context, publish=True)
-    _refuse_at_state(draft, given, snapshot)
+    refusals.before_rows(cases.in_state(case, draft.context, snapshot))
     if isinstance(given, UserRows):
         draft = _with_rows(draft, _kept_stream(run, given.data, snapshot), snapshot)
         empties = request.allow_empty or request.operation is OperationType.INSERT_OVERWRITE_TABLE
@@ -177,32 +182,12 @@ def prepare(run: WriteRun, given: Given) -> tuple[Draft | Unchanged, Timeline]:
     return nothing_to_change(draft, snapshot) if is_empty else draft, snapshot.timeline
 
 
-def _refuse_before_rows(request: WriteSpec, given: Given) -> Given:
-    """Refuse what is wrong whatever the table holds. Returns what is given, with partitions by their folders."""
-    if isinstance(given, UserRows | Nothing):
-        checks.refuse_unfit(request.operation, request.table, drops=False)
-    if isinstance(given, Partitions):
-        checks.refuse_unfit(request.operation, request.table, drops=True)
-        return replace(given, paths=checks.checked_partitions(given.paths, request.context.config, request.table))
-    return given
-
-
-def _refuse_at_state(draft: Draft, given: Given, snapshot: Snapshot) -> None:
-    """Refuse what does not go together with this state of the table, before a row is read."""
-    context, request = draft.context, draft.request
-    checks.refuse_unwritable(context, snapshot)
-    checks.refuse_operation(context, request.operation)
-    if request.partial:
-        checks.refuse_partial(context)
-    if context.options.index.updates_move:
-        moving_updates.refuse_unfit(context, partial=request.partial)
-    non_blocking.refuse_unfit(context, bucketed=is_bucketed(snapshot), partial=request.partial)
-    if request.operation in REPLACING and has_consistent_hashing(context):
-        checks.refuse_replaced_ranges(context, request.operation)
-    if isinstance(given, Columns):
-        altering.refuse_plans(context, snapshot.timeline)
-    if isinstance(given, UserRows | Nothing):
-        checks.refuse_index(context, request.operation, snapshot)
+_GIVES: Mapping[type[Given], Literal["rows", "partitions"]] = {
+    UserRows: "rows",
+    Nothing: "rows",
+    Partitions: "partitions",
+}
+"""What the law of refusals calls what a write is given."""
 
 
 def _kept_stream(run: WriteRun, data: object, snapshot: Snapshot) -> object:
@@ -225,6 +210,7 @@ def _with_rows(draft: Draft, data: object, snapshot: Snapshot) -> Draft:
         if not isinstance(data, pa.Table) and is_pandas(type(data)) and request.spark is None:
             data = as_table(data, snapshot.schema)
         rows, config, schema = engine.dataset(data), context.config, snapshot.schema
+        refusals.before_rows(replace(request.case, given=rows.schema))
         if deletes:
             stored = draft.basis is not None
             prepared = prepare_keys(rows, config, schema, context.table, prefixed=prefixed, stored=stored)
@@ -239,21 +225,21 @@ def _with_rows(draft: Draft, data: object, snapshot: Snapshot) -> Draft:
                 prefixed=prefixed,
                 updates=request.operation is OperationType.UPSERT,
             )
-        _refuse_after_rows(draft, prepared, snapshot)
+        try:
+            _refuse_after_rows(request, schema, prepared.schema)
+        except BaseException:
+            prepared.rows.release()
+            raise
     removes = not deletes and metadata_update.replaces_statistics(config, schema, prepared.schema)
     return replace(draft, batch=Rows(prepared, engine, ColumnsThen.of(snapshot), removes))
 
 
-def _refuse_after_rows(draft: Draft, prepared: Prepared, snapshot: Snapshot) -> None:
-    """Refuse what does not go together with the columns of the rows."""
-    request, context = draft.request, draft.context
-    deletes = request.operation is OperationType.DELETE
-    if not deletes:
-        checks.refuse_evolution(snapshot.schema, prepared, context.options.rows.schema_evolution, context.table)
-        checks.refuse_unfit_merger(context, prepared)
-    for validators in (context.protocol.pre_commit, request.pre_commit):
+def _refuse_after_rows(request: WriteSpec, before: pa.Schema, after: pa.Schema) -> None:
+    """Raise the error of the law, or of a validator, for the columns that the rows would leave."""
+    refusals.after_rows(replace(request.case, before=before, after=after))
+    for validators in (request.context.protocol.pre_commit, request.pre_commit):
         if validators is not None:
-            validators.refuse_unfit(snapshot.schema if deletes else prepared.schema)
+            validators.refuse_unfit(after)
 
 
 def rows_total(batch: Batch | None) -> int:
@@ -282,7 +268,8 @@ def repair(draft: Draft, seen: Timeline | None) -> tuple[Draft, Timeline | None]
     Returns None instead of the timeline if it is another one now.
     """
     batch = draft.filled()
-    _refuse_at_begin(draft)
+    removes = removes_metadata(batch)
+    refusals.at_begin(cases.at_begin(draft.context, draft.request.operation, removes=removes))
     if draft.request.makes_metadata_table and draft.context.options.metadata.asks_for_more:
         engine = engine_of(batch) or engine_for(None, draft.context.runtime.executor, draft.request.spark)
         if make_if_due(draft.context, engine):
@@ -290,17 +277,12 @@ def repair(draft: Draft, seen: Timeline | None) -> tuple[Draft, Timeline | None]
     return draft, None if repair_by_policy(draft.context, seen) else seen
 
 
-def _refuse_at_begin(draft: Draft) -> None:
-    """Refuse what would break the table, before each attempt."""
-    metadata_update.refuse_unkept(draft.context, may_remove=draft.may_remove_metadata)
-    non_blocking.refuse_unfit_table(draft.context)
-
-
 def begin(draft: Draft, seen: Timeline | None) -> Begun:
     """Put the instant of an attempt on the timeline."""
     context, request, prepared = draft.context, draft.request, rows_of(draft.batch)
     if prepared is not None:
-        metadata_update.refuse_undefined(context, prepared.schema, may_remove=draft.may_remove_metadata)
+        removes = removes_metadata(draft.batch)
+        refusals.at_begin(cases.at_begin(context, request.operation, prepared.schema, removes=removes))
     action = request.operation.action_on(context.config.table_type)
     transaction = begin_write(context, action, str(request.operation), seen)
     return Begun(request=request, batch=draft.batch, basis=draft.basis, lock=draft.lock, transaction=transaction)
@@ -353,9 +335,13 @@ def _start(begun: Begun, snapshot: Snapshot) -> Start:
     if prepared is None or engine is None or not prepared.total:
         return Start(begun, batch, snapshot, kept, prepared, None)
     then = batch.columns if isinstance(batch, Rows) else None
-    prepared = checks.fitted(prepared, request.operation, then, snapshot, request.table)
-    if request.operation in INSERTING:
-        checks.refuse_logs(snapshot, prepared.volumes, request.table)
+    try:
+        refusals.at_begin(cases.in_attempt(context, request.operation, snapshot, prepared, then))
+    except HudiError:
+        withdraw(begun.transaction)
+        raise
+    if request.operation is OperationType.DELETE:
+        prepared = replace(prepared, schema=snapshot.schema)  # keys alone are needed, so other columns do not matter
     notes_keys = metadata_update.needs_keys(snapshot.config)
     job = WriteJob(request.operation, engine, prepared, snapshot, begun.transaction, notes_keys)
     return Start(begun, batch, snapshot, kept, prepared, job)
@@ -368,7 +354,8 @@ def _kept(begun: Begun, batch: Batch, snapshot: Snapshot) -> MetadataSlices | No
         if new is not None and new.new_statistics:
             return None
         schema = _schema_after(begun, batch, snapshot)
-        return metadata_update.slices_to_keep(begun.context, snapshot, schema, may_remove=begun.may_remove_metadata)
+        operation, removes = begun.request.operation, removes_metadata(begun.batch)
+        return metadata_update.slices_to_keep(begun.context, snapshot, schema, operation, removes=removes)
     except (UnsupportedTableError, CommitConflictError):
         withdraw(begun.transaction)
         raise

@@ -19,6 +19,7 @@ from pyhudi_core.conflicts.concurrent import refuse_pending_restore
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.metadata_table.slices import MetadataSlices
 from pyhudi_core.model.file_names import split
+from pyhudi_core.model.operation import OperationType
 from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.savepoints.holds import held_files
 from pyhudi_core.savepoints.savepoint_files import kept_files
@@ -31,7 +32,8 @@ from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import markers, plan_executors, removal
 from pyhudi_core.transaction.commit import Finished, ask_gate, finish
 from pyhudi_core.transaction.companion import CompanionCommit
-from pyhudi_core.write import metadata_update
+from pyhudi_core.write import cases, refusals
+from pyhudi_core.write.metadata_part import metadata_update
 from pyhudi_core.write.retrying import Retries
 from pyhudi_core.write.states import load
 
@@ -63,7 +65,7 @@ class CleaningRun(PlanRun[PlannedClean, Cleaned]):
         self.began_ms = context.runtime.clock.now_ms()
         timeline = context.folder.load()
         refuse_pending_restore(context, timeline)
-        metadata_update.refuse_unkept(context, may_remove=False)
+        refusals.at_begin(cases.at_begin(context, OperationType.CLEAN))
         if not context.prefix:
             self._kept_metadata(load(context))  # refuses before anything is deleted
         done = self.work.without(self._still_needed(timeline))
@@ -115,4 +117,4 @@ class CleaningRun(PlanRun[PlannedClean, Cleaned]):
     def _kept_metadata(self, snapshot: Snapshot) -> MetadataSlices | None:
         """The metadata table, which a clean never removes as a side effect; None if there is none."""
         context = self.transaction.context
-        return metadata_update.slices_to_keep(context, snapshot, snapshot.schema, may_remove=False)
+        return metadata_update.slices_to_keep(context, snapshot, snapshot.schema, OperationType.CLEAN)

@@ -11,7 +11,7 @@ statistics alone is then removed by the commit and made again after it (`service
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -21,7 +21,6 @@ from pyhudi_core.errors import (
     CommitConflictError,
     CorruptionError,
     ObjectNotFoundError,
-    UnsupportedTableError,
     at_table,
 )
 from pyhudi_core.merge.merged_slice import Merging
@@ -36,6 +35,7 @@ from pyhudi_core.metadata_table.records import Records
 from pyhudi_core.metadata_table.slices import MetadataSlices
 from pyhudi_core.model.commit import WriteStat
 from pyhudi_core.model.instant import Action, epoch_ms
+from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.opened_table.table_context import TableContext
@@ -43,9 +43,10 @@ from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.transaction import plan_executors
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.companion import CompanionCommit, begin_companion
-from pyhudi_core.write.file_indexes import FileIndexUpdate, changes_of
 from pyhudi_core.write.handles.new_file import new_token
-from pyhudi_core.write.record_index_update import RecordIndexUpdate
+from pyhudi_core.write.metadata_part.file_indexes import FileIndexUpdate, changes_of
+from pyhudi_core.write.metadata_part.record_index_update import RecordIndexUpdate
+from pyhudi_core.write.refusals import Case, at_begin
 from pyhudi_core.write.tasks import Written
 
 _VERSION = 2
@@ -86,37 +87,38 @@ def needs_keys(config: TableConfig) -> bool:
     return keeps(config) and names.RECORD_INDEX in config.written_metadata_partitions
 
 
-def refuse_unkept(context: TableContext, *, may_remove: bool) -> None:
-    """Raise `UnsupportedTableError` if the listed metadata table could not be kept true, unless it may be removed.
-
-    Raises `CommitConflictError` if another process has dropped it since the table was opened.
-    """
+def why_unkept_now(context: TableContext) -> str:
+    """As `why_unkept`, also if the files are missing. Raises `CommitConflictError` if another process has dropped it since the table was opened."""
     why = why_unkept(context.config)
     if not why and context.config.metadata_partitions and _place_of(context) is None:
         refuse_changed(context)
         why = "its files are missing, or cannot be read"
-    if why and not may_remove:
-        raise refusal(context, why)
+    return why
 
 
 def slices_to_keep(
-    context: TableContext, snapshot: Snapshot, schema: pa.Schema, *, may_remove: bool
+    context: TableContext,
+    snapshot: Snapshot,
+    schema: pa.Schema,
+    operation: OperationType,
+    *,
+    removes: bool = False,
 ) -> MetadataSlices | None:
-    """The file groups of the metadata table, for a write that starts from this snapshot and leaves the table with this schema.
+    """The file groups of the metadata table, for an operation that starts from this snapshot and leaves the table with this schema.
 
-    None if there is none to keep. Raises `UnsupportedTableError` as `refuse_unkept`: if it is out of date or of another form; and
+    None if there is none to keep. Raises as `refusals.at_begin` if it is out of date or of another form, and
     `CommitConflictError` if another process has dropped a part of it meanwhile.
     """
     if _place_of(context) is None or not keeps(context.config):
         return None
     # Its timeline is read after the data table's, so it has every commit that is known here, unless a writer ignored it.
     read = snapshot.metadata
-    slices = MetadataSlices.load(context.root, snapshot.timeline) if read is None else read.slices
+    slices = MetadataSlices.load(snapshot.timeline, context.folder) if read is None else read.slices
     why = _why_outdated(slices, snapshot, schema) or why_undefined(context, schema)
     if why:
         refuse_changed(context)
-    if why and not may_remove:
-        raise refusal(context, why)
+    case = Case(operation=operation, table=context.table, config=context.config, options=context.options)
+    at_begin(replace(case, outdated=why, removes=removes))
     return None if why else slices
 
 
@@ -146,12 +148,9 @@ def why_undefined(
     return next(filter(None, (defined_indexes.why_not(name, found, table) for name in listed)), "")
 
 
-def refuse_undefined(context: TableContext, schema: pa.Schema, *, may_remove: bool) -> None:
-    """Raise `UnsupportedTableError` if an index that a user defined cannot be kept, unless it may be removed."""
-    # A drop that another process had only decided may have been published since the table was opened.
-    why = why_undefined(context, schema) and why_undefined(reopened(context), schema)
-    if why and not may_remove:
-        raise refusal(context, why)
+def why_undefined_now(context: TableContext, schema: pa.Schema) -> str:
+    """As `why_undefined`. A drop that another process had only decided may have been published since the table was opened."""
+    return why_undefined(context, schema) and why_undefined(reopened(context), schema)
 
 
 def indexed_table(context: TableContext, snapshot: Snapshot, schema: pa.Schema) -> IndexedTable:
@@ -197,27 +196,18 @@ def _why_outdated(slices: MetadataSlices, snapshot: Snapshot, schema: pa.Schema)
     partitions = snapshot.config.written_metadata_partitions
     if not slices.knows(snapshot.timeline.commits):
         return "it is out of date: another writer committed without it"
-    building = [name for name in snapshot.config.metadata_partitions_inflight if not slices.pieces(name)]
+    try:
+        building = [name for name in snapshot.config.metadata_partitions_inflight if not slices.pieces(name)]
+        other = [partition for partition in partitions if not has_known_groups(slices, partition)]
+    except CorruptionError as error:
+        return f"it is damaged ({error.path}): {error.message}"
     if building:
         return f"its {_listed(building)} is being built by another program, and has no file groups yet"
-    other = [partition for partition in partitions if not has_known_groups(slices, partition)]
     if other:
         return f"the file groups of its {_listed(other)} have a form that this release does not write"
-    widened = _widened(snapshot.schema, schema)
-    if widened and _STATISTICS & {*partitions}:
+    if (widened := _widened(snapshot.schema, schema)) and _STATISTICS & {*partitions}:
         return f"it has statistics of {_listed(widened)}, whose type this write changes, and Hudi cannot compare bounds of two types"
     return ""
-
-
-def refusal(context: TableContext, why: str) -> UnsupportedTableError:
-    """The error of a write that could not keep the metadata table true."""
-    return UnsupportedTableError(
-        f"This write cannot keep the table's metadata table true: {why}",
-        table=context.table,
-        path=names.FOLDER,
-        hint="Nothing was changed. `pyhudi metadata LOCATION rebuild` replaces it by one with the indexes that this release keeps (--plan first)."
-        " With pyhudi.metadata.remove_unkept=true, the write removes the metadata table.",
-    )
 
 
 def stage(
@@ -308,7 +298,7 @@ class _MetadataUpdate:
                 continue  # a service that keeps all rows changes nothing of it
             else:
                 stats += self._log(place, partition, ready[partition])
-        companion.stage(commit_of(stats), keeps=frozenset(partitions))
+        companion.stage(commit_of(stats), {name: self.slices.base_times(name) for name in partitions})
         return companion
 
     def _ready(self, changes: CommitChanges, partitions: Sequence[str]) -> dict[str, Records]:

@@ -1,8 +1,8 @@
 """Find keys that came into the table twice while a record index was being built.
 
-A write under a record index refuses a new key that is in another partition already (``write/record_index_update.py``). It cannot see that before the
-base files of the index are there. So afterwards each key that those writes touched is looked up in the place that the base files name. If its row is
-still there, and the index says something else, the key is in the table twice.
+A write under a record index refuses a new key that is in another partition already (``write/metadata_part/record_index_update.py``). It cannot see
+that before the base files of the index are there. So afterwards each key that those writes touched is looked up in the place that the base files
+name. If its row is still there, and the index says something else, the key is in the table twice.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def refuse_keys_elsewhere(context: TableContext, snapshot: Snapshot) -> None:
 
     ``snapshot``: the state in which the base files were published.
     """
-    index = MetadataTable(MetadataSlices.load(context.root, snapshot.timeline), (names.RECORD_INDEX,))
+    index = MetadataTable(MetadataSlices.load(snapshot.timeline, context.folder), (names.RECORD_INDEX,))
     pieces = index.slices.pieces(names.RECORD_INDEX)
     moved = pa.concat_tables([_MOVED.empty_table(), *(_moved(index, piece) for piece in pieces)])
     living = LivingRows(Merging(snapshot.config, snapshot.evolution), with_meta_fields(snapshot.schema))
