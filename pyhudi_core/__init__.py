@@ -44,10 +44,10 @@ if TYPE_CHECKING:
     from pyhudi_core.opening import check_table as check_table
     from pyhudi_core.opening import create_table as create_table
     from pyhudi_core.opening import open_table as open_table
+    from pyhudi_core.orchestration.remote_write import commit_for as commit_for
     from pyhudi_core.read.scan import Scan as Scan
     from pyhudi_core.read.sizes import Size as Size
     from pyhudi_core.read.sizes import TableSize as TableSize
-    from pyhudi_core.remote import commit_for as commit_for
     from pyhudi_core.services.service import ServicePlan as ServicePlan
     from pyhudi_core.services.service import ServiceResult as ServiceResult
     from pyhudi_core.services.service import TableService as TableService
@@ -117,7 +117,7 @@ _HOMES = {
     "WriteStat": "model.commit",
     "bootstrap": "importing.bootstrap",
     "check_table": "opening",
-    "commit_for": "remote",
+    "commit_for": "orchestration.remote_write",
     "create_table": "opening",
     "held_transactions": "source_transactions",
     "in_range": "validators",

@@ -40,8 +40,7 @@ from pyhudi_core.transaction.begin import Transaction, begin_write, withdraw
 from pyhudi_core.transaction.commit import Finished, Gate
 from pyhudi_core.transaction.locking import after_failure, hold
 from pyhudi_core.transaction.rollback import repair_by_policy, roll_back, sweep_late_files
-from pyhudi_core.write import altering, cases, checks, key_form, metadata_update, non_blocking, refusals
-from pyhudi_core.write.asked_metadata_table import make_if_due
+from pyhudi_core.write import altering, cases, checks, key_form, non_blocking, refusals
 from pyhudi_core.write.attempt import (
     Attempt,
     CommitCheck,
@@ -69,7 +68,9 @@ from pyhudi_core.write.batch import (
     why_unchanged,
     with_known_keys,
 )
+from pyhudi_core.write.first_metadata.asked_metadata_table import make_if_due
 from pyhudi_core.write.indexing import index_notes
+from pyhudi_core.write.metadata_part import metadata_update
 from pyhudi_core.write.numbers import ColumnsThen, history_files, numbers_after
 from pyhudi_core.write.pipeline import WriteJob
 from pyhudi_core.write.prepare import Prepared, prepare_keys, prepare_rows

@@ -34,7 +34,8 @@ from pyhudi_core.services.service import Refused
 from pyhudi_core.snapshot.snapshot import metadata_file_groups
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import layout
-from pyhudi_core.write import cases, metadata_update
+from pyhudi_core.write import cases
+from pyhudi_core.write.metadata_part import metadata_update
 from pyhudi_core.write.states import load
 
 _HOUR_MS = 3_600_000

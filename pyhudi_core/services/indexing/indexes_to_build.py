@@ -18,7 +18,8 @@ from pyhudi_core.services.outdated import Outdating
 from pyhudi_core.services.service import Refused
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import Transaction
-from pyhudi_core.write import metadata_build, non_blocking
+from pyhudi_core.write import non_blocking
+from pyhudi_core.write.first_metadata import metadata_build
 from pyhudi_core.write.states import load
 
 _OF_FOOTERS = frozenset({names.FILES, names.COLUMN_STATS, names.PARTITION_STATS, names.BLOOM_FILTERS})
