@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyhudi_core.errors import InvalidOptionError
-from pyhudi_core.late import late, late_call, late_in
+from pyhudi_core.late import late, late_in
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.operation import OperationType
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from pyhudi_core.read.sizes import Partition, Size, TableSize
     from pyhudi_core.services import auto
     from pyhudi_core.snapshot.snapshot import Snapshot
-    from pyhudi_core.timeline.commit_search import commits_holding
     from pyhudi_core.transaction import status
     from pyhudi_core.validators import Validator
     from pyhudi_core.write import batch, handle, result, states
@@ -48,7 +47,6 @@ else:
     batch, handle, result, states = late_in("pyhudi_core.write", "batch", "handle", "result", "states")
     reads, sizes, snapshots = late_in("pyhudi_core.read", "reads", "sizes", "snapshots")
     status = late("pyhudi_core.transaction.status")
-    commits_holding = late_call("pyhudi_core.timeline.commit_search", "commits_holding")
 
 
 @set_module("pyhudi")
@@ -115,12 +113,12 @@ class HudiTable(TableServices):
 
         Returns the commits that completed after ``after`` and have an extra metadata key that begins with ``key`` (empty: every commit).
         """
-        return commits_holding(self._opened.context().folder, key, after)
+        return history_rows.commits_with(self._opened.context(), key, after)
 
     def history(self, limit: int | None = None) -> history_rows.CommitHistory:
         """Return the completed commits as rows, newest first: times, operation, counts, writer and extra metadata (`read.history_rows.SCHEMA`)."""
         with self._opened.verb() as context:
-            return history_rows.history_rows(commits_holding(context.folder, ""), utc=context.utc, limit=limit)
+            return history_rows.history_rows(history_rows.commits_with(context, ""), utc=context.utc, limit=limit)
 
     def snapshot(self, as_of: TimePoint | None = None) -> Snapshot:
         """Return the table's state, now or as of a time: configuration, timeline and file groups."""

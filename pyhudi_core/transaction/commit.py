@@ -22,6 +22,7 @@ from pyhudi_core.errors import (
     HudiError,
     StorageError,
 )
+from pyhudi_core.model.commit import UNSHOWN_KEYS
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.opened_table.table_context import TableContext
@@ -29,7 +30,7 @@ from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import layout, markers, metadata_removal, plan_executors
 from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction, check_skew, completion_time_after
-from pyhudi_core.transaction.companion import CompanionCommit
+from pyhudi_core.transaction.companion import CompanionCommit, notes_of
 from pyhudi_core.transaction.decision import (
     Check,
     Decision,
@@ -136,7 +137,7 @@ def complete(
     context = transaction.context
     keeper = _GateKeeper(transaction, gate)
     kept = None if kept is None else kept.union(*(companion.keeps for companion in companions))
-    needed = metadata_removal.notes(context.config, kept)
+    needed = {**metadata_removal.notes(context.config, kept), **notes_of(companions)}
     allowed = context.options.metadata.remove_unkept if may_remove is None else may_remove
     finishing = _Finishing(transaction, encode, needed, tuple(companions), kept, tuple(attachments), may_remove=allowed)
     finishing.stage()
@@ -156,7 +157,8 @@ def complete(
     except OutcomeUnknown as unknown:
         raise _state_unknown(transaction, unknown) from unknown.error
     completed = finishing.completed or _published(transaction, decision)
-    notes, held = tuple(sorted(finishing.notes.items())), decision.lock_held - keeper.seconds
+    notes = tuple(sorted((name, text) for name, text in finishing.notes.items() if name not in UNSHOWN_KEYS))
+    held = decision.lock_held - keeper.seconds
     return Finished(completed, decision.lock_wait, held, notes, partial(_clean_up, transaction, finishing))
 
 

@@ -11,11 +11,13 @@ it left at the companion places (``markers.remove_at_companions``).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from pyhudi_core.errors import CommitAbortedError, CommitConflictError
 from pyhudi_core.formats.avro.container import encode_record
-from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.model.commit import METADATA_FILES_KEY, CommitMetadata
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.timeline.active import Timeline
@@ -23,6 +25,9 @@ from pyhudi_core.transaction import layout, markers
 from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction
 from pyhudi_core.transaction.freshness import load_showing
 from pyhudi_core.transaction.publication import creating
+
+LONGEST_NOTE = 1 << 16
+"""Of more characters the companion's own commit is read, as it is for the commits of other writers."""
 
 
 @dataclass(slots=True)
@@ -35,7 +40,8 @@ class CompanionCommit:
         inflight: the companion's instant.
         body: the bytes of the completed file.
         keeps: the partitions of a metadata table that learn of the data table's commit by this one.
-        files: the paths of its files.
+        files: its files, with their sizes.
+        bases: for each partition of a metadata table, how many file groups had a base file of which requested time (empty: none).
         builds: the completed instants that had built the companion's partitions when the write read it. Its records are for the file groups of those.
     """
 
@@ -44,7 +50,8 @@ class CompanionCommit:
     inflight: Instant
     body: bytes = b""
     keeps: frozenset[str] = frozenset()
-    files: frozenset[str] = frozenset()
+    files: Mapping[str, int] = field(default_factory=dict)
+    bases: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     builds: frozenset[Instant] = frozenset()
 
     @property
@@ -68,9 +75,13 @@ class CompanionCommit:
         completed = replace(self.inflight, state=State.COMPLETED, completion_time=completion_time)
         return self.context.from_root(self.context.folder.file(completed))
 
-    def stage(self, commit: CommitMetadata, keeps: frozenset[str] = frozenset()) -> None:
-        """Write the bytes of the completed file to the staging path, from which any process can publish them. ``keeps`` as in the attribute."""
-        self.keeps, self.files = keeps, frozenset(stat.path for stat in commit.stats)
+    def stage(self, commit: CommitMetadata, bases: Mapping[str, Mapping[str, int]]) -> None:
+        """Write the bytes of the completed file to the staging path, from which any process can publish them.
+
+        ``bases`` as in the attribute, for every partition that learns of the commit.
+        """
+        self.keeps, self.bases = frozenset(bases), bases
+        self.files = {stat.path: stat.size for stat in commit.stats}
         action = self.inflight.action
         commit = replace(commit, extra={**commit.extra, TOKEN_KEY: self.transaction.token})
         record = commit.to_avro(action)
@@ -132,6 +143,14 @@ def begin_companion(
                 hint="Try again; if it recurs, give all writers of the table the same clock or lock provider.",
             )
     return CompanionCommit(transaction, context, inflight, builds=builds_of(seen))
+
+
+def notes_of(companions: Sequence[CompanionCommit]) -> dict[str, str]:
+    """The extra metadata by which a commit says what its companion has, so that readers of the commit see if it is lost; none if it is too long."""
+    files = {path: size for companion in companions for path, size in companion.files.items()}
+    bases = {name: times for companion in companions for name, times in companion.bases.items()}
+    text = json.dumps({"files": files, "bases": bases}, separators=(",", ":"))
+    return {METADATA_FILES_KEY: text} if companions and len(text) <= LONGEST_NOTE else {}
 
 
 def builds_of(timeline: Timeline) -> frozenset[Instant]:

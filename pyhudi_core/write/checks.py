@@ -10,7 +10,14 @@ from difflib import get_close_matches
 
 from pyhudi_core.errors import InvalidOptionError, PartitionNotFoundError
 from pyhudi_core.index.choice import INDEX_KEY
-from pyhudi_core.model.commit import BUCKETS_KEY, MERGES_KEY, ROWS_REPLACED_KEY, SCHEMA_KEY, WRITER_KEY
+from pyhudi_core.model.commit import (
+    BUCKETS_KEY,
+    MERGES_KEY,
+    METADATA_FILES_KEY,
+    ROWS_REPLACED_KEY,
+    SCHEMA_KEY,
+    WRITER_KEY,
+)
 from pyhudi_core.model.partition_path import full_partition
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.safe_path import is_safe
@@ -19,7 +26,16 @@ from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.transaction.begin import TOKEN_KEY
 
 _NAMED = 5
-_OWN_KEYS = (SCHEMA_KEY, TOKEN_KEY, ROWS_REPLACED_KEY, INDEX_KEY, BUCKETS_KEY, MERGES_KEY, LATEST_SCHEMA)
+_OWN_KEYS = (
+    SCHEMA_KEY,
+    TOKEN_KEY,
+    ROWS_REPLACED_KEY,
+    METADATA_FILES_KEY,
+    INDEX_KEY,
+    BUCKETS_KEY,
+    MERGES_KEY,
+    LATEST_SCHEMA,
+)
 
 
 def nothing_written(table: str) -> InvalidOptionError:

@@ -184,7 +184,7 @@ def listed(context: TableContext, snapshot: Snapshot, partition: str) -> Metadat
     if not metadata_update.keeps(snapshot.config) or partition not in snapshot.config.metadata_partitions:
         return None
     metadata = snapshot.metadata
-    found = metadata.slices if metadata else MetadataSlices.load(context.root, snapshot.timeline).of_state()
+    found = metadata.slices if metadata else MetadataSlices.load(snapshot.timeline, context.folder).of_state()
     if not found.knows(snapshot.timeline.commits) or not metadata_update.has_known_groups(found, partition):
         return None
     return found

@@ -66,7 +66,7 @@ def metadata_of(table: hudi.HudiTable) -> MetadataTable:
     """The metadata table that a table lists, also if readers ignore it."""
     partitions = table.config.metadata_partitions
     assert partitions, "the table lists no metadata table"
-    return MetadataTable.open(table._opened.storage, table.timeline, partitions)
+    return MetadataTable.open(table.timeline, table._opened.context().folder, partitions, whole=True)
 
 
 def left_in_metadata_table(table: hudi.HudiTable) -> list[str]:

@@ -31,7 +31,7 @@ def refuse_keys_elsewhere(context: TableContext, snapshot: Snapshot) -> None:
 
     ``snapshot``: the state in which the base files were published.
     """
-    index = MetadataTable(MetadataSlices.load(context.root, snapshot.timeline), (names.RECORD_INDEX,))
+    index = MetadataTable(MetadataSlices.load(snapshot.timeline, context.folder), (names.RECORD_INDEX,))
     pieces = index.slices.pieces(names.RECORD_INDEX)
     moved = pa.concat_tables([_MOVED.empty_table(), *(_moved(index, piece) for piece in pieces)])
     living = LivingRows(Merging(snapshot.config, snapshot.evolution), with_meta_fields(snapshot.schema))

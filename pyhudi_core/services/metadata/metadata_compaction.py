@@ -20,6 +20,7 @@ from pyhudi_core.errors import CommitConflictError
 from pyhudi_core.file_groups.slice import BaseFile, FileSlice, LogFile
 from pyhudi_core.file_groups.slicing import Piece
 from pyhudi_core.formats.avro.container import encode_record
+from pyhudi_core.metadata_table.committed_files import CommittedFiles
 from pyhudi_core.metadata_table.compacting import compacted
 from pyhudi_core.metadata_table.record_schema import PLAIN_SCHEMA
 from pyhudi_core.metadata_table.slices import MetadataSlices, everything
@@ -81,7 +82,8 @@ class MetadataCompaction(AtMetadataTable[CompactionPlan, tuple[FileSlice, ...], 
         why_not = f"another process builds {building}" if building else _why_not(timeline, data)
         if why_not:
             return CompactionPlan(why_not=why_not)
-        slices = MetadataSlices(self.context.root, timeline, data).as_planned()
+        committed = CommittedFiles(self.context.folder, self.data.folder.read_commit)
+        slices = MetadataSlices(self.context.root, timeline, data, committed=committed).as_planned()
         found = [
             CompactionOperation(_file_slice(partition, piece), _DEFAULT_BYTES)
             for partition in sorted(config.metadata_partitions)

@@ -238,7 +238,7 @@ def next_number(context: TableContext, timeline: Timeline) -> int:
     """
     if not context.config.metadata_partitions:
         return 0
-    slices = MetadataSlices.load(context.root, timeline)
+    slices = MetadataSlices.load(timeline, context.folder)
     if not slices.knows(timeline.commits):
         raise refusal(context, "the metadata table that is there is out of date; rebuild it")
     number = max((int(i.requested_time) for i in slices.builds()), default=-1) + 1

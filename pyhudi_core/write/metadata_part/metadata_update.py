@@ -113,7 +113,7 @@ def slices_to_keep(
         return None
     # Its timeline is read after the data table's, so it has every commit that is known here, unless a writer ignored it.
     read = snapshot.metadata
-    slices = MetadataSlices.load(context.root, snapshot.timeline) if read is None else read.slices
+    slices = MetadataSlices.load(snapshot.timeline, context.folder) if read is None else read.slices
     why = _why_outdated(slices, snapshot, schema) or why_undefined(context, schema)
     if why:
         refuse_changed(context)
@@ -196,14 +196,16 @@ def _why_outdated(slices: MetadataSlices, snapshot: Snapshot, schema: pa.Schema)
     partitions = snapshot.config.written_metadata_partitions
     if not slices.knows(snapshot.timeline.commits):
         return "it is out of date: another writer committed without it"
-    building = [name for name in snapshot.config.metadata_partitions_inflight if not slices.pieces(name)]
+    try:
+        building = [name for name in snapshot.config.metadata_partitions_inflight if not slices.pieces(name)]
+        other = [partition for partition in partitions if not has_known_groups(slices, partition)]
+    except CorruptionError as error:
+        return f"it is damaged ({error.path}): {error.message}"
     if building:
         return f"its {_listed(building)} is being built by another program, and has no file groups yet"
-    other = [partition for partition in partitions if not has_known_groups(slices, partition)]
     if other:
         return f"the file groups of its {_listed(other)} have a form that this release does not write"
-    widened = _widened(snapshot.schema, schema)
-    if widened and _STATISTICS & {*partitions}:
+    if (widened := _widened(snapshot.schema, schema)) and _STATISTICS & {*partitions}:
         return f"it has statistics of {_listed(widened)}, whose type this write changes, and Hudi cannot compare bounds of two types"
     return ""
 
@@ -296,7 +298,7 @@ class _MetadataUpdate:
                 continue  # a service that keeps all rows changes nothing of it
             else:
                 stats += self._log(place, partition, ready[partition])
-        companion.stage(commit_of(stats), keeps=frozenset(partitions))
+        companion.stage(commit_of(stats), {name: self.slices.base_times(name) for name in partitions})
         return companion
 
     def _ready(self, changes: CommitChanges, partitions: Sequence[str]) -> dict[str, Records]:

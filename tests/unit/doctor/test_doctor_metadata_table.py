@@ -208,10 +208,12 @@ def test_a_record_index_that_leads_elsewhere_is_an_error(
 
 
 @pytest.mark.one_in(2)
-def test_a_record_index_that_lost_a_file_group_does_not_find_its_keys(indexed: Path) -> None:
+def test_a_record_index_that_lost_a_file_group_is_damaged(indexed: Path) -> None:
     for path in Path(indexed, ".hoodie/metadata/record_index").glob("*record-index-0009-0*"):
         path.unlink()
-    assert kinds(examine(indexed)) == ["metadata_index_differs"]
+    report = examine(indexed)
+    assert kinds(report) == ["metadata_table_damaged"]
+    assert "record-index-0009-0" in str(report)
 
 
 @pytest.mark.one_in(3)

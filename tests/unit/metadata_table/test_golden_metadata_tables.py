@@ -42,8 +42,8 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Opened]:
     for name in NAMES:
         table = hudi.open_table(unpack(name, tmp_path_factory.mktemp("golden") / "table"))
         if table.config.metadata_partitions:
-            home = table._opened
-            metadata = MetadataTable.open(home.storage, table.timeline, table.config.metadata_partitions)
+            folder = table._opened.context().folder
+            metadata = MetadataTable.open(table.timeline, folder, table.config.metadata_partitions, whole=True)
             found[name] = Opened(table, metadata, table.scan().to_arrow())
     return found
 
