@@ -70,6 +70,7 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringWork, ClusteringResult
 
     name = "clustering"
     summary = "merge small files, and sort their rows, into new file groups"
+    turns = ("clustering.inline", "clustering.schedule_inline")
     action = Action.CLUSTERING
     noun = "clustering"
 
@@ -96,10 +97,9 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringWork, ClusteringResult
         """With ``hoodie.clustering.inline``: execute the plans that no process executes, and cluster if that is due. With
         ``hoodie.clustering.schedule.inline``: plan if that is due.
         """
-        options = self.context.options.clustering
-        if options.inline:
+        if self.context.options.clustering.inline:
             self._inline(engine)
-        elif options.schedule_inline and not self._pending():
+        elif not self._pending():
             self.schedule(triggered=True)
 
     def _planned(self, timeline: Timeline, *, triggered: bool) -> ClusteringPlan:

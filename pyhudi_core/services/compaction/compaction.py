@@ -71,13 +71,13 @@ class Compaction(PlannedService[CompactionPlan, tuple[FileSlice, ...], Compactio
 
     name = "compaction"
     summary = "rewrite the log files of merge-on-read tables as base files"
+    turns = ("compaction.inline",)
     action = Action.COMPACTION
     noun = "compaction"
 
     def after_commit(self, engine: Engine | None) -> None:
         """With ``hoodie.compact.inline``: execute the plans that no process executes, and compact if that is due."""
-        if self.context.options.compaction.inline:
-            self._inline(engine)
+        self._inline(engine)
 
     def _planned(self, timeline: Timeline, *, triggered: bool) -> CompactionPlan:
         return plan_compaction(self.context, timeline, triggered=triggered)
