@@ -83,7 +83,7 @@ if TYPE_CHECKING:
     from pyhudi_core.orchestration.timeline_cursor import TimelineCursor as TimelineCursor
     from pyhudi_core.read.expired import how_to_keep_more as how_to_keep_more
     from pyhudi_core.services.registry import service_kinds as service_kinds
-    from pyhudi_core.write.operations import commit_with_retries as commit_with_retries
+    from pyhudi_core.write.handle import commit_with_retries as commit_with_retries
 
 _HOMES = {
     "Acceptance": "orchestration.gaps",
@@ -115,7 +115,7 @@ _HOMES = {
     "changes_since": "orchestration.incremental",
     "checked_operation": "orchestration.settings",
     "commit_of": "orchestration.past_commits",
-    "commit_with_retries": "write.operations",
+    "commit_with_retries": "write.handle",
     "commits_newest_first": "orchestration.past_commits",
     "condition_of": "orchestration.partition_condition",
     "definition_error": "orchestration.errors",

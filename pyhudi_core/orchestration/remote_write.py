@@ -20,8 +20,7 @@ from pyhudi_core.storage import open_storage
 from pyhudi_core.table import HudiTable
 from pyhudi_core.transaction.decision import PreparationNeeded
 from pyhudi_core.validators import Validator
-from pyhudi_core.write.handle import Write
-from pyhudi_core.write.operations import commit_with_retries
+from pyhudi_core.write.handle import Write, commit_with_retries
 from pyhudi_core.write.result import Commit
 
 _VERSION = 1

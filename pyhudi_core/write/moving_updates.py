@@ -9,8 +9,6 @@ from pyhudi_core.opened_table.table_context import TableContext
 
 def refuse_unfit(context: TableContext, *, partial: bool) -> None:
     """Raise `InvalidOptionError` for a table whose rows cannot move, and for a partial update."""
-    if not context.options.index.updates_move:
-        return
     config = context.config
     wrong = ""
     if config.table_type is TableType.MERGE_ON_READ:

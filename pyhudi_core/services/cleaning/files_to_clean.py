@@ -30,11 +30,13 @@ from pyhudi_core.services.cleaning import clean_rules as cleaning_rules
 from pyhudi_core.services.cleaning.clean_plan import DONE, SAVEPOINTS_KEY, CleaningPlan
 from pyhudi_core.services.cleaning.clean_rules import BY_VERSIONS, Readers, Retained
 from pyhudi_core.services.cleaning.removable_slices import Judge
+from pyhudi_core.services.rewriting import refused_case
 from pyhudi_core.services.service import Refused
 from pyhudi_core.snapshot.snapshot import metadata_file_groups
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import layout
 from pyhudi_core.transaction.begin import Transaction
+from pyhudi_core.write import cases
 from pyhudi_core.write.metadata_part import metadata_update
 from pyhudi_core.write.states import load
 
@@ -117,14 +119,10 @@ def _why_empty(context: TableContext, options: CleaningOptions, last: LastClean,
 
 def refusal_of(context: TableContext) -> Refused | None:
     """Why this release cannot clean the table; None if it can."""
-    try:
-        metadata_update.refuse_unkept(context, may_remove=False)
-    except HudiError as error:
-        return Refused(error)
-    if not metadata_update.definitions_of(context, context.config.written_metadata_partitions):
-        return None
-    why = metadata_update.why_undefined(context, load(context).schema)
-    return Refused(metadata_update.refusal(context, why)) if why else None
+    case = cases.at_begin(context, OperationType.CLEAN)
+    if metadata_update.definitions_of(context, context.config.written_metadata_partitions):
+        case = replace(case, undefined=metadata_update.why_undefined(context, load(context).schema))
+    return refused_case(case)
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,7 @@ class ClusteringRun(RewriteRun[ClusteringWork]):
             task = KeysTask(runtime_opener(engine, context.storage, context.runtime))
             shares = shared_out(written.stats, lambda stat: stat.size, engine.cores)
             written = replace(written, key_changes=engine.run(task, KEY_CHANGES, shares))
-        kept = metadata_update.slices_to_keep(context, self.current, self.current.schema)
+        kept = self._kept_metadata()
         companions = metadata_update.stage(transaction, kept, self.current, written, replaced, schema, engine)
         touched, guard = Touched.by(metadata), self._refuse_overtaken
         made = Attempt(transaction, self.snapshot, metadata, touched, schema, companions=companions, guard=guard)

@@ -65,7 +65,7 @@ def plan_clustering(context: TableContext, timeline: Timeline, *, triggered: boo
     why_not = _of_other_kind(context, snapshot, kind, consistent=consistent)
     if why_not is not None:
         return ClusteringPlan(why_not=why_not, kind=kind)
-    refused = refusal_of(context, snapshot)
+    refused = refusal_of(context, snapshot, OperationType.CLUSTER)
     if refused is not None:
         why_not = refused.error.message
         return ClusteringPlan(why_not=why_not, trigger=trigger.text, due=trigger.due, kind=kind, refused=refused)

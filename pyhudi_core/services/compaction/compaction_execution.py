@@ -87,7 +87,7 @@ class CompactionRun(RewriteRun[Sequence[FileSlice]]):
         transaction, schema, gone = self.transaction, self.snapshot.schema, self._gone()
         left = without_groups(written, gone)
         metadata = self._metadata(written, left, gone)
-        kept = metadata_update.slices_to_keep(transaction.context, self.current, self.current.schema)
+        kept = self._kept_metadata()
         companions = metadata_update.stage(transaction, kept, self.current, left, {}, schema, self.how.engine)
         guard = self._guard(frozenset((s.partition, s.file_id) for s in left.stats))
         touched = Touched.by(metadata)

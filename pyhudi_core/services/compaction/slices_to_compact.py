@@ -43,7 +43,7 @@ def plan_compaction(context: TableContext, timeline: Timeline, *, triggered: boo
     if pending_restores(timeline):
         return CompactionPlan(why_not="a restore is pending, so the content of the table is not known")
     snapshot = load(context, timeline)
-    refused = refusal_of(context, snapshot)
+    refused = refusal_of(context, snapshot, OperationType.COMPACT)
     if refused is not None:
         return CompactionPlan((), refused.error.message, trigger.text, trigger.due, refused=refused)
     found = _candidates(context, snapshot, timeline)

@@ -30,6 +30,7 @@ from pyhudi_core.errors import (
 from pyhudi_core.metadata_table import names
 from pyhudi_core.metadata_table.new_metadata_table import FirstBuild
 from pyhudi_core.model.instant import Instant
+from pyhudi_core.model.operation import OperationType
 from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.indexing.indexes_to_build import newest
@@ -45,7 +46,7 @@ from pyhudi_core.transaction import markers, plan_executors
 from pyhudi_core.transaction.commit import ask_gate
 from pyhudi_core.transaction.decision import publish_decided
 from pyhudi_core.transaction.locking import after_failure
-from pyhudi_core.write import checks
+from pyhudi_core.write import cases, refusals
 from pyhudi_core.write.first_metadata import metadata_build
 from pyhudi_core.write.first_metadata.metadata_first_files import FirstFiles, staged_groups
 from pyhudi_core.write.first_metadata.metadata_staging import Staging
@@ -160,8 +161,9 @@ class IndexingRun(PlanRun[IndexingWork, Indexed]):
 
     def _begin(self, groups: dict[str, int]) -> Timeline:
         """Phase one: empty file groups, to which every commit writes from now on. Returns the base."""
-        snapshot = load(self.transaction.context)
-        checks.refuse_unwritable(self.transaction.context, snapshot)
+        context = self.transaction.context
+        snapshot = load(context)
+        refusals.before_rows(cases.in_state(cases.of_call(context, OperationType.INDEX), context, snapshot))
         builds = [staged_groups(self.staging, first) for first in self._builds(snapshot.timeline, groups)]
         definitions = metadata_build.definitions_change(self.staging, snapshot, groups)
         return self.decisions.begin(builds, definitions)

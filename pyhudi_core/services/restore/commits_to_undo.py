@@ -30,7 +30,7 @@ from pyhudi_core.services.restore.restore_plan import RestorePlan, UndoneCommit
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import heartbeat, plan_executors, requested_rollbacks
 from pyhudi_core.transaction.begin import Transaction
-from pyhudi_core.write.metadata_part import metadata_update
+from pyhudi_core.write import cases, refusals
 
 _REWRITES = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING})
 _HINT = (
@@ -137,7 +137,7 @@ def plan_restore(context: TableContext, timeline: Timeline, target: Target) -> R
         return RestorePlan(point, why_not=why_not, completed=said)
     if target.alone and len(later) > 1:
         raise not_alone(context, target.before_time, [i.requested_time for i in reversed(later[:-1])])
-    metadata_update.refuse_unkept(context, may_remove=False)
+    refusals.at_begin(cases.at_begin(context, OperationType.RESTORE))
     refuse(context, timeline)
     _refuse_saved(context, timeline, later)
     _refuse_archived(context, timeline, point)

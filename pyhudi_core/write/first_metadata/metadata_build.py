@@ -25,6 +25,7 @@ from pyhudi_core.metadata_table.index_definitions import IndexDefinition, change
 from pyhudi_core.metadata_table.new_metadata_table import FirstBuild
 from pyhudi_core.metadata_table.slices import MetadataSlices
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, State
+from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.printing import printable
 from pyhudi_core.model.properties import INDEX_DEFINITIONS, TableConfig
 from pyhudi_core.opened_table.opened_table import reopened
@@ -40,7 +41,7 @@ from pyhudi_core.transaction.metadata_removal import LISTED
 from pyhudi_core.transaction.publication import digest
 from pyhudi_core.transaction.record import Publication, PublicationKind
 from pyhudi_core.transaction.rollback import repair_by_policy
-from pyhudi_core.write import checks
+from pyhudi_core.write import cases, refusals
 from pyhudi_core.write.first_metadata.metadata_first_files import FirstFiles
 from pyhudi_core.write.first_metadata.metadata_staging import Moved, StagedBuild, Staging, staged_decision, unclear
 from pyhudi_core.write.metadata_part import metadata_update
@@ -178,7 +179,7 @@ def _attempt(
     drop: Callable[[], object] | None,
 ) -> Built:
     context = known if drop is None else unlisted(known)
-    metadata_update.refuse_unkept(context, may_remove=False)
+    refusals.at_begin(cases.at_begin(context, OperationType.INDEX))
     wanted = (names.FILES, *(name for name in groups if name != names.FILES))
     missing = {name: groups.get(name, 1) for name in wanted if name not in context.config.metadata_partitions}
     if not missing:
@@ -188,7 +189,7 @@ def _attempt(
         snapshot = build(
             context.storage, context.folder, context.config, transaction.start, executor=context.runtime.executor
         )
-        checks.refuse_unwritable(context, snapshot)
+        refusals.before_rows(cases.in_state(cases.of_call(context, OperationType.INDEX), context, snapshot))
         why = why_not(context, transaction.start, missing) or metadata_update.why_undefined(
             context, snapshot.schema, missing, definitions
         )

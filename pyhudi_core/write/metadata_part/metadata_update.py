@@ -21,7 +21,6 @@ from pyhudi_core.errors import (
     CommitConflictError,
     CorruptionError,
     ObjectNotFoundError,
-    UnsupportedTableError,
     at_table,
 )
 from pyhudi_core.merge.merged_slice import Merging
@@ -36,6 +35,7 @@ from pyhudi_core.metadata_table.records import Records
 from pyhudi_core.metadata_table.slices import MetadataSlices
 from pyhudi_core.model.commit import WriteStat
 from pyhudi_core.model.instant import Action, epoch_ms
+from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.opened_table.table_context import TableContext
@@ -46,6 +46,7 @@ from pyhudi_core.transaction.companion import CompanionCommit, begin_companion
 from pyhudi_core.write.handles.new_file import new_token
 from pyhudi_core.write.metadata_part.file_indexes import FileIndexUpdate, changes_of
 from pyhudi_core.write.metadata_part.record_index_update import RecordIndexUpdate
+from pyhudi_core.write.refusals import Case, at_begin
 from pyhudi_core.write.tasks import Written
 
 _VERSION = 2
@@ -86,23 +87,26 @@ def needs_keys(config: TableConfig) -> bool:
     return keeps(config) and names.RECORD_INDEX in config.written_metadata_partitions
 
 
-def refuse_unkept(context: TableContext, *, may_remove: bool = True) -> None:
-    """Raise `UnsupportedTableError` if the listed metadata table could not be kept true, unless the options say that it may be removed.
-
-    Raises `CommitConflictError` if another process has dropped it since the table was opened.
-    """
+def why_unkept_now(context: TableContext) -> str:
+    """As `why_unkept`, also if the files are missing. Raises `CommitConflictError` if another process has dropped it since the table was opened."""
     why = why_unkept(context.config)
     if not why and context.config.metadata_partitions and _place_of(context) is None:
         refuse_changed(context)
         why = "its files are missing, or cannot be read"
-    if why and not (may_remove and context.options.metadata.remove_unkept):
-        raise refusal(context, why)
+    return why
 
 
-def slices_to_keep(context: TableContext, snapshot: Snapshot, schema: pa.Schema) -> MetadataSlices | None:
-    """The file groups of the metadata table, for a write that starts from this snapshot and leaves the table with this schema.
+def slices_to_keep(
+    context: TableContext,
+    snapshot: Snapshot,
+    schema: pa.Schema,
+    operation: OperationType,
+    *,
+    removes: bool = False,
+) -> MetadataSlices | None:
+    """The file groups of the metadata table, for an operation that starts from this snapshot and leaves the table with this schema.
 
-    None if there is none to keep. Raises `UnsupportedTableError` as `refuse_unkept`: if it is out of date or of another form; and
+    None if there is none to keep. Raises as `refusals.at_begin` if it is out of date or of another form, and
     `CommitConflictError` if another process has dropped a part of it meanwhile.
     """
     if _place_of(context) is None or not keeps(context.config):
@@ -113,8 +117,8 @@ def slices_to_keep(context: TableContext, snapshot: Snapshot, schema: pa.Schema)
     why = _why_outdated(slices, snapshot, schema) or why_undefined(context, schema)
     if why:
         refuse_changed(context)
-    if why and not context.options.metadata.remove_unkept:
-        raise refusal(context, why)
+    case = Case(operation=operation, table=context.table, config=context.config, options=context.options)
+    at_begin(replace(case, outdated=why, removes=removes))
     return None if why else slices
 
 
@@ -126,13 +130,6 @@ def replaces_statistics(config: TableConfig, before: pa.Schema, after: pa.Schema
     listed = {*config.metadata_partitions}
     only = listed <= {names.FILES, *_STATISTICS} and not config.metadata_partitions_inflight
     return only and bool(listed & _STATISTICS) and bool(_widened(before, after))
-
-
-def removing(context: TableContext) -> TableContext:
-    """The context of an attempt whose commit may remove the metadata table."""
-    protocol, options = context.protocol, context.options
-    chosen = replace(options, metadata=replace(options.metadata, remove_unkept=True))
-    return replace(context, protocol=replace(protocol, options=chosen))
 
 
 def why_undefined(
@@ -151,12 +148,9 @@ def why_undefined(
     return next(filter(None, (defined_indexes.why_not(name, found, table) for name in listed)), "")
 
 
-def refuse_undefined(context: TableContext, schema: pa.Schema) -> None:
-    """Raise `UnsupportedTableError` if an index that a user defined cannot be kept, unless the options say that it may be removed."""
-    # A drop that another process had only decided may have been published since the table was opened.
-    why = why_undefined(context, schema) and why_undefined(reopened(context), schema)
-    if why and not context.options.metadata.remove_unkept:
-        raise refusal(context, why)
+def why_undefined_now(context: TableContext, schema: pa.Schema) -> str:
+    """As `why_undefined`. A drop that another process had only decided may have been published since the table was opened."""
+    return why_undefined(context, schema) and why_undefined(reopened(context), schema)
 
 
 def indexed_table(context: TableContext, snapshot: Snapshot, schema: pa.Schema) -> IndexedTable:
@@ -214,17 +208,6 @@ def _why_outdated(slices: MetadataSlices, snapshot: Snapshot, schema: pa.Schema)
     if (widened := _widened(snapshot.schema, schema)) and _STATISTICS & {*partitions}:
         return f"it has statistics of {_listed(widened)}, whose type this write changes, and Hudi cannot compare bounds of two types"
     return ""
-
-
-def refusal(context: TableContext, why: str) -> UnsupportedTableError:
-    """The error of a write that could not keep the metadata table true."""
-    return UnsupportedTableError(
-        f"This write cannot keep the table's metadata table true: {why}",
-        table=context.table,
-        path=names.FOLDER,
-        hint="Nothing was changed. `pyhudi metadata LOCATION rebuild` replaces it by one with the indexes that this release keeps (--plan first)."
-        " With pyhudi.metadata.remove_unkept=true, the write removes the metadata table.",
-    )
 
 
 def stage(
