@@ -24,7 +24,7 @@ from pyhudi_core.read.changes import ChangeFeed
 from pyhudi_core.read.expired import how_to_keep_more
 from pyhudi_core.read.scan import Scan
 from pyhudi_core.table import HudiTable
-from pyhudi_core.write.operations import commit_with_retries
+from pyhudi_core.write.handle import commit_with_retries
 from pyhudi_core.write.result import Commit
 
 R = TypeVar("R")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,8 +21,10 @@ from pyhudi_core.errors import (
 from pyhudi_core.late import late, late_call
 from pyhudi_core.model.help_pages import see
 from pyhudi_core.model.masking import takes_options
+from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.properties import OPERATION_FIELD, MergeMode, TableConfig, TableType
 from pyhudi_core.naming import set_module
+from pyhudi_core.opened_table.opened_table import OpenedTable
 from pyhudi_core.options import TableOptions, WriteOptions
 from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.runtime.system import system_runtime
@@ -30,7 +33,6 @@ from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.storage.paths import Place, allowing
 from pyhudi_core.table import HudiTable
 from pyhudi_core.timeline import properties_file
-from pyhudi_core.transaction.home import TableHome
 
 if TYPE_CHECKING:
     import difflib
@@ -44,13 +46,17 @@ if TYPE_CHECKING:
     from pyhudi_core.model.schema import normalise, to_avro
     from pyhudi_core.storage.no_table import first_data_file, no_table
     from pyhudi_core.validators import Validator, Validators
-    from pyhudi_core.write import asked_metadata_table, checks, coercion
+    from pyhudi_core.write import coercion, refusals
+    from pyhudi_core.write.first_metadata import asked_metadata_table
 else:
     difflib = late("difflib")
     doctor, validators = late("pyhudi_core.doctor"), late("pyhudi_core.validators")
     record_merger = late("pyhudi_core.merge.record_merger")
-    asked_metadata_table, coercion = late("pyhudi_core.write.asked_metadata_table"), late("pyhudi_core.write.coercion")
-    checks = late("pyhudi_core.write.checks")
+    asked_metadata_table, coercion = (
+        late("pyhudi_core.write.first_metadata.asked_metadata_table"),
+        late("pyhudi_core.write.coercion"),
+    )
+    refusals = late("pyhudi_core.write.refusals")
     text_problem = late_call("pyhudi_core.model.key_text", "text_problem")
     new_table_config = late_call("pyhudi_core.model.new_table", "new_table_config")
     partition_paths = late_call("pyhudi_core.model.partition_path", "partition_paths")
@@ -103,22 +109,22 @@ def create_table(
         LockError: the server of the lock does not answer, or another writer holds the lock all the time; nothing was created.
     """
     storage = open_storage(location, storage_options or {})
-    home = TableHome(storage, system_runtime(), options or {}, pre_commit=_validators(pre_commit))
+    opened = OpenedTable(storage, system_runtime(), options or {}, pre_commit=_validators(pre_commit))
     with at_table(storage.location):
-        return create_whole(home, schema, record_key, partition_by, ordering, table_type, name)
+        return create_whole(opened, schema, record_key, partition_by, ordering, table_type, name)
 
 
-def create_whole(home: TableHome, *arguments: Any) -> HudiTable:
+def create_whole(opened: OpenedTable, *arguments: Any) -> HudiTable:
     """`create_at` with the metadata table that the options ask for, as `create_table`. ``arguments``: those of `create_at`."""
-    table = create_at(home, *arguments)
-    context = home.context()
+    table = create_at(opened, *arguments)
+    context = opened.context()
     if context.options.metadata.of_new_tables:
         asked_metadata_table.make_first(context)
     return table
 
 
 def create_at(
-    home: TableHome,
+    opened: OpenedTable,
     schema: Any,
     record_key: str | Sequence[str],
     partition_by: str | Sequence[str] = (),
@@ -131,21 +137,21 @@ def create_at(
 
     With ``hoodie.metadata.enable=true`` the first write makes it.
     """
-    config = checked_config(home, schema, record_key, partition_by, ordering, table_type, name, properties)
-    storage = home.storage
+    config = checked_config(opened, schema, record_key, partition_by, ordering, table_type, name, properties)
+    storage = opened.storage
     _refuse_existing(storage)
     _refuse_remains(storage)
-    home.refuse_unusable_lock(config)
+    opened.refuse_unusable_lock(config)
     try:
-        properties_file.create(storage, config.to_properties(), f"created by pyhudi {home.runtime.ids.uuid()}")
+        properties_file.create(storage, config.to_properties(), f"created by pyhudi {opened.runtime.ids.uuid()}")
     except PreconditionFailedError:
         _refuse_existing(storage)
         raise
-    return HudiTable(home)
+    return HudiTable(opened)
 
 
 def checked_config(
-    home: TableHome,
+    opened: OpenedTable,
     schema: Any,
     record_key: str | Sequence[str],
     partition_by: str | Sequence[str] = (),
@@ -158,8 +164,8 @@ def checked_config(
 
     Raises as `create_table` for arguments that are not valid.
     """
-    storage = home.storage
-    given, files = TableOptions.parse(home.options), WriteOptions.parse(home.options).files
+    storage = opened.storage
+    given, files = TableOptions.parse(opened.options), WriteOptions.parse(opened.options).files
     chosen = name if name is not None else given.name or storage.location.rstrip("/").rpartition("/")[2]
     logical = normalise(arrow_schema := _arrow_schema(schema))
     keys, partitions, orderings = (
@@ -169,7 +175,7 @@ def checked_config(
     )
     _refuse_absent(logical, {"record_key": keys, "partition_by": partitions, "ordering": orderings})
     _refuse_types(logical, keys, partitions, orderings)
-    coercion.refuse_internal_names(arrow_schema.names, storage.location)
+    coercion.refuse_internal_names(arrow_schema, storage.location)
     config = new_table_config(
         chosen,
         keys,
@@ -189,7 +195,7 @@ def checked_config(
         },
     )
     _refuse_unfit_merger(config, logical)
-    _refuse_unfit_index(config, WriteOptions.parse(home.options, config=config), storage.location)
+    _refuse_unfit_index(config, WriteOptions.parse(opened.options, config=config), storage.location)
     partition_paths(pa.RecordBatch.from_pylist([], logical), config)  # refuses a key generator that no write could use
     return config
 
@@ -198,7 +204,8 @@ def _refuse_unfit_index(config: TableConfig, options: WriteOptions, location: st
     """Raise `InvalidOptionError` for an index that the first write would refuse."""
     if options.index.type is not None:
         comes = asked_metadata_table.gets_record_index(config, options.metadata)
-        checks.refuse_index_of_new_table(config, options.index, location, record_index=comes)
+        case = refusals.Case(operation=OperationType.UPSERT, table=location, config=config, options=options)
+        refusals.of_new_table(replace(case, record_index=comes, by_index=not config.generates_keys))
 
 
 def _merge_mode(given: TableOptions) -> MergeMode | None:
@@ -254,12 +261,12 @@ def open_table(
         ConfigError: an option is unknown, or contradicts the table.
     """
     storage = open_storage(location, allowing(storage_options, allow_sources))
-    home = TableHome(storage, runtime or system_runtime(), options or {}, pre_commit=_validators(pre_commit))
+    opened = OpenedTable(storage, runtime or system_runtime(), options or {}, pre_commit=_validators(pre_commit))
     try:
-        home.context()
+        opened.context()
     except TableNotFoundError as error:
         raise no_table(storage) from error
-    return HudiTable(home)
+    return HudiTable(opened)
 
 
 @set_module("pyhudi")
@@ -275,13 +282,13 @@ def check_table(
 
     Damage never raises. Raises `ConfigError` if the location or a storage option is not valid.
     """
-    home = TableHome(open_storage(location, storage_options or {}), system_runtime(), {})
-    return doctor.check(home, doctor.CheckOptions.of(keys, limits, progress))
+    opened = OpenedTable(open_storage(location, storage_options or {}), system_runtime(), {})
+    return doctor.check(opened, doctor.CheckOptions.of(keys, limits, progress))
 
 
 def record_incident(location: Place, storage_options: Mapping[str, str] | None = None) -> Incident:
     """`HudiTable.record_incident` for a table that may be too damaged to open."""
-    return doctor.record(TableHome(open_storage(location, storage_options or {}), system_runtime(), {}))
+    return doctor.record(OpenedTable(open_storage(location, storage_options or {}), system_runtime(), {}))
 
 
 def _validators(given: Sequence[Validator]) -> Validators | None:

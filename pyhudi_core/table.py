@@ -1,30 +1,33 @@
-"""The public table class. Every method delegates; read this first, then ``write/operations.py``, then ``transaction/commit.py``."""
+"""The public table class. Every method delegates; read this first, then ``write/write.py``, then ``transaction/commit.py``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyhudi_core.errors import InvalidOptionError
-from pyhudi_core.late import late, late_call, late_in
+from pyhudi_core.late import late, late_in
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.printing import printable
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.naming import set_module
+from pyhudi_core.opened_table.opened_table import OpenedTable
 from pyhudi_core.table_services import TableServices
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction.home import TableHome
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pyhudi_core import doctor, engine, validators
+    from pyhudi_core import doctor, validators
     from pyhudi_core.conflicts import explain
     from pyhudi_core.conflicts.explanation import ConflictExplanation
     from pyhudi_core.conflicts.requirement import CommitRequirement
     from pyhudi_core.model.snapshot_token import SnapshotToken
+    from pyhudi_core.opened_table.table_context import TableContext
     from pyhudi_core.read import change_feed, history_rows, lookups, reads, sizes, snapshots
     from pyhudi_core.read.bounds import TimePoint
     from pyhudi_core.read.changes import ChangeFeed
@@ -32,20 +35,18 @@ if TYPE_CHECKING:
     from pyhudi_core.read.sizes import Partition, Size, TableSize
     from pyhudi_core.services import auto
     from pyhudi_core.snapshot.snapshot import Snapshot
-    from pyhudi_core.timeline.commit_search import commits_holding
     from pyhudi_core.transaction import status
     from pyhudi_core.validators import Validator
-    from pyhudi_core.write import operations, result, states
+    from pyhudi_core.write import batch, handle, result, states
     from pyhudi_core.write.handle import Write
     from pyhudi_core.write.result import Commit
 else:
     auto, explain = late("pyhudi_core.services.auto"), late("pyhudi_core.conflicts.explain")
     change_feed, history_rows, lookups = late_in("pyhudi_core.read", "change_feed", "history_rows", "lookups")
-    doctor, engine, validators = late_in("pyhudi_core", "doctor", "engine", "validators")
-    operations, result, states = late_in("pyhudi_core.write", "operations", "result", "states")
+    doctor, validators = late_in("pyhudi_core", "doctor", "validators")
+    batch, handle, result, states = late_in("pyhudi_core.write", "batch", "handle", "result", "states")
     reads, sizes, snapshots = late_in("pyhudi_core.read", "reads", "sizes", "snapshots")
     status = late("pyhudi_core.transaction.status")
-    commits_holding = late_call("pyhudi_core.timeline.commit_search", "commits_holding")
 
 
 @set_module("pyhudi")
@@ -62,20 +63,20 @@ class HudiTable(TableServices):
     ``pre_commit`` are callables that can refuse a commit (`pyhudi_core.validators`): it raises `PreCommitError`, and nothing is published.
     """
 
-    def __init__(self, home: TableHome) -> None:
-        if not isinstance(home, TableHome):
+    def __init__(self, opened: OpenedTable) -> None:
+        if not isinstance(opened, OpenedTable):
             raise InvalidOptionError("HudiTable(...) opens no table", hint="Write hudi.open_table(location).")
-        self._home = home
+        self._opened = opened
 
     @property
     def location(self) -> str:
         """The table's folder."""
-        return self._home.storage.location
+        return self._opened.storage.location
 
     @property
     def config(self) -> TableConfig:
         """The table's current properties."""
-        return self._home.context().config
+        return self._opened.context().config
 
     @property
     def name(self) -> str:
@@ -90,7 +91,7 @@ class HudiTable(TableServices):
     @property
     def timeline(self) -> Timeline:
         """The instants of the active timeline, newest last."""
-        return self._home.context().folder.load()
+        return self._opened.context().folder.load()
 
     def commit_metadata(self, instant: Instant) -> CommitMetadata:
         """Return the metadata of a completed commit: files, counts, extra metadata."""
@@ -100,28 +101,28 @@ class HudiTable(TableServices):
                 table=self.location,
                 hint="Give one of table.timeline.commits, or table.timeline.find(commit.instant).",
             )
-        with self._home.verb() as context:
+        with self._opened.verb() as context:
             return context.folder.read_commit(instant)
 
     def archived_commits(self, after: str = "") -> Iterator[CommitMetadata]:
         """Iterate over archived commits that completed after ``after``, newest first; each is read when it is requested."""
-        return self._home.context().folder.archived_commits(after)
+        return self._opened.context().folder.archived_commits(after)
 
     def commits_with(self, key: str, after: str = "") -> Iterator[tuple[Instant, CommitMetadata]]:
         """Iterate over active and archived commits, newest first; each is read when it is requested.
 
         Returns the commits that completed after ``after`` and have an extra metadata key that begins with ``key`` (empty: every commit).
         """
-        return commits_holding(self._home.context().folder, key, after)
+        return history_rows.commits_with(self._opened.context(), key, after)
 
     def history(self, limit: int | None = None) -> history_rows.CommitHistory:
         """Return the completed commits as rows, newest first: times, operation, counts, writer and extra metadata (`read.history_rows.SCHEMA`)."""
-        with self._home.verb() as context:
-            return history_rows.history_rows(commits_holding(context.folder, ""), utc=context.utc, limit=limit)
+        with self._opened.verb() as context:
+            return history_rows.history_rows(history_rows.commits_with(context, ""), utc=context.utc, limit=limit)
 
     def snapshot(self, as_of: TimePoint | None = None) -> Snapshot:
         """Return the table's state, now or as of a time: configuration, timeline and file groups."""
-        with self._home.verb() as context:
+        with self._opened.verb() as context:
             return snapshots.snapshot(context, as_of)
 
     def snapshot_token(self, as_of: TimePoint | None = None) -> SnapshotToken:
@@ -136,14 +137,14 @@ class HudiTable(TableServices):
 
         If an earlier size of the table is given as ``known``, only the changes since then are added, so the cost does not grow with the table.
         """
-        with self._home.verb() as context:
+        with self._opened.verb() as context:
             return sizes.table_size(context, as_of, known)
 
     def partition_sizes(
         self, partitions: Sequence[Partition] | None = None, as_of: TimePoint | None = None
     ) -> dict[Partition, Size]:
         """Count rows, bytes and file groups of each partition: of all partitions, or of those given by path or by values. Lists only these."""
-        with self._home.verb() as context:
+        with self._opened.verb() as context:
             return sizes.partition_sizes(context, partitions, as_of)
 
     # --- writing: each call makes one commit
@@ -164,7 +165,8 @@ class HudiTable(TableServices):
         With ``partial``, the rows may lack columns, which keep their values. All keys must be in the table: raises `SchemaMismatchError`
         otherwise. The columns of key, partition and ordering are needed.
         """
-        return self._run(OperationType.UPSERT, data, extra_metadata, spark, pre_commit, partial=partial)
+        with self._writing(OperationType.UPSERT, extra_metadata, spark, pre_commit, partial=partial) as write:
+            return write.until_committed(batch.UserRows(data))
 
     def insert(
         self,
@@ -174,7 +176,8 @@ class HudiTable(TableServices):
         pre_commit: Sequence[Validator] = (),
     ) -> Commit:
         """Insert rows with new keys. Raises `DuplicateKeyError` and writes nothing if a key exists already."""
-        return self._run(OperationType.INSERT, data, extra_metadata, spark, pre_commit)
+        with self._writing(OperationType.INSERT, extra_metadata, spark, pre_commit) as write:
+            return write.until_committed(batch.UserRows(data))
 
     def bulk_insert(
         self,
@@ -184,7 +187,8 @@ class HudiTable(TableServices):
         pre_commit: Sequence[Validator] = (),
     ) -> Commit:
         """Insert rows with new keys into new file groups, for first loads. Raises `DuplicateKeyError` as `insert` does."""
-        return self._run(OperationType.BULK_INSERT, data, extra_metadata, spark, pre_commit)
+        with self._writing(OperationType.BULK_INSERT, extra_metadata, spark, pre_commit) as write:
+            return write.until_committed(batch.UserRows(data))
 
     def insert_overwrite(
         self,
@@ -194,7 +198,8 @@ class HudiTable(TableServices):
         pre_commit: Sequence[Validator] = (),
     ) -> Commit:
         """Replace all rows of every partition that the data has rows for."""
-        return self._run(OperationType.INSERT_OVERWRITE, data, extra_metadata, spark, pre_commit)
+        with self._writing(OperationType.INSERT_OVERWRITE, extra_metadata, spark, pre_commit) as write:
+            return write.until_committed(batch.UserRows(data))
 
     def insert_overwrite_table(
         self,
@@ -204,7 +209,8 @@ class HudiTable(TableServices):
         pre_commit: Sequence[Validator] = (),
     ) -> Commit:
         """Replace all rows of the table."""
-        return self._run(OperationType.INSERT_OVERWRITE_TABLE, data, extra_metadata, spark, pre_commit)
+        with self._writing(OperationType.INSERT_OVERWRITE_TABLE, extra_metadata, spark, pre_commit) as write:
+            return write.until_committed(batch.UserRows(data))
 
     def delete(
         self,
@@ -221,16 +227,14 @@ class HudiTable(TableServices):
             hint = f"Write delete(where={keys[:80]!r})."
             raise InvalidOptionError("delete takes data as keys, not text", table=self.location, hint=hint)
         if keys is not None:
-            return self._run(OperationType.DELETE, keys, extra_metadata, spark, pre_commit)
+            with self._writing(OperationType.DELETE, extra_metadata, spark, pre_commit) as write:
+                return write.until_committed(batch.UserRows(keys))
 
         def keys_of(found: Scan) -> object:
             return found.to_arrow() if spark is None else found.to_spark(spark)
 
-        with self._home.verb() as context:
-            commit = operations.delete_found(
-                context, reads, where, keys_of, extra_metadata or {}, spark, validators.Validators.of(pre_commit)
-            )
-            return auto.followed(context, commit)
+        with self._writing(OperationType.DELETE, extra_metadata, spark, pre_commit) as write:
+            return handle.delete_found(write, where, keys_of)
 
     def delete_partitions(
         self,
@@ -243,15 +247,8 @@ class HudiTable(TableServices):
 
         Raises `PartitionNotFoundError` for a path without rows, before anything is changed, unless ``missing_ok=True``.
         """
-        with self._home.verb() as context:
-            commit = operations.delete_partitions(
-                context,
-                partitions,
-                extra_metadata or {},
-                missing_ok=missing_ok,
-                pre_commit=validators.Validators.of(pre_commit),
-            )
-            return auto.followed(context, commit)
+        with self._writing(OperationType.DELETE_PARTITION, extra_metadata, None, pre_commit) as write:
+            return write.until_committed(batch.Partitions(partitions, missing_ok))
 
     def begin(
         self,
@@ -269,21 +266,15 @@ class HudiTable(TableServices):
         published. With ``allow_empty``, a write without rows makes a commit that only stores ``extra_metadata``. With ``partial``, the rows of
         an upsert may lack columns, as in `upsert`.
         """
-        with self._home.verb() as context:
-            kind = operations.operation_type(operation)
-            if partial and kind is not OperationType.UPSERT:
-                what = f"{operation} takes whole rows: nothing could fill the columns of a partial one"
-                hint = "Give rows with every column (nulls are fine), or upsert partial rows of known keys."
-                raise InvalidOptionError(what, table=self.location, hint=hint)
-            extra = extra_metadata or {}
-            request = states.WriteSpec(
-                context, kind, extra, spark, requirements, allow_empty, partial, validators.Validators.of(pre_commit)
-            )
-            return auto.ServicedWrite(request, reads)
+        with self._opened.verb() as context:
+            kind = handle.operation_type(operation)
+            request = self._request(context, kind, extra_metadata, spark, pre_commit)
+            request = replace(request, requirements=requirements, allow_empty=allow_empty, partial=partial)
+            return handle.Write(request, reads)
 
     def commit_status(self, token: str) -> status.CommitStatus:
         """Return whether the write with this token was committed or not, or is undecided (only this answer can change later)."""
-        with self._home.verb() as context:
+        with self._opened.verb() as context:
             return status.commit_status(context, token)
 
     def explain_conflict(
@@ -293,18 +284,18 @@ class HudiTable(TableServices):
 
         Each is a write in steps, a commit, an instant, its requested time or a commit token. The verdict is about the write that completed later.
         """
-        with self._home.verb() as context:
+        with self._opened.verb() as context:
             return explain.explain(context, _side(mine), _side(theirs))
 
     def check(
         self, keys: bool = True, limits: doctor.Limits | None = None, progress: doctor.Progress | None = None
     ) -> doctor.CheckReport:
         """Examine the table and change nothing. Damage is reported as findings; ``keys=False`` does not read the rows."""
-        return doctor.check(self._home, doctor.CheckOptions.of(keys, limits, progress))
+        return doctor.check(self._opened, doctor.CheckOptions.of(keys, limits, progress))
 
     def record_incident(self) -> doctor.Incident:
         """Record the files of the commit protocol for ``pyhudi.testing.replay_incident``: no rows; secrets are masked."""
-        return doctor.record(self._home)
+        return doctor.record(self._opened)
 
     # --- reading
 
@@ -326,19 +317,24 @@ class HudiTable(TableServices):
         ``mode="read_optimized"`` reads only base files; ``scan.staleness()`` counts what the log files contain in addition. With
         ``refuse_pending_deletes``, it raises `PendingDeletesError` if the log files contain deletes.
         """
-        if mode == "read_optimized":
-            with self._home.verb() as context:
-                return reads.read_optimized(
-                    context, columns, where, as_of, semi_join, refuse_pending_deletes, meta=meta
-                )
-        if mode != "snapshot" or refuse_pending_deletes:
+        optimized = mode == "read_optimized"
+        if not optimized and (mode != "snapshot" or refuse_pending_deletes):
             raise InvalidOptionError(
                 f"mode={mode!r} is unknown, or cannot be combined with refuse_pending_deletes",
                 table=self.location,
                 hint='Use mode="snapshot" or mode="read_optimized"; refuse_pending_deletes needs mode="read_optimized".',
             )
-        with self._home.verb() as context:
-            return reads.scan(context, columns, where, as_of, semi_join, meta=meta)
+        with self._opened.verb() as context:
+            return reads.scan(
+                context,
+                columns,
+                where,
+                as_of,
+                semi_join,
+                meta=meta,
+                optimized=optimized,
+                refuse_deletes=refuse_pending_deletes,
+            )
 
     def incremental(
         self,
@@ -349,7 +345,7 @@ class HudiTable(TableServices):
         meta: bool = True,
     ) -> Scan:
         """Read the rows that commits completed in (after, until] changed, each in its latest state."""
-        with self._home.verb() as context:
+        with self._opened.verb() as context:
             return reads.incremental(context, after, until, columns, where, meta=meta)
 
     def changes(
@@ -360,30 +356,42 @@ class HudiTable(TableServices):
         where: object = None,
     ) -> ChangeFeed:
         """Read every change of a row by commits completed in (after, until]: op (i, u, d), ts_ms (of the commit), before and after."""
-        with self._home.verb() as context:
+        with self._opened.verb() as context:
             return change_feed.changes(context, after, until, columns, where)
 
     def lookup(self, keys: object, columns: Sequence[str] | None = None, index: str | None = None) -> Scan:
         """Read the rows with the given keys, or with the given values of the secondary index ``index``."""
-        with self._home.verb() as context:
+        with self._opened.verb() as context:
             return lookups.lookup(context, keys, columns, index)
 
-    def _run(
+    @contextmanager
+    def _writing(
         self,
         operation: OperationType,
-        data: object,
         extra: Mapping[str, str] | None,
         spark: Any,
         pre_commit: Sequence[Validator],
         *,
         partial: bool = False,
-    ) -> Commit:
-        asked = validators.Validators.of(pre_commit)
-        with self._home.verb() as context:
-            commit = operations.run(
-                context, operation, data, extra or {}, spark, partial_rows=partial, pre_commit=asked
-            )
-            return auto.followed(context, commit, engine.engine_for(data, context.runtime.executor, spark))
+    ) -> Iterator[Write]:
+        """The handle of one write."""
+        with self._opened.verb() as context:
+            request = self._request(context, operation, extra, spark, pre_commit)
+            with handle.Write(replace(request, partial=partial), reads) as write:
+                yield write
+
+    def _request(
+        self,
+        context: TableContext,
+        operation: OperationType,
+        extra: Mapping[str, str] | None,
+        spark: Any,
+        pre_commit: Sequence[Validator],
+    ) -> states.WriteSpec:
+        """What a write is asked to do; the table services follow it."""
+        asked = validators.Validators.of(pre_commit) if pre_commit != () else None
+        after = auto.following(context)
+        return states.WriteSpec(context, operation, extra or {}, spark, pre_commit=asked, after=after)
 
     def __repr__(self) -> str:
         config = self.config

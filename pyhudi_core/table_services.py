@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pyhudi_core.late import late, late_call
+from pyhudi_core.late import late, late_call, late_in
+from pyhudi_core.model.operation import OperationType
 from pyhudi_core.naming import NamesInstead
-from pyhudi_core.transaction.home import TableHome
+from pyhudi_core.opened_table.opened_table import OpenedTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,10 +43,11 @@ if TYPE_CHECKING:
     from pyhudi_core.services.sweep.disk_usage import DiskUsage
     from pyhudi_core.services.sweep.sweep import Sweep
     from pyhudi_core.validators import Validator
-    from pyhudi_core.write import operations
+    from pyhudi_core.write import batch, handle, states
     from pyhudi_core.write.result import Commit
 else:
-    auto, operations = late("pyhudi_core.services.auto"), late("pyhudi_core.write.operations")
+    auto = late("pyhudi_core.services.auto")
+    batch, handle, states = late_in("pyhudi_core.write", "batch", "handle", "states")
     usage, keys = late("pyhudi_core.services.sweep.disk_usage"), late("pyhudi_core.read.key_history")
     alteration, validators = late("pyhudi_core.model.alteration"), late("pyhudi_core.validators")
     Archival = late_call("pyhudi_core.services.archival.archival", "Archival")
@@ -74,7 +76,7 @@ else:
 class TableServices(NamesInstead):
     """What looks after a table: services with ``plan()``, ``schedule()``, ``execute()`` and ``run()``, and calls that make or remove something."""
 
-    _home: TableHome
+    _opened: OpenedTable
     _INSTEAD: ClassVar[Mapping[str, str]] = {
         "restores": "table.restore, as in table.restore.plan(to)",
         "rollbacks": "table.rollback, as in table.rollback.plan(instant)",
@@ -149,13 +151,18 @@ class TableServices(NamesInstead):
         for types that lose values; then nothing was written.
         """
         changes = alteration.ColumnChanges.of(add, drop, rename, retype, order)
-        with self._home.verb() as context:
+        with self._opened.verb() as context:
             asked = validators.Validators.of(pre_commit)
-            return auto.followed(context, operations.alter(context, changes, extra_metadata or {}, pre_commit=asked))
+            extra, after = extra_metadata or {}, auto.following(context)
+            request = states.WriteSpec(
+                context, OperationType.ALTER_SCHEMA, extra, allow_empty=True, pre_commit=asked, after=after
+            )
+            with handle.Write(request) as write:
+                return write.until_committed(batch.Columns(changes))
 
     def disk_usage(self) -> DiskUsage:
         """Count the files of the table and their bytes: newest state, old versions, metadata table, what nothing names. Lists every file."""
-        with self._home.verb() as context:
+        with self._opened.verb() as context:
             return usage.disk_usage(context)
 
     def key_history(self, key: object) -> KeyHistory:
@@ -163,98 +170,98 @@ class TableServices(NamesInstead):
 
         ``key``: the value of the key column or its text; of several key columns a mapping, or the record key as Hudi stores it.
         """
-        with self._home.verb() as context:
+        with self._opened.verb() as context:
             return keys.key_history(context, key)
 
     @property
     def services(self) -> Mapping[str, TableService[Any]]:
         """The table's services by name: each has ``plan``, ``schedule``, ``execute``, ``run`` and ``take_over``."""
-        return services_of(self._home.context())
+        return services_of(self._opened.context())
 
     @property
     def metadata_table(self) -> MetadataTableOf:
         """The table's metadata table: ``plan()``, ``create()``, ``drop()`` and ``rebuild()``. Every commit keeps one that is listed."""
-        return MetadataTableOf(self._home.context())
+        return MetadataTableOf(self._opened.context())
 
     @property
     def failed_writes(self) -> FailedWrites:
         """The service that rolls back the instants of dead writers. Every write does this before it begins."""
-        return FailedWrites(self._home.context())
+        return FailedWrites(self._opened.context())
 
     @property
     def compaction(self) -> Compaction:
         """The service that rewrites the log files of a merge-on-read table as base files: ``plan()``, ``schedule()``, ``execute()``, ``run()``."""
-        return Compaction(self._home.context())
+        return Compaction(self._opened.context())
 
     @property
     def log_compaction(self) -> LogCompaction:
         """The service that merges the log files of a file group into one: ``plan()``, ``schedule()``, ``execute()``, ``run()``."""
-        return LogCompaction(self._home.context())
+        return LogCompaction(self._opened.context())
 
     @property
     def cleaning(self) -> Cleaning:
         """The service that deletes older file slices: ``plan()``, ``schedule()``, ``execute()``, ``run()``."""
-        return Cleaning(self._home.context())
+        return Cleaning(self._opened.context())
 
     @property
     def clustering(self) -> Clustering:
         """The service that merges small files and sorts rows: ``plan()``, ``schedule()``, ``execute()``, ``run()``, and ``cancel(instant)``."""
-        return Clustering(self._home.context())
+        return Clustering(self._opened.context())
 
     @property
     def indexing(self) -> Indexing:
         """The service that builds indexes beside writers: ``plan()``, ``schedule()``, ``execute()``, ``run()``, ``cancel()``."""
-        return Indexing(self._home.context())
+        return Indexing(self._opened.context())
 
     @property
     def indexes(self) -> Indexes:
         """The indexes: iterate over them, ``create(name)``, ``drop(name)``; `Indexes.create` says which are built while writers write."""
-        return Indexes(self._home.context())
+        return Indexes(self._opened.context())
 
     def sql(self, statement: str, spark: Any = None) -> pa.Table | IndexingResult | Dropped:
         """Carry out a statement of Hudi's SQL about indexes: ``CREATE INDEX``, ``DROP INDEX`` or ``SHOW INDEXES``; see `Indexes.sql`."""
-        with self._home.verb() as context:
+        with self._opened.verb() as context:
             return Indexes(context).sql(statement, spark)
 
     @property
     def duplicates(self) -> Duplicates:
         """Record keys that a partition has in several file groups: ``plan()`` finds them, ``run()`` leaves one row of each."""
-        return Duplicates(self._home.context())
+        return Duplicates(self._opened.context())
 
     @property
     def metadata_compaction(self) -> MetadataCompaction:
         """The service that rewrites the log files of the metadata table as base files. Commits run it when it is due."""
-        return MetadataCompaction(self._home.context())
+        return MetadataCompaction(self._opened.context())
 
     @property
     def metadata_cleaning(self) -> MetadataCleaning:
         """The service that deletes older file slices of the metadata table. Commits run it when it is due."""
-        return MetadataCleaning(self._home.context())
+        return MetadataCleaning(self._opened.context())
 
     @property
     def metadata_archival(self) -> MetadataArchival:
         """The service that moves old instants of the metadata table to its archived timeline. Commits run it when it is due."""
-        return MetadataArchival(self._home.context())
+        return MetadataArchival(self._opened.context())
 
     @property
     def archival(self) -> Archival:
         """The service that moves old instants to the archived timeline: ``plan()`` and ``run()``. Commits run it when it is due."""
-        return Archival(self._home.context())
+        return Archival(self._opened.context())
 
     @property
     def expiry(self) -> Expiry:
         """The service that deletes partitions that have expired (Hudi's partition TTL): ``plan()`` and ``run()``."""
-        return Expiry(self._home.context())
+        return Expiry(self._opened.context())
 
     @property
     def erasure(self) -> Erasure:
         """Erases rows and all that is left of their keys, with a proof: ``plan(keys)``, ``run(keys)`` and ``verify(keys)``."""
-        return Erasure(self._home.context())
+        return Erasure(self._opened.context())
 
     @property
     def sweep(self) -> Sweep:
         """The service that deletes files that belong to nobody, such as those of killed processes: ``plan()`` and ``run()``."""
-        return Sweep(self._home.context())
+        return Sweep(self._opened.context())
 
     @property
     def restore(self) -> Restores:
@@ -262,7 +269,7 @@ class TableServices(NamesInstead):
 
         In steps: ``plan(to)``, ``schedule(to)``, ``execute()``, ``cancel(instant)``, and ``take_over()`` after a process that died.
         """
-        return Restores(self._home.context())
+        return Restores(self._opened.context())
 
     @property
     def rollback(self) -> Rollbacks:
@@ -270,14 +277,14 @@ class TableServices(NamesInstead):
 
         The instants of dead writers need none.
         """
-        return Rollbacks(self._home.context())
+        return Rollbacks(self._opened.context())
 
     @property
     def savepoints(self) -> Savepoints:
         """The savepoints: iterate over them, ``create(instant)``, ``delete(instant)``. Cleaning and archival keep the state of a savepoint."""
-        return Savepoints(self._home.context())
+        return Savepoints(self._opened.context())
 
     @property
     def holds(self) -> Holds:
         """Files that stay until a stated time, for long readers: iterate over them, ``create(token, seconds=3600)``, ``delete(hold)``."""
-        return Holds(self._home.context())
+        return Holds(self._opened.context())

@@ -17,11 +17,11 @@ from pyhudi_core.errors import EarlyConflictError
 from pyhudi_core.model.file_names import join
 from pyhudi_core.model.instant import WRITE_ACTIONS, Action, Instant, State, is_time
 from pyhudi_core.model.operation import OperationType
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.runtime.base import Clock
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import heartbeat, layout, markers
-from pyhudi_core.transaction.context import TableContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +57,7 @@ class EarlyCheck:
 
 
 def early_check(context: TableContext, start: Timeline, own: str) -> EarlyCheck | None:
-    """The check for a write that is planned from ``start``; None where the option is off or there is no older write."""
-    if not context.options.conflict.early_detection:
-        return None
+    """The check for a write that is planned from ``start``; None where there is no older write."""
     reserved = (info.path.rpartition("/")[2] for info in context.root.list(f"{layout.HEARTBEATS}/"))
     pending = {i.requested_time: i for i in start.pending if i.action in WRITE_ACTIONS}
     times = sorted(time for time in {*reserved, *pending} if is_time(time) and time < own)

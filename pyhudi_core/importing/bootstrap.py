@@ -35,6 +35,7 @@ from pyhudi_core.model.printing import printable
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.record_key import record_keys
 from pyhudi_core.naming import set_module
+from pyhudi_core.opened_table.opened_table import OpenedTable
 from pyhudi_core.opening import checked_config, create_at, create_whole, open_table
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.runtime.system import system_runtime
@@ -42,7 +43,6 @@ from pyhudi_core.storage.base import Storage, StorageSpec
 from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.storage.paths import allowing
 from pyhudi_core.table import HudiTable
-from pyhudi_core.transaction.home import TableHome
 
 BOOTSTRAP_KEY = "pyhudi.bootstrap"
 """In the extra metadata of a commit: the source, and the files that it has loaded with their bytes, as JSON."""
@@ -160,17 +160,17 @@ def bootstrap(
     shown = Bootstrap.of(reads.location, location, found, len(loaded), len(chunks), done=not missing)
     if table is None:
         keys = partition_by if partition_by is not None else _folders_of(found)
-        home = TableHome(open_storage(location, storage_options), system_runtime(), options or {})
+        opened = OpenedTable(open_storage(location, storage_options), system_runtime(), options or {})
         properties = bootstrap_properties(reads.location) if keeps_rows else None
         made = (found.schema, record_key, keys, ordering, table_type, name, properties)
         if keeps_rows:
-            _make_skeletons(home, SkeletonSource(reads, found, checked_config(home, *made)), made, plan=plan)
+            _make_skeletons(opened, SkeletonSource(reads, found, checked_config(opened, *made)), made, plan=plan)
             return replace(shown, chunks=1, done=not plan)
-        _refuse_rows(reads, found, chunks[0], checked_config(home, *made), all_columns=spark is None)
+        _refuse_rows(reads, found, chunks[0], checked_config(opened, *made), all_columns=spark is None)
         if plan:
             return shown
-        with at_table(home.storage.location):
-            table = create_whole(home, *made)
+        with at_table(opened.storage.location):
+            table = create_whole(opened, *made)
     _refuse_unfinished(table, reads.location, loaded)
     if keeps_rows:
         refuse_later_files(reads.location, missing)
@@ -241,18 +241,18 @@ def _keeps_rows(mode: str, location: str, spark: Any, rename: str | None) -> boo
     return mode.upper() == "METADATA_ONLY"
 
 
-def _make_skeletons(home: TableHome, source: SkeletonSource, made: tuple[Any, ...], *, plan: bool) -> None:
+def _make_skeletons(opened: OpenedTable, source: SkeletonSource, made: tuple[Any, ...], *, plan: bool) -> None:
     """Make the table, and the one commit of a METADATA_ONLY bootstrap; as a ``plan``, only refuse what cannot be made."""
     location = source.storage.location
-    source.refuse_unfit(WriteOptions.parse(home.options, config=source.config), home.storage.location)
+    source.refuse_unfit(WriteOptions.parse(opened.options, config=source.config), opened.storage.location)
     source.refuse_keys()
     source.refuse_values()
     if plan:
         return
-    with at_table(home.storage.location):
-        create_at(home, *made)
+    with at_table(opened.storage.location):
+        create_at(opened, *made)
         named = json.dumps({"source": location, "files": {file.path: file.size for file in source.found.files}})
-        bootstrap_skeletons(home.context(), location, source.rows_to_keep(), {BOOTSTRAP_KEY: named})
+        bootstrap_skeletons(opened.context(), location, source.rows_to_keep(), {BOOTSTRAP_KEY: named})
 
 
 def _refuse_unfinished(table: HudiTable, source: str, loaded: Mapping[str, int]) -> None:

@@ -13,13 +13,13 @@ from pyhudi_core.importing.recovery_questions import Answers
 from pyhudi_core.model.masking import takes_options
 from pyhudi_core.model.properties import TableType
 from pyhudi_core.naming import set_module
+from pyhudi_core.opened_table.opened_table import OpenedTable
 from pyhudi_core.opening import open_table, table_type_of
 from pyhudi_core.repairs import lost_commits
 from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.table import HudiTable
 from pyhudi_core.timeline import properties_file
-from pyhudi_core.transaction.home import TableHome
 
 Names = str | Sequence[str]
 
@@ -68,8 +68,8 @@ def publish_lost_commits(
     storage = open_storage(location, storage_options)
     if storage.head(properties_file.PATH) is None:
         return ()
-    home = TableHome(storage, system_runtime(), {})
-    with home.verb() as context:
+    opened = OpenedTable(storage, system_runtime(), {})
+    with opened.verb() as context:
         return lost_commits.lost_commits(context) if only_plan else lost_commits.publish_again(context)
 
 

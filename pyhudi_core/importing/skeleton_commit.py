@@ -34,10 +34,10 @@ from pyhudi_core.model.instant import Action
 from pyhudi_core.model.meta_fields import RECORD_KEY
 from pyhudi_core.model.operation import BOOTSTRAP
 from pyhudi_core.model.properties import TableType
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.transaction import markers
 from pyhudi_core.transaction.begin import Transaction, begin_write
 from pyhudi_core.transaction.commit import Attachment
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write.attempt import Attempt, CommitCheck, extra_of, publish
 from pyhudi_core.write.handles.base import HandleContext, HandleSettings, TaskRuntime
 from pyhudi_core.write.handles.new_file import NewFile, announce_partition

@@ -12,7 +12,7 @@ from pyhudi_core.errors import ConfigError
 from pyhudi_core.late import late
 from pyhudi_core.orchestration.errors import definition_error
 
-_fitting = late("pyhudi_core.lock.fitting")
+_fitting = late("pyhudi_core.options.fitting")
 
 Operation = Literal[
     "upsert", "insert", "bulk_insert", "insert_overwrite", "insert_overwrite_table", "delete", "delete_partitions"

@@ -29,6 +29,8 @@ from pyhudi_core.model.properties import TableType
 from pyhudi_core.model.record_key import record_keys
 from pyhudi_core.model.schema_cast import cast_batch
 from pyhudi_core.naming import NotCalled
+from pyhudi_core.opened_table.opened_table import reopened
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.read.lookups import key_texts, lookup, nested_keys, why_unknown_texts
 from pyhudi_core.repairs.erasure_proof import ErasureProof, examine
 from pyhudi_core.savepoints.holds import read_holds
@@ -44,10 +46,10 @@ from pyhudi_core.services.sweep.sweep import Sweep
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import plan_executors
 from pyhudi_core.transaction.commit import Gate, ask_gate
-from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.home import reopened
-from pyhudi_core.write import metadata_update, operations
-from pyhudi_core.write.states import load
+from pyhudi_core.write.batch import UserRows
+from pyhudi_core.write.handle import Write
+from pyhudi_core.write.metadata_part import metadata_update
+from pyhudi_core.write.states import WriteSpec, load
 
 _WAYS_OUT = {
     "savepoint": "delete the savepoint (`pyhudi savepoint LOCATION delete INSTANT`)",
@@ -221,7 +223,8 @@ class Erasure(NotCalled):
         done = []
         progress("delete rows", 0, len(rows))
         if len(rows):
-            done.append(operations.run(self.context, OperationType.DELETE, rows, extra, spark, gate=gate).instant)
+            with Write(WriteSpec(self.context, OperationType.DELETE, extra, spark)) as write:
+                done.append(write.until_committed(UserRows(rows), gate).instant)
         if self.context.config.table_type is TableType.MERGE_ON_READ:
             compacted = Compaction(_with_all(reopened(self.context))).run(spark, gate, extra, progress=progress)
             done += [instant.requested_time for instant in compacted.instants]
@@ -352,4 +355,4 @@ def _with_all(context: TableContext) -> TableContext:
         ),
         upkeep=replace(options.upkeep, sweep_age_minutes=0),
     )
-    return replace(context, protocol=replace(context.protocol, options=chosen))
+    return context.with_options(chosen)

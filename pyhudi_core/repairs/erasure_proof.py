@@ -33,12 +33,12 @@ from pyhudi_core.model.commit import SCHEMA_KEY, CommitMetadata
 from pyhudi_core.model.file_names import LogFileName, parse_data_file, split
 from pyhudi_core.model.meta_fields import RECORD_KEY
 from pyhudi_core.model.printing import printable
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.runtime.executors import SerialExecutor
 from pyhudi_core.savepoints.holds import read_holds
 from pyhudi_core.savepoints.savepoint_files import read_savepoints
 from pyhudi_core.storage.base import ObjectInfo, Storage
 from pyhudi_core.storage.own_part import objects_of_table
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.layout import ROWS
 from pyhudi_core.transaction.waiting_rows import folders_of
 

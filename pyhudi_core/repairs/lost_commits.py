@@ -8,9 +8,9 @@ from __future__ import annotations
 import logging
 
 from pyhudi_core.errors import CorruptTimelineError
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import lost_completions
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.locking import holding_lock
 from pyhudi_core.transaction.publication import digest, replace_once
 from pyhudi_core.transaction.record import Record, record_store

@@ -34,15 +34,15 @@ from pyhudi_core.model.printing import printable
 from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.model.snapshot_token import SnapshotToken
 from pyhudi_core.naming import NotCalled
+from pyhudi_core.opened_table.opened_table import reopened
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.read.bounds import TimePoint
 from pyhudi_core.read.snapshots import snapshot, token_for
 from pyhudi_core.savepoints.savepoints import files_to_clean
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.transaction import layout
-from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.publication import create_once
-from pyhudi_core.write.retrying import Retries, retry
+from pyhudi_core.write.retrying import Retries
 
 _VERSION = 1
 LONGEST_S = 100 * 366 * 24 * 3600
@@ -162,12 +162,7 @@ class Holds(NotCalled):
                 hint="Give the seconds that the reader needs, such as 3600. A savepoint has no end.",
             )
         with at_table(self.context.table), Retries(self.context) as retries:
-
-            def attempt() -> Hold:
-                retries.began()
-                return _create(reopened(self.context), state, int(seconds * 1000), comment)
-
-            return retry(retries, attempt)
+            return retries.until_done(lambda: _create(reopened(self.context), state, int(seconds * 1000), comment))
 
     def delete(self, hold: Hold | str) -> bool:
         """End a hold, given by itself or by name. False if there is none."""
@@ -187,7 +182,7 @@ def read_holds(context: TableContext, *, ended: bool = False) -> tuple[Hold, ...
 
     Raises `CorruptTimelineError` for one that cannot be read: nobody knows what it holds.
     """
-    if context.place.prefix:
+    if context.prefix:
         return ()
     now = context.runtime.clock.now_ms() - context.options.clock.max_skew_ms
     found = (_read(context, info.path) for info in context.root.list(f"{layout.HOLDS}/"))

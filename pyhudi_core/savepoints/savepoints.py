@@ -25,6 +25,8 @@ from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import NotCalled
+from pyhudi_core.opened_table.opened_table import reopened
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.read.bounds import CommitLike
 from pyhudi_core.read.snapshots import snapshot
 from pyhudi_core.savepoints.savepoint_files import RECORD, Savepoint, read_savepoints
@@ -32,13 +34,11 @@ from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import begin, heartbeat, layout
 from pyhudi_core.transaction.begin import Transaction, completion_time_after
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, Terms, decide, staged_intent
-from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.instant_removal import remove_instant
 from pyhudi_core.transaction.record import Publication
 from pyhudi_core.transaction.reserved_decision import deciding
-from pyhudi_core.write.retrying import Retries, retry
+from pyhudi_core.write.retrying import Retries
 
 CommitPoint = Instant | CommitLike | str
 """What names a commit of a table: an instant, what a write returned, or a requested time."""
@@ -78,12 +78,7 @@ class Savepoints(NotCalled):
         `CommitConflictError` if a clean is about to delete some. Then nothing was changed.
         """
         with at_table(self.context.table), Retries(self.context) as retries:
-
-            def attempt() -> Savepoint:
-                retries.began()
-                return _create(reopened(self.context), instant, comment, created_by)
-
-            return retry(retries, attempt)
+            return retries.until_done(lambda: _create(reopened(self.context), instant, comment, created_by))
 
     def delete(self, instant: CommitPoint) -> bool:
         """Delete the savepoint of a commit: cleaning may delete its files from now on. False if the commit has none."""
@@ -246,7 +241,7 @@ class _Creating:
         done = completion_time_after(context, highest)
         inflight = Instant(time, Action.SAVEPOINT, State.INFLIGHT)
         paths = [
-            context.place.from_root(context.folder.file(instant))
+            context.from_root(context.folder.file(instant))
             for instant in (inflight, replace(inflight, state=State.COMPLETED, completion_time=done))
         ]
         publications = [Publication(path, staged) for path, staged in zip(paths, self._staged, strict=True)]

@@ -152,6 +152,7 @@ class PlannedService(TableService[R], Generic[P, W, R]):
         """Write and commit, as the plan's executor."""
 
     def _execute(self, requested_time: str | None, how: Execution) -> R:
+        """Carry out one plan: choose it, claim it, execute it. The execution ends with the decision of its commit."""
         chosen, why_not = self._chosen(requested_time)
         if chosen is None:
             return self._nothing(why_not)

@@ -23,11 +23,11 @@ from functools import partial
 from pyhudi_core.errors import CommitAbortedError, ObjectNotFoundError
 from pyhudi_core.model.file_names import parse_data_file, split
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import heartbeat, layout, markers, metadata_removal
 from pyhudi_core.transaction.begin import Transaction
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.decision import (
     OutcomeUnknown,
     StagedIntent,
@@ -210,7 +210,7 @@ def _publish_completion(context: TableContext, requested_time: str) -> None:
     record = record_store(context.root).read()
     if record is not None and any(
         instant.is_completed and instant.requested_time == requested_time
-        for instant in published(context.place, record.intent)
+        for instant in published(context, record.intent)
     ):
         finish_decided(context, record)
 
@@ -362,14 +362,14 @@ class _Registering:
         bodies = {path: self.body}
         if not self.follows:
             inflight = context.folder.file(Instant(self.time, self.action, State.INFLIGHT))
-            publications.append(Publication(context.place.from_root(inflight), self.staged_inflight))
+            publications.append(Publication(context.from_root(inflight), self.staged_inflight))
             bodies[publications[-1].path] = self.inflight_body
         requested = context.folder.file(Instant(self.time, self.action, State.REQUESTED))
         intent = Intent(
             self.time,
             "",
             str(self.action),
-            context.place.from_root(requested),
+            context.from_root(requested),
             f"{self.time}-{self.nonce}",
             tuple(publications),
         )

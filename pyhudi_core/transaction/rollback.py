@@ -13,14 +13,14 @@ from datetime import timedelta
 from pyhudi_core.errors import CommitAbortedError, InvalidOptionError
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.instant import Action, Instant, State, is_time, parse_time
+from pyhudi_core.opened_table.opened_table import reopened
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import begin, heartbeat, layout, markers, plan_executors, removal, temporaries
+from pyhudi_core.transaction import begin, heartbeat, layout, markers, plan_executors, removal
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.commit import finish
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, Terms, decide, publish_decided, staged_intent
 from pyhudi_core.transaction.freshness import load_showing
-from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.markers import WRITES
 from pyhudi_core.transaction.record import Publication
 from pyhudi_core.transaction.rollback_plans import metadata_record, names_rolled_back, plan_record, rolled_back_by
@@ -114,13 +114,13 @@ def repair(context: TableContext, seen: Timeline | None = None) -> list[str]:
     found_dead, announced = _sweep_reservations(context, None if len(timeline.pending) else timeline)
     if announced:
         _resume_the_dead(context)
-    temporaries.sweep(context, everywhere=found_dead or overtaken or bool(done))
+    _sweep_temporaries(context, everywhere=found_dead or overtaken or bool(done))
     return done
 
 
 def _own_writes(context: TableContext) -> tuple[Action, ...]:
     """The actions that are rolled back here. The writes of a metadata table belong to those of its data table, and are removed with them."""
-    return () if context.place.prefix else WRITES
+    return () if context.prefix else WRITES
 
 
 def _resume_the_dead(context: TableContext) -> None:
@@ -135,7 +135,7 @@ def _is_dead(context: TableContext, instant: Instant) -> bool:
     """Whether the writer is gone; what it was writing then is remembered before the traces by which it was found go away."""
     dead = heartbeat.is_dead(context, instant, ask_storage=True)
     if dead:
-        temporaries.remember(context, instant.requested_time)
+        _remember_dead(context, instant.requested_time)
     return dead
 
 
@@ -150,7 +150,7 @@ def _is_expired(context: TableContext, plan: Instant) -> bool:
 
 def _is_rolled_back(context: TableContext, timeline: Timeline, instant: Instant) -> bool:
     """Whether a completed rollback names the instant: its process died before it had removed the instant's own files."""
-    return instant.requested_time in names_rolled_back(context.place, timeline.completed, instant.requested_time)
+    return instant.requested_time in names_rolled_back(context, timeline.completed, instant.requested_time)
 
 
 def put_plan(transaction: Transaction, requested_time: str) -> Instant | None:
@@ -228,12 +228,12 @@ class _Fence:
             self.is_decided = False
         if victim is None or self.is_decided:
             return None
-        if self.victim_time in names_rolled_back(context.place, timeline, self.victim_time):
+        if self.victim_time in names_rolled_back(context, timeline, self.victim_time):
             return None
         if victim != self.victim:
             self.stage(victim)
-        path = context.place.from_root(context.folder.file(transaction.requested))
-        pending = context.place.from_root(context.folder.file(victim))
+        path = context.from_root(context.folder.file(transaction.requested))
+        pending = context.from_root(context.folder.file(victim))
         return staged_intent(transaction, [Publication(path, self.staged)], {path: self.plan}, inflight=pending)
 
     def announced(self) -> Instant | None:
@@ -284,7 +284,7 @@ def _take_back(context: TableContext, requested_time: str) -> None:
 
 def resume(context: TableContext, timeline: Timeline, rollback: Instant) -> None:
     """Go on with a rollback whose process died."""
-    victim_time = rolled_back_by(context.place, rollback.requested_time)
+    victim_time = rolled_back_by(context, rollback.requested_time)
     victim = timeline.find(victim_time) if victim_time else None
     if victim_time is None or victim is None or not victim.is_pending:
         _take_back(context, rollback.requested_time)
@@ -313,7 +313,7 @@ def _forget(context: TableContext, victim: Instant) -> None:
 
 def _sweep_own(context: TableContext, requested_time: str) -> None:
     """Remove what only the process of an instant had a use for; its heartbeat last, because by that all of it is found again."""
-    for place in (context.place, *context.companions):
+    for place in (context, *context.companions):
         markers.remove(place.storage, requested_time)
     plan_executors.forget(context, requested_time)
     context.root.delete(layout.heartbeat(requested_time))
@@ -381,3 +381,31 @@ def _is_announced(context: TableContext, time: str) -> bool:
         Instant(time, action, State.REQUESTED) for action in (Action.ROLLBACK, *sorted(plan_executors.PLANNED))
     ]
     return any(instant.requested_time == time for instant in load_showing(context, expected).pending)
+
+
+def _remember_dead(context: TableContext, requested_time: str) -> None:
+    """Note that the process of an instant is dead, and may have left hidden files that are still too young to be swept."""
+    storage = context.root
+    if storage.capabilities.temporaries:
+        storage.put(f"{layout.UNSWEPT}/{requested_time}", b"")
+
+
+def _sweep_temporaries(context: TableContext, everywhere: bool) -> list[str]:
+    """Remove hidden files that killed processes left on a disk while they wrote an object; those that are older than a heartbeat may be.
+
+    To look everywhere costs a walk over the table. So that is done only when a dead process has left a trace which says that it wrote. The folder in
+    which such traces begin is looked at before every write. Files of a process that has just died cannot be told from those of running processes, so
+    `_remember_dead` keeps its death in a small file, until that is longer ago than any write may take.
+    """
+    storage = context.root
+    if not storage.capabilities.temporaries:
+        return []
+    limit = context.options.heartbeat.expires_after_ms
+    now = context.runtime.clock.now_ms()
+    due = [info.path for info in storage.list(f"{layout.UNSWEPT}/") if now - info.modified_ms > limit]
+    if not (everywhere or due):
+        hoodie = storage.sweep_temporaries(".hoodie", limit, now, deep=False)
+        return hoodie + storage.sweep_temporaries(layout.HEARTBEATS, limit, now, deep=False)
+    swept = storage.sweep_temporaries("", limit, now)
+    storage.delete_many(due)
+    return swept

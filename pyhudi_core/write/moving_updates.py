@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.model.properties import MergeMode, TableType
-from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.opened_table.table_context import TableContext
 
 
 def refuse_unfit(context: TableContext, *, partial: bool) -> None:
     """Raise `InvalidOptionError` for a table whose rows cannot move, and for a partial update."""
-    if not context.options.index.updates_move:
-        return
     config = context.config
     wrong = ""
     if config.table_type is TableType.MERGE_ON_READ:

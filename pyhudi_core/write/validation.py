@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pyhudi_core.conflicts.concurrent import nothing_ended
 from pyhudi_core.errors import CommitAbortedError
 from pyhudi_core.model.operation import SERVICE_OPERATIONS
+from pyhudi_core.opened_table.table_context import PreCommit, TableContext
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction.context import PreCommit, TableContext
 from pyhudi_core.transaction.decision import PreparationNeeded
 
 ROUNDS = 20
@@ -37,8 +37,6 @@ class Validation:
 
     def run(self) -> None:
         """Ask all of them on top of the table as it is now. Raises `PreCommitError`, and what they raise."""
-        if not self.validators:
-            return
         if self.rounds >= ROUNDS:
             raise CommitAbortedError(
                 f"Other writers committed {ROUNDS} times while the pre-commit validators read the table",

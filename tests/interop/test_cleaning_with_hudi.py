@@ -125,7 +125,7 @@ def test_hudi_continues_a_table_whose_metadata_table_we_clean_and_archive(
     table = create_plain(str(path), CASE.schema, "id", "day", name="mor", options=UPKEEP)
     for number in range(14):
         table.upsert(CASE.rows((2, 100 + number, f"ours {number}"), (4 + 2 * number, 200, "ours")))
-    own = TimelineFolder(table._home.storage, f"{FOLDER}/.hoodie/timeline").load()
+    own = TimelineFolder(table._opened.storage, f"{FOLDER}/.hoodie/timeline").load()
     assert own.find("00000000000000000") is None, "the metadata table has archived its first instants"
     assert [i for i in own if i.action is Action.CLEAN]
     agree(judge, path)

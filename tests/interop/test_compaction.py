@@ -15,9 +15,9 @@ from .merge_on_read_cases import KEY, QUICK, Case, agree, call, keys, make, name
 
 
 def plan_of(table: hudi.HudiTable, instant: Instant) -> dict[str, object]:
-    folder = table._home.context().folder
+    folder = table._opened.context().folder
     path = folder.file(Instant(instant.requested_time, Action.COMPACTION, State.REQUESTED))
-    return decode_record(table._home.storage.get(path), "HoodieCompactionPlan")
+    return decode_record(table._opened.storage.get(path), "HoodieCompactionPlan")
 
 
 def pending(table: hudi.HudiTable) -> Instant:

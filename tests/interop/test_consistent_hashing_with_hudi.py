@@ -53,7 +53,7 @@ def opened(path: Path) -> hudi.HudiTable:
 def ring(path: Path, partition: str) -> list[str]:
     table = opened(path)
     completed = {instant.requested_time for instant in table.timeline.commits}
-    found = load(table._home.storage, partition, completed.__contains__)
+    found = load(table._opened.storage, partition, completed.__contains__)
     assert found is not None
     return [found.instant, *found.file_ids]
 

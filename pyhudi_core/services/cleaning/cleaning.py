@@ -52,13 +52,13 @@ class Cleaning(PlannedService[CleaningPlan, PlannedClean, CleaningResult]):
 
     name = "cleaning"
     summary = "delete older file slices that no reader is promised any more"
+    turns = ("cleaning.automatic",)
     action = Action.CLEAN
     noun = "clean"
 
     def after_commit(self, engine: Engine | None) -> None:
         """With ``hoodie.clean.automatic``: execute the plans that no process executes, and clean if that is due."""
-        if self.context.options.cleaning.automatic:
-            self._inline(engine)
+        self._inline(engine)
 
     def _planned(self, timeline: Timeline, *, triggered: bool) -> CleaningPlan:
         return plan_cleaning(self.context, timeline, self.context.options.cleaning, triggered=triggered)

@@ -21,6 +21,7 @@ from pyhudi_core.file_groups.view import FileGroupView
 from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.model.instant import Action, Instant, epoch_ms, format_time, is_time
 from pyhudi_core.model.operation import OperationType
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.options.upkeep import CleaningOptions
 from pyhudi_core.runtime.collection import collector_paused
 from pyhudi_core.savepoints.holds import read_holds
@@ -29,13 +30,14 @@ from pyhudi_core.services.cleaning import clean_rules as cleaning_rules
 from pyhudi_core.services.cleaning.clean_plan import DONE, SAVEPOINTS_KEY, CleaningPlan
 from pyhudi_core.services.cleaning.clean_rules import BY_VERSIONS, Readers, Retained
 from pyhudi_core.services.cleaning.removable_slices import Judge
+from pyhudi_core.services.rewriting import refused_case
 from pyhudi_core.services.service import Refused
 from pyhudi_core.snapshot.snapshot import metadata_file_groups
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import layout
 from pyhudi_core.transaction.begin import Transaction
-from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.write import metadata_update
+from pyhudi_core.write import cases
+from pyhudi_core.write.metadata_part import metadata_update
 from pyhudi_core.write.states import load
 
 _HOUR_MS = 3_600_000
@@ -56,7 +58,7 @@ def plan_cleaning(
 
 def view_of(context: TableContext, timeline: Timeline) -> FileGroupView:
     """The file groups of a table, or of a metadata table at its place."""
-    if context.place.prefix:
+    if context.prefix:
         return metadata_file_groups(context.storage, context.folder, timeline, context.runtime.executor)
     return load(context, timeline).view
 
@@ -117,14 +119,10 @@ def _why_empty(context: TableContext, options: CleaningOptions, last: LastClean,
 
 def refusal_of(context: TableContext) -> Refused | None:
     """Why this release cannot clean the table; None if it can."""
-    try:
-        metadata_update.refuse_unkept(context, may_remove=False)
-    except HudiError as error:
-        return Refused(error)
-    if not metadata_update.definitions_of(context, context.config.written_metadata_partitions):
-        return None
-    why = metadata_update.why_undefined(context, load(context).schema)
-    return Refused(metadata_update.refusal(context, why)) if why else None
+    case = cases.at_begin(context, OperationType.CLEAN)
+    if metadata_update.definitions_of(context, context.config.written_metadata_partitions):
+        case = replace(case, undefined=metadata_update.why_undefined(context, load(context).schema))
+    return refused_case(case)
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,7 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringWork, ClusteringResult
 
     name = "clustering"
     summary = "merge small files, and sort their rows, into new file groups"
+    turns = ("clustering.inline", "clustering.schedule_inline")
     action = Action.CLUSTERING
     noun = "clustering"
 
@@ -95,10 +96,9 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringWork, ClusteringResult
         """With ``hoodie.clustering.inline``: execute the plans that no process executes, and cluster if that is due. With
         ``hoodie.clustering.schedule.inline``: plan if that is due.
         """
-        options = self.context.options.clustering
-        if options.inline:
+        if self.context.options.clustering.inline:
             self._inline(engine)
-        elif options.schedule_inline and not self._pending():
+        elif not self._pending():
             self.schedule(triggered=True)
 
     def _planned(self, timeline: Timeline, *, triggered: bool) -> ClusteringPlan:
@@ -116,7 +116,7 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringWork, ClusteringResult
         except CommitConflictError as error:
             self._drop_void(transaction, error)
             raise
-        return ClusteringResult.of(done.published.finished, done.metadata, transaction.token)
+        return ClusteringResult.of(done.finished, done.metadata, transaction.token)
 
     def _drop_void(self, transaction: Transaction, error: CommitConflictError) -> None:
         """Remove the plan if a completed commit has changed its file groups: no process can execute it any more, and it would stop all writes."""

@@ -27,6 +27,7 @@ from pyhudi_core.model.file_names import new_file_prefix
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
 from pyhudi_core.model.meta_fields import with_meta_fields
 from pyhudi_core.model.operation import OperationType
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.options.clustering import COMMIT_BASED, CONSISTENT_BUCKET, SINGLE_FILE_SORT, SIZE_BASED
 from pyhudi_core.services.clustering.buckets import BucketLimits, bucket_groups
 from pyhudi_core.services.clustering.clustering_plan import ClusteringGroup, ClusteringPlan, RowOrder, decode
@@ -42,7 +43,6 @@ from pyhudi_core.services.rewriting import refusal_of, refuse_taken, within
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import Transaction
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write.indexing import is_bucketed
 from pyhudi_core.write.states import load
 
@@ -65,7 +65,7 @@ def plan_clustering(context: TableContext, timeline: Timeline, *, triggered: boo
     why_not = _of_other_kind(context, snapshot, kind, consistent=consistent)
     if why_not is not None:
         return ClusteringPlan(why_not=why_not, kind=kind)
-    refused = refusal_of(context, snapshot)
+    refused = refusal_of(context, snapshot, OperationType.CLUSTER)
     if refused is not None:
         why_not = refused.error.message
         return ClusteringPlan(why_not=why_not, trigger=trigger.text, due=trigger.due, kind=kind, refused=refused)

@@ -70,13 +70,13 @@ class Compaction(PlannedService[CompactionPlan, tuple[FileSlice, ...], Compactio
 
     name = "compaction"
     summary = "rewrite the log files of merge-on-read tables as base files"
+    turns = ("compaction.inline",)
     action = Action.COMPACTION
     noun = "compaction"
 
     def after_commit(self, engine: Engine | None) -> None:
         """With ``hoodie.compact.inline``: execute the plans that no process executes, and compact if that is due."""
-        if self.context.options.compaction.inline:
-            self._inline(engine)
+        self._inline(engine)
 
     def _planned(self, timeline: Timeline, *, triggered: bool) -> CompactionPlan:
         return plan_compaction(self.context, timeline, triggered=triggered)
@@ -89,7 +89,7 @@ class Compaction(PlannedService[CompactionPlan, tuple[FileSlice, ...], Compactio
 
     def _run_plan(self, transaction: Transaction, work: tuple[FileSlice, ...], how: Execution) -> CompactionResult:
         done = CompactionRun(transaction, work, how).run()
-        return CompactionResult.of(done.published.finished, done.metadata, transaction.token)
+        return CompactionResult.of(done.finished, done.metadata, transaction.token)
 
     def _nothing(self, why_not: str) -> CompactionResult:
         return CompactionResult(why_not=why_not)

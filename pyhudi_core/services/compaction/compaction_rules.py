@@ -14,7 +14,7 @@ from functools import partial
 
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.model.instant import Action, Instant, parse_time
-from pyhudi_core.options.upkeep import CompactionOptions
+from pyhudi_core.options.compaction import CompactionOptions
 from pyhudi_core.services.compaction.compaction_plan import CompactionOperation
 from pyhudi_core.timeline.active import Timeline
 
@@ -157,4 +157,4 @@ RULES: dict[str, Callable[[Operations, CompactionOptions, str], list[CompactionO
     "unbounded_partition_aware": partial(_of_last_days, recent=False),
     "unbounded": lambda operations, _options, _now: list(operations),
 }
-"""The rule of each strategy of ``COMPACTION_STRATEGIES`` (``options/definitions.py``)."""
+"""The rule of each of the ``STRATEGIES`` of ``options/compaction.py``."""

@@ -53,13 +53,13 @@ class LogCompaction(PlannedService[CompactionPlan, tuple[FileSlice, ...], LogCom
 
     name = "log_compaction"
     summary = "merge the log files of a file group into one log file"
+    turns = ("compaction.log_inline",)
     action = Action.LOGCOMPACTION
     noun = "log compaction"
 
     def after_commit(self, engine: Engine | None) -> None:
         """With ``hoodie.log.compaction.inline``: execute the plans that no process executes, and compact logs if that is due."""
-        if self.context.options.compaction.log_inline:
-            self._inline(engine)
+        self._inline(engine)
 
     def _planned(self, timeline: Timeline, *, triggered: bool) -> CompactionPlan:
         return plan_log_compaction(self.context, timeline)
@@ -72,7 +72,7 @@ class LogCompaction(PlannedService[CompactionPlan, tuple[FileSlice, ...], LogCom
 
     def _run_plan(self, transaction: Transaction, work: tuple[FileSlice, ...], how: Execution) -> LogCompactionResult:
         done = LogCompactionRun(transaction, work, how).run()
-        return LogCompactionResult.of(done.published.finished, done.metadata, transaction.token)
+        return LogCompactionResult.of(done.finished, done.metadata, transaction.token)
 
     def _nothing(self, why_not: str) -> LogCompactionResult:
         return LogCompactionResult(why_not=why_not)

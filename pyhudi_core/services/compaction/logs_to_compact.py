@@ -14,11 +14,11 @@ from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.properties import MergeMode, TableType
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.compaction.compaction_plan import CompactionPlan
 from pyhudi_core.services.compaction.slices_to_compact import operation_of
 from pyhudi_core.services.rewriting import refusal_of
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write.states import load
 
 UNMERGED_KEY = "pyhudi.log_compaction.unmerged"
@@ -40,7 +40,7 @@ def plan_log_compaction(context: TableContext, timeline: Timeline) -> Compaction
         why_not = "a restore is pending, so the content of the table is not known"
         return CompactionPlan(why_not=why_not, log_only=True)
     snapshot = load(context, timeline)
-    refused = refusal_of(context, snapshot)
+    refused = refusal_of(context, snapshot, OperationType.LOG_COMPACT)
     if refused is not None:
         return CompactionPlan((), refused.error.message, due=True, log_only=True, refused=refused)
     threshold = context.options.compaction.log_threshold

@@ -18,13 +18,13 @@ from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.properties import TableType
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.compaction.compaction_plan import CompactionOperation, CompactionPlan
 from pyhudi_core.services.compaction.compaction_rules import chosen, trigger_of
 from pyhudi_core.services.rewriting import refusal_of, refuse_taken, within
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import Transaction
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write.states import load
 
 
@@ -43,7 +43,7 @@ def plan_compaction(context: TableContext, timeline: Timeline, *, triggered: boo
     if pending_restores(timeline):
         return CompactionPlan(why_not="a restore is pending, so the content of the table is not known")
     snapshot = load(context, timeline)
-    refused = refusal_of(context, snapshot)
+    refused = refusal_of(context, snapshot, OperationType.COMPACT)
     if refused is not None:
         return CompactionPlan((), refused.error.message, trigger.text, trigger.due, refused=refused)
     found = _candidates(context, snapshot, timeline)

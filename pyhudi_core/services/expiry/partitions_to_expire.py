@@ -20,10 +20,10 @@ from pyhudi_core.model.file_names import PARTITION_METAFILE, join
 from pyhudi_core.model.instant import is_time, parse_time
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.printing import printable
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.estimates import with_seconds
 from pyhudi_core.services.service import Figures
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write.states import load
 
 _CREATED = "commitTime="

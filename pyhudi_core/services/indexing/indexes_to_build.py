@@ -10,13 +10,14 @@ from pyhudi_core.metadata_table import names
 from pyhudi_core.metadata_table.defined_indexes import needs_of
 from pyhudi_core.metadata_table.index_definitions import IndexDefinition, read_definitions
 from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.opened_table.opened_table import reopened
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.indexing.indexing_plan import IndexingPlan, decode
 from pyhudi_core.services.service import Refused
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import Transaction
-from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.home import reopened
-from pyhudi_core.write import metadata_build, non_blocking
+from pyhudi_core.write import non_blocking
+from pyhudi_core.write.first_metadata import metadata_build
 from pyhudi_core.write.states import load
 
 _OF_FOOTERS = frozenset({names.FILES, names.COLUMN_STATS, names.PARTITION_STATS, names.BLOOM_FILTERS})

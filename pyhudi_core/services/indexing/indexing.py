@@ -16,6 +16,8 @@ from typing import Any, ClassVar
 from pyhudi_core.errors import CommitAbortedError, DuplicateKeyError
 from pyhudi_core.metadata_table.index_definitions import IndexDefinition
 from pyhudi_core.model.instant import Action, Instant
+from pyhudi_core.opened_table.opened_table import reopened
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.indexing import planned_definitions
 from pyhudi_core.services.indexing.indexes_to_build import of_table, plan_indexing, refuse_outdated
 from pyhudi_core.services.indexing.indexing_decisions import IndexingDecisions
@@ -29,8 +31,6 @@ from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import plan_executors
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.commit import Gate
-from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.instant_removal import remove_instant
 from pyhudi_core.transaction.plan_executors import Refusal
 from pyhudi_core.transaction.record import Publication

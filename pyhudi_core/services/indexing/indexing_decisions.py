@@ -21,19 +21,19 @@ from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError
 from pyhudi_core.metadata_table.defined_indexes import needs_of
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.model.properties import INDEX_DEFINITIONS, TableConfig
+from pyhudi_core.opened_table.opened_table import reopened
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.indexing import indexing_plan
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import layout, metadata_removal, plan_executors
 from pyhudi_core.transaction.begin import Transaction, companions_high_water_mark, completion_time_after
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.decision import Check, OutcomeUnknown, StagedIntent, Terms, decide, staged_intent
-from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.metadata_removal import INFLIGHT, LISTED
 from pyhudi_core.transaction.publication import digest
 from pyhudi_core.transaction.record import Publication, PublicationKind
-from pyhudi_core.write.metadata_build import definitions_now
-from pyhudi_core.write.metadata_staging import StagedBuild
+from pyhudi_core.write.first_metadata.metadata_build import definitions_now
+from pyhudi_core.write.first_metadata.metadata_staging import StagedBuild
 
 
 @dataclass(slots=True)
@@ -118,7 +118,7 @@ class IndexingDecisions:
             time = self._next_time(timeline)
             instant = Instant(transaction.requested_time, Action.INDEXING, State.COMPLETED, time)
             completed[:] = [instant]
-            path = context.place.from_root(context.folder.file(instant))
+            path = context.from_root(context.folder.file(instant))
             made = [self._change(config, building=False, listed=True), Publication(path, staged)]
             return self._intent(time, made, {path: body})
 
@@ -157,7 +157,7 @@ class IndexingDecisions:
 
     def _intent(self, time: str, publications: Sequence[Publication], bodies: Mapping[str, bytes]) -> StagedIntent:
         transaction, context = self.transaction, self.context
-        inflight = context.place.from_root(context.folder.file(transaction.inflight))
+        inflight = context.from_root(context.folder.file(transaction.inflight))
         return staged_intent(transaction, publications, bodies, completion_time=time, inflight=inflight)
 
     def _config(self) -> TableConfig:

@@ -13,9 +13,9 @@ from pyhudi_core.errors import CommitConflictError
 from pyhudi_core.metadata_table import names
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Action, Instant
+from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction
-from pyhudi_core.transaction.home import reopened
 
 _CHANGING = frozenset({Action.CLEAN, Action.RESTORE})
 """Actions that are no commits, and change what an index says."""

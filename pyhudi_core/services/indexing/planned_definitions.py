@@ -12,19 +12,19 @@ from pyhudi_core.metadata_table.defined_indexes import kind_of
 from pyhudi_core.metadata_table.index_definitions import IndexDefinition, changed_definitions, read_definitions
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.properties import INDEX_DEFINITIONS
+from pyhudi_core.opened_table.opened_table import reopened
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.indexing.indexes_to_build import pending_partitions
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import begin
 from pyhudi_core.transaction.begin import Transaction
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, decide
-from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.publication import digest
 from pyhudi_core.transaction.record import Publication, PublicationKind
 from pyhudi_core.transaction.reserved_decision import deciding, reserved_intent, sweep_reservation
-from pyhudi_core.write.metadata_build import definitions_now
-from pyhudi_core.write.metadata_staging import Staging
+from pyhudi_core.write.first_metadata.metadata_build import definitions_now
+from pyhudi_core.write.first_metadata.metadata_staging import Staging
 from pyhudi_core.write.retrying import Retries
 
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from pyhudi_core.metadata_table import names
 from pyhudi_core.model.instant import Instant
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.planned_service import P, PlannedService, R, W
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.place import TablePlace
 
 NONE = "the table has no metadata table"
 
 
-def place_of(context: TableContext) -> TablePlace | None:
+def place_of(context: TableContext) -> TableContext | None:
     """The place of the metadata table that a table lists; None if there is none."""
     return next((place for place in context.companions if place.prefix == names.FOLDER), None)
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.metadata_table.names import INITIAL_INSTANTS
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.archival.archival import Archival, ArchivalResult, archive, rules_of
 from pyhudi_core.services.archival.limits import ArchivalPlan
 from pyhudi_core.services.metadata.at_metadata_table import NONE, place_of
 from pyhudi_core.services.service import Execution
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write.retrying import Retries
 
 
@@ -22,6 +22,7 @@ class MetadataArchival(Archival):
 
     name = "metadata_archival"
     summary = "move old instants of the metadata table to its archived timeline"
+    turns = ("archival.automatic",)
 
     def __init__(self, context: TableContext) -> None:
         found = place_of(context)
@@ -45,7 +46,7 @@ class MetadataArchival(Archival):
         if not self.exists:
             return
         timeline = self.context.folder.latest or Timeline()
-        if self.context.options.archival.automatic and _has_late_build(timeline):
+        if _has_late_build(timeline):
             archive(self.context, rules_of(self.context, triggered=False))
         elif self._has_enough(timeline):
             super().after_commit(engine)

@@ -20,6 +20,7 @@ from pyhudi_core.errors import CommitConflictError
 from pyhudi_core.file_groups.slice import BaseFile, FileSlice, LogFile
 from pyhudi_core.file_groups.slicing import Piece
 from pyhudi_core.formats.avro.container import encode_record
+from pyhudi_core.metadata_table.committed_files import CommittedFiles
 from pyhudi_core.metadata_table.compacting import compacted
 from pyhudi_core.metadata_table.record_schema import PLAIN_SCHEMA
 from pyhudi_core.metadata_table.slices import MetadataSlices, everything
@@ -27,6 +28,8 @@ from pyhudi_core.model.commit import SCHEMA_KEY, CommitMetadata, WriteStat
 from pyhudi_core.model.file_names import BaseFileName
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.operation import OperationType
+from pyhudi_core.opened_table.opened_table import reopened
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.compaction.compaction import Compaction, CompactionResult
 from pyhudi_core.services.compaction.compaction_plan import CompactionOperation, CompactionPlan
 from pyhudi_core.services.compaction.compaction_rules import trigger_of
@@ -38,10 +41,7 @@ from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import markers, plan_executors
 from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction
 from pyhudi_core.transaction.commit import Finished, finish
-from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.layout import INITIAL_INSTANTS
-from pyhudi_core.transaction.place import TablePlace
 from pyhudi_core.write.handles.new_file import new_token
 
 _DEFAULT_BYTES = 120 << 20
@@ -52,6 +52,7 @@ class MetadataCompaction(AtMetadataTable[CompactionPlan, tuple[FileSlice, ...], 
 
     name = "metadata_compaction"
     summary = "rewrite the log files of the metadata table as base files"
+    turns = ("metadata.compact_after",)
 
     def after_commit(self, engine: Engine | None) -> None:
         """Execute the plans that no process executes, and compact if the metadata table has so many delta commits."""
@@ -82,7 +83,8 @@ class MetadataCompaction(AtMetadataTable[CompactionPlan, tuple[FileSlice, ...], 
         why_not = f"another process builds {building}" if building else _why_not(timeline, data)
         if why_not:
             return CompactionPlan(why_not=why_not)
-        slices = MetadataSlices(self.context.root, timeline, data).as_planned()
+        committed = CommittedFiles(self.context.folder, self.data.folder.read_commit)
+        slices = MetadataSlices(self.context.root, timeline, data, committed=committed).as_planned()
         found = [
             CompactionOperation(_file_slice(partition, piece), _DEFAULT_BYTES)
             for partition in sorted(config.metadata_partitions)
@@ -172,7 +174,7 @@ class _Run(PlanRun[tuple[FileSlice, ...], tuple[Finished, CommitMetadata]]):
     def _rewritten(self, reader: MetadataSlices, piece: FileSlice) -> WriteStat | None:
         """Write the base file of one slice, with its marker; none if the slice has no entries."""
         context, time = self.transaction.context, self.transaction.requested_time
-        made = compacted(piece.partition, reader.arrivals(_from_root(context.place, piece), everything))
+        made = compacted(piece.partition, reader.arrivals(_from_root(context, piece), everything))
         if not len(made):
             return None
         token = new_token(0, context.runtime.ids, of=plan_executors.salt_of(self.transaction.nonce))
@@ -195,7 +197,7 @@ class _Run(PlanRun[tuple[FileSlice, ...], tuple[Finished, CommitMetadata]]):
         )
 
 
-def _from_root(place: TablePlace, piece: FileSlice) -> Piece:
+def _from_root(place: TableContext, piece: FileSlice) -> Piece:
     """The slice with paths from the root, as the reader of the metadata table has them."""
     folder = place.from_root(piece.partition)
     base = None if piece.base is None else BaseFile(folder, piece.base.name, piece.base.size)

@@ -19,17 +19,19 @@ from pyhudi_core.model.instant import Action
 from pyhudi_core.model.printing import printable
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.naming import NotCalled
+from pyhudi_core.opened_table.opened_table import reopened
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.service import Figures
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import begin, metadata_removal
 from pyhudi_core.transaction.begin import Transaction
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, decide
-from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.reserved_decision import deciding, reserved_intent
-from pyhudi_core.write import metadata_build, metadata_update, non_blocking
-from pyhudi_core.write.metadata_build import Built
+from pyhudi_core.write import non_blocking
+from pyhudi_core.write.first_metadata import metadata_build
+from pyhudi_core.write.first_metadata.metadata_build import Built
+from pyhudi_core.write.metadata_part import metadata_update
 from pyhudi_core.write.retrying import Retries
 from pyhudi_core.write.states import load
 

@@ -20,6 +20,7 @@ from pyhudi_core.model.file_names import parse_data_file, split
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.snapshot_token import SnapshotToken
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.read.bounds import TimePoint, as_text, token_of
 from pyhudi_core.read.history_rows import moment, row_counts, writer_of
 from pyhudi_core.read.snapshots import snapshot
@@ -29,8 +30,7 @@ from pyhudi_core.services.restore.restore_plan import RestorePlan, UndoneCommit
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import heartbeat, plan_executors, requested_rollbacks
 from pyhudi_core.transaction.begin import Transaction
-from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.write import metadata_update
+from pyhudi_core.write import cases, refusals
 
 _REWRITES = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING})
 _HINT = (
@@ -137,7 +137,7 @@ def plan_restore(context: TableContext, timeline: Timeline, target: Target) -> R
         return RestorePlan(point, why_not=why_not, completed=said)
     if target.alone and len(later) > 1:
         raise not_alone(context, target.before_time, [i.requested_time for i in reversed(later[:-1])])
-    metadata_update.refuse_unkept(context, may_remove=False)
+    refusals.at_begin(cases.at_begin(context, OperationType.RESTORE))
     refuse(context, timeline)
     _refuse_saved(context, timeline, later)
     _refuse_archived(context, timeline, point)

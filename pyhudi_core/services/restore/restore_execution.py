@@ -19,6 +19,7 @@ from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.index.hash_ranges import has_consistent_hashing
 from pyhudi_core.index.hashing_metadata import forget
 from pyhudi_core.model.instant import Action
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.plan_run import PlanRun
 from pyhudi_core.services.progress import Steps
 from pyhudi_core.services.restore import restore_work
@@ -27,7 +28,6 @@ from pyhudi_core.services.restore.restore_work import RestoreWork, Undone
 from pyhudi_core.timeline.restored import DONE
 from pyhudi_core.transaction import layout, markers, plan_executors, removal
 from pyhudi_core.transaction.commit import Finished, finish
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.instant_removal import files_of_instant, remove_files, remove_instant
 from pyhudi_core.transaction.rollback_plans import metadata_record
 

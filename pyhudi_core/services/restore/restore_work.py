@@ -15,10 +15,10 @@ from typing import Any
 
 from pyhudi_core.errors import CorruptTimelineError, ObjectNotFoundError
 from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.restore.commits_to_undo import is_of
 from pyhudi_core.services.restore.restore_plan import PlannedRestore
 from pyhudi_core.transaction import layout, markers
-from pyhudi_core.transaction.context import TableContext
 
 
 @dataclass(frozen=True, slots=True)

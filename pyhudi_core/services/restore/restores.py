@@ -29,6 +29,8 @@ from pyhudi_core.errors import (
     SnapshotExpiredError,
 )
 from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.opened_table.opened_table import reopened
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.read.bounds import TimePoint
 from pyhudi_core.savepoints.savepoint_files import Savepoint
 from pyhudi_core.savepoints.savepoints import CommitPoint
@@ -45,9 +47,7 @@ from pyhudi_core.timeline.restored import is_undone
 from pyhudi_core.transaction import layout, plan_executors
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.commit import Gate, ask_gate
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.decision import Terms, decide
-from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.instant_removal import remove_files, remove_instant
 from pyhudi_core.transaction.plan_executors import Groundwork
 from pyhudi_core.transaction.rollback import repair_by_policy

@@ -17,12 +17,11 @@ from itertools import chain
 from pyhudi_core.model.file_names import parse_data_file, split
 from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
+from pyhudi_core.opened_table.table_context import METADATA_TABLE, TableContext
 from pyhudi_core.read.snapshots import snapshot
 from pyhudi_core.services.service import Figures
 from pyhudi_core.services.sweep.files_to_sweep import ListedPlace, plan_sweep
 from pyhudi_core.storage.base import ObjectInfo
-from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.layout import METADATA_TABLE
 
 
 @set_module("pyhudi")

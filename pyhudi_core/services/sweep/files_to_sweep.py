@@ -19,6 +19,7 @@ from pyhudi_core.file_groups.unnamed_files import Owner, Owners, named_paths, re
 from pyhudi_core.model.file_names import parse_data_file, split
 from pyhudi_core.model.instant import Instant, is_time
 from pyhudi_core.model.printing import printable
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.savepoints.holds import held_files
 from pyhudi_core.savepoints.savepoint_files import kept_files
 from pyhudi_core.services.estimates import with_seconds
@@ -27,7 +28,6 @@ from pyhudi_core.storage.base import ObjectInfo, Storage
 from pyhudi_core.storage.own_part import objects_of_table
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import layout, markers, waiting_rows
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.record import record_store
 from pyhudi_core.transaction.waiting_rows import WaitingRows
 
@@ -211,7 +211,7 @@ class _State:
         recovered = recovered_until(timeline, there.folder.read_commit) if unnamed else ""
         files = tuple(info for info in unnamed if self._is_nobodys(info, owners, recovered))
         times = ((info, info.path[len(layout.MARKERS) + 1 :].partition("/")[0]) for info in listed.markers)
-        return SweptPlace(there.place.prefix, files, tuple(info for info, time in times if self.may_go(info, time)))
+        return SweptPlace(there.prefix, files, tuple(info for info, time in times if self.may_go(info, time)))
 
     def _is_nobodys(self, info: ObjectInfo, owners: Owners, recovered: str) -> bool:
         name = parse_data_file(split(info.path)[1])
@@ -313,9 +313,9 @@ def _temporaries(storage: Storage, found: Iterable[ListedPlace]) -> Iterable[Obj
     """The unfinished files of a disk, in the folders that processes write to."""
     if not storage.capabilities.temporaries:
         return
-    places = [(listed.context.place, folder) for listed in found for folder in listed.folders]
+    places = [(listed.context, folder) for listed in found for folder in listed.folders]
     own = (".hoodie", layout.HEARTBEATS, layout.PRIVATE, layout.STAGED, *storage.list_folder(layout.ROWS).folders)
-    timelines = {listed.context.place.from_root(listed.context.folder.path) for listed in found}
+    timelines = {listed.context.from_root(listed.context.folder.path) for listed in found}
     folders = {*own, *timelines, *(place.from_root(folder).rstrip("/") for place, folder in places)}
     for folder in sorted(folders):
         yield from (info for info in storage.list_hidden(folder) if not info.path.endswith(".crc"))

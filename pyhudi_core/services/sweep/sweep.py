@@ -95,7 +95,7 @@ class Sweep(TableService[SweepResult]):
         steps.begin()
         places = {place.prefix: place for place in planned.places}
         for there in (context, *map(context.at, context.companions)):
-            swept = places[there.place.prefix]
+            swept = places[there.prefix]
             removal.delete_data_files(there.storage, [info.path for info in swept.data_files], gone=steps.add)
             paths = [info.path for info in swept.markers]
             removal.delete_leftovers(there.storage, paths, layout.MARKERS, gone=steps.add)

@@ -275,7 +275,7 @@ def test_the_partitions_of_a_table_inside_the_folder_are_not_this_tables(locatio
     table, inner = make(location), make(f"{location}/inner")
     inner.upsert(orders((1, "b", 1.0)))
     table.upsert(orders((2, "a", 1.0)))
-    storage = table._home.storage
+    storage = table._opened.storage
     assert StorageListing(storage, True).partitions() == ("day=a",)
     own = [info.path for info in objects_of_table(storage, SerialExecutor())]
     assert {path.partition("/")[0] for path in own} == {"day=a"}

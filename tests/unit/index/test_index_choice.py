@@ -56,14 +56,14 @@ def key_reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.mark.parametrize(
     ("facts", "expected"),
     [
-        (Facts("t", partitioned=True, record_index=True, bucketed=False, groups=500, rows=1), IndexType.RECORD_INDEX),
-        (Facts("t", partitioned=True, record_index=False, bucketed=None, groups=MANY_GROUPS, rows=1), IndexType.BLOOM),
+        (Facts(partitioned=True, record_index=True, bucketed=False, groups=500, rows=1), IndexType.RECORD_INDEX),
+        (Facts(partitioned=True, record_index=False, bucketed=None, groups=MANY_GROUPS, rows=1), IndexType.BLOOM),
         (
-            Facts("t", partitioned=True, record_index=False, bucketed=None, groups=MANY_GROUPS - 1, rows=1),
+            Facts(partitioned=True, record_index=False, bucketed=None, groups=MANY_GROUPS - 1, rows=1),
             IndexType.SIMPLE,
         ),
         (
-            Facts("t", partitioned=True, record_index=False, bucketed=None, groups=MANY_GROUPS, rows=10_000_000),
+            Facts(partitioned=True, record_index=False, bucketed=None, groups=MANY_GROUPS, rows=10_000_000),
             IndexType.SIMPLE,
         ),
     ],
@@ -102,7 +102,7 @@ def test_the_commit_says_which_index_found_its_keys(location: str) -> None:
     assert commit.stats.index == f"SIMPLE: fewer than {MANY_GROUPS} file groups in the partitions of the batch"
     assert commit.stats.index in str(commit)
     newest = table.timeline.commits[-1]
-    assert table._home.context().folder.read_commit(newest).extra["pyhudi.index"] == commit.stats.index
+    assert table._opened.context().folder.read_commit(newest).extra["pyhudi.index"] == commit.stats.index
     assert table.insert_overwrite(orders((0, "a", 3.0, 3))).stats.index == "", "no key is looked up"
 
 

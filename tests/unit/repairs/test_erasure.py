@@ -50,7 +50,7 @@ def table(request: pytest.FixtureRequest, location: str) -> hudi.HudiTable:
     made = reopen(made, hoodie__parquet__compression__codec="uncompressed", hoodie__logfile__data__block__format="avro")
     made.upsert(people((SECRET, "a", "1"), ("bbb", "a", "1"), (OTHER, "b", "1"), ("ccc", "b", "1")))
     build(made)
-    made = reopen(made, **{key.replace(".", "__"): value for key, value in made._home.options.items()})
+    made = reopen(made, **{key.replace(".", "__"): value for key, value in made._opened.options.items()})
     for number in "234":
         made.upsert(people((SECRET, "a", number), (OTHER, "b", number)))
     return made

@@ -36,11 +36,13 @@ def test_the_newest_commit_is_read_from_the_commit_record_and_published_again(
     table = make(location, table_type=kind, options={"hoodie.metadata.enable": with_metadata_table})
     for n in range(3):
         table.upsert(orders((n, "a", 1.0), (0, "a", float(n))))
-    before, history = rows(table, "id", "price"), table.key_history(0).rows
+    before, history, past = rows(table, "id", "price"), table.key_history(0).rows, table.history().rows
     stored = Path(location, ".hoodie/timeline", table.timeline.commits[-1].file_name()).read_bytes()
     path = lose(table)
     assert rows(reopen(table), "id", "price") == before, "a reader has the rows"
     assert reopen(table).key_history(0).rows == history
+    assert reopen(table).history().rows == past
+    assert [i.requested_time for i, _ in reopen(table).commits_with("")] == past.column("instant").to_pylist()
     assert not path.exists(), "a reader writes nothing"
     found = [(str(one.kind), str(one.severity)) for one in table.check().findings if one.severity != "info"]
     assert found == [("decided_not_published", "repairable")]
@@ -68,6 +70,8 @@ def test_an_older_commit_that_is_lost_is_refused_by_readers_and_writers(with_met
     before = dict(bucket._objects)
     uses = (
         table.scan,
+        table.history,
+        lambda: list(table.commits_with("")),
         lambda: table.upsert(orders((9, "a", 9.0))),
         lambda: hudi.recover(table.location),
     )

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.samples import examples
 
 from pyhudi_core.model.instant import Action, Instant, State
-from pyhudi_core.options.upkeep import CompactionOptions
+from pyhudi_core.options.compaction import CompactionOptions
 from pyhudi_core.options.write_options import WriteOptions
 from pyhudi_core.services.archival.limits import (
     ArchivalPlan,

@@ -1,0 +1,121 @@
+"""What a decision about the metadata table's partitions stages: where the bytes are, what publishes them, and what sweeps them up.
+
+`write.metadata_build` makes partitions, `services.indexing.drop` removes some.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from pyhudi_core.errors import CommitStateUnknownError, HudiError, at_table
+from pyhudi_core.metadata_table import names
+from pyhudi_core.metadata_table.new_metadata_table import FirstBuild
+from pyhudi_core.model.instant import Action
+from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.transaction import begin, layout
+from pyhudi_core.transaction.begin import Transaction
+from pyhudi_core.transaction.decision import OutcomeUnknown
+from pyhudi_core.transaction.publication import digest
+from pyhudi_core.transaction.record import Publication, PublicationKind
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A file of the metadata table (path below it), and where its bytes are staged."""
+
+    path: str
+    staged: str
+
+    @property
+    def publication(self) -> Publication:
+        """Makes the file if it is not there, and only while this decision is the latest one."""
+        return Publication(f"{names.FOLDER}/{self.path}", self.staged, PublicationKind.REPLACE, digest(None))
+
+
+@dataclass(frozen=True, slots=True)
+class StagedBuild:
+    """One partition, staged: its files, and where the bytes of its completed deltacommit are."""
+
+    first: FirstBuild
+    files: tuple[Moved, ...]
+    completed: str
+
+    def publications(self, completion_time: str) -> list[Publication]:
+        """All files, the completed deltacommit last."""
+        completed = Moved(self.first.completed_path(completion_time), self.completed)
+        return [moved.publication for moved in (*self.files, completed)]
+
+
+@dataclass(slots=True)
+class Staging:
+    """Puts bytes where a later decision finds them. Their paths begin as those of a commit's bytes do, so that the same sweeps find them."""
+
+    transaction: Transaction
+    count: int = 0
+
+    @property
+    def prefix(self) -> str:
+        return f"{layout.staged(self.transaction.requested_time, self.transaction.nonce)}.build"
+
+    def kept(self, data: bytes) -> str:
+        """Stage bytes; returns their path."""
+        self.count += 1
+        path = f"{self.prefix}.{self.count}"
+        self.transaction.context.root.put(path, data)
+        return path
+
+    def put(self, path: str, data: bytes) -> Moved:
+        """Stage a file of the metadata table."""
+        return Moved(path, self.kept(data))
+
+
+@contextmanager
+def staged_decision(context: TableContext) -> Iterator[Transaction]:
+    """The reservation that a decision stands on. At the end its staged bytes and the reservation are removed, unless the outcome is not known."""
+    transaction = begin.reserve(context, Action.INDEXING)
+    try:
+        with at_table(context.table):
+            yield transaction
+    except CommitStateUnknownError:
+        transaction.heartbeat.handle.cancel()  # decided perhaps: who comes later publishes it, and sweeps up
+        raise
+    except BaseException:
+        _sweep(transaction, done=False)
+        raise
+    _sweep(transaction, done=True)
+
+
+def unclear(transaction: Transaction, what: str, unknown: OutcomeUnknown) -> CommitStateUnknownError:
+    """The error for a decision whose outcome is not known; ``what`` was to be done."""
+    return CommitStateUnknownError(
+        f"The storage failed while it was decided that partitions of the metadata table are {what}: {unknown.error.message}",
+        token=transaction.token,
+        table=transaction.context.table,
+        instant=transaction.requested_time,
+        hint="The next writer publishes it if it was decided; table.config.metadata_partitions shows it then.",
+    )
+
+
+def _sweep(transaction: Transaction, *, done: bool) -> None:
+    """Remove the staged bytes and the reservation. What stays behind if this fails is harmless.
+
+    The reservation goes last, because by it the next writer finds what a crash here leaves. But it goes first if the build is given up: without it
+    no process publishes the decision any more, if there is one, so no process needs the bytes.
+    """
+    context = transaction.context
+    transaction.heartbeat.handle.cancel()
+    try:
+        if not done:
+            transaction.heartbeat.stop(context)
+        context.root.delete_many(
+            info.path for info in context.root.list(f"{layout.STAGED}/{transaction.requested_time}-")
+        )
+        if done:
+            transaction.heartbeat.stop(context)
+    except HudiError as error:
+        _log.warning("could not sweep up after a build of the metadata table of %s: %s", context.table, error)
