@@ -17,7 +17,11 @@ from pyhudi_core.cli import main
 from pyhudi_core.model.help_pages import Page
 
 ROOT = Path(__file__).resolve().parents[3]
-MODULES = [path for package in ("pyhudi", "pyhudi_core", "pyhudi_dagster") for path in (ROOT / package).rglob("*.py")]
+MODULES = [
+    path
+    for package in ("pyhudi", "pyhudi_airflow", "pyhudi_core", "pyhudi_dagster")
+    for path in (ROOT / package).rglob("*.py")
+]
 ONLY_IN_A_CHECKOUT = re.compile(r"docs/|\w\.md\b|\bdecision \d{4}|README|CONTRIBUTING|CHANGELOG")
 PAGE = """# Locks
 
