@@ -1,8 +1,10 @@
-"""Parquet files of some kilobytes whose rows take much more memory: they are read in batches of bounded size, or refused (promise P9)."""
+"""Files of some kilobytes whose rows take much more memory: they are read in batches of bounded size, or refused (promise P9)."""
 
 from __future__ import annotations
 
 import io
+import json
+import struct
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,12 +12,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
+from support.base_files import zigzag
 from support.fuzzing import MEGABYTE, measured_memory
 
-from pyhudi_core.errors import HudiError, LimitExceededError
+from pyhudi_core.errors import CorruptAvroError, HudiError, LimitExceededError
+from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.formats.base_file.parquet import ParquetBaseFile
 from pyhudi_core.formats.base_file.parquet_groups import MOST_BYTES
 from pyhudi_core.formats.base_file.parquet_pages import longest_entry, read_pages
+from pyhudi_core.formats.log.contents import read_records
 from pyhudi_core.model.meta_fields import COMMIT_TIME
 from pyhudi_core.runtime.limits import PAGE_BYTES
 
@@ -190,3 +196,34 @@ def test_the_longest_entry_of_a_dictionary_is_found(codec: str, texts: list[str]
     pages = read_pages(data, start, start + chunk.total_compressed_size)
     codecs = {"none": 0, "snappy": 1, "gzip": 2, "brotli": 4, "zstd": 6}
     assert longest_entry(data, pages, codecs[codec]) == max(map(len, texts))
+
+
+def test_a_stripe_of_orc_comes_in_parts() -> None:
+    rows, out = 15_000, pa.BufferOutputStream()
+    values = pa.array(["x" * 10_000]).take(pa.array([0] * rows))
+    with orc.ORCWriter(out, compression="zstd", dictionary_key_size_threshold=1.0, stripe_size=1 << 30) as writer:
+        writer.write(pa.table({"v": values, "id": range(rows)}))
+    source = pa.BufferReader(out.getvalue())
+    assert source.size() < 20_000
+    reader = BaseFileReader(source, "f.orc")
+    assert len(reader.row_group_rows) == 1
+    batches = list(reader.iter_batches())
+    assert max(batch.nbytes for batch in batches) <= BATCH
+    assert [number for batch in batches for number in batch.column("id").to_pylist()] == list(range(rows))
+
+
+EMPTY = {"type": "record", "name": "e", "fields": [{"name": "n", "type": "null"}]}
+
+
+@pytest.mark.parametrize("kind", [
+    {"type": "array", "items": "null"}, {"type": "map", "values": "null"}, {"type": "array", "items": EMPTY},
+    {"type": "array", "items": {"type": "record", "name": "e", "fields": [{"name": "inner", "type": EMPTY | {"name": "f"}}]}},
+    {"type": "array", "items": {"type": "fixed", "name": "f", "size": 0}}, {"type": "record", "name": "e", "fields": []},
+], ids=str)  # fmt: skip
+def test_values_without_bytes_are_refused_however_many_a_block_of_a_log_says(kind: dict[str, Any]) -> None:
+    schema = json.dumps({"type": "record", "name": "r", "fields": [{"name": "a", "type": kind}]})
+    record = zigzag(1 << 40) + zigzag(0)
+    content = struct.pack(">iii", 3, 1, len(record)) + record
+    with measured_memory() as memory, pytest.raises(CorruptAvroError):
+        read_records(pa.py_buffer(content), schema, "f.log")
+    assert memory.grown < 32 * MEGABYTE
