@@ -29,9 +29,9 @@ from benchmarks.commit_writers import OPTIONS, Work, make, rows, run, spread
 from benchmarks.machine import ROOT, sync_ms
 from benchmarks.recording import record
 from pyhudi_core.formats.history_file import HistoryRow
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.timeline.history_writing import HistoryWriter
 from pyhudi_core.transaction import decision
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.locking import holding_lock
 from pyhudi_core.transaction.publication import create_once
 
@@ -108,7 +108,7 @@ def _by_history(quick: bool) -> list[Result]:
 
 
 def _archive(table: Any, archived: int) -> None:
-    folder = table._home.context().folder
+    folder = table._opened.context().folder
     body = folder.storage.get(folder.file(table.timeline.commits[-1]))
     numbers = iter(range(archived + 1))
     writer = HistoryWriter(folder.history, create_once, lambda: f"{next(numbers)}")

@@ -52,8 +52,8 @@ def made(files: int) -> Path:
     with zipfile.ZipFile(GOLDEN) as archive:
         archive.extractall(location)
     storage = LocalStorage(str(location), fsync=False)
-    data = TimelineFolder(storage, ".hoodie/timeline").load()
-    table = MetadataTable.open(storage, data, (names.FILES,))
+    data = TimelineFolder(storage, ".hoodie/timeline")
+    table = MetadataTable.open(data.load(), data, (names.FILES,))
     schema = next(a.schema for p in table.slices.pieces(names.FILES) for a in table.slices.arrivals(p, everything))
     entries = _entries(table.scan(names.FILES), files, hudi.open_table(str(location)).timeline.first_write or "")
     parsed, writer = fastavro.parse_schema(json.loads(schema)), HFileWriter(schema)

@@ -22,23 +22,23 @@ from pyhudi.testing import (
     explore,
     explore_randomly,
 )
+from pyhudi_core.opened_table.opened_table import OpenedTable
 from pyhudi_core.opening import create_at
-from pyhudi_core.transaction.home import TableHome
 
 SCHEMA = pa.schema([("id", pa.int64()), ("value", pa.string())])
 OPTIONS = {"hoodie.time.generator.max_expected_clock_skew_ms": 1}
 
 
-def home(sim: SimWorld) -> TableHome:
+def opened(sim: SimWorld) -> OpenedTable:
     """One process and the location of its table; make a new one for every process."""
-    return TableHome(sim.storage, sim.runtime, dict(OPTIONS), sim.lock)
+    return OpenedTable(sim.storage, sim.runtime, dict(OPTIONS), sim.lock)
 
 
 @cache
 def empty_table() -> Image:
     """Cached, because creating the table again in every run would cost more than the run."""
     sim = SimWorld(SimOptions(profile=Profile.S3))
-    create_at(home(sim), SCHEMA, "id", name="orders")
+    create_at(opened(sim), SCHEMA, "id", name="orders")
     return sim.storage.image()
 
 
@@ -54,12 +54,12 @@ def is_shared(path: str) -> bool:
 def upsert(sim: SimWorld, key: int, value: str) -> str:
     """The work of one writer. `attempt` records the reported outcome for the check."""
     rows = pa.table({"id": [key], "value": [value]}, schema=SCHEMA)
-    return attempt(sim.scheduler, {key: value}, lambda: hudi.HudiTable(home(sim)).upsert(rows).completion_time)
+    return attempt(sim.scheduler, {key: value}, lambda: hudi.HudiTable(opened(sim)).upsert(rows).completion_time)
 
 
 def check(sim: SimWorld, history: History) -> None:
     """After every run: at every completion time, readers see what was reported to the writers."""
-    table = hudi.HudiTable(home(sim))
+    table = hudi.HudiTable(opened(sim))
 
     def read(as_of: str) -> list[tuple[int, str]]:
         found = table.scan(columns=["id", "value"], as_of=as_of).to_arrow().to_pylist()

@@ -9,8 +9,6 @@ from pyhudi_core import errors
 from pyhudi_core.late import late_names
 
 if TYPE_CHECKING:
-    from pyhudi_core.bootstrapping import Bootstrap as Bootstrap
-    from pyhudi_core.bootstrapping import bootstrap as bootstrap
     from pyhudi_core.conflicts.requirement import CommitRequirement as CommitRequirement
     from pyhudi_core.conflicts.requirement import FileGroupAt as FileGroupAt
     from pyhudi_core.conflicts.requirement import LatestInstantIs as LatestInstantIs
@@ -25,6 +23,11 @@ if TYPE_CHECKING:
     from pyhudi_core.doctor import Limits as Limits
     from pyhudi_core.engine.renaming import rename_columns as rename_columns
     from pyhudi_core.errors import HudiError as HudiError
+    from pyhudi_core.importing.bootstrap import Bootstrap as Bootstrap
+    from pyhudi_core.importing.bootstrap import bootstrap as bootstrap
+    from pyhudi_core.importing.recovery import plan_recovery as plan_recovery
+    from pyhudi_core.importing.recovery import recover as recover
+    from pyhudi_core.importing.recovery_plan import RecoveryPlan as RecoveryPlan
     from pyhudi_core.lake import UpkeepReport as UpkeepReport
     from pyhudi_core.lake import upkeep as upkeep
     from pyhudi_core.merge import RecordMerger as RecordMerger
@@ -44,17 +47,14 @@ if TYPE_CHECKING:
     from pyhudi_core.read.scan import Scan as Scan
     from pyhudi_core.read.sizes import Size as Size
     from pyhudi_core.read.sizes import TableSize as TableSize
-    from pyhudi_core.recovering import plan_recovery as plan_recovery
-    from pyhudi_core.recovering import recover as recover
     from pyhudi_core.remote import commit_for as commit_for
-    from pyhudi_core.services.recovery.recovery import RecoveryPlan as RecoveryPlan
     from pyhudi_core.services.service import ServicePlan as ServicePlan
     from pyhudi_core.services.service import ServiceResult as ServiceResult
     from pyhudi_core.services.service import TableService as TableService
-    from pyhudi_core.services.transactions import held_transactions as held_transactions
-    from pyhudi_core.services.transactions import transaction_watermark as transaction_watermark
-    from pyhudi_core.services.transactions import transactions as transactions
     from pyhudi_core.services.upkeep import UpkeepRules as UpkeepRules
+    from pyhudi_core.source_transactions import held_transactions as held_transactions
+    from pyhudi_core.source_transactions import transaction_watermark as transaction_watermark
+    from pyhudi_core.source_transactions import transactions as transactions
     from pyhudi_core.table import HudiTable as HudiTable
     from pyhudi_core.timeline.active import Timeline as Timeline
     from pyhudi_core.transaction.requested_rollbacks import Rollback as Rollback
@@ -76,7 +76,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Action": "model.instant",
     "Batch": "consuming",
-    "Bootstrap": "bootstrapping",
+    "Bootstrap": "importing.bootstrap",
     "Candidate": "validators",
     "CheckReport": "doctor",
     "Checkpoint": "consuming",
@@ -99,7 +99,7 @@ _HOMES = {
     "OperationType": "model.operation",
     "PropertyIs": "conflicts.requirement",
     "RecordMerger": "merge",
-    "RecoveryPlan": "services.recovery.recovery",
+    "RecoveryPlan": "importing.recovery_plan",
     "Rollback": "transaction.requested_rollbacks",
     "Scan": "read.scan",
     "SchemaIs": "conflicts.requirement",
@@ -115,23 +115,23 @@ _HOMES = {
     "UpkeepRules": "services.upkeep",
     "Write": "write.handle",
     "WriteStat": "model.commit",
-    "bootstrap": "bootstrapping",
+    "bootstrap": "importing.bootstrap",
     "check_table": "opening",
     "commit_for": "remote",
     "create_table": "opening",
-    "held_transactions": "services.transactions",
+    "held_transactions": "source_transactions",
     "in_range": "validators",
     "not_null": "validators",
     "open_table": "opening",
-    "plan_recovery": "recovering",
-    "recover": "recovering",
+    "plan_recovery": "importing.recovery",
+    "recover": "importing.recovery",
     "register_merger": "merge",
     "registered_mergers": "merge",
     "rename_columns": "engine.renaming",
     "row_count": "validators",
     "satisfies": "validators",
-    "transaction_watermark": "services.transactions",
-    "transactions": "services.transactions",
+    "transaction_watermark": "source_transactions",
+    "transactions": "source_transactions",
     "unique": "validators",
     "unregister_merger": "merge",
     "upkeep": "lake",

@@ -22,6 +22,7 @@ from pyhudi_core.model.help_pages import see
 from pyhudi_core.model.masking import takes_options
 from pyhudi_core.model.properties import OPERATION_FIELD, MergeMode, TableConfig, TableType
 from pyhudi_core.naming import set_module
+from pyhudi_core.opened_table.opened_table import OpenedTable
 from pyhudi_core.options import TableOptions, WriteOptions
 from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.runtime.system import system_runtime
@@ -30,7 +31,6 @@ from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.storage.paths import Place, allowing
 from pyhudi_core.table import HudiTable
 from pyhudi_core.timeline import properties_file
-from pyhudi_core.transaction.home import TableHome
 
 if TYPE_CHECKING:
     import difflib
@@ -103,22 +103,22 @@ def create_table(
         LockError: the server of the lock does not answer, or another writer holds the lock all the time; nothing was created.
     """
     storage = open_storage(location, storage_options or {})
-    home = TableHome(storage, system_runtime(), options or {}, pre_commit=_validators(pre_commit))
+    opened = OpenedTable(storage, system_runtime(), options or {}, pre_commit=_validators(pre_commit))
     with at_table(storage.location):
-        return create_whole(home, schema, record_key, partition_by, ordering, table_type, name)
+        return create_whole(opened, schema, record_key, partition_by, ordering, table_type, name)
 
 
-def create_whole(home: TableHome, *arguments: Any) -> HudiTable:
+def create_whole(opened: OpenedTable, *arguments: Any) -> HudiTable:
     """`create_at` with the metadata table that the options ask for, as `create_table`. ``arguments``: those of `create_at`."""
-    table = create_at(home, *arguments)
-    context = home.context()
+    table = create_at(opened, *arguments)
+    context = opened.context()
     if context.options.metadata.of_new_tables:
         asked_metadata_table.make_first(context)
     return table
 
 
 def create_at(
-    home: TableHome,
+    opened: OpenedTable,
     schema: Any,
     record_key: str | Sequence[str],
     partition_by: str | Sequence[str] = (),
@@ -131,21 +131,21 @@ def create_at(
 
     With ``hoodie.metadata.enable=true`` the first write makes it.
     """
-    config = checked_config(home, schema, record_key, partition_by, ordering, table_type, name, properties)
-    storage = home.storage
+    config = checked_config(opened, schema, record_key, partition_by, ordering, table_type, name, properties)
+    storage = opened.storage
     _refuse_existing(storage)
     _refuse_remains(storage)
-    home.refuse_unusable_lock(config)
+    opened.refuse_unusable_lock(config)
     try:
-        properties_file.create(storage, config.to_properties(), f"created by pyhudi {home.runtime.ids.uuid()}")
+        properties_file.create(storage, config.to_properties(), f"created by pyhudi {opened.runtime.ids.uuid()}")
     except PreconditionFailedError:
         _refuse_existing(storage)
         raise
-    return HudiTable(home)
+    return HudiTable(opened)
 
 
 def checked_config(
-    home: TableHome,
+    opened: OpenedTable,
     schema: Any,
     record_key: str | Sequence[str],
     partition_by: str | Sequence[str] = (),
@@ -158,8 +158,8 @@ def checked_config(
 
     Raises as `create_table` for arguments that are not valid.
     """
-    storage = home.storage
-    given, files = TableOptions.parse(home.options), WriteOptions.parse(home.options).files
+    storage = opened.storage
+    given, files = TableOptions.parse(opened.options), WriteOptions.parse(opened.options).files
     chosen = name if name is not None else given.name or storage.location.rstrip("/").rpartition("/")[2]
     logical = normalise(arrow_schema := _arrow_schema(schema))
     keys, partitions, orderings = (
@@ -189,7 +189,7 @@ def checked_config(
         },
     )
     _refuse_unfit_merger(config, logical)
-    _refuse_unfit_index(config, WriteOptions.parse(home.options, config=config), storage.location)
+    _refuse_unfit_index(config, WriteOptions.parse(opened.options, config=config), storage.location)
     partition_paths(pa.RecordBatch.from_pylist([], logical), config)  # refuses a key generator that no write could use
     return config
 
@@ -254,12 +254,12 @@ def open_table(
         ConfigError: an option is unknown, or contradicts the table.
     """
     storage = open_storage(location, allowing(storage_options, allow_sources))
-    home = TableHome(storage, runtime or system_runtime(), options or {}, pre_commit=_validators(pre_commit))
+    opened = OpenedTable(storage, runtime or system_runtime(), options or {}, pre_commit=_validators(pre_commit))
     try:
-        home.context()
+        opened.context()
     except TableNotFoundError as error:
         raise no_table(storage) from error
-    return HudiTable(home)
+    return HudiTable(opened)
 
 
 @set_module("pyhudi")
@@ -275,13 +275,13 @@ def check_table(
 
     Damage never raises. Raises `ConfigError` if the location or a storage option is not valid.
     """
-    home = TableHome(open_storage(location, storage_options or {}), system_runtime(), {})
-    return doctor.check(home, doctor.CheckOptions.of(keys, limits, progress))
+    opened = OpenedTable(open_storage(location, storage_options or {}), system_runtime(), {})
+    return doctor.check(opened, doctor.CheckOptions.of(keys, limits, progress))
 
 
 def record_incident(location: Place, storage_options: Mapping[str, str] | None = None) -> Incident:
     """`HudiTable.record_incident` for a table that may be too damaged to open."""
-    return doctor.record(TableHome(open_storage(location, storage_options or {}), system_runtime(), {}))
+    return doctor.record(OpenedTable(open_storage(location, storage_options or {}), system_runtime(), {}))
 
 
 def _validators(given: Sequence[Validator]) -> Validators | None:

@@ -6,16 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyhudi_core.errors import InvalidOptionError
-from pyhudi_core.late import late, late_call, late_in
+from pyhudi_core.late import late, late_in
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.printing import printable
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.naming import set_module
-from pyhudi_core.services.of_table import TableServices
+from pyhudi_core.opened_table.opened_table import OpenedTable
+from pyhudi_core.table_services import TableServices
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction.home import TableHome
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from pyhudi_core.read.sizes import Partition, Size, TableSize
     from pyhudi_core.services import auto
     from pyhudi_core.snapshot.snapshot import Snapshot
-    from pyhudi_core.timeline.commit_search import commits_holding
     from pyhudi_core.transaction import status
     from pyhudi_core.validators import Validator
     from pyhudi_core.write import operations, result, states
@@ -45,7 +44,6 @@ else:
     operations, result, states = late_in("pyhudi_core.write", "operations", "result", "states")
     reads, sizes, snapshots = late_in("pyhudi_core.read", "reads", "sizes", "snapshots")
     status = late("pyhudi_core.transaction.status")
-    commits_holding = late_call("pyhudi_core.timeline.commit_search", "commits_holding")
 
 
 @set_module("pyhudi")
@@ -62,20 +60,20 @@ class HudiTable(TableServices):
     ``pre_commit`` are callables that can refuse a commit (`pyhudi_core.validators`): it raises `PreCommitError`, and nothing is published.
     """
 
-    def __init__(self, home: TableHome) -> None:
-        if not isinstance(home, TableHome):
+    def __init__(self, opened: OpenedTable) -> None:
+        if not isinstance(opened, OpenedTable):
             raise InvalidOptionError("HudiTable(...) opens no table", hint="Write hudi.open_table(location).")
-        self._home = home
+        self._opened = opened
 
     @property
     def location(self) -> str:
         """The table's folder."""
-        return self._home.storage.location
+        return self._opened.storage.location
 
     @property
     def config(self) -> TableConfig:
         """The table's current properties."""
-        return self._home.context().config
+        return self._opened.context().config
 
     @property
     def name(self) -> str:
@@ -90,7 +88,7 @@ class HudiTable(TableServices):
     @property
     def timeline(self) -> Timeline:
         """The instants of the active timeline, newest last."""
-        return self._home.context().folder.load()
+        return self._opened.context().folder.load()
 
     def commit_metadata(self, instant: Instant) -> CommitMetadata:
         """Return the metadata of a completed commit: files, counts, extra metadata."""
@@ -100,28 +98,28 @@ class HudiTable(TableServices):
                 table=self.location,
                 hint="Give one of table.timeline.commits, or table.timeline.find(commit.instant).",
             )
-        with self._home.verb() as context:
+        with self._opened.verb() as context:
             return context.folder.read_commit(instant)
 
     def archived_commits(self, after: str = "") -> Iterator[CommitMetadata]:
         """Iterate over archived commits that completed after ``after``, newest first; each is read when it is requested."""
-        return self._home.context().folder.archived_commits(after)
+        return self._opened.context().folder.archived_commits(after)
 
     def commits_with(self, key: str, after: str = "") -> Iterator[tuple[Instant, CommitMetadata]]:
         """Iterate over active and archived commits, newest first; each is read when it is requested.
 
         Returns the commits that completed after ``after`` and have an extra metadata key that begins with ``key`` (empty: every commit).
         """
-        return commits_holding(self._home.context().folder, key, after)
+        return history_rows.commits_with(self._opened.context(), key, after)
 
     def history(self, limit: int | None = None) -> history_rows.CommitHistory:
         """Return the completed commits as rows, newest first: times, operation, counts, writer and extra metadata (`read.history_rows.SCHEMA`)."""
-        with self._home.verb() as context:
-            return history_rows.history_rows(commits_holding(context.folder, ""), utc=context.utc, limit=limit)
+        with self._opened.verb() as context:
+            return history_rows.history_rows(history_rows.commits_with(context, ""), utc=context.utc, limit=limit)
 
     def snapshot(self, as_of: TimePoint | None = None) -> Snapshot:
         """Return the table's state, now or as of a time: configuration, timeline and file groups."""
-        with self._home.verb() as context:
+        with self._opened.verb() as context:
             return snapshots.snapshot(context, as_of)
 
     def snapshot_token(self, as_of: TimePoint | None = None) -> SnapshotToken:
@@ -136,14 +134,14 @@ class HudiTable(TableServices):
 
         If an earlier size of the table is given as ``known``, only the changes since then are added, so the cost does not grow with the table.
         """
-        with self._home.verb() as context:
+        with self._opened.verb() as context:
             return sizes.table_size(context, as_of, known)
 
     def partition_sizes(
         self, partitions: Sequence[Partition] | None = None, as_of: TimePoint | None = None
     ) -> dict[Partition, Size]:
         """Count rows, bytes and file groups of each partition: of all partitions, or of those given by path or by values. Lists only these."""
-        with self._home.verb() as context:
+        with self._opened.verb() as context:
             return sizes.partition_sizes(context, partitions, as_of)
 
     # --- writing: each call makes one commit
@@ -226,7 +224,7 @@ class HudiTable(TableServices):
         def keys_of(found: Scan) -> object:
             return found.to_arrow() if spark is None else found.to_spark(spark)
 
-        with self._home.verb() as context:
+        with self._opened.verb() as context:
             commit = operations.delete_found(
                 context, reads, where, keys_of, extra_metadata or {}, spark, validators.Validators.of(pre_commit)
             )
@@ -243,7 +241,7 @@ class HudiTable(TableServices):
 
         Raises `PartitionNotFoundError` for a path without rows, before anything is changed, unless ``missing_ok=True``.
         """
-        with self._home.verb() as context:
+        with self._opened.verb() as context:
             commit = operations.delete_partitions(
                 context,
                 partitions,
@@ -269,7 +267,7 @@ class HudiTable(TableServices):
         published. With ``allow_empty``, a write without rows makes a commit that only stores ``extra_metadata``. With ``partial``, the rows of
         an upsert may lack columns, as in `upsert`.
         """
-        with self._home.verb() as context:
+        with self._opened.verb() as context:
             kind = operations.operation_type(operation)
             if partial and kind is not OperationType.UPSERT:
                 what = f"{operation} takes whole rows: nothing could fill the columns of a partial one"
@@ -283,7 +281,7 @@ class HudiTable(TableServices):
 
     def commit_status(self, token: str) -> status.CommitStatus:
         """Return whether the write with this token was committed or not, or is undecided (only this answer can change later)."""
-        with self._home.verb() as context:
+        with self._opened.verb() as context:
             return status.commit_status(context, token)
 
     def explain_conflict(
@@ -293,18 +291,18 @@ class HudiTable(TableServices):
 
         Each is a write in steps, a commit, an instant, its requested time or a commit token. The verdict is about the write that completed later.
         """
-        with self._home.verb() as context:
+        with self._opened.verb() as context:
             return explain.explain(context, _side(mine), _side(theirs))
 
     def check(
         self, keys: bool = True, limits: doctor.Limits | None = None, progress: doctor.Progress | None = None
     ) -> doctor.CheckReport:
         """Examine the table and change nothing. Damage is reported as findings; ``keys=False`` does not read the rows."""
-        return doctor.check(self._home, doctor.CheckOptions.of(keys, limits, progress))
+        return doctor.check(self._opened, doctor.CheckOptions.of(keys, limits, progress))
 
     def record_incident(self) -> doctor.Incident:
         """Record the files of the commit protocol for ``pyhudi.testing.replay_incident``: no rows; secrets are masked."""
-        return doctor.record(self._home)
+        return doctor.record(self._opened)
 
     # --- reading
 
@@ -327,7 +325,7 @@ class HudiTable(TableServices):
         ``refuse_pending_deletes``, it raises `PendingDeletesError` if the log files contain deletes.
         """
         if mode == "read_optimized":
-            with self._home.verb() as context:
+            with self._opened.verb() as context:
                 return reads.read_optimized(
                     context, columns, where, as_of, semi_join, refuse_pending_deletes, meta=meta
                 )
@@ -337,7 +335,7 @@ class HudiTable(TableServices):
                 table=self.location,
                 hint='Use mode="snapshot" or mode="read_optimized"; refuse_pending_deletes needs mode="read_optimized".',
             )
-        with self._home.verb() as context:
+        with self._opened.verb() as context:
             return reads.scan(context, columns, where, as_of, semi_join, meta=meta)
 
     def incremental(
@@ -349,7 +347,7 @@ class HudiTable(TableServices):
         meta: bool = True,
     ) -> Scan:
         """Read the rows that commits completed in (after, until] changed, each in its latest state."""
-        with self._home.verb() as context:
+        with self._opened.verb() as context:
             return reads.incremental(context, after, until, columns, where, meta=meta)
 
     def changes(
@@ -360,12 +358,12 @@ class HudiTable(TableServices):
         where: object = None,
     ) -> ChangeFeed:
         """Read every change of a row by commits completed in (after, until]: op (i, u, d), ts_ms (of the commit), before and after."""
-        with self._home.verb() as context:
+        with self._opened.verb() as context:
             return change_feed.changes(context, after, until, columns, where)
 
     def lookup(self, keys: object, columns: Sequence[str] | None = None, index: str | None = None) -> Scan:
         """Read the rows with the given keys, or with the given values of the secondary index ``index``."""
-        with self._home.verb() as context:
+        with self._opened.verb() as context:
             return lookups.lookup(context, keys, columns, index)
 
     def _run(
@@ -379,7 +377,7 @@ class HudiTable(TableServices):
         partial: bool = False,
     ) -> Commit:
         asked = validators.Validators.of(pre_commit)
-        with self._home.verb() as context:
+        with self._opened.verb() as context:
             commit = operations.run(
                 context, operation, data, extra or {}, spark, partial_rows=partial, pre_commit=asked
             )

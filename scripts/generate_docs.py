@@ -13,11 +13,30 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from pyhudi_core.options import render_docs  # noqa: E402
+from pyhudi_core.lock.kind import LockKind  # noqa: E402
+from pyhudi_core.lock.kinds import every_kind  # noqa: E402
+from pyhudi_core.options.registry import render_docs, render_own_options  # noqa: E402
 from scripts.conflict_table import render as render_conflicts  # noqa: E402
 
 NAMES = ("<!-- names: written by scripts/generate_docs.py -->", "<!-- end of names -->")
 """What is between these lines of ``docs/api.md`` is written from the docstrings."""
+
+OWN_OPTIONS = ("<!-- options of {}: written by scripts/generate_docs.py -->", "<!-- end of options -->")
+"""What is between these lines of ``docs/locks.md`` is written from the lock's module."""
+
+
+def locks_page() -> str:
+    """``docs/locks.md`` with the options of each kind of lock."""
+    page = (ROOT / "docs/locks.md").read_text(encoding="utf-8")
+    for kind in filter(LockKind.options, every_kind()):
+        begin, end = OWN_OPTIONS[0].format(kind.name), OWN_OPTIONS[1]
+        if begin not in page:
+            sys.exit(
+                f"docs/locks.md has no place for the options of {kind.name}: write {begin} and {end} into its section"
+            )
+        before, _, rest = page.partition(begin)
+        page = f"{before}{begin}\n\n{render_own_options(kind)}\n\n{end}{rest.partition(end)[2]}"
+    return page
 
 
 def api_page() -> str:
@@ -45,6 +64,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/options.md": render_docs,
     "docs/conflicts.md": render_conflicts,
     "docs/api.md": api_page,
+    "docs/locks.md": locks_page,
 }
 """Each page, and the function that renders it."""
 

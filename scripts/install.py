@@ -14,6 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PRIVATE_UV = ROOT / ".cache" / "uv-venv"
+UV_LOCK = ROOT / "requirements-uv.lock"  # the version of uv, with the hash of each of its files
 SUPPORTED = ("3.11", "3.12", "3.13")
 CLEARLY, ROUNDS = 0.93, 5  # another Python must take less than this part of the time, in the best of so many rounds
 KIND = "import sys, sysconfig; print(sys.version_info[:2], sys.implementation.cache_tag, sysconfig.get_platform())"
@@ -68,11 +69,12 @@ def find_uv():
     print("uv is not installed; putting one into " + str(PRIVATE_UV.relative_to(ROOT)), flush=True)
     if works([sys.executable, "-I", "-c", "import venv, ensurepip"]):
         run(sys.executable, "-m", "venv", "--clear", PRIVATE_UV)
-        run(private_python(), "-m", "pip", "install", "--quiet", "uv")
+        run(private_python(), "-m", "pip", "install", "--quiet", "--require-hashes", "--requirement", UV_LOCK)
         return own
     target = ROOT / ".cache" / "uv"
     if works([sys.executable, "-m", "pip", "--version"]):
-        run(sys.executable, "-m", "pip", "install", "--quiet", "--upgrade", "--target", target, "uv")
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--upgrade", "--target", target]
+        run(*pip, "--require-hashes", "--requirement", UV_LOCK)
         return [str(target / "bin" / "uv")]
     stop(
         "this Python can neither make environments nor run pip. Install one of them (Debian and Ubuntu: "

@@ -10,8 +10,8 @@ import click
 from rich.console import Console
 from rich.progress import Progress as Bar
 
-from pyhudi_core.bootstrapping import bootstrap as load
 from pyhudi_core.cli.terminal import at_location, console, pairs, rename_option, reporting_errors, safe, table_option
+from pyhudi_core.importing.bootstrap import bootstrap as load
 
 
 @click.command()

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from pyhudi_core.cli.planned import Wanted, carry_out, planned_options
-from pyhudi_core.services.cleaning.plan import CleaningPlan
+from pyhudi_core.services.cleaning.clean_plan import CleaningPlan
 
 
 @click.command()

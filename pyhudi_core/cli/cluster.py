@@ -10,7 +10,7 @@ import click
 from pyhudi_core.cli.planned import Wanted, carry_out, planned_options
 from pyhudi_core.cli.terminal import FOUND, reporting_errors
 from pyhudi_core.opening import open_table
-from pyhudi_core.services.clustering.plan import ClusteringPlan
+from pyhudi_core.services.clustering.clustering_plan import ClusteringPlan
 
 
 @click.command()

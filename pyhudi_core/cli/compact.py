@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from pyhudi_core.cli.planned import Wanted, carry_out, planned_options
-from pyhudi_core.services.compaction.plan import CompactionPlan
+from pyhudi_core.services.compaction.compaction_plan import CompactionPlan
 
 
 @click.command()

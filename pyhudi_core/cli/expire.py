@@ -10,7 +10,7 @@ from pyhudi_core.cli.progress import progress_bar, with_estimate
 from pyhudi_core.cli.terminal import at_location, console, reporting_errors, safe, table_option
 from pyhudi_core.opening import open_table
 from pyhudi_core.services.expiry.expiry import ExpiryResult
-from pyhudi_core.services.expiry.planning import ExpiryPlan
+from pyhudi_core.services.expiry.partitions_to_expire import ExpiryPlan
 
 
 @click.command()

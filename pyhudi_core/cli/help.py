@@ -48,6 +48,7 @@ def page_text(page: str) -> str:
 
 def as_text(markdown: str) -> str:
     """Return a page as text that fits into 80 columns, except lines of code and long names."""
+    markdown = re.sub(r"^<!--.*-->\n+", "", markdown, flags=re.MULTILINE)  # for the program that writes the page
     return "\n".join(line for block in _blocks(markdown.splitlines()) for line in _shown(block)).strip("\n")
 
 

@@ -27,7 +27,7 @@ from pyhudi_core.cli.terminal import (
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.opening import open_table
 from pyhudi_core.services.indexing.indexes import IndexState
-from pyhudi_core.services.indexing.plan import IndexingPlan
+from pyhudi_core.services.indexing.indexing_plan import IndexingPlan
 from pyhudi_core.table import HudiTable
 
 _ACTIONS = ("list", "create", "drop", "schedule", "execute", "cancel")

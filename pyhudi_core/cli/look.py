@@ -20,7 +20,7 @@ from pyhudi_core.cli.terminal import (
 )
 from pyhudi_core.doctor.locks import lock_state
 from pyhudi_core.lake import Outcome, upkeep
-from pyhudi_core.model.commit import SCHEMA_KEY, CommitMetadata
+from pyhudi_core.model.commit import UNSHOWN_KEYS, CommitMetadata
 from pyhudi_core.model.instant import DATA_ACTIONS, Instant
 from pyhudi_core.opening import open_table
 from pyhudi_core.read.history_rows import writer_of
@@ -282,7 +282,7 @@ def commit(
         "operation": what.operation,
         **writer_of(what),
         "replaced": {partition: list(ids) for partition, ids in what.replaced.items()},
-        "extra_metadata": {key: value for key, value in what.extra_metadata.items() if key != SCHEMA_KEY},
+        "extra_metadata": {key: value for key, value in what.extra_metadata.items() if key not in UNSHOWN_KEYS},
     }
     if as_json and not as_csv and not only:
         click.echo(json.dumps({**details, "files": files}, indent=1))

@@ -19,14 +19,14 @@ from pyhudi_core.errors import (
     TableNotFoundError,
     at_table,
 )
+from pyhudi_core.importing.import_files import ImportRows, ImportStyle, import_rows
+from pyhudi_core.opened_table.opened_table import OpenedTable
 from pyhudi_core.opening import checked_config, create_table, open_table, table_type_of
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.runtime.system import system_runtime
-from pyhudi_core.services.import_files import ImportRows, ImportStyle, import_rows
 from pyhudi_core.storage.no_table import refuse_other_place
 from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.table import HudiTable
-from pyhudi_core.transaction.home import TableHome
 
 _KEYS = (
     click.option("--record-key", multiple=True, help="A key column; may be repeated. Without one, keys are generated."),
@@ -263,9 +263,9 @@ def _table_and_rows(
         refuse_other_place(storage)
         keys = (*given["record_key"], *given["partition_by"])
         rows = import_rows(files, style, None, table=storage.location, keys=keys, allow_lossy=allow_lossy)
-        home = TableHome(storage, system_runtime(), options)
+        opened = OpenedTable(storage, system_runtime(), options)
         with at_table(storage.location):
-            config = checked_config(home, rows.schema, **given)
+            config = checked_config(opened, rows.schema, **given)
             combined = settings.combine_before_upsert if operation == "upsert" else settings.combine_before_insert
             kept = operation.startswith("insert_overwrite") or config.generates_keys
             rows.refuse_rows(config, unique=not (kept or combined))

@@ -9,7 +9,7 @@ import click
 from pyhudi_core.cli.terminal import FOUND, at_location, console, refuse_of_other_actions, reporting_errors, safe
 from pyhudi_core.doctor.kinds import Area, Severity
 from pyhudi_core.opening import open_table
-from pyhudi_core.services.metadata.tables import MetadataTableOf
+from pyhudi_core.services.metadata.metadata_tables import MetadataTableOf
 from pyhudi_core.table import HudiTable
 
 _ACTIONS = ("show", "create", "drop", "rebuild", "repair")

@@ -12,7 +12,7 @@ import click
 from pyhudi_core.cli.progress import progress_bar, with_estimate
 from pyhudi_core.cli.terminal import FOUND, at_location, console, reporting_errors, safe, table_option
 from pyhudi_core.opening import open_table
-from pyhudi_core.services.planned import PlannedService
+from pyhudi_core.services.planned_service import PlannedService
 from pyhudi_core.services.service import refused_by
 
 Groups = Callable[[Any], dict[str, Any]]

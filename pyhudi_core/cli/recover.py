@@ -10,8 +10,8 @@ import click
 
 from pyhudi_core.cli.terminal import FOUND, at_location, console, reporting_errors, safe
 from pyhudi_core.errors import InvalidOptionError
-from pyhudi_core.recovering import plan_recovery, publish_lost_commits, recover_as_planned
-from pyhudi_core.services.recovery.recovery import RecoveryPlan
+from pyhudi_core.importing.recovery import plan_recovery, publish_lost_commits, recover_as_planned
+from pyhudi_core.importing.recovery_plan import RecoveryPlan
 
 _ACCEPTING = "name what is not part of the table by --leave-out, and run the command with --accept-unknown"
 

@@ -17,7 +17,7 @@ from pyhudi_core.cli.terminal import (
     safe,
 )
 from pyhudi_core.opening import open_table
-from pyhudi_core.timeline.savepoints import Savepoint
+from pyhudi_core.savepoints.savepoint_files import Savepoint
 
 _ACTIONS = ("list", "create", "delete")
 _TAKERS = {

@@ -9,7 +9,7 @@ import click
 from pyhudi_core.cli.progress import progress_bar, with_estimate
 from pyhudi_core.cli.terminal import at_location, console, reporting_errors, safe, table_option
 from pyhudi_core.opening import open_table
-from pyhudi_core.services.sweep.planning import SweepPlan
+from pyhudi_core.services.sweep.files_to_sweep import SweepPlan
 from pyhudi_core.services.sweep.sweep import Sweep, SweepResult
 
 

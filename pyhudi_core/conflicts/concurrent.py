@@ -39,9 +39,9 @@ from pyhudi_core.model.instant import DATA_ACTIONS, WRITE_ACTIONS, Action, Insta
 from pyhudi_core.model.operation import SERVICE_OPERATIONS, OperationType
 from pyhudi_core.model.properties import TableType
 from pyhudi_core.model.schema import from_avro
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import heartbeat, markers
-from pyhudi_core.transaction.context import TableContext
 
 _CREATE = "CREATE"
 

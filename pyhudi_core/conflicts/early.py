@@ -17,11 +17,11 @@ from pyhudi_core.errors import EarlyConflictError
 from pyhudi_core.model.file_names import join
 from pyhudi_core.model.instant import WRITE_ACTIONS, Action, Instant, State, is_time
 from pyhudi_core.model.operation import OperationType
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.runtime.base import Clock
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import heartbeat, layout, markers
-from pyhudi_core.transaction.context import TableContext
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,8 @@ from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State, is_time
 from pyhudi_core.model.operation import OperationType
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction.context import TableContext
 
 _PENDING = "9"
 """Sorts after every completion time."""

@@ -19,9 +19,9 @@ from typing import Any
 from pyhudi_core.conflicts.conflict import Conflict, ConflictKind, Touched
 from pyhudi_core.errors import ObjectNotFoundError, StorageError
 from pyhudi_core.model.instant import Action, Instant, State, format_time
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.runtime.base import TimerHandle
 from pyhudi_core.storage.base import ObjectInfo
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.layout import CLAIMS
 
 _log = logging.getLogger(__name__)

@@ -22,10 +22,10 @@ from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.printing import printable
 from pyhudi_core.model.schema import from_avro, normalise, to_avro
 from pyhudi_core.naming import set_module
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.timeline.commit_search import commits_holding
-from pyhudi_core.transaction.context import TableContext
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from pyhudi_core.doctor.report import CheckReport
 from pyhudi_core.errors import CorruptionError
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Instant
-from pyhudi_core.transaction.home import TableHome
+from pyhudi_core.opened_table.opened_table import OpenedTable
 
 
 def _silent(area: str, done: int, total: int) -> None:
@@ -51,12 +51,12 @@ class CheckOptions:
         return cls(keys, limits or Limits(), progress or _silent)
 
 
-def check(home: TableHome, options: CheckOptions | None = None) -> CheckReport:
+def check(opened: OpenedTable, options: CheckOptions | None = None) -> CheckReport:
     """Examine the table. Damage raises nothing; `HudiError` is raised only if the storage itself cannot be used at all."""
     chosen = options or CheckOptions()
-    runtime = home.runtime
-    exam = Examination(ReadOnlyStorage(home.storage), runtime, chosen.limits, chosen.progress, runtime.clock.now_ms())
-    _run(exam, Area.PROPERTIES, lambda: properties.examine(exam, home))
+    runtime = opened.runtime
+    exam = Examination(ReadOnlyStorage(opened.storage), runtime, chosen.limits, chosen.progress, runtime.clock.now_ms())
+    _run(exam, Area.PROPERTIES, lambda: properties.examine(exam, opened))
     if not _exists(exam):
         return exam.report()
     _run(exam, Area.TIMELINE, lambda: timeline.examine(exam))

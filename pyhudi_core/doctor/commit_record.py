@@ -14,17 +14,17 @@ from pyhudi_core.file_groups.skeletons import INDEX_BY_FILE, INDEX_BY_PARTITION,
 from pyhudi_core.index.hashing_metadata import FOLDER, META
 from pyhudi_core.model.instant import Action, Instant, State, is_time, parse_file_name
 from pyhudi_core.model.safe_path import is_safe
+from pyhudi_core.opened_table.table_context import METADATA_TABLE, TableContext
 from pyhudi_core.snapshot.evolution import FOLDER as HISTORY
 from pyhudi_core.snapshot.evolution import history_name
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.transaction import heartbeat, layout
-from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.execution import PLANNED
+from pyhudi_core.transaction.plan_executors import PLANNED
 from pyhudi_core.transaction.record import Intent, PublicationKind, Record, record_store
 from pyhudi_core.transaction.rollback_plans import names_rolled_back
 
 _AREA = Area.COMMIT_RECORD
-_METADATA_TABLE = f"{layout.METADATA_TABLE}/.hoodie/"
+_METADATA_TABLE = f"{METADATA_TABLE}/.hoodie/"
 _BY_RESERVATION = {*map(str, PLANNED), str(Action.SAVEPOINT)}
 """Whose intents name a reservation: plans, builds of a metadata table, savepoints."""
 
@@ -127,7 +127,7 @@ def _is_void(exam: Examination, context: TableContext, intent: Intent) -> bool:
     if any(exam.storage.head(path) is None for path in (intent.inflight, *intent.companions)):
         return True
     try:
-        return intent.requested_time in names_rolled_back(context.place, exam.timeline, intent.requested_time)
+        return intent.requested_time in names_rolled_back(context, exam.timeline, intent.requested_time)
     except HudiError as error:
         exam.not_examined(_AREA, f"A rollback's plan cannot be read: {describe(error)}", error.path)
         return True
@@ -164,7 +164,7 @@ def _unsafe(context: TableContext, intent: Intent) -> str | None:
 
 def _may_be_replaced(path: str, context: TableContext, intent: Intent) -> bool:
     """Whether a commit may replace this file; the build of a metadata table makes all of its files."""
-    building = intent.action == str(Action.INDEXING) and path.startswith(f"{layout.METADATA_TABLE}/") and is_safe(path)
+    building = intent.action == str(Action.INDEXING) and path.startswith(f"{METADATA_TABLE}/") and is_safe(path)
     return building or path in (properties_file.PATH, context.config.index_defs_path)
 
 

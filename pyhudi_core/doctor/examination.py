@@ -30,10 +30,10 @@ from pyhudi_core.model.masking import masked_text
 from pyhudi_core.model.printing import printable
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.naming import set_module
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.storage.base import Folder, ObjectInfo
 from pyhudi_core.timeline.active import Timeline, TimelineFolder
-from pyhudi_core.transaction.context import TableContext
 
 Progress = Callable[[str, int, int], None]
 """Called with the area, the number of examined objects and their total (0 if unknown)."""

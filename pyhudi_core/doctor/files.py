@@ -10,16 +10,16 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from pyhudi_core.doctor import orphans
 from pyhudi_core.doctor.examination import Examination
 from pyhudi_core.doctor.kinds import Area, Kind
 from pyhudi_core.doctor.listing import DataFile, Listed
 from pyhudi_core.errors import UnsafePathError
-from pyhudi_core.file_groups.unnamed_files import named_paths
+from pyhudi_core.file_groups.unnamed_files import Owner, Owners, named_paths
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.file_names import BaseFileName, LogFileName, parse_data_file, split
 from pyhudi_core.model.instant import Action, Instant
 from pyhudi_core.model.safe_path import safe_relative_path
+from pyhudi_core.timeline.active import Timeline
 
 _AREA = Area.FILES
 _REMOVING = frozenset({Action.CLEAN, Action.RESTORE, Action.ROLLBACK})
@@ -42,7 +42,7 @@ def examine(exam: Examination, listed: Listed, later: Mapping[Instant, CommitMet
     named = named_by(exam, exam.commits)
     _examine_named(exam, named, listed, later)
     _examine_replaced(exam, named, listed)
-    orphans.examine(exam, listed, {*named.sizes, *named_by(None, later).sizes})
+    _examine_unnamed(exam, listed, {*named.sizes, *named_by(None, later).sizes})
     _examine_partitions(exam, named, listed)
     _examine_names(exam, named, listed)
     for info in listed.others:
@@ -205,3 +205,49 @@ def _examine_partitions(exam: Examination, named: Named, listed: Listed) -> None
     for partition, paths in sorted(without.items()):
         what = f"The folder has no .hoodie_partition_metadata, but commits name {len(paths):,} files in it"
         exam.add(Kind.PARTITION_WITHOUT_METAFILE, what, partition or "the table's own folder")
+
+
+def _examine_unnamed(exam: Examination, listed: Listed, named: set[str]) -> None:
+    """Classify every file that no commit names: of running writers, of dead writers, or leaked (``file_groups/unnamed_files.py``)."""
+    owners = _owners(exam)
+    of_writers: dict[Kind, Counter[str]] = defaultdict(Counter)
+    unjudged = 0
+    for path, file in sorted(listed.files.items()):
+        time = file.name.requested_time
+        if path in named or time in exam.decided:
+            continue
+        owner = owners.of(time)
+        if owner is Owner.UNKNOWN or (time in owners.completed and not exam.all_commits_known):
+            unjudged += 1
+        elif owner in _WHAT:
+            exam.add(*_WHAT[owner], path, time)
+        elif owner in _WRITES:
+            of_writers[_WRITES[owner]][time] += 1
+    for kind, files in of_writers.items():
+        for time, count in sorted(files.items()):
+            exam.add(kind, f"{count:,} files belong to an uncommitted write", instant=time)
+    if unjudged:
+        exam.not_examined(_AREA, f"{unjudged:,} files could not be judged, because their commits could not be read")
+
+
+_WHAT = {
+    Owner.NOBODY: (Kind.LEAKED_FILE, "No commit names the file, and its instant is not pending"),
+    Owner.NOBODY_BUT_SHOWN: (
+        Kind.LEAKED_FILE_VISIBLE,
+        "The file's instant is neither on the active nor on the archived timeline",
+    ),
+}
+_WRITES = {Owner.DEAD_WRITE: Kind.FILE_OF_DEAD_WRITE, Owner.LIVING_WRITE: Kind.FILE_OF_LIVING_WRITE}
+
+
+def _owners(exam: Examination) -> Owners:
+    """Whose files are, as far as the examination knows."""
+    archived = exam.archived
+
+    def was_archived(time: str) -> bool | None:
+        if archived is None:
+            return False
+        return time in archived if archived else None
+
+    timeline = Timeline(exam.timeline.instants, has_history=archived is not None)
+    return Owners(timeline, exam.living, exam.dead, was_archived)

@@ -21,12 +21,12 @@ from pyhudi_core.metadata_table.names import FILES, FOLDER
 from pyhudi_core.model.file_names import PARTITION_METAFILE
 from pyhudi_core.model.masking import masked_text
 from pyhudi_core.model.printing import printable
+from pyhudi_core.opened_table.opened_table import OpenedTable
 from pyhudi_core.runtime.base import Executor
 from pyhudi_core.storage.base import Folder, ObjectInfo, Storage
 from pyhudi_core.storage.own_part import is_other_table
 from pyhudi_core.timeline.properties_file import BACKUP, PATH
 from pyhudi_core.transaction import layout
-from pyhudi_core.transaction.home import TableHome
 
 FORMAT = "pyhudi-incident"
 SCHEMA_VERSION = 1
@@ -141,11 +141,11 @@ def _file(entry: dict[str, Any]) -> RecordedFile:
     return RecordedFile(str(entry["path"]), int(entry["size"]), int(entry["modified_ms"]), str(entry["etag"]), data)
 
 
-def record(home: TableHome) -> Incident:
+def record(opened: OpenedTable) -> Incident:
     """Record the table's incident. Changes nothing; what cannot be read is omitted and listed in ``left_out``."""
-    storage = home.storage
+    storage = opened.storage
     left_out: list[str] = []
-    executor = home.runtime.executor.at_least(storage.capabilities.parallel_calls)
+    executor = opened.runtime.executor.at_least(storage.capabilities.parallel_calls)
     infos = list(_all(storage, executor, left_out))
     if len(infos) > _FILES:
         left_out.append(f"{len(infos) - _FILES:,} of {len(infos):,} objects")
@@ -161,11 +161,11 @@ def record(home: TableHome) -> Incident:
         elif _rank(info.path):
             left_out.append(f"the content of {info.path} ({info.size:,} bytes)")
         files.append(RecordedFile(masked_text(info.path), info.size, info.modified_ms, info.etag, content))
-    gone, holder = _processes(home, files)
+    gone, holder = _processes(opened, files)
     ordered = tuple(sorted(files, key=lambda file: file.path))
     location = masked_text(storage.location)
-    now_ms = home.runtime.clock.now_ms()
-    identity = _lock_identity(home)
+    now_ms = opened.runtime.clock.now_ms()
+    identity = _lock_identity(opened)
     conditional = storage.capabilities.put_if_match
     return Incident(location, now_ms, conditional, gone, identity, holder, ordered, tuple(left_out))
 
@@ -218,7 +218,7 @@ def _content(storage: Storage, info: ObjectInfo, left_out: list[str]) -> bytes |
         return None
 
 
-def _processes(home: TableHome, files: list[RecordedFile]) -> tuple[tuple[str, ...], str]:
+def _processes(opened: OpenedTable, files: list[RecordedFile]) -> tuple[tuple[str, ...], str]:
     """Return the writers that are known to have ended, and the running holder of the lock."""
     gone: set[str] = set()
     holders: list[str] = []
@@ -227,10 +227,10 @@ def _processes(home: TableHome, files: list[RecordedFile]) -> tuple[tuple[str, .
             continue
         if file.path.startswith(f"{layout.HEARTBEATS}/"):
             identity = _identity(file.content)
-            if identity and home.runtime.process.is_gone(identity):
+            if identity and opened.runtime.process.is_gone(identity):
                 gone.add(identity)
         elif file.path == LOCK_FILE:
-            holders.append(_lease_holder(home, file.content))
+            holders.append(_lease_holder(opened, file.content))
         elif _is_lock(file.path):
             found = parse_holder(file.content)
             if found is None or not is_gone(found):
@@ -238,18 +238,18 @@ def _processes(home: TableHome, files: list[RecordedFile]) -> tuple[tuple[str, .
     return tuple(sorted(gone)), next(filter(None, holders), "")
 
 
-def _lease_holder(home: TableHome, content: bytes) -> str:
+def _lease_holder(opened: OpenedTable, content: bytes) -> str:
     """Return the holder of the lease; empty if it has expired."""
     lease = LockFile.parse(content)
-    if lease is None or lease.expired or lease.valid_until_ms <= home.runtime.clock.now_ms():
+    if lease is None or lease.expired or lease.valid_until_ms <= opened.runtime.clock.now_ms():
         return ""
     owner = Owner.parse(lease.owner)
-    return "" if owner is not None and home.runtime.process.is_gone(owner.process) else lease.describe()
+    return "" if owner is not None and opened.runtime.process.is_gone(owner.process) else lease.describe()
 
 
-def _lock_identity(home: TableHome) -> str:
+def _lock_identity(opened: OpenedTable) -> str:
     try:
-        return home.context().lock.identity
+        return opened.context().lock.identity
     except HudiError:
         return ""  # the table is too damaged to be opened, and the report says so
 

@@ -11,11 +11,12 @@ from pyhudi_core.doctor.kinds import Area, Kind
 from pyhudi_core.doctor.read_only import ReadOnlyStorage
 from pyhudi_core.errors import LockIdentityError
 from pyhudi_core.lock import audit
+from pyhudi_core.lock.file_system import DEFAULT_FOLDER, FileSystemOptions
 from pyhudi_core.lock.holder import describe_foreign, is_gone, parse_holder
 from pyhudi_core.lock.identity import refuse_other_lock
 from pyhudi_core.lock.storage_lock_file import LOCK_FILE, LOCK_FOLDER, LockFile, Owner
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.storage.base import ObjectInfo
-from pyhudi_core.transaction.context import TableContext
 
 _AREA = Area.LOCKS
 _LONG_MS = 10 * 60_000
@@ -27,7 +28,7 @@ _IN_TABLE = ("file_system:", "storage_based:")
 
 def examine(exam: Examination) -> None:
     """Examine every path where a lock file of this table may be."""
-    own = exam.context.options.lock.path if exam.context is not None else ".hoodie"
+    own = exam.context.options.lock.of(FileSystemOptions).path if exam.context is not None else DEFAULT_FOLDER
     found = 0
     for folder in dict.fromkeys((own, ".hoodie", LOCK_FOLDER)):
         info = _head(exam, f"{folder}/{FILE_NAME}")
@@ -84,7 +85,8 @@ def _examine_file(exam: Examination, info: ObjectInfo) -> None:
     holder = parse_holder(content)
     who = holder.describe() if holder is not None else describe_foreign(content)
     age_ms = exam.now_ms - info.modified_ms
-    expire = exam.context.options.lock.expire_minutes * 60_000 if exam.context is not None else 0
+    given = exam.context.options.lock.of(FileSystemOptions) if exam.context is not None else FileSystemOptions()
+    expire = given.expire_minutes * 60_000
     if holder is not None and is_gone(holder):
         exam.add(Kind.LOCK_LEFT, f"The lock was left by {who}, which has ended", info.path)
     elif 0 < expire < age_ms:

@@ -6,21 +6,26 @@ metadata table; if it changed, everything is read again, so that running writers
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterable
 from dataclasses import replace
 
-from pyhudi_core.doctor import metadata_completeness, metadata_files, metadata_statistics, record_index, secondary_index
+from pyhudi_core.doctor import metadata_files, metadata_statistics, record_index, secondary_index
 from pyhudi_core.doctor.examination import Examination, describe
 from pyhudi_core.doctor.kinds import Area, Kind
 from pyhudi_core.doctor.listing import Listed
 from pyhudi_core.doctor.metadata_files import Comparison
-from pyhudi_core.errors import CorruptionError, HudiError, ObjectNotFoundError
+from pyhudi_core.errors import CorruptionError, HudiError, ObjectNotFoundError, UnsupportedTableError
+from pyhudi_core.file_groups.slicing import Piece
+from pyhudi_core.formats.hfile import HFileReader
+from pyhudi_core.formats.log.reader import LogReader
 from pyhudi_core.metadata_table.names import FILES, FOLDER, RECORD_INDEX, readable_partitions
 from pyhudi_core.metadata_table.reader import MetadataTable
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.snapshot.snapshot import build
-from pyhudi_core.transaction.context import TableContext
 
 _AREA = Area.METADATA_TABLE
 _ATTEMPTS = 3
@@ -76,7 +81,7 @@ def _examine_contents(exam: Examination, context: TableContext, listed: Listed, 
             return
         if found.agrees or _is_still(context, found):
             metadata_files.report(exam, found, listed)
-            if metadata_completeness.examine(exam, found.table):
+            if _are_complete(exam, found.table):
                 _examine_indexes(exam, context, found, keys)
             return
     exam.not_examined(
@@ -87,7 +92,7 @@ def _examine_contents(exam: Examination, context: TableContext, listed: Listed, 
 def _compare(exam: Examination, context: TableContext, listed: Listed) -> Comparison | None:
     """Compare commits, metadata table and storage; None, with a finding, if the metadata table is too large to read."""
     data = context.folder.load()
-    table = MetadataTable.open(exam.storage, data, readable_partitions(context.config))
+    table = MetadataTable.open(data, context.folder, readable_partitions(context.config), whole=True)
     held = table.slices.pieces(FILES)
     size = sum((piece.base.size if piece.base else 0) + sum(log.size for log in piece.logs) for piece in held)
     if size > exam.limits.metadata_table_bytes:
@@ -108,7 +113,7 @@ def _is_still(context: TableContext, found: Comparison) -> bool:
     """Whether neither timeline changed."""
     if context.folder.load() != found.data:
         return False
-    return MetadataTable.open(context.storage, found.data, found.table.partitions).slices.own == found.table.slices.own
+    return MetadataTable.open(found.data, context.folder, found.table.partitions).slices.own == found.table.slices.own
 
 
 def _examine_indexes(exam: Examination, context: TableContext, found: Comparison, keys: bool) -> None:
@@ -134,3 +139,61 @@ def _examine_indexes(exam: Examination, context: TableContext, found: Comparison
     else:
         record_index.examine(exam, found.table, snapshot)
         secondary_index.examine(exam, found.table, snapshot)
+
+
+def _are_complete(exam: Examination, table: MetadataTable) -> bool:
+    """Whether all files of the indexes were examined and are complete: the trailers of HFiles, and all blocks of logs.
+
+    ``files`` is read completely anyway. Entries are compared for the list of files and for the record index only; in the other partitions an older
+    entry in place of a lost one would prune files with matching rows.
+    """
+    bases, logs, damaged = _files(table, (name for name in table.partitions if name != FILES))
+    if len(bases) + len(logs) > exam.limits.footers:
+        what = f"Its indexes have {len(bases) + len(logs):,} files, more than the limit of {exam.limits.footers:,}; they were not examined"
+        exam.not_examined(_AREA, what, FOLDER)
+        return False
+    damaged += [
+        *(found for found in exam.runtime.executor.map(lambda path: _open(exam, path), bases) if found),
+        *(found for found in exam.runtime.executor.map(lambda path: _walk(exam, path), logs) if found),
+    ]
+    for path, why in damaged:
+        exam.add(Kind.METADATA_TABLE_DAMAGED, why, path)
+    if damaged:
+        exam.not_examined(_AREA, "Its indexes are damaged, so their entries were not compared", FOLDER)
+    exam.counts["files of metadata indexes"] = len(bases) + len(logs)
+    exam.add_summary(_AREA, f"{exam.examined[_AREA]}, {len(bases) + len(logs):,} files of its indexes")
+    return not damaged
+
+
+def _files(table: MetadataTable, partitions: Iterable[str]) -> tuple[list[str], list[str], list[tuple[str, str]]]:
+    """The base files and the logs of partitions, and for each that has lost a file, its path and why it cannot be used."""
+    pieces: list[Piece] = []
+    lost: list[tuple[str, str]] = []
+    for name in partitions:
+        try:
+            pieces += table.slices.pieces(name)
+        except CorruptionError as error:
+            lost.append((error.path or f"{FOLDER}/{name}", describe(error)))
+    return [p.base.path for p in pieces if p.base is not None], [log.path for p in pieces for log in p.logs], lost
+
+
+def _open(exam: Examination, path: str) -> tuple[str, str] | None:
+    try:
+        with exam.recording_failures(_AREA, path), exam.storage.open_input(path) as source:
+            HFileReader(source, path)
+    except (CorruptionError, UnsupportedTableError) as error:
+        return path, describe(error)
+    return None
+
+
+def _walk(exam: Examination, path: str) -> tuple[str, str] | None:
+    try:
+        with exam.recording_failures(_AREA, path), exam.storage.open_input(path) as source:
+            if not source.size():
+                return path, "The file is empty"
+            reader = LogReader(source, path)
+            deque(reader.blocks(), maxlen=0)
+            return next(((path, str(piece)) for piece in reader.damaged), None)
+    except (CorruptionError, UnsupportedTableError) as error:
+        return path, describe(error)
+    return None

@@ -12,10 +12,10 @@ from pyhudi_core.doctor.examination import Examination, describe
 from pyhudi_core.doctor.kinds import AT_WORK, Area, Kind, Severity
 from pyhudi_core.errors import CorruptionError, HudiError
 from pyhudi_core.model.instant import Action, Instant, State, is_time
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.storage.base import ObjectInfo
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import execution, heartbeat, layout, lost_completions
-from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction import heartbeat, layout, lost_completions, plan_executors
 from pyhudi_core.transaction.requested_rollbacks import what_ends
 from pyhudi_core.transaction.rollback_plans import names_rolled_back
 
@@ -147,7 +147,7 @@ def _without_heartbeat(exam: Examination, context: TableContext, instant: Instan
 def _gave_up(exam: Examination, context: TableContext, time: str) -> bool:
     """Whether a process of this package executed the plan, and has given its heartbeat back."""
     with exam.recording_failures(Area.HEARTBEATS, layout.executions(time)):
-        return execution.newest_executor(context, time) is not None
+        return plan_executors.newest_executor(context, time) is not None
     return False
 
 
@@ -190,7 +190,7 @@ def _rolled_back_by_others(exam: Examination, context: TableContext, instant: In
 def _named_by(exam: Examination, context: TableContext, timeline: Timeline, instant: Instant) -> bool:
     """Whether a rollback of this timeline names the instant."""
     try:
-        return instant.requested_time in names_rolled_back(context.place, timeline, instant.requested_time)
+        return instant.requested_time in names_rolled_back(context, timeline, instant.requested_time)
     except HudiError as error:
         exam.not_examined(
             Area.TIMELINE,

@@ -20,9 +20,9 @@ from pyhudi_core.errors import (
 )
 from pyhudi_core.model.java_properties import SIZE_LIMIT
 from pyhudi_core.model.properties import CHECKSUM, NAME, MergeMode, TableConfig, TableType, checksum, parse, verify
+from pyhudi_core.opened_table.opened_table import OpenedTable
 from pyhudi_core.storage.no_table import no_table
 from pyhudi_core.timeline.properties_file import BACKUP, PATH, is_cut_off
-from pyhudi_core.transaction.home import TableHome
 
 _AREA = Area.PROPERTIES
 
@@ -59,14 +59,14 @@ class _File:
         return self.exists and not self.problem
 
 
-def examine(exam: Examination, home: TableHome) -> None:
+def examine(exam: Examination, opened: OpenedTable) -> None:
     """Read both files, then check whether the table can be used."""
     main, backup = _read(exam, PATH), _read(exam, BACKUP)
     exam.add_summary(_AREA, f"{len((main if main.usable else backup).properties)} properties")
     if not main.exists and not backup.exists:
         if _AREA in exam.incomplete:
             return  # the storage did not answer, so nothing is known
-        found = no_table(home.storage)
+        found = no_table(opened.storage)
         exam.add(Kind.NO_TABLE, found.message, PATH, what_to_do=found.hint)
         return
     if not main.usable and not backup.usable:
@@ -83,7 +83,7 @@ def examine(exam: Examination, home: TableHome) -> None:
         )
     properties = main.properties if main.usable else backup.properties
     _examine_values(exam, properties)
-    _open(exam, home, properties)
+    _open(exam, opened, properties)
 
 
 def _read(exam: Examination, path: str) -> _File:
@@ -137,7 +137,7 @@ def _examine_values(exam: Examination, properties: dict[str, str]) -> None:
             )
 
 
-def _open(exam: Examination, home: TableHome, properties: dict[str, str]) -> None:
+def _open(exam: Examination, opened: OpenedTable, properties: dict[str, str]) -> None:
     """Parse the values of the properties, and open the table. If it cannot be used, the reason is a finding."""
     timeline = properties.get("hoodie.timeline.path", "").strip() or "timeline"
     history = properties.get("hoodie.timeline.history.path", "").strip() or "history"
@@ -161,7 +161,7 @@ def _open(exam: Examination, home: TableHome, properties: dict[str, str]) -> Non
     if exam.config.table_type is TableType.MERGE_ON_READ:
         exam.counts["merge-on-read"] = 1
     try:
-        exam.use(home.context())
+        exam.use(opened.context())
     except ConfigError as error:
         exam.add(
             Kind.PROPERTIES_INCONSISTENT, f"The options of this handle no longer fit the table: {describe(error)}", PATH

@@ -15,7 +15,7 @@ from pyhudi_core.engine.base import Dataset, TaskFunction, TaskInfo
 from pyhudi_core.engine.local import LocalDataset, LocalEngine
 from pyhudi_core.engine.spark_collect import collect_at_most
 from pyhudi_core.engine.spark_gathered import GatheredDataset
-from pyhudi_core.engine.spark_plans import estimated_bytes
+from pyhudi_core.engine.spark_optimizer import estimated_bytes
 from pyhudi_core.engine.spark_rows import SparkDataset, arrow_schema
 from pyhudi_core.engine.task_errors import driver_errors, job_errors
 from pyhudi_core.errors import ConfigError

@@ -20,7 +20,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from pyhudi_core.engine import spark_types
-from pyhudi_core.engine.spark_plans import is_at_driver
+from pyhudi_core.engine.spark_optimizer import is_at_driver
 
 try:
     from pyspark.util import local_connect_and_auth

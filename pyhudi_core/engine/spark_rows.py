@@ -36,7 +36,7 @@ from pyhudi_core.engine.base import (
     sorted_counts,
 )
 from pyhudi_core.engine.spark_collect import collect_arrow, collect_at_most, quoted
-from pyhudi_core.engine.spark_plans import estimated_bytes, reads_alike
+from pyhudi_core.engine.spark_optimizer import estimated_bytes, reads_alike
 from pyhudi_core.engine.spark_settings import under_settings
 from pyhudi_core.engine.task_errors import job_errors, raised_in_task
 from pyhudi_core.errors import LimitExceededError

@@ -15,7 +15,7 @@ from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.formats.base_file import read_footer
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Action
-from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.opened_table.table_context import TableContext
 
 FOOTERS = 200
 """How many footers are read at most for one answer."""

@@ -6,8 +6,8 @@ from functools import partial
 
 from pyhudi_core.index.hashing_metadata import HashingMetadata, is_consistent, load
 from pyhudi_core.model.properties import TableType
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.snapshot.snapshot import Snapshot
-from pyhudi_core.transaction.context import TableContext
 
 
 def has_consistent_hashing(context: TableContext) -> bool:

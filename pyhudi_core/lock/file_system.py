@@ -11,23 +11,59 @@ and only its owner removes a lock. Hudi's provider removes the file without chec
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pyhudi_core.errors import (
+    InvalidOptionError,
     LockTimeoutError,
     ObjectNotFoundError,
     PreconditionFailedError,
     StorageError,
     StorageStateUnknownError,
+    UnsafePathError,
 )
-from pyhudi_core.lock.holder import describe_foreign, is_gone, parse_holder, this_process
-from pyhudi_core.lock.waiting import Patience, acquire_patiently
+from pyhudi_core.late import late
+from pyhudi_core.lock.base import LockProvider
+from pyhudi_core.lock.kind import LockKind, LockRequest, lock_option
+from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.runtime.base import Clock, Ids
 from pyhudi_core.storage.base import ObjectInfo, Storage
+
+if TYPE_CHECKING:
+    from pyhudi_core.lock import holder as holders
+    from pyhudi_core.lock import waiting
+else:
+    holders = late("pyhudi_core.lock.holder")
+    waiting = late("pyhudi_core.lock.waiting")
 
 _FILE_NAME = "lock"
 _MOST_BYTES = 1 << 20
 _REMOVALS = 5
 DEFAULT_FOLDER = ".hoodie"
+
+
+@dataclass(frozen=True, slots=True)
+class FileSystemOptions:
+    """Where the lock file is, and when it counts as abandoned."""
+
+    path: str = lock_option(
+        "hoodie.write.lock.filesystem.path",
+        DEFAULT_FOLDER,
+        "Folder of the lock file, below the table; the default is Hudi's.",
+    )
+    expire_minutes: int = lock_option(
+        "hoodie.write.lock.filesystem.expire", 0,
+        "Minutes after which a lock file of any writer counts as abandoned; 0 for never.", minimum=0)  # fmt: skip
+
+    def __post_init__(self) -> None:
+        try:
+            safe_relative_path(self.path)
+        except UnsafePathError as error:
+            raise InvalidOptionError(
+                f"hoodie.write.lock.filesystem.path: {error.message}",
+                hint="Give a folder below the table, such as .hoodie",
+            ) from None
 
 
 class FileSystemLockProvider:
@@ -66,9 +102,9 @@ class FileSystemLockProvider:
         return f"file_system:{self._folder}"
 
     def acquire(self, timeout_s: float, note: str = "") -> FileSystemLockSession:
-        patience = Patience(self._clock, self._ids, *self._retry_wait_ms)
+        patience = waiting.Patience(self._clock, self._ids, *self._retry_wait_ms)
         nonce = self._ids.uuid()  # of all attempts: the file of one that got no answer may appear later, and is ours
-        return acquire_patiently(
+        return waiting.acquire_patiently(
             lambda: self._attempt(nonce, note), lambda: self._timed_out(timeout_s), patience, self._clock, timeout_s
         )
 
@@ -79,7 +115,7 @@ class FileSystemLockProvider:
         return session
 
     def _create(self, nonce: str, note: str) -> FileSystemLockSession | None:
-        holder = this_process(nonce, self._clock.now_ms(), note)
+        holder = holders.this_process(nonce, self._clock.now_ms(), note)
         session = FileSystemLockSession(self._storage, self._path, nonce)
         try:
             self._storage.put_if_absent(self._path, holder.to_bytes())
@@ -112,13 +148,13 @@ class FileSystemLockProvider:
         return 0 < self._expire_ms < self._clock.now_ms() - found.modified_ms
 
     def _holder_is_gone(self, found: ObjectInfo) -> bool:
-        holder = parse_holder(_content(self._storage, found))
-        return holder is not None and is_gone(holder)
+        holder = holders.parse_holder(_content(self._storage, found))
+        return holder is not None and holders.is_gone(holder)
 
     def _timed_out(self, timeout_s: float) -> LockTimeoutError:
         content = _content(self._storage, self._storage.head(self._path))
-        holder = parse_holder(content)
-        who = holder.describe() if holder else describe_foreign(content)
+        holder = holders.parse_holder(content)
+        who = holder.describe() if holder else holders.describe_foreign(content)
         return LockTimeoutError(
             f"The lock was not free within {timeout_s:g} s; it is held by {who}",
             table=self._storage.location,
@@ -171,7 +207,7 @@ class FileSystemLockSession:
         self._released = True
 
     def _is_ours(self, found: ObjectInfo | None) -> bool:
-        holder = parse_holder(_content(self._storage, found))
+        holder = holders.parse_holder(_content(self._storage, found))
         return holder is not None and holder.nonce == self._nonce
 
 
@@ -183,3 +219,15 @@ def _content(storage: Storage, found: ObjectInfo | None) -> bytes:
         return storage.get(found.path)
     except ObjectNotFoundError:
         return b""
+
+
+def _lock(request: LockRequest) -> LockProvider:
+    given, runtime = request.lock.of(FileSystemOptions), request.runtime
+    return FileSystemLockProvider(
+        request.storage, runtime.clock, runtime.ids, folder=given.path, expire_minutes=given.expire_minutes
+    )
+
+
+LOCK = LockKind(
+    {"file_system": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider"}, _lock, FileSystemOptions
+)

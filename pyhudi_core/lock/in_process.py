@@ -10,7 +10,9 @@ import threading
 from collections import deque
 
 from pyhudi_core.errors import LockTimeoutError
+from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.lock.identity import in_process_identity
+from pyhudi_core.lock.kind import LockKind, LockRequest
 from pyhudi_core.runtime.base import Ids
 
 
@@ -89,3 +91,10 @@ class InProcessLockSession:
 
 
 _slots: dict[str, _Slot] = {}
+
+
+def _lock(request: LockRequest) -> LockProvider:
+    return InProcessLockProvider(request.storage.location, request.runtime.ids, request.runtime.process.identity())
+
+
+LOCK = LockKind({"in_process": "org.apache.hudi.client.transaction.lock.InProcessLockProvider"}, _lock)

@@ -28,6 +28,8 @@ from pyhudi_core.errors import (
     StorageError,
     StorageStateUnknownError,
 )
+from pyhudi_core.lock.base import LockProvider
+from pyhudi_core.lock.kind import LockKind, LockRequest, lock_option
 from pyhudi_core.lock.storage_lock_file import LOCK_FILE, MOST_BYTES, LockFile, Owner, shown
 from pyhudi_core.lock.storage_session import Grant, StorageBasedLockSession
 from pyhudi_core.lock.waiting import Patience, acquire_patiently
@@ -42,6 +44,27 @@ DRIFT_MS = 500
 _FAILURES = 5
 _GROWTH = 1.25
 """Growth of the waits between two attempts. It is small, so that a writer wakes up soon after a release: an attempt costs one small request."""
+
+
+@dataclass(frozen=True, slots=True)
+class StorageBasedOptions:
+    """How long a lock is valid, and how often it is renewed."""
+
+    validity_s: int = lock_option(
+        "hoodie.write.lock.storage.validity.timeout.secs", VALIDITY_S,
+        "Seconds that a `storage_based` lock stays valid without renewal; at least ten times the renewal interval.",
+        minimum=10, maximum=86_400)  # fmt: skip
+    renew_s: int = lock_option(
+        "hoodie.write.lock.storage.renew.interval.secs", RENEW_S, "Seconds between two renewals of a `storage_based` lock.",
+        minimum=1, maximum=3_600, aliases=("hoodie.write.lock.storage.heartbeat.poll.secs",))  # fmt: skip
+
+    def __post_init__(self) -> None:
+        if self.validity_s < 10 * self.renew_s:
+            raise InvalidOptionError(
+                f"hoodie.write.lock.storage.validity.timeout.secs ({self.validity_s}) is below ten times "
+                f"hoodie.write.lock.storage.renew.interval.secs ({self.renew_s})",
+                hint="A lock must outlive renewals that fail; increase the timeout or decrease the interval",
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,3 +265,15 @@ class _Claim:
         owner = self._owner
         self._owner = Owner(owner.holding, owner.revision + 1, owner.since_ms, owner.note, owner.process)
         return self._owner
+
+
+def _lock(request: LockRequest) -> LockProvider:
+    given = request.lock.of(StorageBasedOptions)
+    return StorageBasedLockProvider(
+        request.storage, request.runtime, validity_s=given.validity_s, renew_s=given.renew_s
+    )
+
+
+LOCK = LockKind(
+    {"storage_based": "org.apache.hudi.client.transaction.lock.StorageBasedLockProvider"}, _lock, StorageBasedOptions
+)

@@ -3,7 +3,7 @@
 The code of the metadata table has six places, because each layer does its own part:
 
 - here: names, records, files and look-ups;
-- ``read/pruning.py`` and ``read/plan.py``: which files a read skips by it;
+- ``read/pruning.py`` and ``read/files_to_read.py``: which files a read skips by it;
 - ``index/record_index.py``: which file group holds a key;
 - ``write/metadata_update.py`` (a commit's part), ``write/metadata_build.py`` and ``write/metadata_first_files.py`` (the first files);
 - ``transaction/companion.py`` (one decision for both commits) and ``transaction/metadata_removal.py``;

@@ -18,9 +18,10 @@ import xxhash
 
 from pyhudi_core.formats.byte_columns import contents
 from pyhudi_core.model.properties import WRITTEN_VERSION, TableConfig
+from pyhudi_core.opened_table.table_context import METADATA_TABLE
 from pyhudi_core.transaction import layout
 
-FOLDER = layout.METADATA_TABLE
+FOLDER = METADATA_TABLE
 FILES = "files"
 COLUMN_STATS = "column_stats"
 PARTITION_STATS = "partition_stats"

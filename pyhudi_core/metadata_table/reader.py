@@ -40,9 +40,8 @@ from pyhudi_core.metadata_table.slices import (
     with_prefixes,
 )
 from pyhudi_core.model.properties import TableConfig
-from pyhudi_core.storage.base import Storage
 from pyhudi_core.timeline import properties_file
-from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.timeline.active import Timeline, TimelineFolder
 
 _T = TypeVar("_T")
 _KEY = "key"
@@ -60,9 +59,11 @@ class MetadataTable:
     _whole: set[str] = field(default_factory=lambda: {names.FILES})
 
     @classmethod
-    def open(cls, storage: Storage, data: Timeline, partitions: Sequence[str]) -> MetadataTable:
-        """Read its timeline, and nothing else yet."""
-        return cls(MetadataSlices.load(storage, data), tuple(partitions))
+    def open(
+        cls, data: Timeline, folder: TimelineFolder, partitions: Sequence[str], *, whole: bool = False
+    ) -> MetadataTable:
+        """Read its timeline, and nothing else yet. Arguments as for `MetadataSlices.load`."""
+        return cls(MetadataSlices.load(data, folder, whole=whole), tuple(partitions))
 
     def has(self, partition: str) -> bool:
         """Whether readers may use this partition."""

@@ -8,6 +8,7 @@ table's active timeline counts if its archived timeline has it. The entries of a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,7 @@ from pyhudi_core.formats.hfile import Entries, HFileReader
 from pyhudi_core.formats.log.blocks import BlockType, Header, LogBlock
 from pyhudi_core.formats.log.delete_columns import read_delete_columns
 from pyhudi_core.formats.log.reader import LogReader
+from pyhudi_core.metadata_table.committed_files import CommittedFiles
 from pyhudi_core.metadata_table.names import FOLDER, INITIAL_INSTANTS, REBUILD
 from pyhudi_core.model.file_names import PARTITION_METAFILE, BaseFileName, LogFileName, parse_data_file
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant
@@ -74,15 +76,17 @@ class MetadataSlices:
     data: Timeline
     blocks_read: int = 0
     unmarked: set[str] = field(default_factory=set)
+    committed: CommittedFiles | None = None
     _slices: dict[str, tuple[Piece, ...]] = field(default_factory=dict)
     _history: ArchivedTimeline | None = None
     _counting: dict[str, bool] = field(default_factory=dict)
     _completions: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def load(cls, storage: Storage, data: Timeline) -> MetadataSlices:
-        """Read the metadata table's timeline once."""
-        return cls(storage, TimelineFolder(storage, _TIMELINE).load(), data)
+    def load(cls, data: Timeline, folder: TimelineFolder, *, whole: bool = False) -> MetadataSlices:
+        """Read the metadata table's timeline once. ``folder``: the timeline of the data table; ``whole`` as in `CommittedFiles`."""
+        own = folder.below(_TIMELINE)
+        return cls(folder.storage, own.load(), data, committed=CommittedFiles(own, folder.read_commit, whole))
 
     def pieces(self, partition: str) -> tuple[Piece, ...]:
         """Return the newest slice of each file group of a partition, in the order of the groups' numbers."""
@@ -150,14 +154,14 @@ class MetadataSlices:
             or self.data.find(i.requested_time) is not None
             or i.requested_time.startswith(INITIAL_INSTANTS)
         )
-        return MetadataSlices(self.storage, replace(self.own, instants=known), self.data)
+        return MetadataSlices(self.storage, replace(self.own, instants=known), self.data, committed=self.committed)
 
     def as_planned(self) -> MetadataSlices:
         """The same without commits that completed after the metadata table's timeline was read: a compaction planned now must leave their logs to
         the slices after it, where readers look for them.
         """
         known = tuple(i for i in self.data if i.is_pending or self.own.find(i.requested_time) is not None)
-        return MetadataSlices(self.storage, self.own, replace(self.data, instants=known))
+        return MetadataSlices(self.storage, self.own, replace(self.data, instants=known), committed=self.committed)
 
     @property
     def is_ahead(self) -> bool:
@@ -208,8 +212,20 @@ class MetadataSlices:
                 bases.setdefault(name.file_id, []).append(BaseFile(folder, name, info.size))
             elif isinstance(name, LogFileName) and not name.is_cdc:
                 logs.setdefault(name.file_id, []).append(LogFile(folder, name, info.size))
-        for file_id in sorted({*bases, *logs}):
-            yield from self._newest(bases.get(file_id, []), logs.get(file_id, []))
+        pieces = [
+            piece
+            for file_id in sorted({*bases, *logs})
+            for piece in self._newest(bases.get(file_id, []), logs.get(file_id, []))
+        ]
+        if pieces and self.committed is not None:
+            counting = tuple(i for i in self.own if self.counts(i.requested_time))
+            sizes = {name: info.size for name, info in found.items()}
+            self.committed.refuse_lost(replace(self.own, instants=counting), self.data, partition, sizes, pieces)
+        return pieces
+
+    def base_times(self, partition: str) -> dict[str, int]:
+        """How many file groups of a partition have a base file of which requested time; empty text for none."""
+        return Counter("" if piece.base is None else piece.base.name.requested_time for piece in self.pieces(partition))
 
     def _newest(self, bases: list[BaseFile], logs: list[LogFile]) -> Iterable[Piece]:
         """The newest slice of a file group, if it has files that count. Older files are not asked for: their instants may be archived."""

@@ -27,6 +27,11 @@ MERGES_KEY = "pyhudi.non_blocking"
 """In the extra metadata of a commit: file groups to which another write also appended logs were left to the merge of readers."""
 WRITER_KEY = "pyhudi.writer."
 """Before each fact about who made a commit, in its extra metadata: user, host, program, run."""
+METADATA_FILES_KEY = "pyhudi.metadata_files"
+"""The files that the commit added to the metadata table, with their sizes, and how many file groups each partition had there, in its extra
+metadata: readers, who read the commit anyway, see if one is lost."""
+UNSHOWN_KEYS = frozenset({SCHEMA_KEY, METADATA_FILES_KEY})
+"""Extra metadata that is long, and for programs."""
 REPAIR_KEY = "pyhudi.repair"
 DUPLICATES_REPAIR = "duplicates"
 """What a commit repaired, in its extra metadata: of keys that were there twice, all rows but one were removed."""
@@ -138,7 +143,7 @@ class CommitMetadata:
 
     def _shown(self) -> dict[str, object]:
         files = [{"path": one.path, "rows": one.rows, "bytes": one.size} for one in self.stats]
-        kept = {key: value for key, value in self.extra.items() if key != SCHEMA_KEY}
+        kept = {key: value for key, value in self.extra.items() if key not in UNSHOWN_KEYS}
         return {"operation": self.operation, **kept, "replaced": self.replaced, "files": files}
 
     @property

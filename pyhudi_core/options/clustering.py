@@ -5,20 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pyhudi_core.errors import InvalidOptionError
-from pyhudi_core.options.option import MEBIBYTE, Option, words
+from pyhudi_core.model.option import MEBIBYTE, Choice, choices_of, declared, described, words
 
 SIZE_BASED, SINGLE_FILE_SORT, CONSISTENT_BUCKET = "SIZE_BASED", "SINGLE_FILE_SORT", "CONSISTENT_BUCKET"
 COMMIT_BASED, STREAM_COPY = "COMMIT_BASED", "STREAM_COPY"
-_PLANS_PACKAGE = "org.apache.hudi.client.clustering.plan.strategy."
-_PLANS = {
-    "SparkSizeBasedClusteringPlanStrategy": SIZE_BASED,
-    "SparkSingleFileSortPlanStrategy": SINGLE_FILE_SORT,
-    "SparkConsistentBucketClusteringPlanStrategy": CONSISTENT_BUCKET,
-    "SparkStreamCopyClusteringPlanStrategy": STREAM_COPY,
-}
-_PLAN_STRATEGIES = {f"{_PLANS_PACKAGE}{name}".lower(): value for name, value in _PLANS.items()} | {
-    "org.apache.hudi.table.action.cluster.strategy.commitbasedclusteringplanstrategy": COMMIT_BASED,
-}
+_PLANS = "org.apache.hudi.client.clustering.plan.strategy."
+PLANS = (
+    Choice(SIZE_BASED, "small files together", f"{_PLANS}SparkSizeBasedClusteringPlanStrategy"),
+    Choice(SINGLE_FILE_SORT, "each small file alone, sorted", f"{_PLANS}SparkSingleFileSortPlanStrategy"),
+    Choice(COMMIT_BASED, "file groups that commits after a given one have written",
+          "org.apache.hudi.table.action.cluster.strategy.CommitBasedClusteringPlanStrategy"),
+    Choice(STREAM_COPY, "small files together, unsorted", f"{_PLANS}SparkStreamCopyClusteringPlanStrategy"),
+    Choice(CONSISTENT_BUCKET, "buckets of consistent hashing are split and merged, the default for tables that have them",
+          f"{_PLANS}SparkConsistentBucketClusteringPlanStrategy"),
+)  # fmt: skip
+"""What the plans of each strategy take, for the page, and the class of Hudi that means the same."""
 EXECUTIONS_PACKAGE = "org.apache.hudi.client.clustering.run.strategy."
 EXECUTIONS = {
     SIZE_BASED: "SparkSortAndSizeExecutionStrategy",
@@ -36,100 +37,158 @@ _UPDATE_STRATEGIES = {
     f"{_UPDATES_PACKAGE}SparkAllowUpdateStrategy".lower(): "allow",
 }
 
-CLUSTERING_OPTIONS = (
-    Option("hoodie.clustering.inline", "clustering.inline", bool, False,
-           "Every commit also executes planned clusterings without an executor, and clusters the table if that is due.",
-           aliases=("hoodie.datasource.clustering.inline.enable",)),
-    Option("hoodie.clustering.schedule.inline", "clustering.schedule_inline", bool, False,
-           "Every commit plans a clustering if that is due; another process executes it."),
-    Option("hoodie.clustering.inline.max.commits", "clustering.max_commits", int, 4,
-           "Number of commits since the last clustering after which a clustering is due. `table.clustering.run()` ignores it.", minimum=1),
-    Option("hoodie.clustering.updates.strategy", "clustering.updates", str, "reject",
-           "What happens to a write that changes file groups of a planned clustering: `reject`, it conflicts; `allow`, it may commit, and the "
-           "clustering is given up. Hudi's class names are accepted.", choices=_UPDATE_STRATEGIES),
-    Option("hoodie.clustering.plan.strategy.class", "clustering.plan_strategy", str, None,
-           "How plans choose file groups; Hudi's class names are accepted. `SIZE_BASED`, small files together; `SINGLE_FILE_SORT`, each small file "
-           "alone, sorted; `COMMIT_BASED`, file groups that commits after a given one have written; `STREAM_COPY`, small files together, "
-           "unsorted; `CONSISTENT_BUCKET`, buckets of consistent hashing are split and merged, the default for tables that have them. "
-           "The default for others is `SIZE_BASED`.",
-           choices=words(SIZE_BASED, SINGLE_FILE_SORT, CONSISTENT_BUCKET, COMMIT_BASED, STREAM_COPY) | _PLAN_STRATEGIES),
-    Option("hoodie.clustering.execution.strategy.class", "clustering.execution_strategy", str, None,
-           "The execution strategy that plans name, a class of Hudi's. It must be the one of the plan strategy, which is the default.",
-           choices={f"{EXECUTIONS_PACKAGE}{name}".lower(): name for name in EXECUTIONS.values()}),
-    Option("hoodie.clustering.plan.strategy.earliest.commit.to.cluster", "clustering.earliest_commit", str, None,
-           "Under `COMMIT_BASED`: the requested time of a commit; file groups that later commits have written are clustered. By default the commit "
-           "up to which the last plan of this kind came."),
-    Option("hoodie.clustering.enable.expirations", "clustering.expires", bool, False,
-           "A write removes planned clusterings that are too old and that no process executes, before it begins."),
-    Option("hoodie.clustering.expiration.threshold.mins", "clustering.expires_after_minutes", int, 60,
-           "Minutes after which a planned clustering is too old.", minimum=0),
-    Option("hoodie.clustering.plan.strategy.small.file.limit", "clustering.small_limit", int, 300 * MEBIBYTE,
-           "Base files smaller than this many bytes are clustered.", minimum=1),
-    Option("hoodie.clustering.plan.strategy.target.file.max.bytes", "clustering.target_size", int, 1024 * MEBIBYTE,
-           "Target size of the base files that a clustering makes, in bytes.", minimum=1024),
-    Option("hoodie.clustering.plan.strategy.max.bytes.per.group", "clustering.group_bytes", int, 2048 * MEBIBYTE,
-           "Maximum bytes of base files that are sorted together.", minimum=1024),
-    Option("pyhudi.clustering.memory.bytes", "clustering.memory", int, 512 * MEBIBYTE,
-           "Bytes of rows that a clustering in this process sorts in memory. Larger groups are sorted in runs, which are files in a temporary folder "
-           "of the table until the group is written.", minimum=1024, maximum=2048 * MEBIBYTE),
-    Option("hoodie.clustering.plan.strategy.max.num.groups", "clustering.max_groups", int, 30,
-           "Maximum number of clustering groups of one plan.", minimum=1),
-    Option("pyhudi.clustering.max.bytes", "clustering.most_bytes", int, 0,
-           "Bytes that one plan of a clustering rewrites at most. 0: no limit. `pyhudi upkeep` sets it to the rest of its own limits.", minimum=0),
-    Option("hoodie.clustering.plan.strategy.single.group.clustering.enabled", "clustering.single_groups", bool, True,
-           "A single small file is clustered, too, if that changes the order of its rows or merges its log files."),
-    Option("hoodie.clustering.plan.strategy.sort.columns", "clustering.sort_columns", str, "",
-           "Comma-separated columns by which a clustering sorts the rows. By default it only merges small files."),
-    Option("hoodie.layout.optimize.strategy", "clustering.layout", str, "LINEAR",
-           "The order of the rows: `LINEAR`, by one sort column after the other; `ZORDER` and `HILBERT`, along a curve through all of them, so that "
-           "conditions on each of the columns skip files and row groups.", choices=words("LINEAR", "ZORDER", "HILBERT")),
-    Option("hoodie.clustering.plan.partition.filter.mode", "clustering.partition_filter", str, "NONE",
-           "The partitions that are clustered: `NONE`, all; `RECENT_DAYS`, the last ones by name; `SELECTED_PARTITIONS`, those between two names.",
-           choices=words("NONE", "RECENT_DAYS", "SELECTED_PARTITIONS"), not_yet=("day_rolling",)),
-    Option("hoodie.clustering.plan.strategy.daybased.lookback.partitions", "clustering.recent_partitions", int, 2,
-           "Number of partitions that `RECENT_DAYS` selects.", minimum=1),
-    Option("hoodie.clustering.plan.strategy.daybased.skipfromlatest.partitions", "clustering.skipped_partitions", int, 0,
-           "Number of the last partitions that `RECENT_DAYS` leaves out.", minimum=0),
-    Option("hoodie.clustering.plan.strategy.cluster.begin.partition", "clustering.first_partition", str, None,
-           "The first partition that `SELECTED_PARTITIONS` selects."),
-    Option("hoodie.clustering.plan.strategy.cluster.end.partition", "clustering.last_partition", str, None,
-           "The last partition that `SELECTED_PARTITIONS` selects."),
-    Option("hoodie.clustering.plan.strategy.partition.selected", "clustering.partitions", str, None,
-           "Comma-separated partitions that are clustered; others are not."),
-    Option("hoodie.clustering.plan.strategy.partition.regex.pattern", "clustering.partition_pattern", str, None,
-           "Only partitions that match this regular expression completely are clustered."),
-)  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True)
 class ClusteringOptions:
     """When small files are merged and sorted, which of them, and how; sizes in bytes."""
 
-    inline: bool
-    schedule_inline: bool
-    max_commits: int
-    updates: str
-    plan_strategy: str | None
-    execution_strategy: str | None
-    earliest_commit: str | None
-    expires: bool
-    expires_after_minutes: int
-    small_limit: int
-    target_size: int
-    group_bytes: int
-    memory: int
-    max_groups: int
-    single_groups: bool
-    sort_columns: str
-    layout: str
-    partition_filter: str
-    recent_partitions: int
-    skipped_partitions: int
-    first_partition: str | None
-    last_partition: str | None
-    partitions: str | None
-    partition_pattern: str | None
-    most_bytes: int
+    inline: bool = declared(
+        "hoodie.clustering.inline",
+        False,
+        "Every commit also executes planned clusterings without an executor, and clusters the table if that is due.",
+        aliases=("hoodie.datasource.clustering.inline.enable",),
+    )
+    schedule_inline: bool = declared(
+        "hoodie.clustering.schedule.inline",
+        False,
+        "Every commit plans a clustering if that is due; another process executes it.",
+    )
+    max_commits: int = declared(
+        "hoodie.clustering.inline.max.commits",
+        4,
+        "Number of commits since the last clustering after which a clustering is due. `table.clustering.run()` ignores it.",
+        minimum=1,
+    )
+    updates: str = declared(
+        "hoodie.clustering.updates.strategy",
+        "reject",
+        "What happens to a write that changes file groups of a planned clustering: `reject`, it conflicts; `allow`, it may commit, and the "
+        "clustering is given up. Hudi's class names are accepted.",
+        choices=_UPDATE_STRATEGIES,
+    )
+    plan_strategy: str | None = declared(
+        "hoodie.clustering.plan.strategy.class",
+        None,
+        f"How plans choose file groups; Hudi's class names are accepted. {described(PLANS)}. The default for others is `SIZE_BASED`.",
+        choices=choices_of(PLANS),
+    )
+    execution_strategy: str | None = declared(
+        "hoodie.clustering.execution.strategy.class",
+        None,
+        "The execution strategy that plans name, a class of Hudi's. It must be the one of the plan strategy, which is the default.",
+        choices={f"{EXECUTIONS_PACKAGE}{name}".lower(): name for name in EXECUTIONS.values()},
+    )
+    earliest_commit: str | None = declared(
+        "hoodie.clustering.plan.strategy.earliest.commit.to.cluster",
+        None,
+        "Under `COMMIT_BASED`: the requested time of a commit; file groups that later commits have written are clustered. By default the commit "
+        "up to which the last plan of this kind came.",
+    )
+    expires: bool = declared(
+        "hoodie.clustering.enable.expirations",
+        False,
+        "A write removes planned clusterings that are too old and that no process executes, before it begins.",
+    )
+    expires_after_minutes: int = declared(
+        "hoodie.clustering.expiration.threshold.mins",
+        60,
+        "Minutes after which a planned clustering is too old.",
+        minimum=0,
+    )
+    small_limit: int = declared(
+        "hoodie.clustering.plan.strategy.small.file.limit",
+        300 * MEBIBYTE,
+        "Base files smaller than this many bytes are clustered.",
+        minimum=1,
+    )
+    target_size: int = declared(
+        "hoodie.clustering.plan.strategy.target.file.max.bytes",
+        1024 * MEBIBYTE,
+        "Target size of the base files that a clustering makes, in bytes.",
+        minimum=1024,
+    )
+    group_bytes: int = declared(
+        "hoodie.clustering.plan.strategy.max.bytes.per.group",
+        2048 * MEBIBYTE,
+        "Maximum bytes of base files that are sorted together.",
+        minimum=1024,
+    )
+    memory: int = declared(
+        "pyhudi.clustering.memory.bytes",
+        512 * MEBIBYTE,
+        "Bytes of rows that a clustering in this process sorts in memory. Larger groups are sorted in runs, which are files in a temporary folder "
+        "of the table until the group is written.",
+        minimum=1024,
+        maximum=2048 * MEBIBYTE,
+    )
+    max_groups: int = declared(
+        "hoodie.clustering.plan.strategy.max.num.groups",
+        30,
+        "Maximum number of clustering groups of one plan.",
+        minimum=1,
+    )
+    most_bytes: int = declared(
+        "pyhudi.clustering.max.bytes",
+        0,
+        "Bytes that one plan of a clustering rewrites at most. 0: no limit. `pyhudi upkeep` sets it to the rest of its own limits.",
+        minimum=0,
+    )
+    single_groups: bool = declared(
+        "hoodie.clustering.plan.strategy.single.group.clustering.enabled",
+        True,
+        "A single small file is clustered, too, if that changes the order of its rows or merges its log files.",
+    )
+    sort_columns: str = declared(
+        "hoodie.clustering.plan.strategy.sort.columns",
+        "",
+        "Comma-separated columns by which a clustering sorts the rows. By default it only merges small files.",
+    )
+    layout: str = declared(
+        "hoodie.layout.optimize.strategy",
+        "LINEAR",
+        "The order of the rows: `LINEAR`, by one sort column after the other; `ZORDER` and `HILBERT`, along a curve through all of them, so that "
+        "conditions on each of the columns skip files and row groups.",
+        choices=words("LINEAR", "ZORDER", "HILBERT"),
+    )
+    partition_filter: str = declared(
+        "hoodie.clustering.plan.partition.filter.mode",
+        "NONE",
+        "The partitions that are clustered: `NONE`, all; `RECENT_DAYS`, the last ones by name; `SELECTED_PARTITIONS`, those between two names.",
+        choices=words("NONE", "RECENT_DAYS", "SELECTED_PARTITIONS"),
+        not_yet=("day_rolling",),
+    )
+    recent_partitions: int = declared(
+        "hoodie.clustering.plan.strategy.daybased.lookback.partitions",
+        2,
+        "Number of partitions that `RECENT_DAYS` selects.",
+        minimum=1,
+    )
+    skipped_partitions: int = declared(
+        "hoodie.clustering.plan.strategy.daybased.skipfromlatest.partitions",
+        0,
+        "Number of the last partitions that `RECENT_DAYS` leaves out.",
+        minimum=0,
+    )
+    first_partition: str | None = declared(
+        "hoodie.clustering.plan.strategy.cluster.begin.partition",
+        None,
+        "The first partition that `SELECTED_PARTITIONS` selects.",
+    )
+    last_partition: str | None = declared(
+        "hoodie.clustering.plan.strategy.cluster.end.partition",
+        None,
+        "The last partition that `SELECTED_PARTITIONS` selects.",
+    )
+    partitions: str | None = declared(
+        "hoodie.clustering.plan.strategy.partition.selected",
+        None,
+        "Comma-separated partitions that are clustered; others are not.",
+    )
+    partition_pattern: str | None = declared(
+        "hoodie.clustering.plan.strategy.partition.regex.pattern",
+        None,
+        "Only partitions that match this regular expression completely are clustered.",
+    )
 
     @property
     def order(self) -> tuple[str, ...]:

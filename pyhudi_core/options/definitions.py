@@ -8,10 +8,11 @@ Invariant: every key and every alias belongs to exactly one option.
 
 from __future__ import annotations
 
+from pyhudi_core.lock.kinds import GENERATOR, GENERATORS
 from pyhudi_core.model.help_pages import see
-from pyhudi_core.options.clustering import CLUSTERING_OPTIONS
-from pyhudi_core.options.locks import GENERATOR, LOCK_OPTIONS
-from pyhudi_core.options.option import MEBIBYTE, Option, Scope, words
+from pyhudi_core.model.option import MEBIBYTE, Option, Scope, options_of, words
+from pyhudi_core.options.clustering import ClusteringOptions
+from pyhudi_core.options.compaction import CompactionOptions
 from pyhudi_core.options.upkeep import UPKEEP_OPTIONS
 
 _STRATEGY_PACKAGE = "org.apache.hudi.client.transaction."
@@ -26,31 +27,6 @@ _STRATEGIES = {
 _LATER_STRATEGIES = (
     f"{_STRATEGY_PACKAGE}IngestionPrimaryWriterBasedConflictResolutionStrategy".lower(),
     f"{_STRATEGY_PACKAGE}StateTransitionTimeBasedConflictResolutionStrategy".lower(),
-)
-
-_COMPACTION_PACKAGE = "org.apache.hudi.table.action.compact.strategy."
-COMPACTION_STRATEGIES: dict[str, tuple[str, str | None]] = {
-    "log_file_size": (
-        "most bytes in logs first, up to hoodie.compaction.target.io",
-        "LogFileSizeBasedCompactionStrategy",
-    ),
-    "log_file_num": ("most log files first, up to hoodie.compaction.target.io", "LogFileNumBasedCompactionStrategy"),
-    "bounded_io": ("by partition, up to hoodie.compaction.target.io", "BoundedIOCompactionStrategy"),
-    "day_based": ("the newest partitions", "DayBasedCompactionStrategy"),
-    "bounded_partition_aware": ("the partitions of the last days", "BoundedPartitionAwareCompactionStrategy"),
-    "unbounded_partition_aware": ("all other partitions", "UnBoundedPartitionAwareCompactionStrategy"),
-    "unbounded": ("all", "UnBoundedCompactionStrategy"),
-}
-"""The strategies of a compaction: what each selects, for the page of options, and the name of Hudi's class; None if Hudi has no such strategy.
-The rules are in ``services/compaction/rules.py``.
-"""
-_COMPACTION_CHOICES = {
-    **{word: word for word in COMPACTION_STRATEGIES},
-    **{f"{_COMPACTION_PACKAGE}{name}".lower(): word for word, (_, name) in COMPACTION_STRATEGIES.items() if name},
-}
-_LATER_COMPACTION_STRATEGIES = (
-    f"{_COMPACTION_PACKAGE}PartitionRegexBasedCompactionStrategy".lower(),
-    f"{_COMPACTION_PACKAGE}CompositeCompactionStrategy".lower(),
 )
 
 _KEY_GENERATOR_CLASSES = {
@@ -256,7 +232,7 @@ WRITE_OPTIONS = (
            maximum=600_000),
     Option(GENERATOR, "clock.generator", str, "system",
            "Where the times of instants come from: this machine's clock (`system`), or a counter in `zookeeper` or `dynamodb`, which gives "
-           f"each writer another time. The server's keys are those of its lock. {see('locks')}.", choices=words("system", "zookeeper", "dynamodb")),
+           f"each writer another time. The server's keys are those of its lock. {see('locks')}.", choices=GENERATORS),
     Option("pyhudi.clock.max.ahead.ms", "clock.max_ahead_ms", int, 300_000,
            "Milliseconds by which the timeline may be ahead of this machine's clock. Beyond it a write is refused if a writer of Hudi's is on the "
            "timeline, or the storage has no put-if-absent; otherwise new times continue from the timeline's newest time, with a warning.", minimum=0),
@@ -295,29 +271,6 @@ WRITE_OPTIONS = (
     Option("pyhudi.commit.allow.duplicate.keys", "conflict.allow_duplicate_keys", bool, False,
            "Two concurrent inserts of the same record key may both commit: the table can then have duplicate keys. "
            "It saves reading the keys of concurrent inserts."),
-    Option("hoodie.compact.inline", "compaction.inline", bool, False,
-           "Every commit to a merge-on-read table also executes planned compactions without an executor, and compacts the table if the trigger "
-           "says that it is due."),
-    Option("hoodie.compact.inline.trigger.strategy", "compaction.trigger", str, "NUM_COMMITS",
-           "When a compaction is due: after a number of delta commits since the last compaction (or since the last planned one), after a time, both, "
-           "or one of them. `table.compaction.run()` ignores this trigger.",
-           choices=words("NUM_COMMITS", "NUM_COMMITS_AFTER_LAST_REQUEST", "TIME_ELAPSED", "NUM_AND_TIME", "NUM_OR_TIME")),
-    Option("hoodie.compact.inline.max.delta.commits", "compaction.max_delta_commits", int, 5,
-           "Number of delta commits after which a compaction is due.", minimum=1),
-    Option("hoodie.compact.inline.max.delta.seconds", "compaction.max_delta_seconds", int, 3_600,
-           "Seconds after which a compaction is due.", minimum=0),
-    Option("hoodie.compaction.strategy", "compaction.strategy", str, "log_file_size",
-           "The file slices that a compaction selects, and their order: "
-           f"{'; '.join(f'`{word}`, {what}' for word, (what, _) in COMPACTION_STRATEGIES.items())}. Hudi's class names are accepted.",
-           choices=_COMPACTION_CHOICES, not_yet=_LATER_COMPACTION_STRATEGIES),
-    Option("hoodie.compaction.target.io", "compaction.target_io_mb", int, 500 * 1024,
-           "Maximum mebibytes that one compaction reads and writes, for the bounded strategies.", minimum=1),
-    Option("hoodie.compaction.logfile.size.threshold", "compaction.log_size_threshold", int, 0,
-           "Minimum bytes of log files of a file slice that `log_file_size` selects.", minimum=0),
-    Option("hoodie.compaction.logfile.num.threshold", "compaction.log_count_threshold", int, 0,
-           "Minimum number of log files of a file slice that `log_file_num` selects.", minimum=0),
-    Option("hoodie.compaction.daybased.target.partitions", "compaction.day_partitions", int, 10,
-           "Number of partitions, or of days, that the day-based strategies select.", minimum=1, maximum=100_000),
     Option("hoodie.clean.automatic", "cleaning.automatic", bool, False,
            "Every commit also executes planned cleans without an executor, and cleans the table if that is due."),
     Option("hoodie.clean.policy", "cleaning.policy", str, "KEEP_LATEST_COMMITS",
@@ -353,7 +306,8 @@ WRITE_OPTIONS = (
     Option("pyhudi.clean.keep.seconds", "cleaning.keep_seconds", int, 0,
            "States of the last seconds stay readable under every policy, for readers that take long. 0 for no such time.", minimum=0,
            maximum=1_000_000_000),
-    *CLUSTERING_OPTIONS,
+    *options_of("compaction", CompactionOptions),
+    *options_of("clustering", ClusteringOptions),
     *UPKEEP_OPTIONS,
     Option("hoodie.archive.automatic", "archival.automatic", bool, True,
            "Every commit checks whether old instants are due for archival, and archives them."),
@@ -372,8 +326,6 @@ WRITE_OPTIONS = (
            "Accepted because Hudi 1.1 and newer need it to keep a table at version 8; this package never upgrades.",
            choices={"false": "false"}),
 )  # fmt: skip
-
-OPTIONS: tuple[Option, ...] = TABLE_OPTIONS + WRITE_OPTIONS + LOCK_OPTIONS
 
 LATER_PREFIXES = (
     "hoodie.archive.", "hoodie.clean.", "hoodie.cleaner.", "hoodie.clustering.", "hoodie.compact.", "hoodie.keep.",

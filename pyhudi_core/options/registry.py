@@ -12,48 +12,53 @@ from typing import TYPE_CHECKING
 
 from pyhudi_core.errors import InvalidOptionError, UnknownOptionError
 from pyhudi_core.late import late
+from pyhudi_core.lock.kind import LockKind
+from pyhudi_core.lock.kinds import LOCK_OPTIONS, own_options
 from pyhudi_core.model.help_pages import see
-from pyhudi_core.options.definitions import LATER_PREFIXES, OPTIONS
-from pyhudi_core.options.option import Option, Scope
+from pyhudi_core.model.option import LateWords, Option, Scope
+from pyhudi_core.options.definitions import LATER_PREFIXES, TABLE_OPTIONS, WRITE_OPTIONS
 
 if TYPE_CHECKING:
     import difflib
 
     from pyhudi_core.options import not_here
+    from pyhudi_core.storage import opening as storages
 else:
     difflib = late("difflib")
     not_here = late("pyhudi_core.options.not_here")
+    storages = late("pyhudi_core.storage.opening")
 
 Value = bool | int | float | str | None
 
-STORAGE_OPTIONS = (
-    "access_key_id",
-    "allow_sources",
-    "endpoint_url",
-    "fsync",
-    "region",
-    "secret_access_key",
-    "session_token",
-)
-"""The names of options of storages, for those who give them as options of a table."""
 _MISSPELT = 0.88
-_BY_KEY: Mapping[str, Option] = {key: option for option in OPTIONS for key in (option.key, *option.aliases)}
+_OPTIONS = TABLE_OPTIONS + WRITE_OPTIONS + LOCK_OPTIONS
+_BY_KEY: Mapping[str, Option] = {key: option for option in _OPTIONS for key in (option.key, *option.aliases)}
+
+
+def every_option() -> tuple[Option, ...]:
+    """All options, with those that belong to one kind of lock."""
+    return (*_OPTIONS, *dict.fromkeys(own_options().values()))
+
+
+def _known(key: str) -> Option | None:
+    """The option of a key. The kinds of locks are imported only for a key that no other option has."""
+    return _BY_KEY.get(key) or own_options().get(key)
 
 
 def find_option(key: str) -> Option:
     """Return the option of a key or an alias. Raises `UnknownOptionError` with the most similar known key."""
     if not isinstance(key, str):
         raise UnknownOptionError(f"the option {key!r} does not exist", hint="The keys of options are text.")
-    option = _BY_KEY.get(key)
+    option = _known(key)
     if option is not None:
         return option
-    if key in STORAGE_OPTIONS:
+    if any(key == option.key for kind in storages.every_kind() for option in kind.options()):
         hint = f"It is an option of the storage: storage_options={{{key!r}: ...}}."
         raise UnknownOptionError(f"the option {key!r} does not exist", hint=hint)
     elsewhere = not_here.instead_of(key)
     if elsewhere is not None:
         raise UnknownOptionError(f"Hudi's option {key!r} does not apply here", hint=f"Omit it: {elsewhere}")
-    lowered = {known.lower(): known for known in _BY_KEY}
+    lowered = {known.lower(): known for known in (*_BY_KEY, *own_options())}
     # A misspelling differs in a letter or two. An option of Hudi that is not here resembles others more loosely: to name one would mislead.
     near = difflib.get_close_matches(key.lower(), lowered, n=1, cutoff=_MISSPELT)
     hint = f"Did you mean {lowered[near[0]]}?" if near else see("options")
@@ -117,7 +122,8 @@ def options_for_open(options: Mapping[str, object]) -> dict[str, object]:
 
 def without_secrets(options: Mapping[str, str]) -> dict[str, str]:
     """Return the options without those whose values are credentials, so that they can be logged and sent."""
-    return {key: value for key, value in options.items() if key not in _BY_KEY or not _BY_KEY[key].secret}
+    found = {key: _known(key) for key in options}
+    return {key: value for key, value in options.items() if not ((option := found[key]) and option.secret)}
 
 
 def read_value(option: Option, given: object, key: str) -> Value:
@@ -137,14 +143,14 @@ def render_docs() -> str:
     lines = [
         "# Options",
         "",
-        "Generated from `pyhudi_core/options/definitions.py`. Keys are Hudi's; `pyhudi.*` and keys without a dot are this package's own.",
+        "Generated from the code. Keys are Hudi's; `pyhudi.*` and keys without a dot are this package's own.",
         "An unknown key, a value out of bounds, or a value that contradicts the table raises an error before anything is written.",
     ]
     for scope, title in _TITLES.items():
-        chosen = [option for option in OPTIONS if option.scope is scope]
-        if chosen:
-            lines += ["", f"## {title}", "", "| key | values | default | meaning |", "|---|---|---|---|"]
-            lines += [_row(option) for option in chosen]
+        lines += ["", f"## {title}", "", *_table(option for option in _OPTIONS if option.scope is scope)]
+    lines += ["", f"The options of one kind of lock are in its section of the page about locks. {see('locks')}."]
+    for storage in storages.every_kind():
+        lines += ["", f"## Of the storage (`storage_options`): {storage.title}", "", *_table(storage.options())]
     lines += [
         "",
         "## Options of Hudi that are not options here",
@@ -158,6 +164,15 @@ def render_docs() -> str:
         f"| {'<br>'.join(f'`{key}`' for key in sorted(keys))} | {_sentence(why)} |" for why, keys in not_here.NOT_HERE
     ]
     return "\n".join(lines) + "\n"
+
+
+def render_own_options(kind: LockKind) -> str:
+    """Return the table of the options that belong to one kind of lock, for ``docs/locks.md``."""
+    return "\n".join(_table(kind.options()))
+
+
+def _table(options: Iterable[Option]) -> list[str]:
+    return ["| key | values | default | meaning |", "|---|---|---|---|", *map(_row, options)]
 
 
 def _sentence(text: str) -> str:
@@ -214,6 +229,8 @@ def _row(option: Option) -> str:
 
 
 def _values(option: Option) -> str:
+    if isinstance(option.choices, LateWords):
+        return option.choices.what
     words: Iterable[str] = sorted(set(option.choices.values()))
     if option.choices:
         return ", ".join(f"`{word}`" for word in words)

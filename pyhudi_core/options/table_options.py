@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.model.option import Option
 from pyhudi_core.model.properties import POPULATE, TableConfig
 from pyhudi_core.options.definitions import TABLE_OPTIONS
-from pyhudi_core.options.option import Option
 from pyhudi_core.options.registry import Value, find_option, read_options
 
 
@@ -96,7 +96,7 @@ def _listed(text: str | None) -> tuple[str, ...]:
 
 def values_of(options: tuple[Option, ...], found: Mapping[Option, Value]) -> dict[str, Any]:
     """The values by attribute: those that were found, and else the defaults."""
-    return {option.attribute: found.get(option, option.default) for option in options}
+    return {option.attribute: found.get(option, option.default) for option in options if option.attribute}
 
 
 def refuse_other_table(options: Mapping[str, object], found: Mapping[Option, Value], config: TableConfig) -> None:

@@ -1,4 +1,4 @@
-"""The options of the services that rewrite and remove files: compaction, cleaning, and the sweep. Hudi's keys have Hudi's defaults."""
+"""The options of the services that remove files: cleaning, the sweep, and expiry. Hudi's keys have Hudi's defaults."""
 
 from __future__ import annotations
 
@@ -6,20 +6,9 @@ import re
 from dataclasses import dataclass
 
 from pyhudi_core.errors import InvalidOptionError
-from pyhudi_core.options.option import Option, words
+from pyhudi_core.model.option import Option, words
 
 UPKEEP_OPTIONS = (
-    Option("hoodie.log.compaction.inline", "compaction.log_inline", bool, False,
-           "Every commit also executes planned log compactions without an executor, and merges the logs of file groups that have many."),
-    Option("hoodie.log.compaction.blocks.threshold", "compaction.log_threshold", int, 5,
-           "Number of log files from which on the logs of a file group are merged into one log file. Hudi counts blocks; a log file has one or more.",
-           minimum=2),
-    Option("hoodie.memory.merge.max.size", "compaction.merge_memory", int, 1 << 30,
-           "Bytes of log entries that a task of a compaction or clustering holds at once. Larger logs of a file group are merged by parts of the "
-           "keys, and read again for each part.", minimum=1 << 20),
-    Option("pyhudi.compaction.max.bytes", "compaction.most_bytes", int, 0,
-           "Bytes of base files and logs that one plan of a compaction takes at most, after its strategy. 0: no limit. `pyhudi upkeep` sets it to "
-           "the rest of its own limits.", minimum=0),
     Option("pyhudi.sweep.min.age.minutes", "upkeep.sweep_age_minutes", int, 1440,
            "Minutes since its last change after which `table.sweep` deletes a file that no commit, no plan and no running writer names.", minimum=0),
     Option("hoodie.partition.ttl.inline", "upkeep.ttl_inline", bool, False, "Every commit also deletes partitions that have expired."),
@@ -64,25 +53,6 @@ class CleaningOptions:
                 f"hoodie.clean.partition.filter.regex is not a regular expression: {error}",
                 hint="Give an expression that Python's re module accepts",
             ) from None
-
-
-@dataclass(frozen=True, slots=True)
-class CompactionOptions:
-    """When the logs of merge-on-read tables are compacted, and which of them first."""
-
-    inline: bool
-    trigger: str
-    max_delta_commits: int
-    max_delta_seconds: int
-    strategy: str
-    target_io_mb: int
-    log_size_threshold: int
-    log_count_threshold: int
-    day_partitions: int
-    log_inline: bool
-    log_threshold: int
-    merge_memory: int
-    most_bytes: int
 
 
 @dataclass(frozen=True, slots=True)

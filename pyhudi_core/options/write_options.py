@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.late import late
+from pyhudi_core.lock.kind import LockOptions
+from pyhudi_core.lock.kinds import LOCK_OPTIONS, own_values
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.options.clustering import ClusteringOptions
-from pyhudi_core.options.definitions import WRITE_OPTIONS
-from pyhudi_core.options.locks import LOCK_OPTIONS, LockOptions, LockServerOptions
+from pyhudi_core.options.compaction import CompactionOptions
+from pyhudi_core.options.definitions import TABLE_OPTIONS, WRITE_OPTIONS
 from pyhudi_core.options.registry import read_options
 from pyhudi_core.options.table_options import refuse_other_table, values_of
-from pyhudi_core.options.upkeep import CleaningOptions, CompactionOptions, UpkeepOptions
+from pyhudi_core.options.upkeep import CleaningOptions, UpkeepOptions
 
 if TYPE_CHECKING:
     from pyhudi_core.model import time_zone
@@ -216,7 +218,6 @@ class WriteOptions:
     archival: ArchivalOptions
     upkeep: UpkeepOptions
     lock: LockOptions
-    lock_server: LockServerOptions
     auto_upgrade: bool
     names_writer: bool
     condition_timezone: str | None
@@ -248,9 +249,12 @@ class WriteOptions:
         values = values_of(WRITE_OPTIONS + LOCK_OPTIONS, found)
         if not any(option.attribute == "files.small_limit" for option in found):
             values["files.small_limit"] = min(values["files.small_limit"], values["files.max_size"] * 5 // 6)
-        return _by_concern(tuple(values.items()))
+        own = {option.attribute: value for option, value in found.items() if option not in _OF_ALL}
+        return _by_concern(tuple(values.items()), tuple(own.items()))
 
 
+_OF_ALL = frozenset(TABLE_OPTIONS + WRITE_OPTIONS + LOCK_OPTIONS)
+"""The options that do not belong to one kind of lock."""
 _CONCERNS = {
     "files": FileOptions,
     "rows": RowOptions,
@@ -265,17 +269,19 @@ _CONCERNS = {
     "clustering": ClusteringOptions,
     "archival": ArchivalOptions,
     "upkeep": UpkeepOptions,
-    "lock": LockOptions,
-    "lock_server": LockServerOptions,
 }
 
 
 @lru_cache(maxsize=64)
-def _by_concern(values: tuple[tuple[str, Any], ...]) -> WriteOptions:
-    """The values, whose names are ``concern.field``. Raises `InvalidOptionError` if two values of one concern contradict each other."""
+def _by_concern(values: tuple[tuple[str, Any], ...], of_one_lock: tuple[tuple[str, Any], ...]) -> WriteOptions:
+    """The values, whose names are ``concern.field``; those ``of_one_lock`` have ``lock.field``.
+
+    Raises `InvalidOptionError` if two values of one concern contradict each other.
+    """
     found: dict[str, dict[str, Any]] = {}
     for name, value in values:
         concern, _, field = name.rpartition(".")
         found.setdefault(concern, {})[field] = value
     parts: dict[str, Any] = {concern: kind(**found[concern]) for concern, kind in _CONCERNS.items()}
-    return WriteOptions(**parts, **found[""])
+    lock = LockOptions(**found["lock"], own=own_values(dict(of_one_lock)))
+    return WriteOptions(**parts, lock=lock, **found[""])

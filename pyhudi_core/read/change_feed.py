@@ -14,6 +14,7 @@ from pyhudi_core.model.commit import DUPLICATES_REPAIR, REPAIR_KEY, CommitMetada
 from pyhudi_core.model.instant import Instant, time_before
 from pyhudi_core.model.operation import SERVICE_OPERATIONS
 from pyhudi_core.model.properties import CdcMode
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.predicates import Predicate
 from pyhudi_core.read.bounds import TimePoint, interval_bound
 from pyhudi_core.read.changes import ChangeFeed, ChangeReader, GroupChange
@@ -23,7 +24,6 @@ from pyhudi_core.read.snapshots import Columns, archived_between, make_scan, sea
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.timeline.lost_files import newest_policy
 from pyhudi_core.transaction import lost_completions
-from pyhudi_core.transaction.context import TableContext
 
 Group = tuple[str, str]
 """A file group: partition and file id."""

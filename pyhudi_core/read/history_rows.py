@@ -11,9 +11,12 @@ from typing import Any
 import pyarrow as pa
 
 from pyhudi_core.errors import InvalidOptionError
-from pyhudi_core.model.commit import SCHEMA_KEY, WRITER_KEY, CommitMetadata
+from pyhudi_core.model.commit import UNSHOWN_KEYS, WRITER_KEY, CommitMetadata
 from pyhudi_core.model.instant import Instant, epoch_ms
 from pyhudi_core.model.printing import aligned, printable
+from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.timeline.commit_search import commits_holding
+from pyhudi_core.transaction import lost_completions
 from pyhudi_core.transaction.begin import TOKEN_KEY
 
 SCHEMA = pa.schema(
@@ -101,6 +104,11 @@ class CommitHistory:
         return list(self)
 
 
+def commits_with(context: TableContext, key: str, after: str = "") -> Iterator[tuple[Instant, CommitMetadata]]:
+    """As `commits_holding`. A lost commit is among them, as in reads, or refused as `lost_completions.load` says."""
+    return commits_holding(context.folder, key, after, lost_completions.load(context))
+
+
 def history_rows(commits: Iterable[tuple[Instant, CommitMetadata]], *, utc: bool, limit: int | None) -> CommitHistory:
     """Return one row for each commit, at most ``limit``. Raises `InvalidOptionError` for a negative limit."""
     if limit is not None and limit < 0:
@@ -134,7 +142,7 @@ def _row(instant: Instant, commit: CommitMetadata, *, utc: bool) -> dict[str, ob
         "partitions": len(commit.partitions),
         "writer": "pyhudi" if TOKEN_KEY in commit.extra else "other",
         **writer_of(commit),
-        "extra_metadata": sorted((key, value) for key, value in commit.extra.items() if key != SCHEMA_KEY),
+        "extra_metadata": sorted((key, value) for key, value in commit.extra.items() if key not in UNSHOWN_KEYS),
     }
 
 

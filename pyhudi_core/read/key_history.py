@@ -25,6 +25,7 @@ from pyhudi_core.model.instant import Instant, time_before
 from pyhudi_core.model.meta_fields import COMMIT_TIME, RECORD_KEY
 from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.read.change_feed import Group, changes_of, changes_rows, view_at
 from pyhudi_core.read.changes import DELETE, INSERT, ChangeReader, GroupChange
 from pyhudi_core.read.differences import differing
@@ -34,7 +35,6 @@ from pyhudi_core.read.retention import refuse_cleaned
 from pyhudi_core.read.snapshots import archived_between, make_scan
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.transaction import lost_completions
-from pyhudi_core.transaction.context import TableContext
 
 _NAMES = {INSERT: "inserted", DELETE: "deleted"}
 _EARLIER = "written"

@@ -27,12 +27,12 @@ from pyhudi_core.model.partition_path import partition_paths
 from pyhudi_core.model.properties import KeyGenerator, TableConfig
 from pyhudi_core.model.record_key import record_keys
 from pyhudi_core.model.schema import cast_batch
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.predicates import Predicate, SemiJoin
 from pyhudi_core.predicates.equality import named_values
 from pyhudi_core.read.scan import Scan
 from pyhudi_core.read.snapshots import Columns, make_scan, snapshot
 from pyhudi_core.snapshot.snapshot import Snapshot
-from pyhudi_core.transaction.context import TableContext
 
 _MOST_LOOKED_UP = 100_000
 

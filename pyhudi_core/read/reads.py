@@ -13,6 +13,7 @@ from pyhudi_core.file_groups.visibility import Visibility
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Instant, State, time_after
 from pyhudi_core.model.operation import SERVICE_OPERATIONS
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.read.bounds import TimePoint, interval_bound
 from pyhudi_core.read.expired import naming_clean
 from pyhudi_core.read.lookups import SemiJoinOn, joined, located, probing
@@ -25,7 +26,6 @@ from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.storage.base import ObjectInfo
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import lost_completions
-from pyhudi_core.transaction.context import TableContext
 
 
 def scan(

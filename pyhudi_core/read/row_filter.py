@@ -24,8 +24,8 @@ from pyhudi_core.model.schema import conform
 from pyhudi_core.predicates import Condition
 from pyhudi_core.predicates.arrow import matching
 from pyhudi_core.read.expired import to_keep_files
+from pyhudi_core.read.files_to_read import choose_row_groups
 from pyhudi_core.read.late_columns import two_parts
-from pyhudi_core.read.plan import choose_row_groups
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.timeline.active import TimelineFolder
 from pyhudi_core.timeline.lost_files import lost_file, newest_policy

@@ -22,7 +22,7 @@ from pyhudi_core.naming import set_module
 from pyhudi_core.predicates import Predicate
 from pyhudi_core.read.conversions import Conversions
 from pyhudi_core.read.engine_scan import EngineScan
-from pyhudi_core.read.plan import Explanation, Step, choose_slices, may_match
+from pyhudi_core.read.files_to_read import Explanation, Step, choose_slices, may_match
 from pyhudi_core.read.read_optimized import Staleness, staleness
 from pyhudi_core.read.row_filter import RowFilter, SliceReader
 from pyhudi_core.read.session_zones import refuse_other_zone

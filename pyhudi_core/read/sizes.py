@@ -21,13 +21,13 @@ from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.partition_path import full_partition, partition_path
 from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.read.bounds import TimePoint, completion_bound
 from pyhudi_core.read.expired import naming_clean
 from pyhudi_core.read.retention import refuse_cleaned
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import lost_completions
-from pyhudi_core.transaction.context import TableContext
 
 BETWEEN = 200
 """From a known size, so many later commits are added up at most; beyond that a listing is cheaper."""

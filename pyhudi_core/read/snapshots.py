@@ -21,6 +21,7 @@ from pyhudi_core.errors import (
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.meta_fields import OPERATION, with_meta_fields
 from pyhudi_core.model.snapshot_token import SnapshotToken
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.predicates import Predicate
 from pyhudi_core.read.bounds import Archived, TimePoint, completion_bound, token_of
 from pyhudi_core.read.expired import naming_clean, to_keep_files
@@ -31,7 +32,6 @@ from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.timeline.lost_files import newest_policy
 from pyhudi_core.transaction import lost_completions
-from pyhudi_core.transaction.context import TableContext
 
 Columns = Sequence[str] | None
 

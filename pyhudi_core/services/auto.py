@@ -8,12 +8,12 @@ from dataclasses import replace
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.engine.choice import engine_for
 from pyhudi_core.errors import HudiError
-from pyhudi_core.services.metadata.tables import MetadataTableOf
+from pyhudi_core.opened_table.opened_table import reopened
+from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.services.metadata.metadata_tables import MetadataTableOf
 from pyhudi_core.services.registry import services_of
 from pyhudi_core.transaction import metadata_removal
 from pyhudi_core.transaction.commit import Gate
-from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.home import reopened
 from pyhudi_core.write.handle import HandleReader, Write
 from pyhudi_core.write.result import Commit
 from pyhudi_core.write.states import WriteSpec

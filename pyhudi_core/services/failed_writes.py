@@ -14,9 +14,9 @@ from typing import ClassVar
 
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant
 from pyhudi_core.model.printing import printable
+from pyhudi_core.savepoints.savepoints import half_made, remove_half_made
 from pyhudi_core.services.estimates import with_seconds
 from pyhudi_core.services.progress import ServiceProgress
-from pyhudi_core.services.savepoints import half_made, remove_half_made
 from pyhudi_core.services.service import Execution, Figures, ServiceResult, TableService
 from pyhudi_core.transaction import heartbeat, requested_rollbacks, rollback
 from pyhudi_core.transaction.commit import Gate, ask_gate

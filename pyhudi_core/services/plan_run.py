@@ -1,4 +1,4 @@
-"""One execution of a plan by this process, which has registered as its executor (``transaction/execution.py``).
+"""One execution of a plan by this process, which has registered as its executor (``transaction/plan_executors.py``).
 
 `PlanRun` is the frame of every execution: after an error nothing of it is left, and the plan is free for other processes.
 `RewriteRun` is the frame of services that write base files of the data table (compaction). They write once, and commit the same files again if
@@ -27,14 +27,14 @@ from pyhudi_core.errors import (
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Action, Instant
 from pyhudi_core.model.internal_schema import names_at
+from pyhudi_core.opened_table.opened_table import reopened
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.rewriting import refusal_of
 from pyhudi_core.services.service import Execution
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import execution, markers
+from pyhudi_core.transaction import markers, plan_executors
 from pyhudi_core.transaction.begin import Transaction
-from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.locking import after_failure
 from pyhudi_core.write.attempt import Attempt, CommitCheck, Published, publish
 from pyhudi_core.write.handles.base import HandleSettings
@@ -75,14 +75,14 @@ class PlanRun(ABC, Generic[W, T]):
         except BaseException as error:
             self._give_up(error)
             if isinstance(error, ObjectNotFoundError):
-                execution.refuse_removed(self.transaction, error.path)
+                plan_executors.refuse_removed(self.transaction, error.path)
             raise
 
     def _give_up(self, error: BaseException) -> None:
         """Remove what was written. The first error says why, so another one here is only logged: the next execution removes what stays."""
         context = after_failure(self.transaction.context, error)
         try:
-            execution.give_up(replace(self.transaction, context=context))
+            plan_executors.give_up(replace(self.transaction, context=context))
         except HudiError as failure:
             _log.warning(
                 "could not remove what the execution of %s wrote: %s", self.transaction.requested_time, failure
@@ -90,7 +90,7 @@ class PlanRun(ABC, Generic[W, T]):
 
     def _refuse_overtaken(self, _found: Timeline) -> None:
         """Under the lock: raise `CommitAbortedError` if another process has taken the execution over."""
-        execution.refuse_overtaken(self.transaction)
+        plan_executors.refuse_overtaken(self.transaction)
 
     @abstractmethod
     def _carry_out(self) -> T:
@@ -162,7 +162,7 @@ class RewriteRun(PlanRun[W, Rewritten]):
             if info is None
         ]
         if lost:
-            execution.refuse_overtaken(self.transaction)
+            plan_executors.refuse_overtaken(self.transaction)
             raise CommitAbortedError(
                 f"Another program removed files of this {self._noun}: it executes the same plan",
                 table=context.table,
@@ -213,7 +213,7 @@ class RewriteRun(PlanRun[W, Rewritten]):
         settings = HandleSettings.of(
             self.transaction.requested_time, self.snapshot.schema, context.config, context.options.files
         )
-        return replace(settings, token_salt=execution.salt_of(self.transaction.nonce))
+        return replace(settings, token_salt=plan_executors.salt_of(self.transaction.nonce))
 
 
 def _written(context: TableContext) -> tuple[str, ...]:

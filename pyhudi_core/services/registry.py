@@ -1,6 +1,6 @@
 """The services that a table has. The table, the command line and Dagster list them from here.
 
-A new service is a class, a line here and a property in `of_table`.
+A new service is a class, a line here and a property in ``table_services.py``.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from typing import Any
 
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.model.printing import printable
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.archival.archival import Archival
 from pyhudi_core.services.cleaning.cleaning import Cleaning
 from pyhudi_core.services.clustering.clustering import Clustering
@@ -17,13 +18,12 @@ from pyhudi_core.services.compaction.log_compaction import LogCompaction
 from pyhudi_core.services.expiry.expiry import Expiry
 from pyhudi_core.services.failed_writes import FailedWrites
 from pyhudi_core.services.indexing.indexing import Indexing
-from pyhudi_core.services.metadata.archival import MetadataArchival
-from pyhudi_core.services.metadata.cleaning import MetadataCleaning
-from pyhudi_core.services.metadata.compaction import MetadataCompaction
+from pyhudi_core.services.metadata.metadata_archival import MetadataArchival
+from pyhudi_core.services.metadata.metadata_cleaning import MetadataCleaning
+from pyhudi_core.services.metadata.metadata_compaction import MetadataCompaction
 from pyhudi_core.services.restore.restores import Restores
 from pyhudi_core.services.service import TableService
 from pyhudi_core.services.sweep.sweep import Sweep
-from pyhudi_core.transaction.context import TableContext
 
 SERVICES: tuple[type[TableService[Any]], ...] = (
     FailedWrites,

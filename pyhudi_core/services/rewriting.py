@@ -14,11 +14,11 @@ from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Action, Instant
 from pyhudi_core.model.operation import OperationType
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.service import Refused
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import Transaction
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write import metadata_update
 
 T = TypeVar("T")

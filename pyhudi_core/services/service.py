@@ -14,7 +14,7 @@ what is asked for (the partitions of an indexing, the target of a restore). It k
 - `after_commit` is called after each commit of this process, on the engine that wrote it. The commit stands whatever happens there.
 
 A service whose plans are not on the timeline (archival: Hudi has no instant for it) returns None from `schedule`, and `execute` makes its own plan.
-What the others share is in ``services/planned.py``.
+What the others share is in ``services/planned_service.py``.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from pyhudi_core.errors import HudiError, InvalidOptionError
 from pyhudi_core.model.instant import Action, Instant, is_time
 from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import NotCalled, set_module
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.progress import ServiceProgress, silent
 from pyhudi_core.transaction.commit import Gate
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write.retrying import Retries
 
 Figures = Mapping[str, int | float]

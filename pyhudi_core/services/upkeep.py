@@ -143,7 +143,7 @@ def part_of(service: TableService[Any], most_bytes: float) -> TableService[Any] 
     options = context.options
     concern = replace(getattr(options, service.name), most_bytes=int(most_bytes))
     chosen = replace(options, **{service.name: concern})
-    return type(service)(replace(context, protocol=replace(context.protocol, options=chosen)))
+    return type(service)(context.with_options(chosen))
 
 
 def _by_trigger(service: TableService[Any], plan: Any, rules: UpkeepRules) -> _Verdict:

@@ -96,7 +96,7 @@ def build(
     visibility = Visibility.of(
         timeline, bound, folder.read_commit, history.exists, by_name=by_name, history=history, raised=raised
     )
-    metadata = _metadata_table(storage, config, timeline, visibility)
+    metadata = _metadata_table(folder, config, timeline, visibility)
     stored: FileListing = StorageListing(
         storage, bool(config.partition_fields), executor, folder.settled_files, visibility.is_settled
     )
@@ -134,17 +134,18 @@ def metadata_file_groups(
 
 
 def _metadata_table(
-    storage: Storage, config: TableConfig, timeline: Timeline, visibility: Visibility
+    folder: TimelineFolder, config: TableConfig, timeline: Timeline, visibility: Visibility
 ) -> MetadataTable | None:
     """Return the metadata table if the properties list it, it exists, and it knows every commit. Commits come first,
     then it, then the storage's listing.
     """
+    storage = folder.storage
     if FILES not in config.metadata_partitions:
         return None
     if storage.head(f"{FOLDER}/.hoodie/hoodie.properties") is None:
         _log.warning("%s lists a metadata table that is not there; its files are listed instead", storage.location)
         return None
-    found = MetadataTable.open(storage, timeline, readable_partitions(config))
+    found = MetadataTable.open(timeline, folder, readable_partitions(config))
     if not found.slices.knows(visibility.commits):
         _log.warning(
             "the metadata table of %s does not know all commits; its files are listed instead", storage.location

@@ -19,9 +19,9 @@ from pyhudi_core.engine.task_errors import raised_in_task
 from pyhudi_core.late import late_call
 from pyhudi_core.predicates import Predicate
 from pyhudi_core.read.scan import Scan
+from pyhudi_core.spark.batch_reads import Pinned, Read, refuse_other_types, tasks_of, with_predicate
 from pyhudi_core.spark.filters import condition, joined
 from pyhudi_core.spark.partitions import partitions_of, rows_of
-from pyhudi_core.spark.plans import Pinned, Read, refuse_other_types, tasks_of, with_predicate
 from pyhudi_core.spark.session_zone import SessionZone
 from pyhudi_core.spark.settings import CHANGES, Settings
 from pyhudi_core.spark.stream import StreamReader

@@ -20,8 +20,8 @@ from pyhudi_core.engine.task_errors import raised_in_task
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.model.instant import Instant, time_before
 from pyhudi_core.read.bounds import archived_of, interval_bound
+from pyhudi_core.spark.batch_reads import narrowed, stream_read, tasks_of
 from pyhudi_core.spark.partitions import partitions_of, rows_of
-from pyhudi_core.spark.plans import narrowed, stream_read, tasks_of
 from pyhudi_core.spark.settings import CHANGES, EARLIEST, LATEST, Settings
 from pyhudi_core.table import HudiTable
 

@@ -1,8 +1,9 @@
 """Storage of objects: one synchronous protocol (``base``) and its adapters for disks, S3 and memory. The S3 adapter is imported only for an S3
 location.
 
-How to add a storage: write a module here with a class that extends `Storage` of `base` and declares its `Capabilities`, and open it in `opening`. It
-must pass the suite of ``testing/storage_kit.py``.
+How to add a storage: write a module here with a class that extends `Storage` of `base` and declares its `Capabilities`, and with its options and its
+`StorageKind` (`kind`) as ``STORAGE``. Name the module in ``_KINDS`` of `opening`, and the scheme in ``_SCHEMES`` of `paths`. It must pass the suite
+of ``testing/storage_kit.py``. ``python scripts/generate_docs.py`` writes its options into ``docs/options.md``.
 """
 
 from pyhudi_core.model.masking import Secret

@@ -11,8 +11,9 @@ import builtins
 import fcntl
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from operator import attrgetter
 
 import pyarrow as pa
@@ -20,14 +21,17 @@ import pyarrow as pa
 from pyhudi_core.errors import ObjectNotFoundError, PreconditionFailedError, StorageError, UnsafePathError
 from pyhudi_core.storage import local_files as files
 from pyhudi_core.storage.base import Capabilities, Folder, ObjectInfo, Storage, StorageSpec
+from pyhudi_core.storage.kind import StorageKind, allow_sources, read_flag, refuse_unknown, storage_option
 from pyhudi_core.storage.local_streams import LocalInputFile, LocalOutputFile, info_of
 from pyhudi_core.storage.own_part import is_other_table
 from pyhudi_core.storage.paths import (
     ALLOW_SOURCES,
+    Location,
     check_folder,
     check_path,
     check_prefix,
     parse_location,
+    parse_sources,
     sources_text,
 )
 from pyhudi_core.storage.refusals import refusal, refuse_large
@@ -35,6 +39,22 @@ from pyhudi_core.storage.refusals import refusal, refuse_large
 _SWEPT = 4
 _PATH = attrgetter("path")
 _CAPABILITIES = Capabilities(put_if_absent=True, one_clock=True, temporaries=True, cheap_names=True)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalOptions:
+    """Storage options of a disk."""
+
+    allow_sources: str = allow_sources()
+    fsync: bool = storage_option(
+        "fsync", True,
+        "Wait until the disk has stored each write. If false, writes survive the end of the process but not a power failure.")  # fmt: skip
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str], location: str) -> LocalOptions:
+        """Read storage options. Raises `UnknownOptionError` and `InvalidOptionError`."""
+        refuse_unknown(cls, given, location)
+        return cls(sources_text(parse_sources(given.get(ALLOW_SOURCES, ""))), read_flag(given, "fsync", True))
 
 
 class LocalStorage(Storage):
@@ -362,3 +382,11 @@ def _may_hold(folder: str, prefix: str, start_after: str) -> bool:
     """Whether a path below the folder (with its slash) can start with the prefix and sort after the bound."""
     fits = folder.startswith(prefix) or prefix.startswith(folder)
     return fits and (folder > start_after or start_after.startswith(folder))
+
+
+def _open(location: Location, given: Mapping[str, str]) -> Storage:
+    options = LocalOptions.parse(given, location.text)
+    return LocalStorage(location.path, fsync=options.fsync, allowed_sources=parse_sources(options.allow_sources))
+
+
+STORAGE = StorageKind("file", "a disk", LocalOptions, _open)

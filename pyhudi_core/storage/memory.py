@@ -9,14 +9,26 @@ from __future__ import annotations
 import builtins
 import threading
 from bisect import bisect_left, insort
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from pyhudi_core.errors import ConfigError, ObjectNotFoundError, PreconditionFailedError, StorageError
 from pyhudi_core.runtime.base import Clock
+from pyhudi_core.runtime.clock import SystemClock
 from pyhudi_core.storage.base import Capabilities, Folder, ObjectInfo, Storage, StorageSpec
-from pyhudi_core.storage.paths import check_folder, check_path, check_prefix, parse_location
+from pyhudi_core.storage.kind import StorageKind, allow_sources, refuse_unknown
+from pyhudi_core.storage.paths import (
+    ALLOW_SOURCES,
+    Location,
+    check_folder,
+    check_path,
+    check_prefix,
+    parse_location,
+    parse_sources,
+    sources_text,
+)
 
 _CAPABILITIES = Capabilities(put_if_absent=True, put_if_match=True, one_clock=True, one_process=True)
 
@@ -78,6 +90,19 @@ class MemoryBucket:
                 if key > start_after:
                     found.append((key, self._objects[key]))
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryOptions:
+    """Storage options of memory."""
+
+    allow_sources: str = allow_sources()
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str], location: str) -> MemoryOptions:
+        """Read storage options. Raises `UnknownOptionError`."""
+        refuse_unknown(cls, given, location)
+        return cls(sources_text(parse_sources(given.get(ALLOW_SOURCES, ""))))
 
 
 class MemoryStorage(Storage):
@@ -213,3 +238,13 @@ def forget_memory_bucket(name: str) -> None:
 
 def _info(path: str, stored: StoredObject) -> ObjectInfo:
     return ObjectInfo(path, len(stored.data), stored.modified_ms, stored.etag)
+
+
+def _open(location: Location, given: Mapping[str, str]) -> Storage:
+    options = MemoryOptions.parse(given, location.text)
+    return MemoryStorage(
+        location.text, memory_bucket(location.bucket), SystemClock(), parse_sources(options.allow_sources)
+    )
+
+
+STORAGE = StorageKind("memory", "memory", MemoryOptions, _open)

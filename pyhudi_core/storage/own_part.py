@@ -7,8 +7,10 @@ table's own ``.hoodie`` there is no other table: its metadata table belongs to i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 
-from pyhudi_core.storage.base import Folder, ObjectInfo
+from pyhudi_core.runtime.base import Executor
+from pyhudi_core.storage.base import Folder, ObjectInfo, Storage
 
 HOODIE = ".hoodie"
 
@@ -30,7 +32,15 @@ def own_part(path: str, folder: Folder) -> Folder:
     return Folder(folder.objects, tuple(name for name in folder.folders if name.rpartition("/")[2] != HOODIE))
 
 
-def own_objects(objects: Iterable[ObjectInfo]) -> list[ObjectInfo]:
+def objects_of_table(storage: Storage, executor: Executor) -> list[ObjectInfo]:
+    """All objects of a table outside of its ``.hoodie``. Tables inside its folder are left out: their files would look like files of this one."""
+    top = storage.list_folder("")
+    folders = [path for path in top.folders if path != HOODIE]
+    below = executor.at_least(storage.capabilities.parallel_calls).map(lambda path: storage.list(f"{path}/"), folders)
+    return _without_other_tables([*top.objects, *chain.from_iterable(below)])
+
+
+def _without_other_tables(objects: Iterable[ObjectInfo]) -> list[ObjectInfo]:
     """The objects, at any depth below a table, that are its own; its ``.hoodie`` is not among them."""
     found = [info for info in objects if not info.path.startswith(f"{HOODIE}/")]
     inside = f"/{HOODIE}/"

@@ -15,15 +15,19 @@ from functools import lru_cache
 from typing import Any
 
 import boto3
+import botocore.session
 from botocore.config import Config
+from botocore.credentials import AssumeRoleCredentialFetcher, DeferredRefreshableCredentials
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, NoCredentialsError
 from botocore.utils import determine_content_length
 
 from pyhudi_core.errors import (
+    InvalidOptionError,
     ObjectNotFoundError,
     StorageError,
     StorageStateUnknownError,
 )
+from pyhudi_core.storage.clear_text import warn_of_clear_text
 from pyhudi_core.storage.s3_options import S3Options
 
 _READ_ATTEMPTS = 5
@@ -38,6 +42,7 @@ _ROOM = "Make room in the bucket or raise its quota, then write again: the next 
 _HINTS |= dict.fromkeys(
     ("507", "InsufficientStorage", "QuotaExceeded", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded"), _ROOM
 )
+_NO_CREDENTIALS = "Set AWS_PROFILE or AWS_ACCESS_KEY_ID, or give storage options."
 _OTHER_HINT = "Check the endpoint, the region and the network, and try again."
 
 
@@ -58,13 +63,16 @@ def connect(options: S3Options) -> S3Clients:
 
 @lru_cache(maxsize=16)
 def _connect(options: S3Options, surroundings: tuple[tuple[str, str], ...], pid: int) -> S3Clients:
-    session = boto3.session.Session(
-        aws_access_key_id=options.access_key_id or None,
-        aws_secret_access_key=str(options.secret_access_key) or None,
-        aws_session_token=str(options.session_token) or None,
-        region_name=options.region or None,
-    )
+    if options.ca_bundle and not os.path.isfile(options.ca_bundle):
+        raise InvalidOptionError(
+            f"The storage option 'ca_bundle' is no file: {options.ca_bundle}",
+            hint="Give a file with the certificates of the authorities, in the format PEM.",
+        )
+    session = _session(options)
     region = session.region_name or ("us-east-1" if options.endpoint_url else None)
+
+    def encrypted(params: dict[str, Any], **_: object) -> dict[str, Any]:
+        return {**params, **options.encryption}
 
     def client(attempts: int) -> Any:
         own = {"s3": {"addressing_style": "path"}, "request_checksum_calculation": "when_required"}
@@ -76,11 +84,49 @@ def _connect(options: S3Options, surroundings: tuple[tuple[str, str], ...], pid:
             # Other stores often know neither buckets as host names nor Amazon's newer checksums.
             **(own if options.endpoint_url else {}),
         )
-        made = session.client("s3", region_name=region, endpoint_url=options.endpoint_url or None, config=config)
+        made = session.client(
+            "s3",
+            region_name=region,
+            endpoint_url=options.endpoint_url or None,
+            config=config,
+            verify=options.ca_bundle or None,
+        )
         made.meta.events.register("request-created.s3.PutObject", _send_at_once)
+        for making in ("PutObject", "CreateMultipartUpload"):
+            made.meta.events.register(f"provide-client-params.s3.{making}", encrypted)
+        warn_of_clear_text(made.meta.endpoint_url, "S3")
         return made
 
     return S3Clients(client(_READ_ATTEMPTS), client(1))
+
+
+def _session(options: S3Options) -> Any:
+    """The session with the credentials of the options: the given ones, those that boto3 finds, or those of the role that these assume."""
+    session = boto3.session.Session(
+        aws_access_key_id=options.access_key_id or None,
+        aws_secret_access_key=str(options.secret_access_key) or None,
+        aws_session_token=str(options.session_token) or None,
+        region_name=options.region or None,
+    )
+    if not options.role_arn:
+        return session
+    warn_of_clear_text(options.sts_endpoint_url, "STS")
+
+    def sts(*given: Any, **named: Any) -> Any:
+        endpoint, ca_bundle = options.sts_endpoint_url or None, options.ca_bundle or None
+        return session.client(*given, endpoint_url=endpoint, verify=ca_bundle, region_name=session.region_name, **named)
+
+    found = session.get_credentials()
+    if found is None:
+        raise StorageError("No credentials for S3 were found, with which the role is assumed", hint=_NO_CREDENTIALS)
+    more = {"RoleSessionName": options.role_session_name, "ExternalId": options.external_id}
+    assumed = AssumeRoleCredentialFetcher(
+        sts, found, options.role_arn, extra_args={name: text for name, text in more.items() if text}
+    )
+    inner = botocore.session.Session()
+    # botocore has no public name for credentials that a program gives and that are refreshed.
+    inner._credentials = DeferredRefreshableCredentials(assumed.fetch_credentials, "assume-role")
+    return boto3.session.Session(botocore_session=inner, region_name=session.region_name)
 
 
 def _send_at_once(request: Any, **_: object) -> None:
@@ -125,7 +171,7 @@ def s3_errors(table: str, path: str, *, changes: bool = False) -> Iterator[None]
             "No credentials for S3 were found",
             table=table,
             path=path,
-            hint="Set AWS_PROFILE or AWS_ACCESS_KEY_ID, or give storage options.",
+            hint=_NO_CREDENTIALS,
         ) from error
     except (BotoCoreError, OSError) as error:
         raise _error(f"S3 could not be reached: {error}", error, (table, path), changes) from error

@@ -2,82 +2,119 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
 from urllib.parse import urlsplit
 
-from pyhudi_core.errors import InvalidOptionError, UnknownOptionError
+from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.model.masking import Secret
+from pyhudi_core.storage.kind import allow_sources, refuse_unknown, secret_option, storage_option
 from pyhudi_core.storage.paths import ALLOW_SOURCES, parse_sources, sources_text
 
-_OTHER_NAMES = {
-    "access_key": "access_key_id",
-    "default_region": "region",
-    "endpoint": "endpoint_url",
-    "endpoint_region": "region",
-    "key": "access_key_id",
-    "region_name": "region",
-    "secret": "secret_access_key",
-    "secret_key": "secret_access_key",
-    "security_token": "session_token",
-    "token": "session_token",
-}
-"""Names of these options in other libraries, without the prefixes ``AWS_`` and ``fs.s3a.``."""
+_KMS = ("aws:kms", "aws:kms:dsse")
 
 
 @dataclass(frozen=True, slots=True)
 class S3Options:
-    """Storage options of S3. boto3 finds the options that are not given (environment, profile, role).
+    """Storage options of S3. boto3 finds the options that are not given (environment, profile, role)."""
 
-    Attributes:
-        endpoint_url: address of an S3-compatible store; empty for Amazon S3.
-        region: the bucket's region.
-        access_key_id, secret_access_key, session_token: explicit credentials.
-        allow_sources: folders outside a table that its readers may open if the table's files name them, as a line of CSV.
-    """
-
-    endpoint_url: str = ""
-    region: str = ""
-    access_key_id: str = ""
-    secret_access_key: Secret = field(default=Secret(""))
-    session_token: Secret = field(default=Secret(""))
-    allow_sources: str = ""
+    endpoint_url: str = storage_option(
+        "endpoint_url", "", "Address of another store than Amazon's, such as `https://store:9000`."
+    )
+    region: str = storage_option("region", "", "The bucket's region.")
+    access_key_id: str = storage_option("access_key_id", "", "The access key. Without it boto3 finds the credentials.")
+    secret_access_key: Secret = secret_option("secret_access_key", "The secret key.")
+    session_token: Secret = secret_option("session_token", "The token of temporary credentials.")
+    role_arn: str = storage_option(
+        "role_arn",
+        "",
+        "A role that is assumed with these credentials, and again before its session ends.",
+    )
+    role_session_name: str = storage_option(
+        "role_session_name", "pyhudi", "The name of the role's session, which CloudTrail shows."
+    )
+    external_id: str = storage_option("external_id", "", "The external id that the role's trust policy asks for.")
+    sts_endpoint_url: str = storage_option(
+        "sts_endpoint_url", "", "The address of another service than Amazon's that gives the role's credentials."
+    )
+    ca_bundle: str = storage_option(
+        "ca_bundle",
+        "",
+        "A file with the authorities that may sign the store's certificate; by default boto3's (`AWS_CA_BUNDLE`).",
+    )
+    server_side_encryption: str = storage_option(
+        "server_side_encryption",
+        "",
+        "How the store encrypts objects: `AES256`, `aws:kms` or `aws:kms:dsse`; by default as the bucket says.",
+    )
+    sse_kms_key_id: str = storage_option(
+        "sse_kms_key_id",
+        "",
+        "The key of `aws:kms`; by default Amazon's own. Every writer of a table gives it, or the bucket's default has it.",
+    )
+    allow_sources: str = allow_sources()
 
     @classmethod
     def parse(cls, given: Mapping[str, str], location: str) -> S3Options:
         """Parse storage options. Raises `UnknownOptionError` and `InvalidOptionError`."""
-        known = list(cls.__dataclass_fields__)
-        unknown = sorted(set(given) - set(known))
-        if unknown:
-            raise unknown_storage_option(unknown[0], known, location)
+        refuse_unknown(cls, given, location)
         if bool(given.get("access_key_id")) != bool(given.get("secret_access_key")):
             raise InvalidOptionError(
                 "Of 'access_key_id' and 'secret_access_key' only one is given",
                 table=location,
                 hint="Give both, or neither and let boto3 find the credentials.",
             )
-        if not _is_address(str(given.get("endpoint_url", ""))):  # the message does not show it: it may have a password
-            raise InvalidOptionError(
-                "The storage option 'endpoint_url' is not the address of a store",
-                table=location,
-                hint="Write it as https://host:port, or http://host:port without TLS; credentials are options of their own.",
-            )
-
-        def text(name: str) -> str:
-            return str(given.get(name, ""))
-
-        return cls(
-            text("endpoint_url"),
-            text("region"),
-            text("access_key_id"),
-            Secret(text("secret_access_key")),
-            Secret(text("session_token")),
-            sources_text(parse_sources(given.get(ALLOW_SOURCES, ""))),
-        )
+        for name, what in (("endpoint_url", "a store"), ("sts_endpoint_url", "a service")):
+            if not _is_address(str(given.get(name, ""))):  # the message does not show it: it may have a password
+                raise InvalidOptionError(
+                    f"The storage option '{name}' is not the address of {what}",
+                    table=location,
+                    hint="Write it as https://host:port, or http://host:port without TLS; credentials are options of their own.",
+                )
+        _refuse_unfit_encryption(given, location)
+        _refuse_without_role(given, location)
+        texts: dict[str, Any] = {name: str(text) for name, text in given.items() if name != ALLOW_SOURCES and str(text)}
+        secrets = {name: Secret(texts.pop(name, "")) for name in ("secret_access_key", "session_token")}
+        return cls(**texts, **secrets, allow_sources=sources_text(parse_sources(given.get(ALLOW_SOURCES, ""))))
 
     def to_mapping(self) -> dict[str, str]:
-        """The given options; secrets stay masked."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__ if getattr(self, name)}
+        """The options that differ from their defaults; secrets stay masked."""
+        return {
+            each.name: getattr(self, each.name) for each in fields(self) if getattr(self, each.name) != each.default
+        }
+
+    @property
+    def encryption(self) -> dict[str, str]:
+        """What a request that makes an object says of its encryption."""
+        given = {"ServerSideEncryption": self.server_side_encryption, "SSEKMSKeyId": self.sse_kms_key_id}
+        return {name: text for name, text in given.items() if text}
+
+
+def _refuse_unfit_encryption(given: Mapping[str, str], location: str) -> None:
+    kind, key = given.get("server_side_encryption", ""), given.get("sse_kms_key_id", "")
+    if kind not in ("", "AES256", *_KMS):
+        raise InvalidOptionError(
+            f"The storage option 'server_side_encryption' is '{kind}'",
+            table=location,
+            hint="Use AES256, aws:kms or aws:kms:dsse.",
+        )
+    if key and kind not in _KMS:
+        raise InvalidOptionError(
+            "The storage option 'sse_kms_key_id' is given without the encryption that uses it",
+            table=location,
+            hint="Set 'server_side_encryption' to aws:kms, or omit the key.",
+        )
+
+
+def _refuse_without_role(given: Mapping[str, str], location: str) -> None:
+    alone = [name for name in ("role_session_name", "external_id", "sts_endpoint_url") if given.get(name)]
+    if alone and not given.get("role_arn"):
+        raise InvalidOptionError(
+            f"The storage option '{alone[0]}' is given without 'role_arn'",
+            table=location,
+            hint="Give the role that is assumed, or omit it.",
+        )
 
 
 def _is_address(url: str) -> bool:
@@ -87,15 +124,3 @@ def _is_address(url: str) -> bool:
     except ValueError:
         return False
     return not url or (parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in url)
-
-
-def unknown_storage_option(name: str, known: Sequence[str], location: str) -> UnknownOptionError:
-    """The error for a storage option that this kind of storage does not have, with what was meant."""
-    hint = f"Known for this location: {', '.join(known) or 'none'}."
-    plain = name.lower().removeprefix("fs.s3a.").removeprefix("aws_").replace(".", "_").replace("-", "_")
-    meant = _OTHER_NAMES.get(plain, plain)
-    if name.startswith(("hoodie.", "pyhudi.")):
-        hint = f"It is an option of the table: options={{{name!r}: ...}}."
-    elif meant in known:
-        hint = f"Did you mean {meant!r}? {hint}"
-    return UnknownOptionError(f"Unknown storage option '{name}'", table=location, hint=hint)

@@ -25,6 +25,8 @@ from pyhudi_core.model.instant import Action, Instant
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.properties import TableType
 from pyhudi_core.naming import set_module
+from pyhudi_core.opened_table.opened_table import OpenedTable
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.storage.base import ObjectInfo
 from pyhudi_core.testing.exploring import Bounds, Report, explore
 from pyhudi_core.testing.hashing import hash_bytes
@@ -34,8 +36,6 @@ from pyhudi_core.testing.sim_storage import Image, Profile, SimObject, SimStorag
 from pyhudi_core.testing.sim_world import SimLock, SimOptions, SimProcess, SimWorld
 from pyhudi_core.transaction.begin import begin_write
 from pyhudi_core.transaction.commit import finish
-from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.home import TableHome
 from pyhudi_core.transaction.rollback import repair
 from pyhudi_core.transaction.rollback_plans import names_rolled_back
 
@@ -67,13 +67,13 @@ class IncidentWorld:
     """A simulated world in the state of the incident."""
 
     sim: SimWorld
-    home: TableHome
+    opened: OpenedTable
     scheduler: Scheduler
 
     def context(self) -> TableContext:
         """A new process's view of the table."""
-        home = self.home
-        return TableHome(home.storage, home.runtime, home.options, home.lock, home.protections).context()
+        opened = self.opened
+        return OpenedTable(opened.storage, opened.runtime, opened.options, opened.lock, opened.protections).context()
 
 
 @set_module("pyhudi.testing")
@@ -125,7 +125,7 @@ def replay_incident(
     """
     incident = load_incident(source)
     world = incident_world(incident, options)
-    before = check(world.home, _WITHOUT_CONTENT)
+    before = check(world.opened, _WITHOUT_CONTENT)
     pending = tuple(world.context().folder.load().pending)
     try:
         next_write(world)
@@ -133,7 +133,7 @@ def replay_incident(
     except HudiError as error:
         outcome = f"{type(error).__name__}: {error.message}"
     fates = _fates(world, pending)
-    after = check(world.home, _WITHOUT_CONTENT)
+    after = check(world.opened, _WITHOUT_CONTENT)
     exploration = _explore(incident, options, pending, fates, bounds or _BOUNDS)
     return IncidentReplay(incident, tuple(zip(pending, fates, strict=True)), outcome, before, after, exploration)
 
@@ -158,7 +158,9 @@ def incident_world(incident: Incident, options: Mapping[str, object] | None = No
     sim.lock = lock = _RecordedLock(sim.scheduler, incident.lock_identity)
     if incident.lock_holder:
         lock.hold_on(incident.lock_holder)
-    return IncidentWorld(sim, TableHome(sim.storage, sim.runtime, {**_OPTIONS, **(options or {})}, lock), sim.scheduler)
+    return IncidentWorld(
+        sim, OpenedTable(sim.storage, sim.runtime, {**_OPTIONS, **(options or {})}, lock), sim.scheduler
+    )
 
 
 def next_write(world: IncidentWorld) -> str:
@@ -179,7 +181,7 @@ def next_write(world: IncidentWorld) -> str:
 def _fates(world: IncidentWorld, pending: tuple[Instant, ...]) -> tuple[Fate, ...]:
     context = world.context()
     timeline = context.folder.load()
-    named = names_rolled_back(context.place, timeline, "")
+    named = names_rolled_back(context, timeline, "")
     fates: list[Fate] = []
     for instant in pending:
         found = timeline.find(instant.requested_time, instant.action)

@@ -174,6 +174,7 @@ class TimelineFolder:
     undone: frozenset[str] = frozenset()
     _restores: dict[str, frozenset[str]] = field(default_factory=dict)
     settled_files: SettledFiles = field(default_factory=SettledFiles)
+    _below: dict[str, TimelineFolder] = field(default_factory=dict)
 
     @property
     def history(self) -> ArchivedTimeline:
@@ -181,6 +182,10 @@ class TimelineFolder:
         if self._history is None:
             self._history = ArchivedTimeline(self.storage, f"{self.path}/{self.history_path}", self.raised)
         return self._history
+
+    def below(self, path: str) -> TimelineFolder:
+        """The timeline of a table below this one, with what it remembers; ``path`` from this table's folder."""
+        return self._below.setdefault(path, TimelineFolder(self.storage, path))
 
     def load(self) -> Timeline:
         """List the folder once."""
@@ -229,7 +234,7 @@ class TimelineFolder:
         if len(self._commits) > _KEPT_COMMITS + len(listed[0]):
             shown = set(listed[0])
             for path in list(self._commits):
-                if _name(path) not in shown:
+                if path.rpartition("/")[2] not in shown:
                     self._commits.pop(path, None)
 
     def files(self) -> tuple[list[Instant], bool]:
@@ -393,7 +398,3 @@ def _begun(instant: Instant) -> Iterator[Instant]:
 
 def _record_name(instant: Instant) -> str:
     return "HoodieReplaceCommitMetadata" if instant.action is Action.REPLACECOMMIT else "HoodieCommitMetadata"
-
-
-def _name(path: str) -> str:
-    return path.rpartition("/")[2]

@@ -22,9 +22,9 @@ from pyhudi_core.errors import (
 )
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State, epoch_ms, format_time, is_time, time_after
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import heartbeat, layout, markers
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.heartbeat import Heartbeat
 from pyhudi_core.transaction.publication import creating
 

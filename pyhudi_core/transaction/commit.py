@@ -23,12 +23,12 @@ from pyhudi_core.errors import (
 )
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
 from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import execution, layout, markers, metadata_removal
+from pyhudi_core.transaction import layout, markers, metadata_removal, plan_executors
 from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction, check_skew, completion_time_after
-from pyhudi_core.transaction.companion import CompanionCommit
-from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.companion import CompanionCommit, notes_of
 from pyhudi_core.transaction.decision import (
     Check,
     Decision,
@@ -109,7 +109,7 @@ def finish(
     context = transaction.context
     keeper = _GateKeeper(transaction, gate)
     kept = None if kept is None else kept.union(*(companion.keeps for companion in companions))
-    notes = metadata_removal.notes(context.config, kept)
+    notes = {**metadata_removal.notes(context.config, kept), **notes_of(companions)}
     finishing = _Finishing(transaction, encode, notes, tuple(companions), kept, tuple(attachments))
     finishing.stage()
 
@@ -233,11 +233,11 @@ class _Finishing:
             bodies[path] = companion.body
             time = completion_time_after(context, time)
         for number, attachment in enumerate(self.attachments):
-            path = context.place.from_root(attachment.path)
+            path = context.from_root(attachment.path)
             publications.append(Publication(path, self.attached(number)))
             bodies[path] = attachment.body
         completed = _completed_as(transaction, time)
-        path = context.place.from_root(folder.file(completed))
+        path = context.from_root(folder.file(completed))
         publications.append(Publication(path, self.staged))
         bodies[path] = self.body
         return staged_intent(
@@ -245,7 +245,7 @@ class _Finishing:
             publications,
             bodies,
             completion_time=time,
-            inflight=context.place.from_root(folder.file(transaction.inflight)),
+            inflight=context.from_root(folder.file(transaction.inflight)),
             companions=[companion.inflight_path for companion in self.companions],
         )
 
@@ -272,7 +272,7 @@ def still_wanted(transaction: Transaction, timeline: Timeline) -> None:
     context = transaction.context
     found = timeline.find(transaction.requested_time, transaction.requested.action)
     gone = found is None or found.state is not State.INFLIGHT
-    if gone or transaction.requested_time in names_rolled_back(context.place, timeline, transaction.requested_time):
+    if gone or transaction.requested_time in names_rolled_back(context, timeline, transaction.requested_time):
         raise CommitAbortedError(
             "Another writer rolled this write back, because it looked dead",
             table=context.table,
@@ -317,7 +317,7 @@ def _published(transaction: Transaction, decision: Decision) -> Instant:
     if decision.published:
         return _completed_as(transaction, intent.completion_time)
     try:
-        completed = _completed(transaction, load_showing(context, published(context.place, intent)))
+        completed = _completed(transaction, load_showing(context, published(context, intent)))
     except (StorageError, CorruptionError) as error:
         raise _state_unknown(transaction, OutcomeUnknown(error, decided=True)) from error
     if completed is None or not completed.is_completed:
@@ -360,8 +360,8 @@ def _clean_up(transaction: Transaction, finishing: _Finishing) -> None:
             context.root.delete_many(map(finishing.attached, range(len(finishing.attachments))))
         for companion in finishing.companions:
             companion.clean_up()
-        if transaction.requested.action in execution.PLANNED:
-            execution.forget(context, transaction.requested_time)
+        if transaction.requested.action in plan_executors.PLANNED:
+            plan_executors.forget(context, transaction.requested_time)
         transaction.heartbeat.stop(context)  # last: by the heartbeat the next writer finds what a crash here leaves
     except HudiError as error:
         _log.warning("could not sweep up after commit %s of %s: %s", transaction.requested_time, context.table, error)

@@ -11,19 +11,23 @@ it left at the companion places (``markers.remove_at_companions``).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from pyhudi_core.errors import CommitAbortedError, CommitConflictError
 from pyhudi_core.formats.avro.container import encode_record
-from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.model.commit import METADATA_FILES_KEY, CommitMetadata
 from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import layout, markers
 from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.freshness import load_showing
-from pyhudi_core.transaction.place import TablePlace
 from pyhudi_core.transaction.publication import creating
+
+LONGEST_NOTE = 1 << 16
+"""Of more characters the companion's own commit is read, as it is for the commits of other writers."""
 
 
 @dataclass(slots=True)
@@ -36,7 +40,8 @@ class CompanionCommit:
         inflight: the companion's instant.
         body: the bytes of the completed file.
         keeps: the partitions of a metadata table that learn of the data table's commit by this one.
-        files: the paths of its files.
+        files: its files, with their sizes.
+        bases: for each partition of a metadata table, how many file groups had a base file of which requested time (empty: none).
         builds: the completed instants that had built the companion's partitions when the write read it. Its records are for the file groups of those.
     """
 
@@ -45,7 +50,8 @@ class CompanionCommit:
     inflight: Instant
     body: bytes = b""
     keeps: frozenset[str] = frozenset()
-    files: frozenset[str] = frozenset()
+    files: Mapping[str, int] = field(default_factory=dict)
+    bases: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     builds: frozenset[Instant] = frozenset()
 
     @property
@@ -56,22 +62,26 @@ class CompanionCommit:
     @property
     def staged(self) -> str:
         """Where the bytes of the completed file wait."""
-        place = self.context.place.prefix.strip(".").replace("/", "_")
+        place = self.context.prefix.strip(".").replace("/", "_")
         return f"{layout.staged(self.requested_time, self.transaction.nonce)}.{place}"
 
     @property
     def inflight_path(self) -> str:
         """The inflight file, from the root."""
-        return self.context.place.from_root(self.context.folder.file(self.inflight))
+        return self.context.from_root(self.context.folder.file(self.inflight))
 
     def completed_path(self, completion_time: str) -> str:
         """The completed file, from the root."""
         completed = replace(self.inflight, state=State.COMPLETED, completion_time=completion_time)
-        return self.context.place.from_root(self.context.folder.file(completed))
+        return self.context.from_root(self.context.folder.file(completed))
 
-    def stage(self, commit: CommitMetadata, keeps: frozenset[str] = frozenset()) -> None:
-        """Write the bytes of the completed file to the staging path, from which any process can publish them. ``keeps`` as in the attribute."""
-        self.keeps, self.files = keeps, frozenset(stat.path for stat in commit.stats)
+    def stage(self, commit: CommitMetadata, bases: Mapping[str, Mapping[str, int]]) -> None:
+        """Write the bytes of the completed file to the staging path, from which any process can publish them.
+
+        ``bases`` as in the attribute, for every partition that learns of the commit.
+        """
+        self.keeps, self.bases = frozenset(bases), bases
+        self.files = {stat.path: stat.size for stat in commit.stats}
         action = self.inflight.action
         commit = replace(commit, extra={**commit.extra, TOKEN_KEY: self.transaction.token})
         record = commit.to_avro(action)
@@ -107,7 +117,7 @@ class CompanionCommit:
 
 def begin_companion(
     transaction: Transaction,
-    place: TablePlace,
+    place: TableContext,
     operation: str,
     seen: Timeline,
     action: Action = Action.DELTACOMMIT,
@@ -133,6 +143,14 @@ def begin_companion(
                 hint="Try again; if it recurs, give all writers of the table the same clock or lock provider.",
             )
     return CompanionCommit(transaction, context, inflight, builds=builds_of(seen))
+
+
+def notes_of(companions: Sequence[CompanionCommit]) -> dict[str, str]:
+    """The extra metadata by which a commit says what its companion has, so that readers of the commit see if it is lost; none if it is too long."""
+    files = {path: size for companion in companions for path, size in companion.files.items()}
+    bases = {name: times for companion in companions for name, times in companion.bases.items()}
+    text = json.dumps({"files": files, "bases": bases}, separators=(",", ":"))
+    return {METADATA_FILES_KEY: text} if companions and len(text) <= LONGEST_NOTE else {}
 
 
 def builds_of(timeline: Timeline) -> frozenset[Instant]:

@@ -32,14 +32,13 @@ from pyhudi_core.errors import (
     StorageStateUnknownError,
 )
 from pyhudi_core.model.instant import Instant
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import layout, locking, lost_completions, metadata_removal
 from pyhudi_core.transaction.begin import Transaction
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.freshness import load_showing, published
 from pyhudi_core.transaction.locking import holding_lock
-from pyhudi_core.transaction.place import TablePlace
 from pyhudi_core.transaction.publication import creating, replace_once
 from pyhudi_core.transaction.record import Intent, Publication, PublicationKind, Record, record_store, swap_settled
 from pyhudi_core.transaction.rollback_plans import names_rolled_back
@@ -88,7 +87,7 @@ def staged_intent(
 ) -> StagedIntent:
     """The intent of a transaction. ``inflight`` is the file that must exist for it to count; empty: the transaction's reservation.
 
-    A process that registers as an executor has no transaction yet, so ``execution`` makes that intent itself.
+    A process that registers as an executor has no transaction yet, so ``plan_executors.py`` makes that intent itself.
     """
     requested = transaction.requested_time
     intent = Intent(
@@ -224,8 +223,8 @@ class _Deciding:
         if record is not None and record is not self.known and context.protections.roll_forward:
             publish_intent(context, record.intent, record.last_file)
         self.known = record
-        decided = published(context.place, record.intent if record is not None else None)
-        return record, load_showing(context, [*terms.expected, *decided, *published(context.place, self.mine)])
+        decided = published(context, record.intent if record is not None else None)
+        return record, load_showing(context, [*terms.expected, *decided, *published(context, self.mine)])
 
     def _swap(self, record: Record | None, draft: StagedIntent) -> bool:
         """Step 5. The record keeps the completed file of a commit."""
@@ -325,13 +324,13 @@ def _is_lost(context: TableContext, intent: Intent) -> bool:
     return not _is_there(context, intent.publications[-1]) and context.root.head(intent.inflight) is not None
 
 
-def _place_of(context: TableContext, intent: Intent) -> TablePlace:
+def _place_of(context: TableContext, intent: Intent) -> TableContext:
     """The place whose timeline the decision is about; companions of it are changed with it."""
-    for place in (context.place, *context.companions):
+    for place in (context, *context.companions):
         if place.has(intent.inflight):
             return place
     prefix = intent.inflight.rpartition("/.hoodie/")[0]
-    return TablePlace.open(context.root, context.runtime.clock, prefix, zone=context.config.timeline_timezone)
+    return context.below(prefix)
 
 
 def _is_there(context: TableContext, publication: Publication) -> bool:

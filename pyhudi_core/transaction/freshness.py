@@ -11,10 +11,9 @@ from collections.abc import Iterable
 
 from pyhudi_core.errors import StorageError
 from pyhudi_core.model.instant import Instant, parse_file_name
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.timeline.restored import is_undone
-from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.place import TablePlace
 from pyhudi_core.transaction.record import Intent
 
 _LOOKS = 20
@@ -41,7 +40,7 @@ def load_showing(context: TableContext, expected: Iterable[Instant]) -> Timeline
     )
 
 
-def published(place: TablePlace, intent: Intent | None) -> list[Instant]:
+def published(place: TableContext, intent: Intent | None) -> list[Instant]:
     """The instants whose files a decision puts on the timeline of this place."""
     paths = (publication.path for publication in intent.publications) if intent is not None else ()
     found = (parse_file_name(path.rpartition("/")[2]) for path in paths if place.has(path))

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from pyhudi_core.errors import ObjectNotFoundError
 from pyhudi_core.model.instant import Instant
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.runtime.base import TimerHandle
 from pyhudi_core.transaction import layout
-from pyhudi_core.transaction.context import TableContext
 
 
 @dataclass(slots=True)

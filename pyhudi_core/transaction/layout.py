@@ -15,8 +15,6 @@ ROWS = f"{PRIVATE}/sink"
 """Rows of writes that are not in memory; each write has a folder of its own, which it removes at its end."""
 HOLDS = f"{PRIVATE}/holds"
 """Who holds the files of a state back from cleaning, and until when."""
-METADATA_TABLE = ".hoodie/metadata"
-"""The folder of the metadata table, which is a table of its own."""
 INITIAL_INSTANTS = "00000000000000"
 """How the instants of a metadata table begin that build a partition for the first time."""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.transaction import layout, removal
 from pyhudi_core.transaction import markers as marked
-from pyhudi_core.transaction.context import TableContext
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pyhudi_core.errors import HudiError, LockLostError, LockServerError, at_table
 from pyhudi_core.lock.base import LockProvider, LockSession, lease_left_s
 from pyhudi_core.lock.identity import refuse_other_lock
-from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.transaction.record import Record
 
 _log = logging.getLogger(__name__)

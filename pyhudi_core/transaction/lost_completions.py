@@ -20,11 +20,11 @@ from collections.abc import Iterator
 from pyhudi_core.errors import CorruptionError, CorruptTimelineError, ObjectNotFoundError
 from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.model.instant import DATA_ACTIONS, WRITE_ACTIONS, Instant, State, parse_file_name
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.timeline.restored import is_undone
 from pyhudi_core.transaction import layout
 from pyhudi_core.transaction.begin import TOKEN_KEY
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.publication import create_once
 from pyhudi_core.transaction.record import Intent, PublicationKind, Record, record_store
 from pyhudi_core.transaction.rollback_plans import names_rolled_back
@@ -109,7 +109,7 @@ def find(context: TableContext, timeline: Timeline) -> Iterator[tuple[Instant, R
     still = [i for i in silent if now.find(i.requested_time, i.action) == i and not is_undone(i, context.folder.undone)]
     if not still:
         return
-    rolled_back = names_rolled_back(context.place, now, min(still).requested_time)
+    rolled_back = names_rolled_back(context, now, min(still).requested_time)
     records = {r.intent.requested_time: r for r in record_store(context.root).kept() if _is_of(context, r)}
     for instant in still:
         time = instant.requested_time
@@ -124,7 +124,7 @@ def find(context: TableContext, timeline: Timeline) -> Iterator[tuple[Instant, R
 
 def _is_of(context: TableContext, record: Record) -> bool:
     """Whether a record is about a commit of this place."""
-    return names_commit(record.intent) and context.place.has(record.intent.inflight)
+    return names_commit(record.intent) and context.has(record.intent.inflight)
 
 
 def _is_there(context: TableContext, record: Record) -> bool:

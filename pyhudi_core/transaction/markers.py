@@ -13,10 +13,10 @@ from pyhudi_core.errors import UnsafePathError
 from pyhudi_core.model.file_names import parse_data_file, split
 from pyhudi_core.model.instant import Action, State
 from pyhudi_core.model.safe_path import safe_relative_path
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.storage.base import Storage
+from pyhudi_core.storage.own_part import objects_of_table
 from pyhudi_core.transaction import layout, removal
-from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.own_objects import own_objects
 
 _SERVER_TYPE = "MARKERS.type"
 
@@ -161,9 +161,9 @@ def files_of(context: TableContext, requested_time: str) -> list[str]:
     At a companion place both count, because not every file of a metadata table has a marker (`metadata_table.commits`).
     """
     named = [path for path in announced(context.storage, requested_time) if _is_of(path, requested_time)]
-    if named and not context.place.prefix:
+    if named and not context.prefix:
         return named
-    listed = (info.path for info in own_objects(context.storage, context.runtime.executor))
+    listed = (info.path for info in objects_of_table(context.storage, context.runtime.executor))
     return sorted({*named, *(path for path in listed if _is_of(path, requested_time))})
 
 

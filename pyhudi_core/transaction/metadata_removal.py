@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from pyhudi_core.errors import StorageError
 from pyhudi_core.model.file_names import PARTITION_METAFILE
 from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.opened_table.table_context import METADATA_TABLE
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.timeline import properties_file
-from pyhudi_core.transaction.layout import METADATA_TABLE
 from pyhudi_core.transaction.record import Publication, PublicationKind, RecordedChanges
 
 _log = logging.getLogger(__name__)

@@ -95,7 +95,7 @@ class _Staging:
                 hint="Nothing was planned; plan again. If the process was alive, raise hoodie.client.heartbeat.interval_in_ms.",
             )
         self._refuse_changed()
-        path = context.place.from_root(context.folder.file(requested))
+        path = context.from_root(context.folder.file(requested))
         return staged_intent(transaction, [*self.before, Publication(path, self.staged)], {path: self.body})
 
     def _refuse_changed(self) -> None:

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import begin, heartbeat
 from pyhudi_core.transaction.commit import Gate, ask_gate
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.rollback import put_plan, resume, roll_back
 from pyhudi_core.transaction.rollback_plans import names_rolled_back, rolled_back_by
 
@@ -89,7 +89,7 @@ def execute(context: TableContext, requested_time: str, gate: Gate | None = None
     found = timeline.find(requested_time, Action.ROLLBACK)
     if found is None or not found.is_pending:
         return None
-    time = rolled_back_by(context.place, requested_time)
+    time = rolled_back_by(context, requested_time)
     victim = timeline.find(time) if time else None
     ask_gate(gate, context, f"the rollback {requested_time}")
     resume(context, timeline, found)
@@ -146,6 +146,6 @@ def _not_rolled_back(context: TableContext, timeline: Timeline, found: Instant) 
     ends = what_ends(found)
     if ends:
         return f"a pending {found.action} is not rolled back: {ends}"
-    if found.requested_time in names_rolled_back(context.place, timeline.pending, found.requested_time):
+    if found.requested_time in names_rolled_back(context, timeline.pending, found.requested_time):
         return f"another program rolls the {found.action} back, and has not ended: {_OF_OTHERS}"
     return f"a pending {found.action} is not rolled back"

@@ -13,14 +13,14 @@ from datetime import timedelta
 from pyhudi_core.errors import CommitAbortedError, InvalidOptionError
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.instant import Action, Instant, State, is_time, parse_time
+from pyhudi_core.opened_table.opened_table import reopened
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import begin, execution, heartbeat, layout, markers, removal, temporaries
+from pyhudi_core.transaction import begin, heartbeat, layout, markers, plan_executors, removal, temporaries
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.commit import finish
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, Terms, decide, publish_decided, staged_intent
 from pyhudi_core.transaction.freshness import load_showing
-from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.markers import WRITES
 from pyhudi_core.transaction.record import Publication
 from pyhudi_core.transaction.rollback_plans import metadata_record, names_rolled_back, plan_record, rolled_back_by
@@ -120,7 +120,7 @@ def repair(context: TableContext, seen: Timeline | None = None) -> list[str]:
 
 def _own_writes(context: TableContext) -> tuple[Action, ...]:
     """The actions that are rolled back here. The writes of a metadata table belong to those of its data table, and are removed with them."""
-    return () if context.place.prefix else WRITES
+    return () if context.prefix else WRITES
 
 
 def _resume_the_dead(context: TableContext) -> None:
@@ -145,12 +145,12 @@ def _is_expired(context: TableContext, plan: Instant) -> bool:
     planned, now = parse_time(plan.requested_time), parse_time(context.now())
     if not options.expires or planned is None or now is None:
         return False
-    return now - planned > timedelta(minutes=options.expires_after_minutes) and execution.is_free(context, plan)
+    return now - planned > timedelta(minutes=options.expires_after_minutes) and plan_executors.is_free(context, plan)
 
 
 def _is_rolled_back(context: TableContext, timeline: Timeline, instant: Instant) -> bool:
     """Whether a completed rollback names the instant: its process died before it had removed the instant's own files."""
-    return instant.requested_time in names_rolled_back(context.place, timeline.completed, instant.requested_time)
+    return instant.requested_time in names_rolled_back(context, timeline.completed, instant.requested_time)
 
 
 def put_plan(transaction: Transaction, requested_time: str) -> Instant | None:
@@ -228,12 +228,12 @@ class _Fence:
             self.is_decided = False
         if victim is None or self.is_decided:
             return None
-        if self.victim_time in names_rolled_back(context.place, timeline, self.victim_time):
+        if self.victim_time in names_rolled_back(context, timeline, self.victim_time):
             return None
         if victim != self.victim:
             self.stage(victim)
-        path = context.place.from_root(context.folder.file(transaction.requested))
-        pending = context.place.from_root(context.folder.file(victim))
+        path = context.from_root(context.folder.file(transaction.requested))
+        pending = context.from_root(context.folder.file(victim))
         return staged_intent(transaction, [Publication(path, self.staged)], {path: self.plan}, inflight=pending)
 
     def announced(self) -> Instant | None:
@@ -284,7 +284,7 @@ def _take_back(context: TableContext, requested_time: str) -> None:
 
 def resume(context: TableContext, timeline: Timeline, rollback: Instant) -> None:
     """Go on with a rollback whose process died."""
-    victim_time = rolled_back_by(context.place, rollback.requested_time)
+    victim_time = rolled_back_by(context, rollback.requested_time)
     victim = timeline.find(victim_time) if victim_time else None
     if victim_time is None or victim is None or not victim.is_pending:
         _take_back(context, rollback.requested_time)
@@ -313,9 +313,9 @@ def _forget(context: TableContext, victim: Instant) -> None:
 
 def _sweep_own(context: TableContext, requested_time: str) -> None:
     """Remove what only the process of an instant had a use for; its heartbeat last, because by that all of it is found again."""
-    for place in (context.place, *context.companions):
+    for place in (context, *context.companions):
         markers.remove(place.storage, requested_time)
-    execution.forget(context, requested_time)
+    plan_executors.forget(context, requested_time)
     context.root.delete(layout.heartbeat(requested_time))
 
 
@@ -366,10 +366,10 @@ def _sweep_reservations(context: TableContext, seen: Timeline | None) -> tuple[b
 
 def _sweep_planning(context: TableContext, pending: Instant) -> None:
     """Remove what the process that planned a table service left, if it died before anybody began to execute the plan. The plan stays."""
-    if pending.action in execution.PLANNED and pending.state is State.REQUESTED and _is_dead(context, pending):
+    if pending.action in plan_executors.PLANNED and pending.state is State.REQUESTED and _is_dead(context, pending):
         # Looked at after its death: an executor may have registered since the timeline was loaded. What it leaves, its successor removes.
         publish_decided(context, pending.requested_time)
-        if execution.newest_executor(context, pending.requested_time) is None:
+        if plan_executors.newest_executor(context, pending.requested_time) is None:
             _sweep_own(context, pending.requested_time)
 
 
@@ -377,5 +377,7 @@ def _is_announced(context: TableContext, time: str) -> bool:
     """Whether an instant with this requested time is pending; a plan that its process has decided and not published is published before."""
     publish_decided(context, time)
     expected = [Instant(time, action, State.INFLIGHT) for action in WRITES]
-    expected += [Instant(time, action, State.REQUESTED) for action in (Action.ROLLBACK, *sorted(execution.PLANNED))]
+    expected += [
+        Instant(time, action, State.REQUESTED) for action in (Action.ROLLBACK, *sorted(plan_executors.PLANNED))
+    ]
     return any(instant.requested_time == time for instant in load_showing(context, expected).pending)

@@ -8,19 +8,18 @@ from pyhudi_core.errors import ObjectNotFoundError
 from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.model.file_names import split
 from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.place import TablePlace
 
 
-def names_rolled_back(place: TablePlace, timeline: Timeline, since: str) -> frozenset[str]:
+def names_rolled_back(place: TableContext, timeline: Timeline, since: str) -> frozenset[str]:
     """The requested times that rollbacks begun after ``since`` name, finished or not."""
     rollbacks = (i for i in timeline if i.action is Action.ROLLBACK and i.requested_time > since)
     named = (rolled_back_by(place, rollback.requested_time) for rollback in rollbacks)
     return frozenset(time for time in named if time is not None)
 
 
-def rolled_back_by(place: TablePlace, requested_time: str) -> str | None:
+def rolled_back_by(place: TableContext, requested_time: str) -> str | None:
     """The instant that a rollback's plan names; None if the plan is gone (the rollback ended) or empty."""
     path = place.folder.file(Instant(requested_time, Action.ROLLBACK, State.REQUESTED))
     try:

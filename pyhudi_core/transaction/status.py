@@ -8,8 +8,8 @@ from enum import StrEnum
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.model.instant import DATA_ACTIONS, Instant, State, is_time
 from pyhudi_core.naming import set_module
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.transaction.begin import TOKEN_KEY
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.decision import finish_decided
 from pyhudi_core.transaction.freshness import load_showing, published
 from pyhudi_core.transaction.record import record_store
@@ -38,7 +38,7 @@ def commit_status(context: TableContext, token: str) -> CommitStatus:
     expected = [Instant(requested_time, action, State.INFLIGHT) for action in sorted(DATA_ACTIONS)]
     if record is not None and record.intent.token == token:
         finish_decided(context, record)
-        expected += published(context.place, record.intent)
+        expected += published(context, record.intent)
     timeline = load_showing(context, expected)
     found = timeline.find(requested_time) or context.folder.archived(timeline, requested_time)
     if found is None:

@@ -9,8 +9,8 @@ small file records the death until it is longer ago than any write may take, and
 
 from __future__ import annotations
 
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.transaction import layout
-from pyhudi_core.transaction.context import TableContext
 
 
 def remember(context: TableContext, requested_time: str) -> None:

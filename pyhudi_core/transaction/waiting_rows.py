@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from pyhudi_core.errors import HudiError
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.storage.base import ObjectInfo, Storage
 from pyhudi_core.transaction import heartbeat
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.heartbeat import Heartbeat
 from pyhudi_core.transaction.layout import ROWS
 

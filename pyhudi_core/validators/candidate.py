@@ -23,11 +23,11 @@ from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 from pyhudi_core.predicates import NotTrue, Predicate
 from pyhudi_core.read import lookups, reads
-from pyhudi_core.read.on_engine import dataset_of
 from pyhudi_core.read.scan import Scan
 from pyhudi_core.read.snapshots import make_scan
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.validators.on_engine import dataset_of
 from pyhudi_core.write.attempt import Attempt
 from pyhudi_core.write.result import CommitStats
 

@@ -6,5 +6,5 @@ How to add an operation:
 2. ``conflicts/matrix.py``: a line for each pair; then run ``python scripts/generate_docs.py``.
 3. `pipeline`: its plan. `attempt`: what it replaces. `checks`: what it refuses.
 4. `operations` and ``table.py``: its method.
-5. Its word for users in ``cli/make.py``, ``spark/settings.py`` and ``pyhudi_dagster/settings.py``.
+5. Its word for users in ``cli/make.py``, ``spark/settings.py`` and ``pyhudi_core/orchestration/settings.py``.
 """

@@ -22,9 +22,9 @@ from pyhudi_core.model.instant import Action
 from pyhudi_core.model.meta_fields import IS_DELETED
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write import metadata_update
 from pyhudi_core.write.numbers import refuse_other_numbers
 

@@ -26,17 +26,17 @@ from pyhudi_core.errors import at_table
 from pyhudi_core.file_groups.row_counts import rows_of_slices
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.index.key_files import keys_in_log
-from pyhudi_core.model.commit import ROWS_REPLACED_KEY, SCHEMA_KEY, CommitMetadata
+from pyhudi_core.model.commit import ROWS_REPLACED_KEY, SCHEMA_KEY, UNSHOWN_KEYS, CommitMetadata
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.operation import OVERWRITING, OperationType
 from pyhudi_core.model.schema import to_avro
+from pyhudi_core.opened_table.table_context import PreCommit
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import execution, markers
+from pyhudi_core.transaction import markers, plan_executors
 from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction
 from pyhudi_core.transaction.commit import Attachment, Finished, Gate, finish
 from pyhudi_core.transaction.companion import CompanionCommit
-from pyhudi_core.transaction.context import PreCommit
 from pyhudi_core.transaction.decision import Check, PreparationNeeded
 from pyhudi_core.write.numbers import Numbers, numbers_after
 from pyhudi_core.write.prepare import Prepared
@@ -243,7 +243,7 @@ def publish(check: CommitCheck, retries: Retries, gate: Gate | None = None) -> P
     notes: dict[str, str] = {}
 
     def encode(added: Mapping[str, str]) -> bytes:
-        notes.update(added)
+        notes.update((name, text) for name, text in added.items() if name not in UNSHOWN_KEYS)
         final = replace(metadata, extra={**metadata.extra, **added})
         action = transaction.requested.action
         return encode_record(final.record_name(action), final.to_avro(action), sync_marker=transaction.sync_marker)
@@ -267,8 +267,8 @@ def publish(check: CommitCheck, retries: Retries, gate: Gate | None = None) -> P
 def _remove_leaks(attempt: Attempt) -> None:
     """Remove what task attempts wrote that are not part of the result. Another process may execute the same plan; its files stay."""
     transaction, time = attempt.transaction, attempt.transaction.requested_time
-    is_own = partial(execution.is_own, transaction)
-    mine = (is_own,) if transaction.requested.action in execution.PLANNED else ()
+    is_own = partial(plan_executors.is_own, transaction)
+    mine = (is_own,) if transaction.requested.action in plan_executors.PLANNED else ()
     markers.remove_leaks(transaction.context, time, attempt.metadata.paths, *mine)
     for companion in attempt.companions:
         markers.remove_leaks(companion.context, time, set(companion.files), *mine)

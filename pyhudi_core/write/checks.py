@@ -17,7 +17,14 @@ from pyhudi_core.index.choice import INDEX_KEY, IndexType, refuse_index_options
 from pyhudi_core.index.hash_ranges import has_consistent_hashing
 from pyhudi_core.merge.record_merger import find_merger, merger_name, unknown_merger, unwritten_merging, why_unfit
 from pyhudi_core.metadata_table import names
-from pyhudi_core.model.commit import BUCKETS_KEY, MERGES_KEY, ROWS_REPLACED_KEY, SCHEMA_KEY, WRITER_KEY
+from pyhudi_core.model.commit import (
+    BUCKETS_KEY,
+    MERGES_KEY,
+    METADATA_FILES_KEY,
+    ROWS_REPLACED_KEY,
+    SCHEMA_KEY,
+    WRITER_KEY,
+)
 from pyhudi_core.model.numbering import column_paths
 from pyhudi_core.model.operation import REPLACING, UPDATING, OperationType
 from pyhudi_core.model.partition_path import full_partition
@@ -25,11 +32,11 @@ from pyhudi_core.model.properties import MergeMode, TableConfig, TableType
 from pyhudi_core.model.safe_path import is_safe
 from pyhudi_core.model.schema import changed_columns, reconcile
 from pyhudi_core.model.schema_types import joined
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.options import IndexOptions
 from pyhudi_core.snapshot.evolution import LATEST_SCHEMA
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.transaction.begin import TOKEN_KEY
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write.coercion import meant
 from pyhudi_core.write.indexing import asks_index, hash_fields_of, is_bucketed, refuse_other_buckets
 from pyhudi_core.write.metadata_update import needs_keys
@@ -37,7 +44,16 @@ from pyhudi_core.write.numbers import ColumnsThen
 from pyhudi_core.write.prepare import Prepared
 
 _NAMED = 5
-_OWN_KEYS = (SCHEMA_KEY, TOKEN_KEY, ROWS_REPLACED_KEY, INDEX_KEY, BUCKETS_KEY, MERGES_KEY, LATEST_SCHEMA)
+_OWN_KEYS = (
+    SCHEMA_KEY,
+    TOKEN_KEY,
+    ROWS_REPLACED_KEY,
+    METADATA_FILES_KEY,
+    INDEX_KEY,
+    BUCKETS_KEY,
+    MERGES_KEY,
+    LATEST_SCHEMA,
+)
 
 
 def nothing_written(table: str) -> InvalidOptionError:

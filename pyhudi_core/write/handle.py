@@ -27,10 +27,10 @@ from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.operation import REPLACING, OperationType
 from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.commit import Gate
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.locking import after_failure
 from pyhudi_core.write import altering, checks, metadata_update, moving_updates, staging, states
 from pyhudi_core.write.attempt import Basis, validation_of

@@ -27,10 +27,10 @@ from pyhudi_core.model.commit import BUCKETS_KEY, CONSISTENT, MERGES_KEY
 from pyhudi_core.model.file_names import BUCKET_FILE_ID
 from pyhudi_core.model.operation import OVERWRITING, UPDATING, OperationType
 from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.options import IndexOptions
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.storage.base import Storage
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write import metadata_update
 from pyhudi_core.write.plan import Volume
 
@@ -234,7 +234,7 @@ def _listed(context: TableContext, snapshot: Snapshot, partition: str) -> Metada
     if not metadata_update.keeps(snapshot.config) or partition not in snapshot.config.metadata_partitions:
         return None
     metadata = snapshot.metadata
-    found = metadata.slices if metadata else MetadataSlices.load(context.root, snapshot.timeline).of_state()
+    found = metadata.slices if metadata else MetadataSlices.load(snapshot.timeline, context.folder).of_state()
     if not found.knows(snapshot.timeline.commits) or not metadata_update.has_known_groups(found, partition):
         return None
     return found

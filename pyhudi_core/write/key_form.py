@@ -14,8 +14,8 @@ from pyhudi_core.formats.base_file import read_footer
 from pyhudi_core.merge.merged_slice import Merging, merged_batches
 from pyhudi_core.model.meta_fields import RECORD_KEY, with_meta_fields
 from pyhudi_core.model.properties import KeyGenerator
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.snapshot.snapshot import Snapshot
-from pyhudi_core.transaction.context import TableContext
 
 
 def has_prefixed_keys(context: TableContext, snapshot: Snapshot) -> bool:

@@ -26,8 +26,8 @@ from pyhudi_core.merge.record_merger import ordering_of
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.meta_fields import IS_DELETED
 from pyhudi_core.model.properties import MergeMode
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.snapshot.snapshot import Snapshot
-from pyhudi_core.transaction.context import TableContext
 
 
 @dataclass(frozen=True, slots=True)

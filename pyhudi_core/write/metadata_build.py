@@ -27,15 +27,15 @@ from pyhudi_core.metadata_table.slices import MetadataSlices
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, State
 from pyhudi_core.model.printing import printable
 from pyhudi_core.model.properties import INDEX_DEFINITIONS, TableConfig
+from pyhudi_core.opened_table.opened_table import reopened
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.options.write_options import MetadataOptions
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import heartbeat, metadata_removal
 from pyhudi_core.transaction.begin import Transaction, companions_high_water_mark, completion_time_after
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, Terms, decide, staged_intent
-from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.metadata_removal import LISTED
 from pyhudi_core.transaction.publication import digest
 from pyhudi_core.transaction.record import Publication, PublicationKind
@@ -112,7 +112,7 @@ def unlisted(context: TableContext) -> TableContext:
     """The table as it is without its metadata table."""
     changes = {LISTED: None, metadata_removal.INFLIGHT: None}
     config = context.config.with_properties(changes, table=context.table)
-    return replace(context, place=replace(context.place, config=config), companions=())
+    return replace(context, config=config, companions=())
 
 
 def makeable(context: TableContext, partitions: Collection[str], added: Collection[str] = ()) -> dict[str, int]:
@@ -236,7 +236,7 @@ def next_number(context: TableContext, timeline: Timeline) -> int:
     """
     if not context.config.metadata_partitions:
         return 0
-    slices = MetadataSlices.load(context.root, timeline)
+    slices = MetadataSlices.load(timeline, context.folder)
     if not slices.knows(timeline.commits):
         raise refusal(context, "the metadata table that is there is out of date; rebuild it")
     number = max((int(i.requested_time) for i in slices.builds()), default=-1) + 1

@@ -14,9 +14,9 @@ from pyhudi_core.errors import CommitStateUnknownError, HudiError, at_table
 from pyhudi_core.metadata_table import names
 from pyhudi_core.metadata_table.new_metadata_table import FirstBuild
 from pyhudi_core.model.instant import Action
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.transaction import begin, layout
 from pyhudi_core.transaction.begin import Transaction
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.decision import OutcomeUnknown
 from pyhudi_core.transaction.publication import digest
 from pyhudi_core.transaction.record import Publication, PublicationKind

@@ -37,13 +37,12 @@ from pyhudi_core.metadata_table.slices import MetadataSlices
 from pyhudi_core.model.commit import WriteStat
 from pyhudi_core.model.instant import Action, epoch_ms
 from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.opened_table.opened_table import reopened
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.snapshot.snapshot import Snapshot
-from pyhudi_core.transaction import execution
+from pyhudi_core.transaction import plan_executors
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.companion import CompanionCommit, begin_companion
-from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.home import reopened
-from pyhudi_core.transaction.place import TablePlace
 from pyhudi_core.write.file_indexes import FileIndexUpdate, changes_of
 from pyhudi_core.write.handles.new_file import new_token
 from pyhudi_core.write.record_index_update import RecordIndexUpdate
@@ -110,7 +109,7 @@ def slices_to_keep(context: TableContext, snapshot: Snapshot, schema: pa.Schema)
         return None
     # Its timeline is read after the data table's, so it has every commit that is known here, unless a writer ignored it.
     read = snapshot.metadata
-    slices = MetadataSlices.load(context.root, snapshot.timeline) if read is None else read.slices
+    slices = MetadataSlices.load(snapshot.timeline, context.folder) if read is None else read.slices
     why = _why_outdated(slices, snapshot, schema) or why_undefined(context, schema)
     if why:
         refuse_changed(context)
@@ -203,14 +202,16 @@ def _why_outdated(slices: MetadataSlices, snapshot: Snapshot, schema: pa.Schema)
     partitions = snapshot.config.written_metadata_partitions
     if not slices.knows(snapshot.timeline.commits):
         return "it is out of date: another writer committed without it"
-    building = [name for name in snapshot.config.metadata_partitions_inflight if not slices.pieces(name)]
+    try:
+        building = [name for name in snapshot.config.metadata_partitions_inflight if not slices.pieces(name)]
+        other = [partition for partition in partitions if not has_known_groups(slices, partition)]
+    except CorruptionError as error:
+        return f"it is damaged ({error.path}): {error.message}"
     if building:
         return f"its {_listed(building)} is being built by another program, and has no file groups yet"
-    other = [partition for partition in partitions if not has_known_groups(slices, partition)]
     if other:
         return f"the file groups of its {_listed(other)} have a form that this release does not write"
-    widened = _widened(snapshot.schema, schema)
-    if widened and _STATISTICS & {*partitions}:
+    if (widened := _widened(snapshot.schema, schema)) and _STATISTICS & {*partitions}:
         return f"it has statistics of {_listed(widened)}, whose type this write changes, and Hudi cannot compare bounds of two types"
     return ""
 
@@ -314,7 +315,7 @@ class _MetadataUpdate:
                 continue  # a service that keeps all rows changes nothing of it
             else:
                 stats += self._log(place, partition, ready[partition])
-        companion.stage(commit_of(stats), keeps=frozenset(partitions))
+        companion.stage(commit_of(stats), {name: self.slices.base_times(name) for name in partitions})
         return companion
 
     def _ready(self, changes: CommitChanges, partitions: Sequence[str]) -> dict[str, Records]:
@@ -323,12 +324,12 @@ class _MetadataUpdate:
         here = [name for name in partitions if name not in by_tasks and defined_indexes.kind_of(name) is None]
         return dict(zip(here, Records.encoded_together([records_of(changes, name) for name in here]), strict=True))
 
-    def _index(self, place: TablePlace) -> RecordIndexUpdate:
+    def _index(self, place: TableContext) -> RecordIndexUpdate:
         return RecordIndexUpdate(
             self.transaction, place, self.slices, self.snapshot, self.written, self.replaced, self._instant_ms
         )
 
-    def _without_files(self, place: TablePlace, partition: str, changes: CommitChanges) -> Iterable[WriteStat]:
+    def _without_files(self, place: TableContext, partition: str, changes: CommitChanges) -> Iterable[WriteStat]:
         """Write the log files of one partition after files were deleted."""
         if partition in _OF_CLEANS:
             return self._log(place, partition, records_of(changes, partition))
@@ -346,10 +347,10 @@ class _MetadataUpdate:
         indexes = [defined_indexes.file_index(item, table) for item in _listed_definitions(context, listed)]
         return {index.partition: index for index in indexes if not (index.of_slices and action in _KEEPING_ROWS)}
 
-    def _from_files(self, place: TablePlace, index: FileIndex) -> list[WriteStat]:
+    def _from_files(self, place: TableContext, index: FileIndex) -> list[WriteStat]:
         """Write the log files of an index that is made from the written files."""
         context = self.transaction.context
-        groups, salt = len(self.slices.pieces(index.partition)), execution.salt_of(self.transaction.nonce)
+        groups, salt = len(self.slices.pieces(index.partition)), plan_executors.salt_of(self.transaction.nonce)
         update = FileIndexUpdate(self.transaction, place.prefix, index, groups, salt)
         changes = changes_of(self.snapshot, self.written.stats, self.replaced, self.written.holders)
         return update.write(self.engine or engine_for(None, context.runtime.executor), changes)
@@ -364,19 +365,19 @@ class _MetadataUpdate:
         context = self.transaction.context
         return epoch_ms(self.transaction.requested_time, utc=context.utc) or context.runtime.clock.now_ms()
 
-    def _log(self, place: TablePlace, partition: str, records: Records) -> Iterator[WriteStat]:
+    def _log(self, place: TableContext, partition: str, records: Records) -> Iterator[WriteStat]:
         """Write the log files of one partition from here."""
         # The salt tells the files of two executions of one plan apart.
-        salt = execution.salt_of(self.transaction.nonce)
+        salt = plan_executors.salt_of(self.transaction.nonce)
         token = new_token(0, self.transaction.context.runtime.ids, of=salt)
         # Only of a plan there may be two executions at one time, and one of them gives its files up.
-        planned = self.transaction.requested.action in execution.PLANNED
+        planned = self.transaction.requested.action in plan_executors.PLANNED
         writing = LogWriting(place.storage, self.transaction.requested_time, token, announces=planned)
         for number, inside in file_groups.split(records, len(self.slices.pieces(partition))):
             yield writing.write(partition, number, _VERSION, inside)
 
 
-def _place_of(context: TableContext) -> TablePlace | None:
+def _place_of(context: TableContext) -> TableContext | None:
     return next((place for place in context.companions if place.prefix == names.FOLDER), None)
 
 

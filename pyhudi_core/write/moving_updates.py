@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.model.properties import MergeMode, TableType
-from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.opened_table.table_context import TableContext
 
 
 def refuse_unfit(context: TableContext, *, partial: bool) -> None:

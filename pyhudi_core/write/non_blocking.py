@@ -25,8 +25,8 @@ from pyhudi_core.merge.record_merger import ordering_of
 from pyhudi_core.metadata_table import names
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.properties import MergeMode, TableConfig, TableType
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.options import WriteOptions
-from pyhudi_core.transaction.context import TableContext
 
 _MODE = "hoodie.write.concurrency.mode=NON_BLOCKING_CONCURRENCY_CONTROL"
 _MERGED = (OperationType.UPSERT, OperationType.DELETE)

@@ -16,11 +16,11 @@ from pyhudi_core.errors import UnsupportedTableError
 from pyhudi_core.model.internal_schema import Evolution, NumberedColumn, Version, version_text, versions_text
 from pyhudi_core.model.numbering import Origins, first_version, numbered_paths, renumbered
 from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.snapshot.evolution import FOLDER, LATEST_SCHEMA, has_other_numbers, history_name
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.commit import Attachment
-from pyhudi_core.transaction.context import TableContext
 
 _LATEST = 10
 """The history is published again when its commit is not one of so many newest ones. Archival always keeps more by default."""

@@ -10,8 +10,8 @@ from typing import Any
 from pyhudi_core.errors import CommitConflictError, InvalidOptionError
 from pyhudi_core.model.alteration import ColumnChanges
 from pyhudi_core.model.operation import OPERATIONS, OperationType
+from pyhudi_core.opened_table.table_context import PreCommit, TableContext
 from pyhudi_core.transaction.commit import Gate
-from pyhudi_core.transaction.context import PreCommit, TableContext
 from pyhudi_core.write.checks import refuse_operation
 from pyhudi_core.write.handle import HandleReader, Write
 from pyhudi_core.write.result import Commit

@@ -19,8 +19,8 @@ from pyhudi_core.metadata_table import names
 from pyhudi_core.metadata_table.reader import MetadataTable
 from pyhudi_core.metadata_table.slices import MetadataSlices, everything
 from pyhudi_core.model.meta_fields import with_meta_fields
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.snapshot.snapshot import Snapshot
-from pyhudi_core.transaction.context import TableContext
 
 _SHOWN = 3
 _MOVED = pa.schema([("key", pa.string()), ("partition", pa.string()), ("file_id", pa.string())])
@@ -31,7 +31,7 @@ def refuse_keys_elsewhere(context: TableContext, snapshot: Snapshot) -> None:
 
     ``snapshot``: the state in which the base files were published.
     """
-    index = MetadataTable(MetadataSlices.load(context.root, snapshot.timeline), (names.RECORD_INDEX,))
+    index = MetadataTable(MetadataSlices.load(snapshot.timeline, context.folder), (names.RECORD_INDEX,))
     pieces = index.slices.pieces(names.RECORD_INDEX)
     moved = pa.concat_tables([_MOVED.empty_table(), *(_moved(index, piece) for piece in pieces)])
     living = LivingRows(Merging(snapshot.config, snapshot.evolution), with_meta_fields(snapshot.schema))

@@ -27,11 +27,11 @@ from pyhudi_core.metadata_table.records import Records
 from pyhudi_core.metadata_table.slices import MetadataSlices
 from pyhudi_core.model.commit import WriteStat
 from pyhudi_core.model.meta_fields import RECORD_KEY, with_meta_fields
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.storage.below import StorageBelow
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import Transaction
-from pyhudi_core.transaction.place import TablePlace
 from pyhudi_core.write.handles.base import OpenRuntime, runtime_opener
 from pyhudi_core.write.handles.new_file import new_token
 from pyhudi_core.write.tasks import Written
@@ -57,7 +57,7 @@ class RecordIndexUpdate:
     """
 
     transaction: Transaction
-    place: TablePlace
+    place: TableContext
     slices: MetadataSlices
     snapshot: Snapshot
     written: Written

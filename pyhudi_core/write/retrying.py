@@ -18,8 +18,8 @@ from pyhudi_core.conflicts import precedence
 from pyhudi_core.conflicts.conflict import Conflict, ConflictKind, Touched, is_final
 from pyhudi_core.conflicts.precedence import Holding
 from pyhudi_core.errors import CommitConflictError, ObjectNotFoundError
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.timeline.lost_files import lost_file
-from pyhudi_core.transaction.context import TableContext
 
 T = TypeVar("T")
 OnConflict = Callable[[CommitConflictError], object]

@@ -37,13 +37,13 @@ from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.model.numbering import column_paths
 from pyhudi_core.model.operation import OperationType
+from pyhudi_core.opened_table.opened_table import reopened
+from pyhudi_core.opened_table.table_context import PreCommit, TableContext
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import lost_completions, markers
 from pyhudi_core.transaction.begin import Transaction, begin_write
 from pyhudi_core.transaction.commit import Gate
-from pyhudi_core.transaction.context import PreCommit, TableContext
-from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.locking import WholeWrite, hold
 from pyhudi_core.transaction.rollback import repair_by_policy, roll_back, sweep_late_files
 from pyhudi_core.write import checks, key_form, metadata_update

@@ -14,8 +14,8 @@ import pyarrow as pa
 from pyhudi_core.engine.local import readable
 from pyhudi_core.engine.spilled import IpcPart, Scratch, SpilledRows
 from pyhudi_core.errors import SchemaMismatchError
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.transaction import waiting_rows
-from pyhudi_core.transaction.context import TableContext
 
 IN_MEMORY = 64 << 20
 """So many bytes of rows are written from memory, more from files."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pyhudi_core.conflicts.concurrent import nothing_ended
 from pyhudi_core.errors import CommitAbortedError
 from pyhudi_core.model.operation import SERVICE_OPERATIONS
+from pyhudi_core.opened_table.table_context import PreCommit, TableContext
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction.context import PreCommit, TableContext
 from pyhudi_core.transaction.decision import PreparationNeeded
 
 ROUNDS = 20

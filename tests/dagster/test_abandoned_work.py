@@ -7,7 +7,8 @@ import dagster as dg
 import pytest
 
 from pyhudi_core.errors import TableNotFoundError
-from pyhudi_dagster import HudiLakeResource, RunEndedError, hudi_asset, interrupts
+from pyhudi_core.orchestration import interrupts
+from pyhudi_dagster import HudiLakeResource, RunEndedError, hudi_asset
 
 INTERRUPTS = (KeyboardInterrupt, dg.DagsterExecutionInterruptedError)
 

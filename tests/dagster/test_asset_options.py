@@ -8,8 +8,8 @@ import pytest
 import pyhudi_core as hudi
 from pyhudi_core import orchestration
 from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.orchestration.settings import OPERATIONS, TableSettings
 from pyhudi_dagster import Changes, HudiLakeResource, HudiWrite, hudi_asset
-from pyhudi_dagster.settings import OPERATIONS, TableSettings
 
 HIVE_STYLE = "hoodie.datasource.write.hive_style_partitioning"
 AUDIT = {"pyhudi.lock.audit": "true"}

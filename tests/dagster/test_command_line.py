@@ -13,7 +13,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 import pyhudi_core as hudi
-from pyhudi_dagster.command_line import main
+from pyhudi_dagster.command.command_line import main
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = """
@@ -116,7 +116,7 @@ def test_the_asset_of_a_table_that_exists_is_code_that_loads(tmp_path):
     (asset,) = found["defs"].assets
     info = next(iter(asset.specs)).metadata["hudi/info"].info
     assert found["lake"].table(info.table, info.settings).scan().count() == 1
-    from pyhudi_dagster.table_match import refuse_mismatch
+    from pyhudi_core.orchestration.table_match import refuse_mismatch
 
     refuse_mismatch(found["lake"].table(info.table), info.settings)
 

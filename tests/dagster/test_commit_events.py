@@ -6,10 +6,10 @@ import pytest
 from support.golden import unpack
 
 from pyhudi_core.errors import TableError
+from pyhudi_core.orchestration.settings import TableSettings
 from pyhudi_dagster import HudiLakeResource, HudiPartitions, commit_event, commit_events
-from pyhudi_dagster.events import known_size
-from pyhudi_dagster.info import HudiAssetInfo
-from pyhudi_dagster.settings import TableSettings
+from pyhudi_dagster.lake.info import HudiAssetInfo
+from pyhudi_dagster.reporting.events import known_size
 
 SERVICES = HudiAssetInfo(dg.AssetKey("services"), "services", TableSettings(("id",), ("day",)))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pyhudi_dagster.checks import KINDS
+from pyhudi_dagster.reporting.checks import KINDS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "dagster-reference.md").read_text()

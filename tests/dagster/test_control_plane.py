@@ -45,9 +45,9 @@ def test_arrow_assets_start_no_jvm(run, orders, asset_of):
     assert SparkContext._active_spark_context is had
 
 
-@pytest.mark.parametrize("name", [path.name for path in (ROOT / "pyhudi_dagster").glob("*.py")])
-def test_only_dagsters_public_api_is_used(name):
-    text = (ROOT / "pyhudi_dagster" / name).read_text()
+@pytest.mark.parametrize("path", (ROOT / "pyhudi_dagster").rglob("*.py"), ids=lambda path: path.stem)
+def test_only_dagsters_public_api_is_used(path):
+    text = path.read_text()
     assert "dagster._" not in text.replace("pyhudi_dagster", "")
 
 

@@ -16,7 +16,7 @@ from pyhudi_dagster import (
     hudi_asset,
     hudi_metadata,
 )
-from pyhudi_dagster.metadata import column_schema
+from pyhudi_dagster.reporting.metadata import column_schema
 
 DAILY = dg.DailyPartitionsDefinition("2026-01-01", end_date="2026-02-01")
 

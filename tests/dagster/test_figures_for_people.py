@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pyhudi_dagster.identity import _LONGEST_LIST, partitions_text
-from pyhudi_dagster.metadata import readable_bytes
+from pyhudi_dagster.reporting.metadata import readable_bytes
+from pyhudi_dagster.timeline.identity import _LONGEST_LIST, partitions_text
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,9 @@ import pyarrow as pa
 import pytest
 from support.incremental import DAYS, PARTITIONS, commits, foreign_commits, half, ids, newest
 
-from pyhudi_dagster import Changes, HudiAutomation, checkpoints, events, hudi_asset
+from pyhudi_core.orchestration import checkpoints
+from pyhudi_dagster import Changes, HudiAutomation, hudi_asset
+from pyhudi_dagster.reporting import events
 
 # --- partitions
 

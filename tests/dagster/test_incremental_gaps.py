@@ -13,10 +13,12 @@ from support.incremental import DAYS, SHORT, commits, foreign_commits, half, ids
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import SnapshotExpiredError
-from pyhudi_dagster import Changes, checkpoints, events, hudi_asset
-from pyhudi_dagster.checkpoints import Position, Positions
-from pyhudi_dagster.errors import CheckpointGapError
-from pyhudi_dagster.incremental import Reader, changes_from
+from pyhudi_core.orchestration import checkpoints
+from pyhudi_core.orchestration.checkpoints import Position, Positions
+from pyhudi_core.orchestration.errors import CheckpointGapError
+from pyhudi_core.orchestration.incremental import Reader, changes_from
+from pyhudi_dagster import Changes, hudi_asset
+from pyhudi_dagster.reporting import events
 
 # --- a commit that was never reported
 

@@ -19,8 +19,8 @@ def killed(*_):
     print("about to commit", flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 
-import pyhudi_dagster.runner
-pyhudi_dagster.runner.gate = lambda step, table: killed
+import pyhudi_dagster.steps.runner
+pyhudi_dagster.steps.runner.gate = lambda step, table: killed
 dg.materialize([orders], resources={{"lake": HudiLakeResource(warehouse={warehouse!r})}})
 """
 

@@ -25,7 +25,8 @@ import pyhudi_core as hudi
 import pyhudi_dagster
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_dagster import HudiLakeComponent, HudiLakeResource
-from pyhudi_dagster.lake_component import LakeScaffolder, function_of
+from pyhudi_dagster.component.scaffolding import LakeScaffolder
+from pyhudi_dagster.component.table_attributes import function_of
 
 CODE = """
 import pyarrow as pa

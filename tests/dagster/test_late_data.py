@@ -4,7 +4,7 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
-import pyhudi_dagster.late_data
+import pyhudi_dagster.reporting.late_data
 from pyhudi_dagster import HudiIOManager, HudiPartitions
 
 KEY = dg.AssetKey("orders")
@@ -121,14 +121,14 @@ def test_the_newest_event_of_the_asset_is_the_runs_own(run, instance, source):
 @pytest.mark.parametrize("late", [OLD, AHEAD])
 def test_a_retry_that_adopts_the_commit_does_not_report_late_rows_twice(run, source, events, monkeypatch, late):
     run(source, partition_key=OLD)
-    real, pending = pyhudi_dagster.late_data.report_late, [True]
+    real, pending = pyhudi_dagster.reporting.late_data.report_late, [True]
 
     def crash_after(*arguments):
         real(*arguments)
         if pending and pending.pop():
             raise ConnectionError("the worker is gone")
 
-    monkeypatch.setattr("pyhudi_dagster.step_events.report_late", crash_after)
+    monkeypatch.setattr("pyhudi_dagster.reporting.step_events.report_late", crash_after)
     failed = run(source, partition_key=OWN, tags={"late": late}, raise_on_error=False)
     tags = {"late": late, "dagster/parent_run_id": failed.run_id, "dagster/is_resume_retry": "true"}
     assert run(source, partition_key=OWN, tags=tags).success
@@ -141,14 +141,14 @@ def test_a_retry_that_adopts_the_commit_does_not_report_late_rows_twice(run, sou
 def test_a_retry_says_nothing_of_a_late_partition_that_has_run_since(run, source, events, monkeypatch, ran_before):
     if ran_before:
         run(source, partition_key=OLD)
-    real, pending = pyhudi_dagster.late_data.report_late, [True]
+    real, pending = pyhudi_dagster.reporting.late_data.report_late, [True]
 
     def crash_after(*arguments):
         real(*arguments)
         if pending and pending.pop():
             raise ConnectionError("the worker is gone")
 
-    monkeypatch.setattr("pyhudi_dagster.step_events.report_late", crash_after)
+    monkeypatch.setattr("pyhudi_dagster.reporting.step_events.report_late", crash_after)
     failed = run(source, partition_key=OWN, tags={"late": OLD}, raise_on_error=False)
     assert not failed.success
     run(source, partition_key=OLD)

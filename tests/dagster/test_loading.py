@@ -8,7 +8,7 @@ import dagster as dg
 import pytest
 
 from pyhudi_dagster import HudiLakeResource, hudi_asset
-from pyhudi_dagster.spark_session import _flat
+from pyhudi_dagster.lake.spark_session import _flat
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("pyspark", "pandas", "polars")

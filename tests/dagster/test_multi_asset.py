@@ -10,16 +10,8 @@ import pytest
 from support.multi_assets import assets_of, rows
 
 import pyhudi_core as hudi
-from pyhudi_dagster import (
-    Changes,
-    HudiPartitions,
-    HudiPipes,
-    HudiWrite,
-    hudi_asset,
-    hudi_multi_asset,
-    hudi_output,
-    runner,
-)
+from pyhudi_dagster import Changes, HudiPartitions, HudiPipes, HudiWrite, hudi_asset, hudi_multi_asset, hudi_output
+from pyhudi_dagster.steps import runner
 
 DAYS = HudiPartitions.daily("day", "2026-01-01", end_date="2026-01-11")
 NOT_NULL = hudi.not_null("name")

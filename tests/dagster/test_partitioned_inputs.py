@@ -11,8 +11,8 @@ from support.speed import slowness
 from support.tables import create_plain
 
 import pyhudi_core as hudi
+from pyhudi_core.orchestration.partition_condition import condition_of
 from pyhudi_dagster import HudiIOManager
-from pyhudi_dagster.partition_condition import condition_of
 
 DAYS = dg.DailyPartitionsDefinition("2026-01-01", end_date="2026-01-11")
 HOURS = dg.HourlyPartitionsDefinition("2024-01-01-00:00", end_date="2025-06-01-00:00")

@@ -4,8 +4,8 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
+from pyhudi_core.orchestration.partition_values import value_of_path
 from pyhudi_dagster import HudiPartitions, HudiWrite, chunked, hudi_asset
-from pyhudi_dagster.partitions import value_of_path
 
 DAILY = {"start": "2026-01-01", "end_date": "2026-02-01"}
 RANGE = {"dagster/asset_partition_range_start": "2026-01-01", "dagster/asset_partition_range_end": "2026-01-03"}

@@ -15,12 +15,12 @@ import pytest
 import pyhudi_core as hudi
 from pyhudi_core import orchestration
 from pyhudi_core.errors import CommitAbortedError, InvalidOptionError
+from pyhudi_core.orchestration.settings import TableSettings
 from pyhudi_dagster import Changes, HudiLakeResource, HudiPartitions, HudiPipes, hudi_asset
-from pyhudi_dagster.identity import Identity
-from pyhudi_dagster.info import HudiAssetInfo
-from pyhudi_dagster.pipes import _answering
-from pyhudi_dagster.runner import Step
-from pyhudi_dagster.settings import TableSettings
+from pyhudi_dagster.lake.info import HudiAssetInfo
+from pyhudi_dagster.steps.pipes import _answering
+from pyhudi_dagster.steps.runner import Step
+from pyhudi_dagster.timeline.identity import Identity
 
 ROOT = Path(__file__).resolve().parents[2]
 DAYS = HudiPartitions.daily("day", start="2026-01-01", end_date="2026-02-01")

@@ -31,9 +31,9 @@ from pyhudi_dagster import (
     hudi_asset,
     hudi_external_asset,
 )
-from pyhudi_dagster.checks import utc_now
-from pyhudi_dagster.command_line import main
-from pyhudi_dagster.service_policy import TICK_SECONDS
+from pyhudi_dagster.command.command_line import main
+from pyhudi_dagster.reporting.checks import utc_now
+from pyhudi_dagster.services.service_policy import TICK_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
 DAYS = HudiPartitions.daily("day", "2026-01-01", end_date="2026-01-11")
@@ -197,7 +197,7 @@ def test_a_module_with_postponed_annotations_defines_assets(run, lake):
 def test_spark_workers_get_the_python_of_the_run_and_not_the_first_of_the_path():
     code = (
         "import os, sys; os.environ.pop('PYSPARK_PYTHON', None)\n"
-        "from pyhudi_dagster import spark_session\n"
+        "from pyhudi_dagster.lake import spark_session\n"
         "spark_session.started(lambda: None)\n"
         "print(os.environ['PYSPARK_PYTHON'] == sys.executable)"
     )

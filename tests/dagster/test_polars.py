@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from pyhudi_core.errors import ConfigError
-from pyhudi_dagster import HudiIOManager, polars_frames
+from pyhudi_core.orchestration import polars_frames
+from pyhudi_dagster import HudiIOManager
 
 FRAME = {"id": [1, 2, 3], "name": ["a", None, "c"], "ts": [1, 1, 1]}
 

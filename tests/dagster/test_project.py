@@ -13,9 +13,9 @@ import pytest
 from support.dagster_services import orders_asset
 
 from pyhudi_core.errors import InvalidOptionError, UnsupportedTableError
-from pyhudi_dagster import diagnosis
-from pyhudi_dagster.info import info_of
-from pyhudi_dagster.project import Project
+from pyhudi_dagster.command import diagnosis
+from pyhudi_dagster.command.project import Project
+from pyhudi_dagster.lake.info import info_of
 
 NAMED = "import dagster as dg\ndefs = dg.Definitions(metadata={'is': 'PLACE'})\n"
 MADE = "import dagster as dg\ndef defs():\n    return dg.Definitions(metadata={'is': 'PLACE'})\n"

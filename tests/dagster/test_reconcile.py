@@ -12,6 +12,7 @@ from support.dagster_services import definitions, do, filled, orders_asset
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.orchestration.instant_times import moment_of, time_of
 from pyhudi_dagster import (
     HudiPartitions,
     build_hudi_checks,
@@ -22,7 +23,6 @@ from pyhudi_dagster import (
     hudi_read_optimized_asset,
     reconcile,
 )
-from pyhudi_dagster.timeline_view import moment_of, time_of
 
 DAYS = HudiPartitions.daily("day", "2026-01-01", end_date="2026-01-11")
 WEB = hudi_external_asset("web/events", partitions=DAYS)

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import dagster as dg
 import pytest
 
-from pyhudi_dagster import reported_commits
-from pyhudi_dagster.metadata import duration_entries
-from pyhudi_dagster.reported_commits import materialized_since, reported_since, reported_until
+from pyhudi_dagster.reporting.metadata import duration_entries
+from pyhudi_dagster.timeline import reported_commits
+from pyhudi_dagster.timeline.reported_commits import materialized_since, reported_since, reported_until
 
 ASSET = dg.AssetKey("orders")
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)

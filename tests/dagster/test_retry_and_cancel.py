@@ -6,11 +6,11 @@ import threading
 import dagster as dg
 import pytest
 
-import pyhudi_dagster.events
+import pyhudi_dagster.reporting.events
+from pyhudi_core.orchestration.incremental import Reader, changes_since, refuse_if_consumed
+from pyhudi_core.orchestration.interrupts import is_abandoned
 from pyhudi_dagster import Changes, RunEndedError, hudi_asset
-from pyhudi_dagster.identity import attempt_of
-from pyhudi_dagster.incremental import Reader, changes_since, refuse_if_consumed
-from pyhudi_dagster.interrupts import is_abandoned
+from pyhudi_dagster.timeline.identity import attempt_of
 
 
 def commits(table):
@@ -20,14 +20,14 @@ def commits(table):
 @pytest.fixture
 def crash_once_before_the_event(monkeypatch):
     """The process dies, as far as Dagster can tell, between the commit and its event: once."""
-    real, pending = pyhudi_dagster.events.report, [True]
+    real, pending = pyhudi_dagster.reporting.events.report, [True]
 
     def crash(*arguments):
         if pending and pending.pop():
             raise ConnectionError("the worker is gone")
         return real(*arguments)
 
-    monkeypatch.setattr(pyhudi_dagster.events, "report", crash)
+    monkeypatch.setattr(pyhudi_dagster.reporting.events, "report", crash)
 
 
 @pytest.mark.row("U4")

@@ -5,7 +5,8 @@ import pyarrow as pa
 import pytest
 from support.tables import create_plain
 
-from pyhudi_dagster import HudiIOManager, hudi_metadata, runner
+from pyhudi_dagster import HudiIOManager, hudi_metadata
+from pyhudi_dagster.steps import runner
 
 
 @pytest.fixture

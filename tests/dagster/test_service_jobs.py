@@ -11,9 +11,10 @@ from support.planned_services import begun
 
 from pyhudi_core import orchestration
 from pyhudi_core.services import registry
-from pyhudi_core.services.compaction.execution import CompactionRun
+from pyhudi_core.services.compaction.compaction_execution import CompactionRun
 from pyhudi_core.services.failed_writes import FailedWrites
-from pyhudi_dagster import Every, HudiLakeResource, Keep, OnCron, ServicePolicy, Services, service_jobs, service_runs
+from pyhudi_dagster import Every, HudiLakeResource, Keep, OnCron, ServicePolicy, Services
+from pyhudi_dagster.services import service_jobs, service_runs
 
 JOB = "hudi__orders__services"
 pytestmark = pytest.mark.row("U11")

@@ -222,7 +222,7 @@ def test_a_table_that_cannot_be_read_does_not_keep_the_sensor_from_the_others(la
 
 @pytest.mark.slow
 def test_a_tick_without_time_continues_with_the_tables_that_waited_longest(lake, instance, monkeypatch):
-    from pyhudi_dagster import service_sensor
+    from pyhudi_dagster.services import service_sensor
 
     assets = [orders_asset(SERVICES, key=name) for name in ("first", "second")]
     for asset in assets:

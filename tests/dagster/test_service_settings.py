@@ -18,7 +18,7 @@ from pyhudi_dagster import (
     SharedSession,
     build_hudi_services,
 )
-from pyhudi_dagster.info import info_of
+from pyhudi_dagster.lake.info import info_of
 
 pytestmark = pytest.mark.row("U11")
 SCHEMA = pa.schema([("id", pa.int64()), ("ts", pa.int64())])

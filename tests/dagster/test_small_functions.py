@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,14 +21,17 @@ from support.tables import make, orders
 from support.waiting import until
 
 import pyhudi_core as hudi
-from pyhudi_dagster import HudiPartitions, checkpoints, data, interrupts, past_commits, spark_session
-from pyhudi_dagster.backlog import Backlog
-from pyhudi_dagster.identity import _LONGEST_LIST, Identity, partitions_text
-from pyhudi_dagster.incremental import Changes
-from pyhudi_dagster.metadata import duration_entries, total_entry
-from pyhudi_dagster.past_commits import PastCommit
-from pyhudi_dagster.settings import OPERATIONS
-from pyhudi_dagster.writer import Written
+from pyhudi_core.orchestration import checkpoints, data, interrupts, past_commits
+from pyhudi_core.orchestration.backlog import Backlog
+from pyhudi_core.orchestration.incremental import Changes
+from pyhudi_core.orchestration.past_commits import PastCommit
+from pyhudi_core.orchestration.settings import OPERATIONS
+from pyhudi_dagster import HudiPartitions
+from pyhudi_dagster.lake import spark_session
+from pyhudi_dagster.reporting.metadata import duration_entries, total_entry
+from pyhudi_dagster.steps.writer import Written
+from pyhudi_dagster.timeline.identity import _LONGEST_LIST, RUN_ID, Identity, partitions_text
+from pyhudi_dagster.timeline.timeline_view import entries_until
 
 
 def test_an_asset_can_have_every_operation_that_changes_rows() -> None:
@@ -98,7 +102,7 @@ def test_the_timeline_view_ends_with_a_commit_of_a_release_that_wrote_no_complet
     table = make(location)
     commits = [table.upsert(orders((number, "a", 1.0))) for number in range(3)]
     until_second = replace(table.timeline.commits[1], completion_time=None)
-    shown = past_commits.entries(table, until_second)
+    shown = entries_until(table, until_second)
     assert [entry.requested for entry in shown] == [commit.instant for commit in commits[:2]]
 
 
@@ -115,8 +119,8 @@ def test_commits_from_before_the_attempt_are_not_read(location: str, monkeypatch
     monkeypatch.setattr(hudi.HudiTable, "commits_with", watched)
     identity = Identity("orders", "orders", "run")
     begun = datetime(2026, 1, 1, 12, tzinfo=UTC)
-    assert past_commits.find_made(table, identity, frozenset({"run"}), begun) is None
-    assert past_commits.find_made(table, identity, frozenset({"run"})) is None
+    assert past_commits.find_made(table, RUN_ID, partial(identity.made, attempt=frozenset({"run"})), begun) is None
+    assert past_commits.find_made(table, RUN_ID, partial(identity.made, attempt=frozenset({"run"}))) is None
     assert "20260101" <= asked[0] <= "20260101120000000"
     assert asked[1] == ""
 

@@ -107,7 +107,7 @@ def test_an_interrupt_while_spark_starts_ends_in_seconds_and_the_next_run_works(
 @pytest.mark.slow
 def test_a_session_without_java_says_what_to_install(tmp_path):
     script = (
-        "from pyhudi_dagster.spark_session import SparkResource\n"
+        "from pyhudi_dagster.lake.spark_session import SparkResource\n"
         "from pyhudi.errors import ConfigError\n"
         "try:\n    SparkResource(spark_config={'spark.master': 'local[1]'}).spark_session\n"
         "except ConfigError as error:\n    print('TOLD', error.hint)\n"

@@ -16,6 +16,8 @@ from support.tables import create_plain
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.orchestration.instant_times import parsed
+from pyhudi_core.orchestration.timeline_cursor import TablePosition, TimelineCursor
 from pyhudi_dagster import (
     Changes,
     HudiLakeResource,
@@ -25,8 +27,6 @@ from pyhudi_dagster import (
     hudi_asset,
     hudi_external_asset,
 )
-from pyhudi_dagster.timeline_cursor import Cursor, Position
-from pyhudi_dagster.timeline_view import parsed
 
 pytestmark = [pytest.mark.row("U10"), pytest.mark.row("R11")]
 DAYS = HudiPartitions.daily("day", "2026-01-01", end_date="2026-01-11")
@@ -294,8 +294,8 @@ def test_partition_sensor_watermark_skips_nothing(seed):
             if begun <= at:
                 done = text(completion) if visible <= at else None
                 timeline.append(hudi.Instant(text(begun), hudi.Action.COMMIT, state, done))
-        read = Cursor.read(cursor)
-        position = read.positions.setdefault("t", Position())
+        read = TimelineCursor.read(cursor)
+        position = read.positions.setdefault("t", TablePosition())
         for instant in position.unreported(timeline):
             reported.append(instant.requested_time)
             position.reported(instant)
@@ -307,10 +307,10 @@ def test_partition_sensor_watermark_skips_nothing(seed):
 def test_a_savepoint_hides_no_commit_of_its_requested_time():
     commit = hudi.Instant("20260101000000000", hudi.Action.COMMIT, hudi.State.COMPLETED, "20260101000001000")
     savepoint = hudi.Instant("20260101000000000", hudi.Action.SAVEPOINT, hudi.State.COMPLETED, "20260101000002000")
-    position = Position()
+    position = TablePosition()
     position.reported(savepoint)
     position.waits_for([commit])
-    read = Cursor.read(Cursor({"t": position}).text(["t"])).positions["t"]
+    read = TimelineCursor.read(TimelineCursor({"t": position}).text(["t"])).positions["t"]
     assert read.unreported([commit, savepoint]) == [commit]
 
 

@@ -13,8 +13,8 @@ from support.type_pairs import ACCEPTED, REFUSED, SOURCES, TARGETS, data, expect
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import SchemaMismatchError
+from pyhudi_core.orchestration.data import normalised
 from pyhudi_dagster import HudiIOManager, HudiLakeResource, hudi_asset, hudi_metadata
-from pyhudi_dagster.data import normalised
 
 PAIRS = list(ACCEPTED)
 WHOLE: dict[str, pa.Array] = {"id": [2], **TARGETS}

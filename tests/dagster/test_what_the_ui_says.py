@@ -13,7 +13,7 @@ from support.archival import AUTOMATIC
 
 import definitions
 from pyhudi_dagster import HudiIOManager, HudiLakeResource, HudiPartitions, HudiWrite
-from pyhudi_dagster.events import known_size
+from pyhudi_dagster.reporting.events import known_size
 
 RANGE = {"dagster/asset_partition_range_start": "2026-01-01", "dagster/asset_partition_range_end": "2026-01-12"}
 SUMS = ("rows_inserted", "rows_updated", "rows_deleted", "rows_unchanged", "files_written", "bytes_written")

@@ -40,7 +40,7 @@ def orders(context: dg.AssetExecutionContext):
 @hudi_asset(record_key="id", ordering="ts")
 def adopted(context: dg.AssetExecutionContext):
     """The first attempt kills the worker and itself between its commit and its event."""
-    from pyhudi_dagster import events
+    from pyhudi_dagster.reporting import events
     if "dagster/parent_run_id" not in context.run.tags:
         def die(*arguments, **more):
             worker = psutil.Process(os.getpid()).parent()
@@ -54,7 +54,7 @@ KIND = {"record_key": "id", "operation": "insert"}
 @hudi_multi_asset(tables={"first": hudi_output(**KIND), "second": hudi_output(**KIND)})
 def both(context: dg.AssetExecutionContext):
     """The first attempt kills the worker and itself between its two commits: the rows of both are staged."""
-    from pyhudi_dagster import runner
+    from pyhudi_dagster.steps import runner
     if "dagster/parent_run_id" not in context.run.tags:
         asked = runner.gate
         def gate(step, table):
@@ -140,7 +140,7 @@ import os, time
 from pathlib import Path
 import dagster as dg
 from pyhudi_dagster import HudiLakeResource, HudiPartitions, build_hudi_reconcile, build_hudi_timeline_sensor, hudi_external_asset
-from pyhudi_dagster import timeline_sensor
+from pyhudi_dagster.observation import timeline_sensor
 
 HERE = Path(os.environ["DAGSTER_HOME"])
 reported = timeline_sensor.Tick._report

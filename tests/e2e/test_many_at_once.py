@@ -196,7 +196,7 @@ import os, time
 from pathlib import Path
 import dagster as dg
 from pyhudi_dagster import HudiLakeResource, build_hudi_timeline_sensor, hudi_external_asset
-from pyhudi_dagster import timeline_sensor
+from pyhudi_dagster.observation import timeline_sensor
 
 HERE = Path(os.environ["DAGSTER_HOME"])
 run = timeline_sensor.Tick.run

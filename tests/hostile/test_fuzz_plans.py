@@ -16,11 +16,11 @@ from support.fuzzing import Fuzzed
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.metadata_table.index_definitions import read_definitions
 from pyhudi_core.model.internal_schema import parse_versions
-from pyhudi_core.services.cleaning import plan as cleaning
-from pyhudi_core.services.clustering import plan as clustering
-from pyhudi_core.services.compaction import plan as compaction
-from pyhudi_core.services.indexing import plan as indexing
-from pyhudi_core.services.restore import plan as restore
+from pyhudi_core.services.cleaning import clean_plan as cleaning
+from pyhudi_core.services.clustering import clustering_plan as clustering
+from pyhudi_core.services.compaction import compaction_plan as compaction
+from pyhudi_core.services.indexing import indexing_plan as indexing
+from pyhudi_core.services.restore import restore_plan as restore
 from pyhudi_core.storage.opening import open_storage
 
 FORMATS = Path(__file__).parents[1] / "golden" / "formats"

@@ -171,7 +171,7 @@ def test_levels_that_overlap_give_every_instant_once(archived: Archived) -> None
     for n in range(20, 26):
         table.upsert(orders((n, "a", 1.0)))
         table.archival.run()
-    history = table._home.context().folder.history
+    history = table._opened.context().folder.history
     state = history.state()
     seen = [(row.requested_time, row.action) for file in state.files for row in history.rows(state, file)]
     assert {commit.instant for commit in archived.commits} <= {time for time, _ in seen}

@@ -22,11 +22,11 @@ import pyhudi_core as hudi
 from pyhudi_core.doctor import CheckOptions, Limits, check
 from pyhudi_core.errors import CorruptTimelineError, HudiError
 from pyhudi_core.model.instant import parse_file_name
+from pyhudi_core.opened_table.opened_table import OpenedTable
 from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.storage.base import Folder, ObjectInfo
 from pyhudi_core.storage.local import LocalStorage
 from pyhudi_core.timeline.active import TimelineFolder
-from pyhudi_core.transaction.home import TableHome
 from pyhudi_core.transaction.record import NumberedRecordStore, Record
 
 PASSED_OVER = [
@@ -154,7 +154,7 @@ def _many(location: str, count: int, limits: Limits) -> tuple[Any, float]:
     storage = ManyFiles(location, odd + old)
     timeline = TimelineFolder(storage, ".hoodie/timeline").load()
     assert len(timeline) == count // 2 + 1
-    report = check(TableHome(storage, runtime, {}), CheckOptions(limits=limits))
+    report = check(OpenedTable(storage, runtime, {}), CheckOptions(limits=limits))
     return report, time.process_time() - begun
 
 

@@ -16,10 +16,10 @@ import pytest
 import pyhudi
 from pyhudi_core.errors import HudiError
 from pyhudi_core.model.masking import Secret, concealed
+from pyhudi_core.opened_table.opened_table import OpenedTable
 from pyhudi_core.spark import StreamSink
 from pyhudi_core.spark.settings import Settings
 from pyhudi_core.storage.base import StorageSpec
-from pyhudi_core.transaction.home import TableHome
 
 SECRET = "hunter2-hunter2"
 STORAGE = {"secret_access_key": SECRET, "access_key_id": SECRET, "session_token": SECRET, "token": SECRET}
@@ -70,7 +70,7 @@ def test_an_error_of_a_public_function_shows_no_secret_in_its_traceback(
         Settings.parse({"path": "/t", **{f"storage.{name}": value for name, value in STORAGE.items()}, **OPTIONS}),
         StreamSink("/t", "s", storage_options=STORAGE, options=OPTIONS),
         StorageSpec("/t", STORAGE),
-        TableHome(None, None, OPTIONS),  # type: ignore[arg-type]
+        OpenedTable(None, None, OPTIONS),  # type: ignore[arg-type]
         concealed(STORAGE),
         concealed(OPTIONS),
     ],

@@ -45,6 +45,13 @@ def judge(
         yield running
 
 
+@pytest.fixture(scope="module")
+def first_release(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JudgeProcess]:
+    """Hudi 1.0.2, in one JVM for each module."""
+    with JudgeProcess("1.0.2", tmp_path_factory.mktemp("judge") / "first.log") as running:
+        yield running
+
+
 @pytest.fixture(scope="session")
 def second_reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JudgeProcess]:
     """hudi-rs, which needs no JVM and so may run beside any judge."""

@@ -130,7 +130,7 @@ def _rolled_back(location: str) -> None:
 
 def _claims(location: str) -> None:
     """Two writers asked to go first and died; of one claim only half was written."""
-    context = filled(location)._home.context()
+    context = filled(location)._opened.context()
     claim(context, Touched(frozenset(), frozenset({"day=a"})), 1000).handle.cancel()
     Path(location, ".hoodie/.aux/.pyhudi/claims/half.json").write_bytes(b'{"process": ')
 

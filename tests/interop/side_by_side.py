@@ -213,7 +213,7 @@ class SideBySide:
 
 def completion_times(table: hudi.HudiTable) -> dict[str, str]:
     """When each commit completed, archived ones too, by requested time."""
-    folder = table._home.context().folder
+    folder = table._opened.context().folder
     archived = folder.history.completed_between("", "9" * 17)
     return {i.requested_time: str(i.completion_time) for i in (*archived, *table.timeline.commits)}
 

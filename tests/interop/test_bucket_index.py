@@ -10,26 +10,15 @@ from support.tables import create_plain
 
 import pyhudi_core as hudi
 
+from .bucket_rows import SCHEMA, rows
 from .judges import JudgeProcess, assert_same_rows
 
-SCHEMA = pa.schema([("id", pa.string()), ("part", pa.int64()), ("day", pa.string()), ("ts", pa.int64())])
 BUCKETS = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "4"}
 KINDS = [
     pytest.param("MERGE_ON_READ", "id"),
     pytest.param("COPY_ON_WRITE", "id", marks=pytest.mark.slow),
     pytest.param("MERGE_ON_READ", "id,part", marks=pytest.mark.slow),
 ]
-
-
-def rows(first: int, last: int, ts: int, days: str = "ab") -> pa.Table:
-    numbers = range(first, last)
-    columns = (
-        [f"k{n}" for n in numbers],
-        [n % 7 for n in numbers],
-        [days[n % len(days)] for n in numbers],
-        [ts] * len(numbers),
-    )
-    return pa.table(dict(zip(SCHEMA.names, columns, strict=True)), SCHEMA)
 
 
 def assert_all_agree(judge: JudgeProcess, path: Path, expected: pa.Table) -> None:

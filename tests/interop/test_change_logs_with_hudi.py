@@ -14,9 +14,6 @@ from support.tables import create_plain
 import pyhudi_core as hudi
 
 from .judges import JudgeProcess
-from .test_merge_on_read import first_release
-
-__all__ = ["first_release"]  # a fixture
 
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string()), ("ts", pa.int64()), ("name", pa.string())])
 MODES = ["OP_KEY_ONLY", "DATA_BEFORE", "DATA_BEFORE_AFTER"]

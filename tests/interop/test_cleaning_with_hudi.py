@@ -16,9 +16,8 @@ from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.timeline.active import TimelineFolder
 
 from .judges import JudgeProcess, assert_same_rows
-from .test_merge_on_read import KEY, Case, first_release
+from .merge_on_read_cases import KEY, Case
 
-__all__ = ["first_release"]  # a fixture
 CASE = Case(None, metadata=True)
 COW = {"hoodie.datasource.write.table.type": "COPY_ON_WRITE", "hoodie.clean.automatic": "false"}
 
@@ -126,7 +125,7 @@ def test_hudi_continues_a_table_whose_metadata_table_we_clean_and_archive(
     table = create_plain(str(path), CASE.schema, "id", "day", name="mor", options=UPKEEP)
     for number in range(14):
         table.upsert(CASE.rows((2, 100 + number, f"ours {number}"), (4 + 2 * number, 200, "ours")))
-    own = TimelineFolder(table._home.storage, f"{FOLDER}/.hoodie/timeline").load()
+    own = TimelineFolder(table._opened.storage, f"{FOLDER}/.hoodie/timeline").load()
     assert own.find("00000000000000000") is None, "the metadata table has archived its first instants"
     assert [i for i in own if i.action is Action.CLEAN]
     agree(judge, path)

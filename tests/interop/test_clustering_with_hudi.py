@@ -13,9 +13,8 @@ from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.model.instant import Action, Instant, State
 
 from .judges import JudgeProcess, assert_same_rows
-from .test_merge_on_read import KEY, Case, first_release
+from .merge_on_read_cases import KEY, Case
 
-__all__ = ["first_release"]  # a fixture
 CASE = Case(None, metadata=True)
 SORT_KEY = "hoodie.clustering.plan.strategy.sort.columns"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,25 +11,13 @@ from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.model.instant import Action, Instant, State
 
 from .judges import JudgeProcess, assert_same_rows
-from .test_merge_on_read import KEY, QUICK, Case, agree, keys, make, names, ours
-
-
-@pytest.fixture(scope="module")
-def first_release(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JudgeProcess]:
-    """Hudi 1.0.2."""
-    with JudgeProcess("1.0.2", tmp_path_factory.mktemp("judge") / "compaction.log") as running:
-        yield running
-
-
-def call(judge: JudgeProcess, path: Path, op: str, **more: str) -> None:
-    given = "".join(f", {key} => {value if value.isdigit() else repr(value)}" for key, value in more.items())
-    judge.sql(f"CALL run_compaction(op => '{op}', path => '{path}'{given})")
+from .merge_on_read_cases import KEY, QUICK, Case, agree, call, keys, make, names, ours
 
 
 def plan_of(table: hudi.HudiTable, instant: Instant) -> dict[str, object]:
-    folder = table._home.context().folder
+    folder = table._opened.context().folder
     path = folder.file(Instant(instant.requested_time, Action.COMPACTION, State.REQUESTED))
-    return decode_record(table._home.storage.get(path), "HoodieCompactionPlan")
+    return decode_record(table._opened.storage.get(path), "HoodieCompactionPlan")
 
 
 def pending(table: hudi.HudiTable) -> Instant:

@@ -12,8 +12,8 @@ import pyhudi_core as hudi
 from pyhudi_core.index.hashing_metadata import FIRST, load
 from pyhudi_core.model.instant import Action
 
+from .bucket_rows import SCHEMA, rows
 from .judges import JudgeProcess, assert_same_rows
-from .test_bucket_index import SCHEMA, rows
 
 RELEASE = "1.0.2"
 OURS = {
@@ -53,7 +53,7 @@ def opened(path: Path) -> hudi.HudiTable:
 def ring(path: Path, partition: str) -> list[str]:
     table = opened(path)
     completed = {instant.requested_time for instant in table.timeline.commits}
-    found = load(table._home.storage, partition, completed.__contains__)
+    found = load(table._opened.storage, partition, completed.__contains__)
     assert found is not None
     return [found.instant, *found.file_ids]
 

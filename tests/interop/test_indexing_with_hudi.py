@@ -16,9 +16,6 @@ from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.model.schema_avro import to_avro
 
 from .judges import JudgeProcess, assert_same_rows
-from .test_merge_on_read import first_release
-
-__all__ = ["first_release"]  # a fixture
 
 NAME = "both"
 KINDS = ["COPY_ON_WRITE", "MERGE_ON_READ"]

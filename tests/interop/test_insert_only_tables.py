@@ -13,9 +13,6 @@ from support.tables import create_plain
 import pyhudi_core as hudi
 
 from .judges import JudgeError, JudgeProcess, assert_same_rows
-from .test_merge_on_read import first_release
-
-__all__ = ["first_release"]  # a fixture
 
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string()), ("value", pa.int64())])
 OPERATION = "_hoodie_operation"

@@ -12,9 +12,7 @@ from support.tables import create_plain
 import pyhudi_core as hudi
 
 from .judges import JudgeProcess, assert_same_rows
-from .test_merge_on_read import KEY, first_release
-
-__all__ = ["first_release"]  # a fixture
+from .merge_on_read_cases import KEY
 
 KEYGEN = "hoodie.keygen.timebased."
 SCHEMA = pa.schema(

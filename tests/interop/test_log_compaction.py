@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,15 +9,7 @@ import pytest
 import pyhudi_core as hudi
 
 from .judges import JudgeProcess, assert_same_rows
-from .test_compaction import call
-from .test_merge_on_read import KEY, QUICK, agree, keys, make, names, ours
-
-
-@pytest.fixture(scope="module")
-def first_release(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JudgeProcess]:
-    """Hudi 1.0.2."""
-    with JudgeProcess("1.0.2", tmp_path_factory.mktemp("judge") / "log_compaction.log") as running:
-        yield running
+from .merge_on_read_cases import KEY, QUICK, agree, call, keys, make, names, ours
 
 
 def low(path: Path) -> hudi.HudiTable:

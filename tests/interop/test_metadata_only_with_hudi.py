@@ -12,10 +12,8 @@ import pyhudi_core as hudi
 from pyhudi_core.file_groups.skeletons import SKELETON_TIME
 
 from .judges import JudgeProcess, assert_same_rows
-from .test_compaction import call, first_release
-from .test_merge_on_read import KEY, Case
+from .merge_on_read_cases import KEY, Case, call
 
-__all__ = ["first_release"]  # a fixture
 CASE = Case(pa.int64())
 KINDS = ["copy_on_write", "merge_on_read"]
 QUIET = {"hoodie.metadata.enable": "false"}

@@ -12,9 +12,8 @@ from support.tables import create_plain
 import pyhudi_core as hudi
 
 from .judges import JudgeProcess, assert_same_rows
-from .test_merge_on_read import KEY, Case, first_release
+from .merge_on_read_cases import KEY, Case
 
-__all__ = ["first_release"]  # a fixture
 CASE = Case(None)
 KINDS = ["copy_on_write", "merge_on_read"]
 

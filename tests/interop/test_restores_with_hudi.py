@@ -15,9 +15,8 @@ from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.model.instant import Action, Instant, State
 
 from .judges import JudgeError, JudgeProcess, assert_same_rows
-from .test_merge_on_read import KEY, Case, first_release
+from .merge_on_read_cases import KEY, Case
 
-__all__ = ["first_release"]  # a fixture
 CASE = Case(None, metadata=True)
 KINDS = ["copy_on_write", "merge_on_read"]
 _names = count()

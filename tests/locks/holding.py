@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import sys
 
-from pyhudi_core.lock.opening import LockRequest, open_lock
+from pyhudi_core.lock.kind import LockRequest
+from pyhudi_core.lock.opening import open_lock
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.storage import open_storage
@@ -15,7 +16,7 @@ def main() -> None:
     """Hold the lock until the input ends."""
     location, given = sys.argv[1], json.loads(sys.argv[2])
     options = WriteOptions.parse(given)
-    request = LockRequest(open_storage(location), system_runtime(1), "orders", options.lock, options.lock_server)
+    request = LockRequest(open_storage(location), system_runtime(1), "orders", options.lock)
     session = open_lock(request).acquire(60, "another process")
     print("held", flush=True)
     for _ in sys.stdin:

@@ -27,7 +27,8 @@ from support.waiting import until
 import pyhudi_core as hudi
 from pyhudi_core.errors import LockIdentityError, LockServerError, LockTimeoutError
 from pyhudi_core.lock.base import LockProvider
-from pyhudi_core.lock.opening import LockRequest, open_lock
+from pyhudi_core.lock.kind import LockRequest
+from pyhudi_core.lock.opening import open_lock
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.runtime.system import system_runtime
@@ -61,9 +62,7 @@ class Lab:
         """The provider as a table opens it."""
         options = WriteOptions.parse({**self.options(port or self.port), **more})
         storage = open_storage(self.location)
-        return open_lock(
-            LockRequest(storage, runtime or system_runtime(1), "orders", options.lock, options.lock_server)
-        )
+        return open_lock(LockRequest(storage, runtime or system_runtime(1), "orders", options.lock))
 
 
 @dataclass

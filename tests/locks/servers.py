@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from support.certificates import certificate
 from support.ports import free_port
 from support.waiting import until
 
@@ -116,6 +117,19 @@ def postgresql(folder: Path, password: str) -> Server:
     return server
 
 
+def secure_postgresql(folder: Path, password: str) -> Server:
+    """The same with a certificate for ``localhost`` (``server.pem`` of the folder)."""
+    server = postgresql(folder, password)
+    certificate(folder, "localhost")
+    key = folder / "data" / "server.pem"
+    shutil.copy(folder / "server.pem", key)
+    if os.geteuid() == 0:
+        shutil.chown(key, "postgres")
+    key.chmod(0o600)
+    tls = [part for name in ("cert", "key") for part in ("-c", f"ssl_{name}_file={key}")]
+    return Server([*server.command, "-c", "ssl=on", *tls], server.port, folder)
+
+
 def zookeeper(folder: Path) -> Server:
     """ZooKeeper with sessions of 2 s."""
     port = free_port()
@@ -129,6 +143,27 @@ def zookeeper(folder: Path) -> Server:
     return Server(
         [*_java("zookeeper", f"-Dlogback.configurationFile={quiet}"), main, str(folder / "zoo.cfg")], port, folder
     )
+
+
+def secure_zookeeper(folder: Path, user: str, password: str) -> Server:
+    """ZooKeeper that speaks TLS only, with a certificate for ``localhost`` (``server.pem`` of the folder), and only with a user of SASL."""
+    certificate(folder, "localhost")
+    plain = zookeeper(folder)
+    lines = (
+        (folder / "zoo.cfg")
+        .read_text()
+        .replace("clientPort=", "secureClientPort=")
+        .replace("clientPortAddress", "secureClientPortAddress")
+    )
+    (folder / "zoo.cfg").write_text(
+        f"{lines}serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\nssl.clientAuth=none\n"
+        f"ssl.keyStore.location={folder}/server.pem\nssl.keyStore.type=PEM\nssl.trustStore.location={folder}/server.pem\nssl.trustStore.type=PEM\n"
+        "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider\nsessionRequireClientSASLAuth=true\n"
+    )
+    login = "org.apache.zookeeper.server.auth.DigestLoginModule"
+    (folder / "jaas.conf").write_text(f'Server {{ {login} required user_{user}="{password}"; }};\n')
+    java, *rest = plain.command
+    return Server([java, f"-Djava.security.auth.login.config={folder}/jaas.conf", *rest], plain.port, folder)
 
 
 def dynamodb(folder: Path) -> Server:

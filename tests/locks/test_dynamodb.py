@@ -11,8 +11,9 @@ from locks.server_cases import SECRET, Lab, ServerCases
 from locks.servers import Server, dynamodb, scratch
 from locks.time_cases import CounterCases
 from pyhudi_core.lock.base import LockProvider
-from pyhudi_core.lock.dynamodb import DynamoDb, DynamoDbCounter
+from pyhudi_core.lock.clients.dynamodb import DynamoDb
 from pyhudi_core.lock.server_clock import Counter
+from pyhudi_core.lock.servers.dynamodb import DynamoDbCounter
 from pyhudi_core.testing.lock_kit import LockKit
 
 pytestmark = pytest.mark.slow

@@ -14,8 +14,9 @@ from locks.server_cases import Lab, ServerCases, another_process
 from locks.servers import Server, hive_metastore, scratch
 from pyhudi_core.errors import LockServerError, LockTimeoutError
 from pyhudi_core.lock.base import LockProvider
-from pyhudi_core.lock.hive_metastore import HiveClaim, HiveLockServer, HiveMetastore
+from pyhudi_core.lock.clients.hive_metastore import HiveMetastore
 from pyhudi_core.lock.server import Claimant
+from pyhudi_core.lock.servers.hive_metastore import HiveClaim, HiveLockServer
 from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.testing.lock_kit import LockKit
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from locks.server_cases import SECRET, Lab, ServerCases, proxied
-from locks.servers import Server, postgresql, scratch
+from locks.servers import Server, postgresql, scratch, secure_postgresql
 from pyhudi_core.errors import LockServerError
 from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.testing.lock_kit import LockKit
@@ -66,3 +66,36 @@ class TestPostgres(LockKit, ServerCases):
         with pytest.raises(LockServerError, match="28P01") as refused:
             lab.provider(**{"pyhudi.lock.sql.url": url}).acquire(0)
         assert SECRET not in str(refused.value)
+
+
+@pytest.fixture(scope="module")
+def secure() -> Iterator[Server]:
+    with scratch() as folder, secure_postgresql(folder, SECRET).running() as running:
+        yield running
+
+
+@pytest.mark.row("T10")
+@pytest.mark.parametrize(
+    ("query", "with_certificate", "without"),
+    [
+        ("", True, True),
+        ("?sslmode=disable", True, True),
+        ("?sslmode=require", True, False),
+        ("?sslmode=verify-full", False, False),
+        ("?sslmode=verify-full&sslrootcert={ca}", True, False),
+    ],
+)
+def test_a_server_with_a_certificate_and_one_without_are_taken_as_sslmode_says(
+    query: str, with_certificate: bool, without: bool, lab: Lab, server: Server, secure: Server
+) -> None:
+    """The certificate is for localhost, and no known authority has signed it."""
+    given = query.replace("{ca}", str(secure.folder / "server.pem"))
+    for one, taken in ((secure, with_certificate), (server, without)):
+        provider = lab.provider(
+            **{"pyhudi.lock.sql.url": f"postgresql://hudi:{SECRET}@localhost:{one.port}/locks{given}"}
+        )
+        if taken:
+            provider.acquire(20).release()
+        else:
+            with pytest.raises(LockServerError, match="SSL|certificate"):
+                provider.acquire(0)

@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from locks.server_cases import Lab, ServerCases
-from locks.servers import Server, scratch, zookeeper
+from locks.server_cases import SECRET, Lab, ServerCases
+from locks.servers import Server, scratch, secure_zookeeper, zookeeper
 from locks.time_cases import CounterCases
+from pyhudi_core.errors import LockServerError
 from pyhudi_core.lock.base import LockProvider
+from pyhudi_core.lock.clients.zookeeper import ZooKeeper
 from pyhudi_core.lock.server import Claimant
 from pyhudi_core.lock.server_clock import Counter
-from pyhudi_core.lock.zookeeper import ZooKeeper, ZooKeeperCounter, ZooKeeperLockServer
+from pyhudi_core.lock.servers.zookeeper import ZooKeeperCounter, ZooKeeperLockServer
 from pyhudi_core.testing.lock_kit import LockKit
 
 pytestmark = pytest.mark.slow
@@ -73,3 +75,52 @@ class TestTimesOfZooKeeper(CounterCases):
     @pytest.fixture
     def options(self, lab: Lab) -> dict[str, object]:
         return {**lab.options(lab.port), "pyhudi.time.generator": "zookeeper"}
+
+
+@pytest.fixture(scope="module")
+def secure() -> Iterator[Server]:
+    with scratch() as folder, secure_zookeeper(folder, "job", SECRET).running() as running:
+        yield running
+
+
+@pytest.fixture
+def secure_lab(secure: Server, tmp_path: Path) -> Lab:
+    def options(port: int) -> dict[str, object]:
+        return {
+            "lock": "zookeeper",
+            "hoodie.write.lock.zookeeper.url": f"localhost:{port}",
+            "hoodie.write.lock.zookeeper.base_path": f"/hudi/{tmp_path.name}",
+            "hoodie.write.lock.zookeeper.connection_timeout_ms": 4_000,
+            "hoodie.write.lock.wait_time_ms_between_retry": 50,
+            "pyhudi.lock.zookeeper.tls": "true",
+            "pyhudi.lock.zookeeper.tls.ca": str(secure.folder / "server.pem"),
+            "pyhudi.lock.zookeeper.auth": "sasl",
+            "pyhudi.lock.zookeeper.user": "job",
+            "pyhudi.lock.zookeeper.password": SECRET,
+        }
+
+    return Lab(secure.port, options, 6.0, secure.stopped, str(tmp_path / "orders"))
+
+
+@pytest.mark.row("T10")
+class TestSecureZooKeeper(LockKit):
+    """A server that speaks TLS only, and only with a user of SASL."""
+
+    @pytest.fixture
+    def providers(self, secure_lab: Lab) -> Callable[[], LockProvider]:
+        return secure_lab.provider
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            {"pyhudi.lock.zookeeper.password": f"{SECRET}x"},
+            {"pyhudi.lock.zookeeper.user": "", "pyhudi.lock.zookeeper.password": ""},
+            {"pyhudi.lock.zookeeper.tls": "false", "pyhudi.lock.zookeeper.tls.ca": ""},
+            {"pyhudi.lock.zookeeper.tls.ca": ""},
+        ],
+        ids=["a wrong password", "nobody", "clear text", "an unknown authority"],
+    )
+    def test_whoever_is_wrong_gets_no_lock(self, secure_lab: Lab, wrong: dict[str, object]) -> None:
+        with pytest.raises(LockServerError) as refused:
+            secure_lab.provider(**wrong).acquire(0)
+        assert SECRET not in str(refused.value)

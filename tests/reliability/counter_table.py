@@ -19,14 +19,14 @@ from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.instant import Action, Instant
 from pyhudi_core.model.operation import OperationType
+from pyhudi_core.opened_table.opened_table import OpenedTable
+from pyhudi_core.opened_table.protections import Protections
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.opening import create_at
 from pyhudi_core.testing import Image, Profile, SimOptions, SimWorld
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import begin_write
 from pyhudi_core.transaction.commit import finish
-from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.home import TableHome
-from pyhudi_core.transaction.protections import Protections
 from pyhudi_core.transaction.rollback import repair, roll_back
 
 SCHEMA = pa.schema([("id", pa.int64())])
@@ -37,7 +37,7 @@ class CounterWorld:
     """A simulated world with one table; explorations make a new one for every run."""
 
     sim: SimWorld
-    home: TableHome
+    home: OpenedTable
 
     @property
     def scheduler(self):
@@ -45,7 +45,7 @@ class CounterWorld:
 
     def context(self) -> TableContext:
         # Every actor is a process of its own: nothing is cached between them.
-        return TableHome(
+        return OpenedTable(
             self.home.storage, self.home.runtime, self.home.options, self.home.lock, self.home.protections
         ).context()
 
@@ -61,7 +61,7 @@ def counter_world(
 
 def _opened(sim: SimWorld, protections: Protections) -> CounterWorld:
     options = {"hoodie.time.generator.max_expected_clock_skew_ms": 1, "pyhudi.metadata.remove_unkept": True}
-    return CounterWorld(sim, TableHome(sim.storage, sim.runtime, options, sim.lock, protections))
+    return CounterWorld(sim, OpenedTable(sim.storage, sim.runtime, options, sim.lock, protections))
 
 
 @cache

@@ -19,11 +19,11 @@ from pyhudi_core.conflicts.precedence import claim
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.lock.audit import AUDIT_FOLDER, KEPT
 from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.opened_table.opened_table import OpenedTable
 from pyhudi_core.table import HudiTable
 from pyhudi_core.testing import Scheduler, SimStorage
 from pyhudi_core.testing.scheduler import CRASH, Decision, RunBounds
 from pyhudi_core.timeline import properties_file
-from pyhudi_core.transaction.home import TableHome
 from pyhudi_core.transaction.layout import ROWS
 from pyhudi_core.write import streams
 
@@ -251,7 +251,7 @@ def with_long_audit(world: TableWorld) -> None:
 def with_history(world: TableWorld) -> None:
     """A table whose first commits are archived."""
     filled(world)
-    home = TableHome(world.storage, world.sim.runtime, {**world.setup.options, **ARCHIVING}, world.sim.lock)
+    home = OpenedTable(world.storage, world.sim.runtime, {**world.setup.options, **ARCHIVING}, world.sim.lock)
     for number in range(4):
         world.table().upsert(orders((2, "b", float(number))))
     HudiTable(home).archival.run()

@@ -26,6 +26,9 @@ from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.file_names import BaseFileName, join
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.operation import OperationType
+from pyhudi_core.opened_table.opened_table import OpenedTable
+from pyhudi_core.opened_table.protections import Protections
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.opening import create_at
 from pyhudi_core.snapshot.snapshot import build
 from pyhudi_core.testing import Bounds, History, Profile, SimOptions, SimWorld
@@ -35,10 +38,7 @@ from pyhudi_core.timeline.active import Timeline, TimelineFolder
 from pyhudi_core.transaction import markers
 from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction, begin_write
 from pyhudi_core.transaction.commit import finish
-from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.home import TableHome
 from pyhudi_core.transaction.locking import hold
-from pyhudi_core.transaction.protections import Protections
 from pyhudi_core.write.handles.new_file import new_token
 
 SCHEMA = pa.schema([("k", pa.string()), ("v", pa.string()), ("p", pa.string())])
@@ -132,10 +132,9 @@ class KvWorld:
         """The table as a new process opens it."""
         sim, known = self.sim, _new_table(self.profile).context
         folder = TimelineFolder(sim.storage, known.folder.path)
-        place = replace(known.place, storage=sim.storage, folder=folder)
         outside = {"storage": sim.storage, "runtime": sim.runtime, "lock": sim.lock}
         protocol = replace(known.protocol, protections=self.configuration.protections, **outside)
-        return replace(known, place=place, protocol=protocol)
+        return replace(known, storage=sim.storage, folder=folder, protocol=protocol)
 
     def choose(self, only: str) -> list[str]:
         """Choose the key, the group of a new key, and the begin time of the next write."""
@@ -177,7 +176,7 @@ class NewTable:
 @cache
 def _new_table(profile: Profile) -> NewTable:
     sim = SimWorld(SimOptions(profile=profile))
-    home = TableHome(sim.storage, sim.runtime, _TABLE_OPTIONS, sim.lock)
+    home = OpenedTable(sim.storage, sim.runtime, _TABLE_OPTIONS, sim.lock)
     create_at(home, SCHEMA, "k", "p", name="kv")
     return NewTable(sim.storage.image(), home.context())
 

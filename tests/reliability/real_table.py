@@ -13,12 +13,12 @@ from typing import Any
 import pyarrow as pa
 
 from pyhudi_core.lock.base import LockProvider
+from pyhudi_core.opened_table.opened_table import OpenedTable
+from pyhudi_core.opened_table.protections import Protections
 from pyhudi_core.opening import create_at
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.table import HudiTable
 from pyhudi_core.testing import Profile, Scheduler, SimOptions, SimStorage, SimWorld
-from pyhudi_core.transaction.home import TableHome
-from pyhudi_core.transaction.protections import Protections
 
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string()), ("price", pa.float64())])
 OPTIONS: Mapping[str, object] = {
@@ -68,11 +68,11 @@ class TableWorld:
     def storage(self) -> SimStorage:
         return self.sim.storage
 
-    def home(self, storage: Storage | None = None) -> TableHome:
+    def home(self, storage: Storage | None = None) -> OpenedTable:
         """The view of one process on the table. ``storage`` may wrap the world's storage."""
         setup = self.setup
         lock = None if setup.real_lock else setup.lock(self.sim) if setup.lock else self.sim.lock
-        return TableHome(storage or self.sim.storage, self.sim.runtime, dict(setup.options), lock, setup.protections)
+        return OpenedTable(storage or self.sim.storage, self.sim.runtime, dict(setup.options), lock, setup.protections)
 
     def table(self, storage: Storage | None = None) -> HudiTable:
         """The table as a new process opens it."""

@@ -116,7 +116,7 @@ def _stand_of(table: HudiTable) -> Stand:
 
 def archive(table: HudiTable) -> object:
     """Archive after the wait with which every other verb begins."""
-    wait_as_reserved(table._home.context())
+    wait_as_reserved(table._opened.context())
     return table.archival.run()
 
 

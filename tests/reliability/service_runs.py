@@ -11,11 +11,11 @@ from dataclasses import replace
 from reliability.crash_scenarios import EXPIRES_S, audit, read
 from reliability.real_table import TableSetup, TableWorld, table_world
 
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.testing import Bounds, History, Profile, SimOptions, explore, explore_randomly
 from pyhudi_core.testing.crash_cases import Audit, CrashPlan, CrashReport, CrashScenario, Remains
 from pyhudi_core.testing.crashes import crash_everywhere
 from pyhudi_core.transaction import begin
-from pyhudi_core.transaction.context import TableContext
 
 Act = Callable[[TableWorld], object]
 Check = Callable[[TableWorld, History], None]

@@ -22,6 +22,7 @@ from support.wrapping import WrappedStorage
 import pyhudi_core as hudi
 from pyhudi_core.errors import CommitStateUnknownError, HudiError
 from pyhudi_core.lock.base import LockProvider
+from pyhudi_core.opened_table.opened_table import OpenedTable
 from pyhudi_core.opening import create_at
 from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.runtime.clock import RandomIds, SystemClock
@@ -32,7 +33,6 @@ from pyhudi_core.storage.s3 import S3Storage
 from pyhudi_core.table import HudiTable
 from pyhudi_core.testing import Fault, Profile, SimOptions, SimWorld
 from pyhudi_core.testing.lost_ack_proxy import LostAckProxy
-from pyhudi_core.transaction.home import TableHome
 
 CREDENTIALS = {"region": "us-east-1", "access_key_id": "AKIDEXAMPLE", "secret_access_key": "secret"}
 OPTIONS: Mapping[str, object] = {
@@ -65,10 +65,10 @@ class Place:
     storage: Storage
     runtime: Runtime
 
-    def home(self, storage: Storage | None = None, lock: LockProvider | None = None, **options: object) -> TableHome:
+    def home(self, storage: Storage | None = None, lock: LockProvider | None = None, **options: object) -> OpenedTable:
         """What one process knows of the table; dots in option keys are written as double underscores."""
         given = {key.replace("__", "."): value for key, value in options.items()}
-        return TableHome(storage or self.storage, self.runtime, {**OPTIONS, **given}, lock)
+        return OpenedTable(storage or self.storage, self.runtime, {**OPTIONS, **given}, lock)
 
     def make(self, lock: LockProvider | None = None, **options: object) -> HudiTable:
         """Make the table."""

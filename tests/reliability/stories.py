@@ -18,6 +18,8 @@ from support.wrapping import WrappedStorage
 
 from pyhudi_core.lock.base import LockSession
 from pyhudi_core.lock.file_system import FileSystemLockProvider
+from pyhudi_core.opened_table.opened_table import OpenedTable
+from pyhudi_core.opened_table.protections import Protections
 from pyhudi_core.opening import create_at, create_whole
 from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.runtime.executors import SerialExecutor
@@ -25,8 +27,6 @@ from pyhudi_core.storage.base import Storage
 from pyhudi_core.table import HudiTable
 from pyhudi_core.testing import Profile, Scheduler, SimIds, SimLock, SimStorage
 from pyhudi_core.testing.sim_storage import Image
-from pyhudi_core.transaction.home import TableHome
-from pyhudi_core.transaction.protections import Protections
 
 START_MS = 1_767_225_600_000
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("value", pa.int64())])
@@ -92,7 +92,7 @@ class Story:
         return HudiTable(self.writer("reader").home())
 
 
-def with_lock_file(writer: Writer, options: Mapping[str, object]) -> TableHome:
+def with_lock_file(writer: Writer, options: Mapping[str, object]) -> OpenedTable:
     """The table's home as this process has it, with the lock of a disk: a file without an end."""
     home = writer.home()
     home.options = {**home.options, **options}
@@ -120,8 +120,8 @@ class Writer:
     _pauses: list[tuple[str, str, Event]] = field(default_factory=list)
     _watchers: list[Callable[[str, str], object]] = field(default_factory=list)
 
-    def home(self) -> TableHome:
-        return TableHome(
+    def home(self) -> OpenedTable:
+        return OpenedTable(
             _WatchedStorage(self),  # type: ignore[arg-type]
             self.runtime(),
             {**OPTIONS, **self.options},

@@ -11,13 +11,13 @@ from reliability.counter_table import CounterWorld, counter_world, increment
 from reliability.service_runs import wait_as_reserved
 
 from pyhudi_core.model.instant import DATA_ACTIONS, Instant
+from pyhudi_core.opened_table.opened_table import OpenedTable
+from pyhudi_core.opened_table.protections import Protections
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.archival.archival import archive
 from pyhudi_core.services.archival.limits import ArchivalRules
 from pyhudi_core.testing import Bounds, History, Profile, Report, SimOptions, SimWorld, explore, explore_randomly
 from pyhudi_core.testing.sim_storage import Image
-from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.home import TableHome
-from pyhudi_core.transaction.protections import Protections
 from pyhudi_core.transaction.rollback import repair
 from pyhudi_core.transaction.status import CommitStatus, commit_status
 
@@ -56,7 +56,7 @@ def world_with_commits(
         SimOptions(profile=profile, image=image, lock_excludes=lock_excludes, one_machine=True, lease_s=10, seed=1)
     )
     sim.scheduler.time_ms = now + 1_000
-    return CounterWorld(sim, TableHome(sim.storage, sim.runtime, OPTIONS, sim.lock, Protections()))
+    return CounterWorld(sim, OpenedTable(sim.storage, sim.runtime, OPTIONS, sim.lock, Protections()))
 
 
 def world_with_history(profile: Profile = Profile.LOCAL_POSIX, lock_excludes: bool = True) -> CounterWorld:

@@ -19,6 +19,7 @@ from pyhudi_core.errors import PreconditionFailedError
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.instant import Action
+from pyhudi_core.opened_table.opened_table import OpenedTable
 from pyhudi_core.opening import create_at
 from pyhudi_core.testing import History, Profile, SimOptions, SimWorld
 from pyhudi_core.testing.scheduler import Decision, RunBounds
@@ -27,7 +28,6 @@ from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import layout
 from pyhudi_core.transaction.begin import TOKEN_KEY, begin_write
 from pyhudi_core.transaction.commit import finish
-from pyhudi_core.transaction.home import TableHome
 
 
 class CountsCollisions(WrappedStorage):
@@ -80,7 +80,7 @@ def test_collision_birthday() -> None:
         sim = SimWorld(SimOptions(profile=Profile.S3, tick_ms=0))
         counters.append(CountsCollisions(sim.storage))
         options = {"hoodie.time.generator.max_expected_clock_skew_ms": 1, "hoodie.write.lock.wait_time_ms": HOUR_MS}
-        home = TableHome(counters[-1], sim.runtime, options, sim.lock)  # type: ignore[arg-type]
+        home = OpenedTable(counters[-1], sim.runtime, options, sim.lock)  # type: ignore[arg-type]
         create_at(home, COUNTER_SCHEMA, "id", name="birthday")
         return CounterWorld(sim, home)
 

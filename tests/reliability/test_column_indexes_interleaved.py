@@ -76,7 +76,7 @@ IDS = ["secondary", "expression"]
 def defined_as_listed(table: HudiTable) -> None:
     """Every listed index on a column is defined, and no other one."""
     prefixes = names.SECONDARY_INDEX_PREFIX, names.EXPRESSION_INDEX_PREFIX
-    found = read_definitions(table._home.storage, table.config.index_defs_path)
+    found = read_definitions(table._opened.storage, table.config.index_defs_path)
     defined = {item.name for item in found if item.name.startswith(prefixes)}
     assert defined == {name for name in table.config.metadata_partitions if name.startswith(prefixes)}
 

@@ -21,6 +21,9 @@ from pyhudi_core.errors import CommitConflictError
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.instant import Action
+from pyhudi_core.opened_table.opened_table import OpenedTable
+from pyhudi_core.opened_table.protections import Protections
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.opening import create_at
 from pyhudi_core.runtime.executors import SerialExecutor
 from pyhudi_core.services.archival.archival import Archival
@@ -32,10 +35,6 @@ from pyhudi_core.transaction import layout, markers
 from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction, begin_write, withdraw
 from pyhudi_core.transaction.commit import finish
 from pyhudi_core.transaction.companion import CompanionCommit, begin_companion
-from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.home import TableHome
-from pyhudi_core.transaction.place import TablePlace
-from pyhudi_core.transaction.protections import Protections
 from pyhudi_core.transaction.record import record_store
 from pyhudi_core.transaction.rollback import repair, roll_back
 from pyhudi_core.transaction.status import CommitStatus, commit_status
@@ -51,7 +50,7 @@ def two_tables(profile: Profile) -> Image:
     """The counter table, and an empty table below it."""
     world = _opened(SimWorld(SimOptions(profile=profile, image=empty_table(profile))), Protections())
     home = world.home
-    below = TableHome(StorageBelow(home.storage, FOLDER), home.runtime, home.options, home.lock)
+    below = OpenedTable(StorageBelow(home.storage, FOLDER), home.runtime, home.options, home.lock)
     create_at(below, SCHEMA, "id", name="counter_companion")
     return world.sim.storage.image()
 
@@ -67,7 +66,7 @@ def opened(profile: Profile, lock_excludes: bool = True) -> CounterWorld:
 def both(world: CounterWorld) -> TableContext:
     """The data table in a new process, with its companion."""
     context = world.context()
-    return replace(context, companions=(TablePlace.open(context.root, context.runtime.clock, FOLDER),))
+    return replace(context, companions=(context.below(FOLDER),))
 
 
 def base_file(requested_time: str, file_name: str, number: int) -> bytes:
@@ -85,7 +84,7 @@ def base_file(requested_time: str, file_name: str, number: int) -> bytes:
     return target.getvalue()
 
 
-def prepare_companion(transaction: Transaction, place: TablePlace, number: int) -> CompanionCommit:
+def prepare_companion(transaction: Transaction, place: TableContext, number: int) -> CompanionCommit:
     """Announce the commit, write one file with its marker, and stage the commit."""
     companion = begin_companion(transaction, place, "UPSERT_PREPPED", place.folder.load())
     name = f"files-0000-0_0-0-0_{transaction.requested_time}.parquet"

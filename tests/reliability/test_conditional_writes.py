@@ -38,10 +38,10 @@ from pyhudi_core.errors import (
     PreconditionFailedError,
 )
 from pyhudi_core.lock.storage_based import StorageBasedLockProvider
+from pyhudi_core.opened_table.opened_table import OpenedTable
 from pyhudi_core.opening import create_at
 from pyhudi_core.storage import s3_files
 from pyhudi_core.testing import Bounds, Fault, History, Profile, SimOptions, SimWorld, explore
-from pyhudi_core.transaction.home import TableHome
 from pyhudi_core.transaction.publication import create_once
 from pyhudi_core.transaction.record import Intent, Publication, Record, record_store, swap_settled
 
@@ -227,15 +227,15 @@ def test_the_store_itself_completes_parts_only_once(bucket: S3Place) -> None:
 # --- storages that promise less
 
 
-def no_cas_home(**options: object) -> TableHome:
+def no_cas_home(**options: object) -> OpenedTable:
     world = SimWorld(SimOptions(profile=Profile.NO_CAS))
-    return TableHome(world.storage, world.runtime, options)
+    return OpenedTable(world.storage, world.runtime, options)
 
 
 def test_profile_without_cas_refuses_multi_writer() -> None:
     home = no_cas_home()
     table = create_at(home, real_table.SCHEMA, "id", "day")
-    alone = TableHome(home.storage, home.runtime, {"concurrency": "single_writer"})
+    alone = OpenedTable(home.storage, home.runtime, {"concurrency": "single_writer"})
     single = hudi.HudiTable(alone)
     single.upsert(real_table.orders((1, "a", 1.0)))
     before = home.storage.list("")

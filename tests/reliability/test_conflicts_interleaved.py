@@ -26,9 +26,9 @@ from reliability.real_table import (
 )
 
 from pyhudi_core.errors import CommitConflictError, DuplicateKeyError
+from pyhudi_core.opened_table.protections import Protections
 from pyhudi_core.table import HudiTable
 from pyhudi_core.testing import Bounds, History, Report, SimOptions, explore, explore_randomly
-from pyhudi_core.transaction.protections import Protections
 from pyhudi_core.write.result import Commit
 
 Rows = Mapping[tuple[int, str], float]

@@ -165,18 +165,18 @@ NOT_CRASHED: dict[tuple[str, str], str] = {
     ): "of a commit whose completed file is lost, which no crash can do: a heartbeat goes after it; test_lost_completions.py loses it",
     ("timeline/active.py:_being_written", "head"): "only of a commit that a Hudi writer has created and not filled yet",
     (
-        "timeline/archived_files.py:_plan",
+        "services/archival/archived_files.py:_plan",
         "get",
     ): "of a replaced group's plan, which goes to the history once a cleaner has been there",
     (
-        "timeline/savepoints.py:_read",
+        "savepoints/savepoint_files.py:_read",
         "get",
     ): "of tables with savepoints, which test_savepoint_crashes.py crashes at every call",
     **dict.fromkeys(
         (
             ("timeline/restored.py:_read", "get"),
             ("transaction/instant_removal.py:remove_files", "delete"),
-            ("transaction/execution.py:_grounds", "head"),
+            ("transaction/plan_executors.py:_grounds", "head"),
         ),
         "of restores, which test_restore_interleaved.py crashes at every call",
     ),
@@ -185,11 +185,11 @@ NOT_CRASHED: dict[tuple[str, str], str] = {
         "list",
     ): "of an indexing, which test_indexing_interleaved.py crashes at every call",
     (
-        "transaction/execution.py:stage",
+        "transaction/plan_executors.py:stage",
         "get",
     ): "of a planned clean, which test_cleaning_interleaved.py crashes at every call",
     (
-        "transaction/execution.py:withdraw",
+        "transaction/plan_executors.py:withdraw",
         "delete",
     ): "after an interruption, which test_interrupted_services.py makes, at every call if the part `explore` runs it",
     (
@@ -228,13 +228,13 @@ NOT_CRASHED: dict[tuple[str, str], str] = {
     ): "of tables with change data capture, which test_change_log_crashes.py crashes at every call",
     **dict.fromkeys(
         (
-            ("transaction/execution.py:newest_executor", "list"),
-            ("transaction/execution.py:newest_executor", "get"),
-            ("transaction/execution.py:give_up", "list"),
-            ("transaction/execution.py:give_up", "delete"),
-            ("transaction/execution.py:stage", "put"),
-            ("transaction/execution.py:look", "head"),
-            ("transaction/execution.py:intent", "put"),
+            ("transaction/plan_executors.py:newest_executor", "list"),
+            ("transaction/plan_executors.py:newest_executor", "get"),
+            ("transaction/plan_executors.py:give_up", "list"),
+            ("transaction/plan_executors.py:give_up", "delete"),
+            ("transaction/plan_executors.py:stage", "put"),
+            ("transaction/plan_executors.py:look", "head"),
+            ("transaction/plan_executors.py:intent", "put"),
             ("transaction/left_by_executors.py:of", "list"),
             ("transaction/markers.py:remove_some", "list"),
             ("transaction/requested_plans.py:put_plan", "put"),
@@ -254,7 +254,7 @@ NOT_CRASHED: dict[tuple[str, str], str] = {
         "write/handles/log_compact.py:_write",
         "open_output",
     ): "of log compactions, which test_log_compaction_interleaved.py crashes at every call",
-    ("transaction/execution.py:_foreign", "head"): "only after a Hudi process that began to execute a plan",
+    ("transaction/plan_executors.py:_foreign", "head"): "only after a Hudi process that began to execute a plan",
     ("timeline/history.py:exists", "head"): "asked by the doctor alone, who changes nothing",
     ("timeline/history.py:exists", "list"): "asked by the doctor alone, who changes nothing",
     (

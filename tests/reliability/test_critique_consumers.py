@@ -11,7 +11,7 @@ from support.golden import unpack
 from support.tables import rows
 
 import pyhudi_core as hudi
-from pyhudi_core.services.transactions import transaction_watermark, transactions
+from pyhudi_core.source_transactions import transaction_watermark, transactions
 from pyhudi_core.table import HudiTable
 from pyhudi_core.testing import Fault
 

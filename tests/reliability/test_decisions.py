@@ -19,6 +19,8 @@ from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Action, State
 from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.opened_table.protections import Protections
+from pyhudi_core.opened_table.table_context import METADATA_TABLE, TableContext
 from pyhudi_core.testing import (
     Bounds,
     History,
@@ -35,11 +37,8 @@ from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import decision, layout
 from pyhudi_core.transaction.begin import Transaction, begin_write, completion_time_after, reserve
 from pyhudi_core.transaction.commit import still_wanted
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.decision import StagedIntent, Terms, decide
-from pyhudi_core.transaction.layout import METADATA_TABLE
 from pyhudi_core.transaction.metadata_removal import LISTED
-from pyhudi_core.transaction.protections import Protections
 from pyhudi_core.transaction.publication import digest
 from pyhudi_core.transaction.record import Intent, Publication, PublicationKind, Record
 from pyhudi_core.transaction.rollback import repair

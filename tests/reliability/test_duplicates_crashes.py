@@ -10,11 +10,11 @@ from reliability.crash_scenarios import Case, audit, setup_for
 from reliability.real_table import TableWorld, orders
 from reliability.test_crashes import KEPT, leaks_of
 
+from pyhudi_core.opened_table.protections import Protections
 from pyhudi_core.table import HudiTable
 from pyhudi_core.testing import Profile
 from pyhudi_core.testing.crash_cases import Audit, CrashPlan
 from pyhudi_core.testing.crashes import crash_everywhere
-from pyhudi_core.transaction.protections import Protections
 
 
 def with_duplicates(world: TableWorld) -> None:

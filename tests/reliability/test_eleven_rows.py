@@ -34,8 +34,8 @@ from reliability.kv_table import (
 )
 
 from benchmarks.recording import record
+from pyhudi_core.opened_table.protections import Protections
 from pyhudi_core.testing import Bounds, History, Report, explore, explore_all, explore_randomly
-from pyhudi_core.transaction.protections import Protections
 
 RECORDS_ITSELF = True
 FACTOR = int(os.environ.get("PYHUDI_EXPLORE", "1"))

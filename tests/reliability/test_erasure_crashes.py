@@ -20,8 +20,8 @@ from support.metadata_tables import build
 
 from pyhudi_core.errors import CommitAbortedError, CommitConflictError, ErasureRefusedError
 from pyhudi_core.model.instant import Action
-from pyhudi_core.services.cleaning.execution import CleaningRun
-from pyhudi_core.services.compaction.execution import CompactionRun
+from pyhudi_core.services.cleaning.clean_execution import CleaningRun
+from pyhudi_core.services.compaction.compaction_execution import CompactionRun
 from pyhudi_core.testing import Bounds, History, Profile, SimOptions
 from pyhudi_core.testing.crash_cases import Audit, CrashPlan, CrashScenario
 

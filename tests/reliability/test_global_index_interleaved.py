@@ -13,8 +13,8 @@ from reliability.real_table import Row, TableSetup, TableWorld, is_shared, order
 from reliability.test_conflicts_interleaved import FULL
 
 from pyhudi_core.errors import CommitConflictError, DuplicateKeyError
+from pyhudi_core.opened_table.protections import Protections
 from pyhudi_core.testing import Bounds, History, SimOptions, explore, explore_randomly
-from pyhudi_core.transaction.protections import Protections
 from pyhudi_core.write.result import Commit
 
 FACTOR = int(os.environ.get("PYHUDI_EXPLORE", "1"))

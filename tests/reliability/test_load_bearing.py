@@ -36,12 +36,12 @@ from pyhudi_core.conflicts.conflict import Conflict, ConflictKind
 from pyhudi_core.errors import CommitConflictError, CorruptAvroError, HudiError, LimitExceededError
 from pyhudi_core.formats.avro.container import decode_record, encode_record
 from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.opened_table.opened_table import OpenedTable
+from pyhudi_core.opened_table.protections import Protections
 from pyhudi_core.opening import create_at
 from pyhudi_core.testing import Bounds, Fault, History, Profile, SimOptions, SimWorld, explore
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.transaction import layout
-from pyhudi_core.transaction.home import TableHome
-from pyhudi_core.transaction.protections import Protections
 from pyhudi_core.write.retrying import Retries
 
 Actors = tuple[Callable[[KvWorld], Any], ...]
@@ -138,7 +138,7 @@ def a_file_that_arrives_late_shows_no_rows(protections: Protections) -> None:
 def small_table(protections: Protections) -> tuple[SimWorld, hudi.HudiTable]:
     """A table with the real pipeline in a simulated world, and one row."""
     sim = SimWorld(SimOptions(profile=Profile.LOCAL_POSIX))
-    home = TableHome(sim.storage, sim.runtime, {}, sim.lock, protections)
+    home = OpenedTable(sim.storage, sim.runtime, {}, sim.lock, protections)
     table = create_at(home, pa.schema([("id", pa.int64()), ("v", pa.string())]), "id", name="small")
     table.upsert(batch(1, "first"))
     return sim, table
@@ -199,9 +199,9 @@ def contenders_part(protections: Protections) -> None:
     Events in the order of time; an attempt is lost if another one committed while it ran.
     """
     sim = SimWorld(SimOptions(profile=Profile.LOCAL_POSIX, seed=7))
-    create_at(TableHome(sim.storage, sim.runtime, {}, sim.lock), counter_table.SCHEMA, "id", name="contended")
+    create_at(OpenedTable(sim.storage, sim.runtime, {}, sim.lock), counter_table.SCHEMA, "id", name="contended")
     options = {"pyhudi.commit.reserve.after": 0}
-    context = TableHome(sim.storage, sim.runtime, options, sim.lock, protections).context()
+    context = OpenedTable(sim.storage, sim.runtime, options, sim.lock, protections).context()
     conflict = CommitConflictError("lost", conflict=_some_conflict())
     writers = [Retries(context) for _ in range(7)]
     events = [(5, 0, number) for number in range(7)]

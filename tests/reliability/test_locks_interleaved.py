@@ -14,9 +14,9 @@ from pyhudi_core.errors import LockIdentityError, LockLostError, LockTimeoutErro
 from pyhudi_core.lock.file_system import FileSystemLockProvider
 from pyhudi_core.lock.storage_based import StorageBasedLockProvider
 from pyhudi_core.lock.storage_lock_file import LOCK_FILE, LockFile, Owner
+from pyhudi_core.opened_table.opened_table import OpenedTable
 from pyhudi_core.table import HudiTable
 from pyhudi_core.testing import Bounds, Fault, History, Profile, SimOptions, SimWorld, explore
-from pyhudi_core.transaction.home import TableHome
 
 PROFILES = [Profile.S3, Profile.GCS, Profile.AZURE]
 
@@ -194,13 +194,13 @@ def locked_table(profile: Profile, **options: object) -> TableWorld:
 
 
 def opened(world: TableWorld, **options: object) -> HudiTable:
-    return HudiTable(TableHome(world.storage, world.sim.runtime, {**OPTIONS, **options}))
+    return HudiTable(OpenedTable(world.storage, world.sim.runtime, {**OPTIONS, **options}))
 
 
 @pytest.mark.row("O6")
 def test_the_lock_that_fits_the_storage_is_taken_without_being_asked_for() -> None:
     identities = {
-        profile: HudiTable(locked_table(profile).home())._home.context().lock.identity
+        profile: HudiTable(locked_table(profile).home())._opened.context().lock.identity
         for profile in (Profile.S3, Profile.LOCAL_POSIX)
     }
     assert identities == {
@@ -256,7 +256,7 @@ def test_two_processes_with_a_lock_each_to_themselves_refuse_each_other() -> Non
 
     def process(name: str, gone: frozenset[str] = frozenset()) -> HudiTable:
         runtime = replace(world.sim.runtime, process=NamedProcess(name, gone))
-        return HudiTable(TableHome(world.storage, runtime, {**OPTIONS, **change}))
+        return HudiTable(OpenedTable(world.storage, runtime, {**OPTIONS, **change}))
 
     process("one").upsert(orders((1, "a", 2.0)))
     process("one").upsert(orders((1, "a", 3.0)))

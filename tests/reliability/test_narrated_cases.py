@@ -27,10 +27,10 @@ from reliability.kv_table import (
 )
 
 from pyhudi_core.errors import CommitAbortedError, CommitConflictError
+from pyhudi_core.opened_table.protections import Protections
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.testing import Bounds, History, Report, explore
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.protections import Protections
 
 NO_LOCKING = {"lock": False, "conflict_check": False, "commit_record": False}
 NO_PUT_IF_ABSENT = {

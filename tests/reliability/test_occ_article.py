@@ -18,8 +18,8 @@ from reliability.stories import Died, Story, batch, data_files, dying, rows_of
 from benchmarks import commit_writers
 from pyhudi_core.conflicts.conflict import ConflictKind
 from pyhudi_core.errors import CommitConflictError
+from pyhudi_core.opened_table.protections import Protections
 from pyhudi_core.testing import Fault, Profile
-from pyhudi_core.transaction.protections import Protections
 from scripts import evidence_page
 
 ALONE = {"pyhudi.commit.reserve.after": 0}

@@ -51,7 +51,7 @@ def sweep(world: TableWorld) -> object:
 
 def sweep_beside(world: TableWorld) -> object:
     """A sweep that a writer can overtake."""
-    wait_as_reserved(world.table()._home.context())
+    wait_as_reserved(world.table()._opened.context())
     return sweep(world)
 
 

@@ -16,7 +16,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from reliability.table_machine import SETUPS, TableMachine
 
 from benchmarks.recording import record
-from pyhudi_core.transaction.protections import Protections
+from pyhudi_core.opened_table.protections import Protections
 
 EXAMPLES = int(os.environ.get("PYHUDI_MACHINE", "200"))
 FIRST = int(os.environ.get("PYHUDI_MACHINE_FIRST", "0"))

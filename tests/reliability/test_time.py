@@ -25,12 +25,12 @@ from support.tables import create_plain, orders, rows
 import pyhudi_core as hudi
 from pyhudi_core.errors import ClockSkewError, CorruptTimelineError
 from pyhudi_core.model.instant import Instant, format_time, time_after
+from pyhudi_core.opened_table.opened_table import OpenedTable
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.opening import create_at
 from pyhudi_core.table import HudiTable
 from pyhudi_core.testing import Bounds, Profile, SimOptions, SimWorld, explore
 from pyhudi_core.transaction import begin, heartbeat
-from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.home import TableHome
 
 _processes = multiprocessing.get_context("forkserver")
 _processes.set_forkserver_preload(["pyhudi_core", "reliability.test_two_writers"])
@@ -44,7 +44,7 @@ def skewed_world(skew_ms: int, lock_excludes: bool = True) -> CounterWorld:
     sim = SimWorld(
         SimOptions(profile=Profile.S3, offsets_ms={"b": skew_ms}, lock_excludes=lock_excludes, one_machine=True)
     )
-    home = TableHome(sim.storage, sim.runtime, {"hoodie.time.generator.max_expected_clock_skew_ms": 1}, sim.lock)
+    home = OpenedTable(sim.storage, sim.runtime, {"hoodie.time.generator.max_expected_clock_skew_ms": 1}, sim.lock)
     create_at(home, COUNTER_SCHEMA, "id", name="counter")
     return CounterWorld(sim, home)
 
@@ -132,7 +132,7 @@ def test_a_pending_foreign_write_far_ahead_is_refused_too(location: str) -> None
 def test_skew_beyond_bound_no_cas_refuses() -> None:
     """Where an object cannot be made on condition, the clock is all that keeps times apart."""
     sim = SimWorld(SimOptions(profile=Profile.NO_CAS))
-    home = TableHome(sim.storage, sim.runtime, {"concurrency": "single_writer"})
+    home = OpenedTable(sim.storage, sim.runtime, {"concurrency": "single_writer"})
     table = create_at(home, STORY_SCHEMA, "id", "part")
     table.upsert(batch((1, "a", 1)))
     sim.scheduler.time_ms -= HOUR_MS
@@ -229,7 +229,7 @@ def test_nobody_sleeps_under_the_lock() -> None:
 
     runtime = replace(sim.runtime, clock=Watched())
     options = {"hoodie.time.generator.max_expected_clock_skew_ms": 200}
-    table = create_at(TableHome(sim.storage, runtime, options, sim.lock), STORY_SCHEMA, "id", "part")
+    table = create_at(OpenedTable(sim.storage, runtime, options, sim.lock), STORY_SCHEMA, "id", "part")
     for value in range(3):
         table.upsert(batch((1, "a", value)))
         with table.begin("upsert") as write:

@@ -50,7 +50,7 @@ def store() -> Iterator[str]:
 
 def completed_writes(table: HudiTable) -> set[str]:
     """The requested times of all completed commits, archived ones too."""
-    folder = table._home.context().folder
+    folder = table._opened.context().folder
     archived = [i for i in folder.history.completed_between("", "9" * 17) if i.action is Action.COMMIT]
     return {instant.requested_time for instant in (*table.timeline.commits, *archived)}
 

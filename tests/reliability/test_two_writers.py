@@ -7,8 +7,8 @@ import os
 import pytest
 from reliability.counter_table import CounterWorld, chain, counter_world, increment
 
+from pyhudi_core.opened_table.protections import Protections
 from pyhudi_core.testing import Bounds, History, Profile, Report, explore
-from pyhudi_core.transaction.protections import Protections
 from pyhudi_core.transaction.rollback import repair
 
 

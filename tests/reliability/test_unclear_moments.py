@@ -153,8 +153,8 @@ def test_a_commit_stands_whatever_the_services_after_it_run_into(error: Exceptio
 
             return call if name == "put_if_absent" else real
 
-    table._home.storage = Failing(table._home.storage)  # type: ignore[assignment]
-    table._home._folders.clear()
+    table._opened.storage = Failing(table._opened.storage)  # type: ignore[assignment]
+    table._opened._folders.clear()
     assert table.upsert(batch((1, "a", 9))).retries == 0
     with table.begin("upsert") as write:
         write.write(batch((1, "a", 10)))
@@ -338,7 +338,7 @@ def test_a_process_that_writes_for_months_keeps_no_more_than_the_table_shows(mon
     table = story.writer("daemon", options=options).open()
     for value in range(40):
         table.upsert(batch((1, "a", value)))
-    folder = table._home.context().folder
+    folder = table._opened.context().folder
     timeline = folder.load()
     assert all(folder.history.find(commit.requested_time) for commit in folder.history.completed_between("", "9" * 17))
     assert len(folder._commits) <= 5 + len(folder.files()[0])

@@ -16,7 +16,7 @@ def prices(table: hudi.HudiTable, partition: str) -> list[list[float]]:
     """The prices of each base file of a partition, in the order of the rows; the file with the lowest price first."""
     found = []
     for piece in table.snapshot().view.slices(partition):
-        with table._home.storage.open_input(piece.path) as source:
+        with table._opened.storage.open_input(piece.path) as source:
             batches = list(BaseFileReader(source, piece.path, ["price"]).iter_batches())
         found.append([value for batch in batches for value in batch.column("price").to_pylist()])
     return sorted(found)

@@ -120,7 +120,7 @@ def test_a_frame_shows_the_state_it_was_made_of_however_often_it_is_read(table: 
 def test_a_commit_that_arrives_while_a_read_is_planned_does_not_show(
     table: hudi.HudiTable, options: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pyhudi_core.spark.plans import Pinned
+    from pyhudi_core.spark.batch_reads import Pinned
 
     reader = _reader(table, **options)
     before = _given(reader)
@@ -333,7 +333,7 @@ def test_filters_leave_out_files(table: hudi.HudiTable) -> None:
 
 def test_slices_are_partitions_unless_they_are_small(table: hudi.HudiTable, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(_reader(table).partitions()) == 1
-    monkeypatch.setattr("pyhudi_core.spark.plans.TASK_BYTES", 0)
+    monkeypatch.setattr("pyhudi_core.spark.batch_reads.TASK_BYTES", 0)
     assert len(_reader(table).partitions()) == 2
 
 

@@ -24,7 +24,7 @@ def test_updates_and_deletes_of_dataframes_go_to_logs(spark: Any, location: str,
     assert (update.stats.rows_updated, update.stats.rows_inserted) == (3, 0)
     assert all(".log.1_" in stat.path for stat in update.stats.files)
     for stat in update.stats.files:
-        with table._home.storage.open_input(stat.path) as source:
+        with table._opened.storage.open_input(stat.path) as source:
             [block] = LogReader(source, stat.path).blocks()
         assert len(decode_positions(block.headers[Header.RECORD_POSITIONS])) == stat.rows
     gone = table.delete(frame(spark, pa.table({"id": [4, 99], "day": ["a", "a"]})))

@@ -30,6 +30,7 @@ GIVEN = {"SerialExecutor", "HeldSettings", "Settings", "collector_paused"}
 """Names of ``runtime/`` beside its protocols that touch nothing outside."""
 
 _DOOR = "a door: it makes the runtime of the tables that a caller opens"
+_ORCHESTRATED = "the processes of an orchestrator hand in no clock and no threads"
 _IN_DAGSTER = "Dagster's processes hand in no clock and no threads"
 ALLOWED = {
     ("pyhudi_core/late.py", "sys.modules"): "it puts imported names into a package",
@@ -57,37 +58,39 @@ ALLOWED = {
         "pyhudi_core/write/handles/base.py",
         "pyhudi_core.runtime.clock.SystemClock",
     ): "a task may run on a worker of Spark",
-    ("pyhudi_core/bootstrapping.py", "pyhudi_core.runtime.system.system_runtime"): _DOOR,
+    ("pyhudi_core/importing/bootstrap.py", "pyhudi_core.runtime.system.system_runtime"): _DOOR,
     ("pyhudi_core/cli/make.py", "pyhudi_core.runtime.system.system_runtime"): _DOOR,
     ("pyhudi_core/lake.py", "pyhudi_core.runtime.system.system_runtime"): _DOOR,
     ("pyhudi_core/opening.py", "pyhudi_core.runtime.system.system_runtime"): _DOOR,
-    ("pyhudi_core/recovering.py", "pyhudi_core.runtime.system.system_runtime"): _DOOR,
+    ("pyhudi_core/importing/recovery.py", "pyhudi_core.runtime.system.system_runtime"): _DOOR,
     ("pyhudi_core/remote.py", "pyhudi_core.runtime.system_runtime"): _DOOR,
-    ("pyhudi_dagster/asset_function.py", "asyncio"): "it runs the functions of users that are async",
-    ("pyhudi_dagster/checks.py", "datetime.datetime.now"): _IN_DAGSTER,
-    ("pyhudi_dagster/diagnosis.py", "signal"): "it says who handles the signal of a terminated run",
-    ("pyhudi_dagster/interrupts.py", "threading"): _IN_DAGSTER,
-    ("pyhudi_dagster/interrupts.py", "time"): _IN_DAGSTER,
-    ("pyhudi_dagster/interrupts.py", "uuid"): _IN_DAGSTER,
-    ("pyhudi_dagster/pipes.py", "threading"): _IN_DAGSTER,
-    ("pyhudi_dagster/pipes.py", "uuid"): _IN_DAGSTER,
-    ("pyhudi_dagster/resource.py", "threading"): _IN_DAGSTER,
-    ("pyhudi_dagster/runner.py", "time"): _IN_DAGSTER,
-    ("pyhudi_dagster/service_runs.py", "datetime.datetime.now"): _IN_DAGSTER,
-    ("pyhudi_dagster/service_runs.py", "time"): _IN_DAGSTER,
-    ("pyhudi_dagster/service_sensor.py", "datetime.datetime.now"): _IN_DAGSTER,
-    ("pyhudi_dagster/service_sensor.py", "time"): _IN_DAGSTER,
-    ("pyhudi_dagster/spark_session.py", "subprocess"): "the session runs in a child process",
-    ("pyhudi_dagster/spark_session.py", "time"): _IN_DAGSTER,
-    ("pyhudi_dagster/timeline_sensor.py", "time"): _IN_DAGSTER,
-    ("pyhudi_dagster/writer.py", "time"): _IN_DAGSTER,
+    ("pyhudi_core/orchestration/partition_values.py", "urllib.parse.unquote"): "it decodes the names of folders",
+    ("pyhudi_dagster/assets/asset_function.py", "asyncio"): "it runs the functions of users that are async",
+    ("pyhudi_dagster/reporting/checks.py", "datetime.datetime.now"): _IN_DAGSTER,
+    ("pyhudi_dagster/command/diagnosis.py", "signal"): "it says who handles the signal of a terminated run",
+    ("pyhudi_core/orchestration/interrupts.py", "threading"): _ORCHESTRATED,
+    ("pyhudi_core/orchestration/interrupts.py", "time"): _ORCHESTRATED,
+    ("pyhudi_core/orchestration/interrupts.py", "uuid"): _ORCHESTRATED,
+    ("pyhudi_dagster/steps/pipes.py", "threading"): _IN_DAGSTER,
+    ("pyhudi_dagster/steps/pipes.py", "uuid"): _IN_DAGSTER,
+    ("pyhudi_dagster/lake/resource.py", "threading"): _IN_DAGSTER,
+    ("pyhudi_dagster/steps/runner.py", "time"): _IN_DAGSTER,
+    ("pyhudi_dagster/services/service_runs.py", "datetime.datetime.now"): _IN_DAGSTER,
+    ("pyhudi_dagster/services/service_runs.py", "time"): _IN_DAGSTER,
+    ("pyhudi_dagster/services/service_sensor.py", "datetime.datetime.now"): _IN_DAGSTER,
+    ("pyhudi_dagster/services/service_sensor.py", "time"): _IN_DAGSTER,
+    ("pyhudi_dagster/lake/spark_session.py", "subprocess"): "the session runs in a child process",
+    ("pyhudi_dagster/lake/spark_session.py", "time"): _IN_DAGSTER,
+    ("pyhudi_dagster/observation/timeline_sensor.py", "time"): _IN_DAGSTER,
+    ("pyhudi_dagster/steps/writer.py", "time"): _IN_DAGSTER,
 }
 """By file and name (all that is below the name is allowed, too): why."""
 HIDDEN = {
     "pyhudi/__init__.py": "its own three submodules",
     "pyhudi_core/late.py": "it is what imports late",
+    "pyhudi_core/lock/kinds.py": "the modules of a folder beside it",
     "pyhudi_core/cli/main.py": "the modules of commands, all of them beside it",
-    "pyhudi_dagster/project.py": "the module of a user's definitions",
+    "pyhudi_dagster/command/project.py": "the module of a user's definitions",
 }
 """By file: why it imports modules whose names are no texts in it."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import venv
 from collections.abc import Iterator
@@ -60,3 +61,20 @@ def test_an_environment_is_no_python_to_make_one_of(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("PATH", str(tmp_path / "environment" / "bin"))
     assert (tmp_path / "environment" / "bin" / f"python{version}").exists()
     assert not [name for name in install.others(version) if name.startswith(str(tmp_path))]
+
+
+@pytest.mark.parametrize("has_venv", [True, False], ids=["with venv", "with pip only"])
+def test_uv_is_installed_in_one_version_and_its_hash_is_checked(
+    has_venv: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever takes over the name on a package index, or the connection to it, must not run code here."""
+    said: list[list[str]] = []
+    monkeypatch.setattr(install, "run", lambda *command: said.append([str(part) for part in command]))
+    monkeypatch.setattr(install, "works", lambda command: (has_venv or "pip" in command) and "uv" not in command)
+    install.find_uv()
+    [pip] = [command for command in said if "pip" in command]
+    assert pip[-3:] == ["--require-hashes", "--requirement", str(install.UV_LOCK)]
+    first, *hashes = install.UV_LOCK.read_text().replace("\\\n", " ").split()
+    assert re.fullmatch(r"uv==\d+\.\d+\.\d+", first)
+    assert len(hashes) > 10
+    assert all(re.fullmatch("--hash=sha256:[0-9a-f]{64}", each) for each in hashes)

@@ -17,7 +17,7 @@ CALLS = ("exec", "spawn", "posix_spawn", "system", "popen", "fork", "startfile")
 """How the names of functions of ``os`` that do begin."""
 MAY_START = {"pyhudi_core/runtime/isolated.py"}
 HARMLESS = {
-    "pyhudi_dagster/spark_session.py": {
+    "pyhudi_dagster/lake/spark_session.py": {
         "subprocess.Popen",
         "subprocess.TimeoutExpired",
     },  # of the JVM that PySpark started

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 import pyhudi_core as hudi
 from pyhudi_core.model.instant import Instant
-from pyhudi_core.services.compaction.plan import decode
+from pyhudi_core.services.compaction.compaction_plan import decode
 from support.planned_services import requested
 from support.tables import make, orders
 

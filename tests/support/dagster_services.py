@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyhudi_core as hudi
 from pyhudi_core import orchestration
 from pyhudi_dagster import Every, HudiLakeResource, Services, build_hudi_services, hudi_asset
-from pyhudi_dagster.info import info_of
+from pyhudi_dagster.lake.info import info_of
 
 SERVICES = Services(compaction=Every(commits=2))
 

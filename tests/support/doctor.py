@@ -13,13 +13,16 @@ import fastavro
 from pyhudi_core.doctor import CheckOptions, CheckReport, Kind, check
 from pyhudi_core.formats.hfile import HFileWriter
 from pyhudi_core.formats.log.blocks import BlockType, Header, encode_block
+from pyhudi_core.metadata_table.commits import commit_body, file_stat
+from pyhudi_core.metadata_table.names import INITIAL_INSTANTS
 from pyhudi_core.metadata_table.reader import MetadataTable
 from pyhudi_core.metadata_table.slices import everything
+from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.opened_table.opened_table import OpenedTable
 from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.storage.local import LocalStorage
 from pyhudi_core.timeline.active import TimelineFolder
-from pyhudi_core.transaction.home import TableHome
 from support.disk import contents
 
 WRITES = (
@@ -55,7 +58,7 @@ def examine(
 ) -> CheckReport:
     """Examine a table on a disk; the folder is compared before and after."""
     before = contents(location)
-    home = TableHome(UnwritableStorage(str(location), fsync=False), runtime or system_runtime(), given)
+    home = OpenedTable(UnwritableStorage(str(location), fsync=False), runtime or system_runtime(), given)
     report = check(home, options)
     assert contents(location) == before, "the doctor changed the table"
     assert_sound(report)
@@ -85,11 +88,11 @@ def rewrite_metadata(
     claimed_schema: str | None = None,
     value: bytes | None = None,
 ) -> None:
-    """Change the entries of a metadata table partition, and write the merged entries as one base file.
+    """Change the entries of a metadata table partition, and write the merged entries as the one base file of another build.
 
     ``claimed_schema`` and ``value`` take the place of the schema and of every entry's bytes.
     """
-    schema, entries, newest = metadata_entries(location, partition)
+    schema, entries, _ = metadata_entries(location, partition)
     change(entries)
     writer = HFileWriter(schema if claimed_schema is None else claimed_schema)
     for key, body in _encoded(schema, entries):
@@ -98,7 +101,16 @@ def rewrite_metadata(
     for path in folder.iterdir():
         if not path.name.startswith(".hoodie_partition_metadata"):
             path.unlink()
-    (folder / f"{partition.replace('_', '-')}-0000-0_0-0-0_{newest}.hfile").write_bytes(writer.finish())
+    timeline = Path(location, ".hoodie/metadata/.hoodie/timeline")
+    time = f"{INITIAL_INSTANTS}{900 + len(list(timeline.glob(f'{INITIAL_INSTANTS}9*_*'))):03d}"
+    name = f"{partition}/{partition.replace('_', '-')}-0000-0_0-0-0_{time}.hfile"
+    data = writer.finish()
+    Path(location, ".hoodie/metadata", name).write_bytes(data)
+    for state in (State.REQUESTED, State.INFLIGHT):
+        (timeline / Instant(time, Action.DELTACOMMIT, state).file_name()).write_bytes(b"")
+    done = TimelineFolder(LocalStorage(str(location), fsync=False), ".hoodie/metadata/.hoodie/timeline").load()
+    completed = Instant(time, Action.DELTACOMMIT, State.COMPLETED, str(int(done.high_water_mark) + 1))
+    (timeline / completed.file_name()).write_bytes(commit_body([file_stat(name, len(data), len(entries), 0)]))
 
 
 def append_metadata(location: str | Path, partition: str, entries: dict[str, Entry]) -> None:
@@ -117,8 +129,8 @@ def append_metadata(location: str | Path, partition: str, entries: dict[str, Ent
 def metadata_entries(location: str | Path, partition: str) -> tuple[str, dict[str, Entry], str]:
     """The schema of a partition's entries, the merged entries by key, and the latest instant of the metadata table."""
     storage = LocalStorage(str(location), fsync=False)
-    data = TimelineFolder(storage, ".hoodie/timeline").load()
-    table = MetadataTable.open(storage, data, (partition,))
+    folder = TimelineFolder(storage, ".hoodie/timeline")
+    table = MetadataTable.open(folder.load(), folder, (partition,))
     schema = next(
         arrival.schema
         for piece in table.slices.pieces(partition)

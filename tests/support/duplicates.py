@@ -7,11 +7,11 @@ from typing import Any
 import pyarrow as pa
 
 import pyhudi_core as hudi
+from pyhudi_core.opened_table.opened_table import OpenedTable
+from pyhudi_core.opened_table.protections import Protections
 from pyhudi_core.opening import create_at
 from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.storage.local import LocalStorage
-from pyhudi_core.transaction.home import TableHome
-from pyhudi_core.transaction.protections import Protections
 from support.tables import ORDERS, orders
 
 _CARELESS = {"hoodie.parquet.small.file.limit": "0"}
@@ -23,10 +23,10 @@ _INDEXES = {
 }
 
 
-def careless_home(location: str, **options: str) -> TableHome:
+def careless_home(location: str, **options: str) -> OpenedTable:
     """The home of a table for a writer that compares no keys at its commits; each insert makes a new file group."""
     storage, protections = LocalStorage(location, fsync=False), Protections(key_check=False)
-    return TableHome(storage, system_runtime(), _CARELESS | options, protections=protections)
+    return OpenedTable(storage, system_runtime(), _CARELESS | options, protections=protections)
 
 
 def careless(location: str, kind: str = "COPY_ON_WRITE", ordering: str | None = "ts", **options: str) -> hudi.HudiTable:

@@ -19,7 +19,7 @@ class FakeDynamoDb:
         self.late: dict[str, Item] = {}
 
     def as_client(self, *_: object) -> tuple[FakeDynamoDb, type[Exception], type[Exception]]:
-        """In place of `pyhudi_core.lock.dynamodb._client`."""
+        """In place of `pyhudi_core.lock.clients.dynamodb._client`."""
         return self, ClientError, BotoCoreError
 
     def get_item(self, *, TableName: str, Key: Item, ConsistentRead: bool = False) -> dict[str, Any]:

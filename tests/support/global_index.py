@@ -85,7 +85,7 @@ def job(
     table: hudi.HudiTable, operation: OperationType, data: object, spark: Any = None, *, key_changes: bool = False
 ) -> Iterator[WriteJob]:
     """The write job of one batch; its files are rolled back at the end."""
-    context = table._home.context()
+    context = table._opened.context()
     engine = engine_for(data, context.runtime.executor, spark)
     transaction = begin_write(context, operation.action_on(context.config.table_type), str(operation))
     snapshot = build(context.storage, context.folder, context.config, transaction.start)

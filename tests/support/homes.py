@@ -9,13 +9,13 @@ from typing import Any
 import pyarrow as pa
 
 import pyhudi_core as hudi
+from pyhudi_core.opened_table.opened_table import OpenedTable
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.opening import create_at
 from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.local import LocalStorage
-from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.home import TableHome
 from support.tables import ORDERS
 
 
@@ -46,13 +46,13 @@ def runtime_with(**parts: Any) -> Runtime:
 
 def home_at(
     storage: Storage | str, runtime: Runtime | None = None, options: Mapping[str, object] | None = None
-) -> TableHome:
+) -> OpenedTable:
     """The table's home on a storage, or on a folder without fsync."""
     real = LocalStorage(storage, fsync=False) if isinstance(storage, str) else storage
-    return TableHome(real, runtime or system_runtime(), options or {})
+    return OpenedTable(real, runtime or system_runtime(), options or {})
 
 
-def make_at(home: TableHome, schema: pa.Schema = ORDERS, **arguments: Any) -> hudi.HudiTable:
+def make_at(home: OpenedTable, schema: pa.Schema = ORDERS, **arguments: Any) -> hudi.HudiTable:
     """A new table of orders at a home."""
     arguments.setdefault("partition_by", "day" if "day" in schema.names else ())
     return create_at(home, schema, arguments.pop("record_key", "id"), **arguments)
@@ -60,4 +60,4 @@ def make_at(home: TableHome, schema: pa.Schema = ORDERS, **arguments: Any) -> hu
 
 def context_of(table: hudi.HudiTable) -> TableContext:
     """The table's context, for tests of lower packages."""
-    return table._home.context()
+    return table._opened.context()

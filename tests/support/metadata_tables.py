@@ -40,7 +40,7 @@ def rows(first: int, last: int) -> pa.Table:
 
 def existing(table: hudi.HudiTable) -> CommitChanges:
     """The changes from which a new metadata table of this table is built: its files, statistics and keys."""
-    storage = table._home.storage
+    storage = table._opened.storage
     found = ExistingTable(
         storage, StorageListing(storage, True), table.snapshot().view.visibility, table.schema, SerialExecutor()
     ).changes()
@@ -57,7 +57,7 @@ def existing(table: hudi.HudiTable) -> CommitChanges:
 
 def build(table: hudi.HudiTable, *partitions: str) -> None:
     """Build the metadata table of a table, with all of `GROUPS` or with these partitions."""
-    context = table._home.context()
+    context = table._opened.context()
     groups_of = {name: count for name, count in GROUPS.items() if name in (partitions or GROUPS)}
     build_partitions(context, groups_of, engine_for(None, context.runtime.executor))
 
@@ -66,7 +66,7 @@ def metadata_of(table: hudi.HudiTable) -> MetadataTable:
     """The metadata table that a table lists, also if readers ignore it."""
     partitions = table.config.metadata_partitions
     assert partitions, "the table lists no metadata table"
-    return MetadataTable.open(table._home.storage, table.timeline, partitions)
+    return MetadataTable.open(table.timeline, table._opened.context().folder, partitions, whole=True)
 
 
 def left_in_metadata_table(table: hudi.HudiTable) -> list[str]:
@@ -77,7 +77,7 @@ def left_in_metadata_table(table: hudi.HudiTable) -> list[str]:
     done = {instant.requested_time for instant in own.completed}
     if own.has_history:
         done |= {instant.requested_time for instant in metadata.slices.history.begun_since("")[1]}
-    for info in StorageBelow(table._home.storage, names.FOLDER).list(""):
+    for info in StorageBelow(table._opened.storage, names.FOLDER).list(""):
         name = None if "/history/" in info.path else parse_data_file(info.path.rpartition("/")[2])
         if name is not None and name.requested_time not in done or info.path.startswith(".hoodie/.temp/"):
             left.append(info.path)
@@ -114,7 +114,7 @@ def assert_metadata_is_true(
 
 def _assert_files(table: hudi.HudiTable, metadata: MetadataTable) -> None:
     """Check that it lists exactly the files that completed commits name; files of pending writes do not count."""
-    stored = StorageListing(table._home.storage, bool(table.config.partition_fields))
+    stored = StorageListing(table._opened.storage, bool(table.config.partition_fields))
     admits = table.snapshot().visibility.admits
     listed = listing_of(metadata)
     for partition in {*stored.partitions(), *listed.partitions()}:
@@ -139,7 +139,7 @@ def _assert_column_stats(table: hudi.HudiTable, metadata: MetadataTable) -> None
             if piece.base is None:
                 assert all((str(log.name), column) in by_file for log in piece.logs for column in kept)
                 continue
-            with table._home.storage.open_input(piece.path) as source:
+            with table._opened.storage.open_input(piece.path) as source:
                 rows = pq.read_table(source)
             for column in kept & set(rows.column_names):
                 item = by_file[str(piece.base.name), column]
@@ -184,7 +184,7 @@ def assert_secondary_indexes(
     """Each has one entry for each row whose value is not null, and no other one. With `of_newer_releases`, rows with null may have one, too:
     Hudi's releases after 1.0 write it even into an index of the older form.
     """
-    definitions = {item.name: item for item in read_definitions(table._home.storage, table.config.index_defs_path)}
+    definitions = {item.name: item for item in read_definitions(table._opened.storage, table.config.index_defs_path)}
     for name in metadata.partitions:
         if name.startswith(names.SECONDARY_INDEX_PREFIX):
             rows = table.scan(columns=["_hoodie_record_key", definitions[name].column]).to_arrow()
@@ -206,7 +206,7 @@ def assert_expression_indexes(
 
     With `of_newest_files`, those of a file that is not of the newest slices may be missing.
     """
-    storage, snapshot = table._home.storage, table.snapshot()
+    storage, snapshot = table._opened.storage, table.snapshot()
     of_table = IndexedTable(Merging(snapshot.config, snapshot.evolution), snapshot.schema, utc=True)
     files = metadata.files(metadata.data_partitions())
     newest = {file.path for piece in snapshot.view.all_slices() for file in piece.files}
@@ -249,7 +249,7 @@ def _assert_bloom_filters(table: hudi.HudiTable, metadata: MetadataTable, *, bui
         for name in files:
             parsed = parse_data_file(name)
             if isinstance(parsed, BaseFileName):
-                with table._home.storage.open_input(f"{partition}/{name}" if partition else name) as source:
+                with table._opened.storage.open_input(f"{partition}/{name}" if partition else name) as source:
                     known = read_footer(source, name).key_value
                 found = (known[BLOOM_FILTER].encode(), known.get(BLOOM_TYPE, "SIMPLE"), parsed.requested_time)
                 expected[names.bloom_filter_key(partition, name)] = found

@@ -15,7 +15,7 @@ from pyhudi_core.engine.local import LocalEngine
 from pyhudi_core.model.instant import Instant, State
 from pyhudi_core.runtime.executors import SerialExecutor
 from pyhudi_core.services.service import Execution
-from pyhudi_core.transaction import execution
+from pyhudi_core.transaction import plan_executors
 from pyhudi_core.transaction.begin import Transaction
 from support.homes import context_of
 from support.tables import rows
@@ -32,7 +32,7 @@ def expire(table: hudi.HudiTable, requested_time: str) -> None:
 
 
 def begun(table: hudi.HudiTable, plan: Instant) -> Transaction:
-    made = execution.begin_execution(context_of(table), plan)
+    made = plan_executors.begin_execution(context_of(table), plan)
     assert isinstance(made, Transaction)
     return made
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pyhudi_core as hudi
 from pyhudi_core.model.instant import Action, Instant, State
-from pyhudi_core.services.restore import work as restore_work
-from pyhudi_core.services.restore.plan import decode
-from pyhudi_core.transaction import execution, layout
+from pyhudi_core.services.restore import restore_work
+from pyhudi_core.services.restore.restore_plan import decode
+from pyhudi_core.transaction import layout, plan_executors
 from pyhudi_core.transaction.begin import Transaction
-from pyhudi_core.transaction.execution import Groundwork
+from pyhudi_core.transaction.plan_executors import Groundwork
 from support.disk import files
 from support.homes import context_of
 from support.tables import make, orders, rows
@@ -38,7 +38,7 @@ def begun(table: hudi.HudiTable, plan: Instant) -> Transaction:
     path = context.folder.file(Instant(plan.requested_time, Action.RESTORE, State.REQUESTED))
     work = restore_work.work_of(context, decode(context.storage.get(path), path))
     ground = Groundwork(layout.restore(plan.requested_time), work.to_json())
-    made = execution.begin_execution(context, plan, groundwork=ground)
+    made = plan_executors.begin_execution(context, plan, groundwork=ground)
     assert isinstance(made, Transaction)
     return made
 

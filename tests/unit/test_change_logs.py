@@ -48,7 +48,7 @@ def last_stats(table: hudi.HudiTable) -> list[WriteStat]:
 def told_in(table: hudi.HudiTable, stat: WriteStat) -> list[dict[str, Any]]:
     """The records of the change log of a file."""
     [path] = stat.change_logs
-    with table._home.storage.open_input(path) as source:
+    with table._opened.storage.open_input(path) as source:
         reader = LogReader(source, path)
         blocks = [
             (block, read_records(reader.content(block), block.headers[Header.SCHEMA], path))
@@ -279,10 +279,10 @@ def test_a_change_log_that_a_clean_deleted_is_replaced_by_the_two_states_or_name
     start = table.timeline.commits[0].completion_time
     [stat] = last_stats(table)
     told = table.changes(after=start).to_arrow()
-    table._home.storage.delete(stat.change_logs[0])
+    table._opened.storage.delete(stat.change_logs[0])
     assert table.changes(after=start).to_arrow() == told, "a clean that died had deleted only the log"
     old = next(path for path in table.commit_metadata(table.timeline.commits[0]).paths if path.startswith("day=a/"))
-    table._home.storage.delete(old)
+    table._opened.storage.delete(old)
     with pytest.raises(SnapshotExpiredError, match="cleaned"):
         table.changes(after=start).to_arrow()
 

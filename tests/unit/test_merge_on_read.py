@@ -33,7 +33,7 @@ def last_stats(table: hudi.HudiTable) -> list[WriteStat]:
 
 
 def blocks(table: hudi.HudiTable, path: str) -> list[LogBlock]:
-    storage = table._home.storage
+    storage = table._opened.storage
     with storage.open_input(path) as source:
         return list(LogReader(source, path).blocks())
 
@@ -209,7 +209,7 @@ def test_a_base_file_beside_a_new_compaction_plan_is_a_conflict_and_a_log_is_non
 
 
 def test_a_rollback_removes_the_log_files_of_a_write(table: hudi.HudiTable) -> None:
-    storage = table._home.storage
+    storage = table._opened.storage
     before = {info.path for info in storage.list("")}
     with table.begin("upsert") as write:
         write.write(orders((1, "a", 1.5, 11)))

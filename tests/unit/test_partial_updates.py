@@ -39,7 +39,7 @@ def some(*given: tuple[Any, ...], names: tuple[str, ...] = ("id", "day", "ts")) 
 def blocks(table: hudi.HudiTable) -> list[LogBlock]:
     """The blocks of the newest commit's log file."""
     [stat] = table.commit_metadata(table.timeline.commits[-1]).stats
-    with table._home.storage.open_input(stat.path) as source:
+    with table._opened.storage.open_input(stat.path) as source:
         return list(LogReader(source, stat.path).blocks())
 
 

@@ -167,7 +167,7 @@ def test_another_name_and_a_property_that_fails_raise_their_own_errors(table: py
             raise AttributeError("the reason")
 
     with pytest.raises(AttributeError, match="the reason"):
-        _ = Failing(table._home).name
+        _ = Failing(table._opened).name
 
 
 def test_a_service_that_is_called_and_its_steps_do_the_same(table: pyhudi.HudiTable) -> None:

@@ -15,7 +15,7 @@ from pyhudi_core.errors import TableError, UnsafePathError
 from pyhudi_core.lake import tables_below
 from pyhudi_core.runtime.executors import SerialExecutor
 from pyhudi_core.storage.local import LocalStorage
-from pyhudi_core.transaction.own_objects import own_objects
+from pyhudi_core.storage.own_part import objects_of_table
 
 SCHEMA = pa.schema([("id", pa.int64()), ("region", pa.string())])
 NOW_MS = 4_000_000_000_000
@@ -42,7 +42,7 @@ def test_what_walks_a_table_passes_over_the_table_inside(tables: tuple[hudi.Hudi
     assert inner.check().ok
     before = contents(inner.location)
     storage = LocalStorage(outer.location)
-    assert not [info.path for info in own_objects(storage, SerialExecutor()) if info.path.startswith("eu/")]
+    assert not [info.path for info in objects_of_table(storage, SerialExecutor()) if info.path.startswith("eu/")]
     assert storage.sweep_temporaries("", 0, NOW_MS) == [".pyhudi-1.tmp"]
     assert not [file.path for file in outer.record_incident().files if file.path.startswith("eu/")]
     outer.sweep.run()

@@ -24,6 +24,9 @@ from pyhudi_core.model.file_names import parse_data_file, split
 from pyhudi_core.model.instant import DATA_ACTIONS, WRITE_ACTIONS, Action, Instant, State, is_time, parse_file_name
 from pyhudi_core.model.operation import SERVICE_OPERATIONS
 from pyhudi_core.model.properties import TableType
+from pyhudi_core.opened_table.table_context import METADATA_TABLE, TableContext
+from pyhudi_core.services.archival.archived_files import drop_archived, rows_of
+from pyhudi_core.services.archival.history_layers import merge_layers
 from pyhudi_core.services.archival.limits import (
     ArchivalPlan,
     ArchivalRules,
@@ -31,19 +34,15 @@ from pyhudi_core.services.archival.limits import (
     MetadataTableInUse,
     plan_archival,
 )
-from pyhudi_core.services.compaction.rules import counted_from
+from pyhudi_core.services.compaction.compaction_rules import counted_from
 from pyhudi_core.services.progress import ServiceProgress, silent
 from pyhudi_core.services.service import Execution, Figures, ServiceResult, TableService
+from pyhudi_core.storage.own_part import objects_of_table
 from pyhudi_core.timeline.active import Timeline, TimelineFolder
-from pyhudi_core.timeline.archived_files import drop_archived, rows_of
-from pyhudi_core.timeline.history_layers import merge_layers
 from pyhudi_core.timeline.history_writing import KEPT_MANIFESTS, HistoryWriter
 from pyhudi_core.transaction import layout, removal
 from pyhudi_core.transaction.commit import Gate, ask_gate
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.decision import Terms, decide
-from pyhudi_core.transaction.layout import METADATA_TABLE
-from pyhudi_core.transaction.own_objects import own_objects
 from pyhudi_core.transaction.publication import create_once
 from pyhudi_core.transaction.rollback import sweep_late_bytes
 from pyhudi_core.write.retrying import Retries
@@ -150,7 +149,7 @@ def rules_of(context: TableContext, *, triggered: bool) -> ArchivalRules:
 
     A metadata table keeps one commit more than its data table, as in Hudi.
     """
-    options, more = context.options.archival, 1 if context.place.prefix else 0
+    options, more = context.options.archival, 1 if context.prefix else 0
     keep_max = options.max_commits + more if triggered else None
     return ArchivalRules(options.min_commits + more, keep_max, options.beyond_savepoint)
 
@@ -172,7 +171,7 @@ def archive(
         step = _when_published(context, partial(_move, context, rules, before, cleaned))
         done = done.and_then(step)
         if len(step.instants) < AT_ONCE:
-            if done and not context.place.prefix:
+            if done and not context.prefix:
                 sweep_late_bytes(context, done.instants[-1].requested_time)
             return replace(done, why_not=stop or done.why_not or planned.why_not)
         rules = replace(rules, keep_max=None)  # it was due when it began
@@ -271,7 +270,7 @@ def _compaction_from(context: TableContext, timeline: Timeline) -> str | None:
     Hudi's timeline of a metadata table must not begin with a late build, whose time is one of the first, so that one stays for no trigger.
     """
     options = context.options.compaction
-    if context.place.prefix:
+    if context.prefix:
         other = (i for i in timeline if not i.requested_time.startswith(layout.INITIAL_INSTANTS))
         timeline = Timeline(tuple(other))
         options = replace(options, trigger="NUM_COMMITS", max_delta_commits=context.options.metadata.compact_after)
@@ -282,7 +281,7 @@ def _compaction_from(context: TableContext, timeline: Timeline) -> str | None:
 
 def _data_first(context: TableContext) -> str | None:
     """For a metadata table: the first time on the timeline of its data table. Readers ask that timeline first for what is in a log file."""
-    if not context.place.prefix:
+    if not context.prefix:
         return None
     data = next(place for place in context.companions if not place.prefix)
     return min((instant.requested_time for instant in data.folder.load()), default="")
@@ -360,7 +359,7 @@ def _sweep(context: TableContext, plan: ArchivalPlan) -> tuple[tuple[str, ...], 
     """
     # The listing first: whose file it shows has announced itself before, and is on the timeline after it, though the plan may not know it.
     # Files of a metadata table count by their instants alone, and commits of Hudi's do not name all of them.
-    infos = [] if context.place.prefix else own_objects(context.storage, context.runtime.executor)
+    infos = [] if context.prefix else objects_of_table(context.storage, context.runtime.executor)
     listed = [(split(info.path)[1], info.path) for info in infos]
     timeline = _unarchived(context.folder)
     going = {instant.group for instant in plan.instants}

@@ -1,1 +1,3 @@
-"""Cleaning: `cleaning` is the service, `planning` (with `rules` and `slices`) makes the plan (`plan`), and `execution` executes it."""
+"""Cleaning: `cleaning` is the service, `files_to_clean` (with `clean_rules` and `removable_slices`) makes the plan (`clean_plan`),
+and `clean_execution` executes it.
+"""

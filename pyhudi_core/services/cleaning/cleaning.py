@@ -15,10 +15,10 @@ from typing import ClassVar
 
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.model.instant import Action
-from pyhudi_core.services.cleaning.execution import Cleaned, CleaningRun
-from pyhudi_core.services.cleaning.plan import CleaningPlan, PlannedClean, decode
-from pyhudi_core.services.cleaning.planning import plan_cleaning, refuse_outdated
-from pyhudi_core.services.planned import PlannedResult, PlannedService
+from pyhudi_core.services.cleaning.clean_execution import Cleaned, CleaningRun
+from pyhudi_core.services.cleaning.clean_plan import CleaningPlan, PlannedClean, decode
+from pyhudi_core.services.cleaning.files_to_clean import plan_cleaning, refuse_outdated
+from pyhudi_core.services.planned_service import PlannedResult, PlannedService
 from pyhudi_core.services.service import Execution
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import Transaction

@@ -1,4 +1,5 @@
-"""Clustering: `clustering` is the service, `planning` (with `rules`) makes the plan (`plan`), and `execution` executes it.
+"""Clustering: `clustering` is the service, `groups_to_cluster` (with `clustering_rules`) makes the plan (`clustering_plan`), and
+`clustering_execution` executes it.
 
 `row_curve` computes the order of rows by several columns; `buckets` and `rings` are for consistent hashing.
 """

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.index.hashing_metadata import LARGEST, ChildNode, HashingMetadata
 from pyhudi_core.options import FileOptions, IndexOptions
-from pyhudi_core.services.clustering.plan import ClusteringGroup
+from pyhudi_core.services.clustering.clustering_plan import ClusteringGroup
 
 NewPrefix = Callable[[], str]
 """Makes the prefix of a file id that no file group has."""

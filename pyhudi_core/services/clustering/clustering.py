@@ -20,10 +20,10 @@ from pyhudi_core.errors import CommitConflictError
 from pyhudi_core.index.hashing_metadata import forget
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Action, Instant, State
-from pyhudi_core.services.clustering.execution import ClusteringRun
-from pyhudi_core.services.clustering.plan import ClusteringPlan, ClusteringWork, bucket_partitions, decode
-from pyhudi_core.services.clustering.planning import plan_clustering, refuse_outdated
-from pyhudi_core.services.planned import PlannedResult, PlannedService
+from pyhudi_core.services.clustering.clustering_execution import ClusteringRun
+from pyhudi_core.services.clustering.clustering_plan import ClusteringPlan, ClusteringWork, bucket_partitions, decode
+from pyhudi_core.services.clustering.groups_to_cluster import plan_clustering, refuse_outdated
+from pyhudi_core.services.planned_service import PlannedResult, PlannedService
 from pyhudi_core.services.service import Execution
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import Transaction

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pyhudi_core.errors import CommitAbortedError, CorruptionError, ObjectNotFoundError
 from pyhudi_core.index.hash_ranges import ranges_of
 from pyhudi_core.index.hashing_metadata import ChildNode, HashingMetadata, path_of
-from pyhudi_core.services.clustering.plan import ClusteringWork
+from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.services.clustering.clustering_plan import ClusteringWork
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.transaction.commit import Attachment
-from pyhudi_core.transaction.context import TableContext
 
 Rings = dict[str, HashingMetadata]
 

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 
 from pyhudi_core.engine.base import SORT, TaskInfo
 from pyhudi_core.engine.grouping import runs, without_slots
-from pyhudi_core.services.clustering.outputs import Piece
-from pyhudi_core.services.clustering.reading import Reading
+from pyhudi_core.services.clustering.new_groups import Piece
+from pyhudi_core.services.clustering.rows_to_cluster import Reading
 from pyhudi_core.services.clustering.spilled_sort import SpilledSort
 from pyhudi_core.write.handles.base import HandleContext
 from pyhudi_core.write.handles.new_file import NewFile

@@ -1,4 +1,5 @@
-"""Compaction: `compaction` is the service, `planning` (with `rules`) makes the plan (`plan`), and `execution` executes it.
+"""Compaction: `compaction` is the service, `slices_to_compact` (with `compaction_rules`) makes the plan (`compaction_plan`), and
+`compaction_execution` executes it.
 
-Log compaction is `log_compaction`, `log_planning` and `log_execution`.
+Log compaction is `log_compaction`, `logs_to_compact` and `log_compaction_execution`.
 """

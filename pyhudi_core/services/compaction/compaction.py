@@ -19,10 +19,10 @@ from pyhudi_core.engine.base import Engine
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.instant import Action
-from pyhudi_core.services.compaction.execution import CompactionRun
-from pyhudi_core.services.compaction.plan import CompactionPlan, decode
-from pyhudi_core.services.compaction.planning import plan_compaction, refuse_outdated
-from pyhudi_core.services.planned import PlannedResult, PlannedService
+from pyhudi_core.services.compaction.compaction_execution import CompactionRun
+from pyhudi_core.services.compaction.compaction_plan import CompactionPlan, decode
+from pyhudi_core.services.compaction.slices_to_compact import plan_compaction, refuse_outdated
+from pyhudi_core.services.planned_service import PlannedResult, PlannedService
 from pyhudi_core.services.service import Execution
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import Transaction

@@ -18,11 +18,11 @@ from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.model.commit import WriteStat
 from pyhudi_core.model.instant import Action
 from pyhudi_core.services.compaction.compaction import CompactionResult
-from pyhudi_core.services.compaction.log_execution import LogCompactionRun
-from pyhudi_core.services.compaction.log_planning import plan_log_compaction
-from pyhudi_core.services.compaction.plan import CompactionPlan, decode
-from pyhudi_core.services.compaction.planning import refuse_outdated
-from pyhudi_core.services.planned import PlannedService
+from pyhudi_core.services.compaction.compaction_plan import CompactionPlan, decode
+from pyhudi_core.services.compaction.log_compaction_execution import LogCompactionRun
+from pyhudi_core.services.compaction.logs_to_compact import plan_log_compaction
+from pyhudi_core.services.compaction.slices_to_compact import refuse_outdated
+from pyhudi_core.services.planned_service import PlannedService
 from pyhudi_core.services.service import Execution
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import Transaction

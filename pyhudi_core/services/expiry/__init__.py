@@ -1,1 +1,1 @@
-"""Expiry of partitions (Hudi's TTL): `expiry` is the service, `planning` chooses the partitions."""
+"""Expiry of partitions (Hudi's TTL): `expiry` is the service, `partitions_to_expire` chooses the partitions."""

@@ -15,7 +15,7 @@ from pyhudi_core.engine.choice import engine_for
 from pyhudi_core.errors import CommitConflictError
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.model.operation import OperationType
-from pyhudi_core.services.expiry.planning import ExpiryPlan, plan_expiry
+from pyhudi_core.services.expiry.partitions_to_expire import ExpiryPlan, plan_expiry
 from pyhudi_core.services.progress import Steps
 from pyhudi_core.services.service import Execution, Figures, ServiceResult, TableService
 from pyhudi_core.write.checks import checked_extra

@@ -1,8 +1,8 @@
 """Drop indexes: partitions of the metadata table go off the list, in one decision, and then their files (specification, "Metadata Table").
 
-A reservation stands for the decision, as for the removal of the whole metadata table (``services/metadata/tables.py``). Plans that would build one of
-the indexes, or an index that needs one of them, are cancelled before; whatever came after that is seen under the lock. The files were listed before
-the decision, so those of a later build stay. If the process dies before they are removed, the next build of the index removes them. The
+A reservation stands for the decision, as for the removal of the whole metadata table (``services/metadata/metadata_tables.py``). Plans that would
+build one of the indexes, or an index that needs one of them, are cancelled before; whatever came after that is seen under the lock. The files were
+listed before the decision, so those of a later build stay. If the process dies before they are removed, the next build of the index removes them. The
 definitions of indexes on columns go in the same decision.
 """
 
@@ -17,16 +17,16 @@ from pyhudi_core.metadata_table.defined_indexes import kind_of, needs_of
 from pyhudi_core.metadata_table.index_definitions import changed_definitions
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.opened_table.opened_table import reopened
+from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.services.indexing.indexes_to_build import pending_partitions
 from pyhudi_core.services.indexing.indexing import Indexing
-from pyhudi_core.services.indexing.planning import pending_partitions
-from pyhudi_core.services.metadata.tables import Dropped
+from pyhudi_core.services.metadata.metadata_tables import Dropped
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import begin, metadata_removal
 from pyhudi_core.transaction.begin import Transaction
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, decide
-from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.metadata_removal import INFLIGHT, LISTED
 from pyhudi_core.transaction.publication import digest
 from pyhudi_core.transaction.record import Publication, PublicationKind

@@ -24,17 +24,17 @@ from pyhudi_core.model.help_pages import see
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import NotCalled
+from pyhudi_core.opened_table.opened_table import reopened
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.indexing import statements as index_statements
 from pyhudi_core.services.indexing.drop import drop_partitions, refuse_files, with_dependents
+from pyhudi_core.services.indexing.indexes_to_build import pending_partitions, told
 from pyhudi_core.services.indexing.indexing import Indexing, IndexingResult
-from pyhudi_core.services.indexing.plan import IndexingPlan
-from pyhudi_core.services.indexing.planning import pending_partitions, told
+from pyhudi_core.services.indexing.indexing_plan import IndexingPlan
 from pyhudi_core.services.indexing.statements import CreateIndex, DropIndex
-from pyhudi_core.services.metadata.tables import Dropped, MetadataTableOf
+from pyhudi_core.services.metadata.metadata_tables import Dropped, MetadataTableOf
 from pyhudi_core.services.progress import ServiceProgress
 from pyhudi_core.services.service import Refused
-from pyhudi_core.transaction.context import TableContext
-from pyhudi_core.transaction.home import reopened
 from pyhudi_core.write import metadata_build, metadata_update, non_blocking
 from pyhudi_core.write.states import load
 

@@ -13,21 +13,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from pyhudi_core.errors import DuplicateKeyError
+from pyhudi_core.errors import CommitAbortedError, DuplicateKeyError
 from pyhudi_core.metadata_table.index_definitions import IndexDefinition
 from pyhudi_core.model.instant import Action, Instant
-from pyhudi_core.services.indexing.cancel import cancel_plan
-from pyhudi_core.services.indexing.definitions import published_with_plan
-from pyhudi_core.services.indexing.execution import Indexed, IndexingRun
-from pyhudi_core.services.indexing.plan import IndexingPlan, IndexingWork, decode
-from pyhudi_core.services.indexing.planning import of_table, plan_indexing, refuse_outdated
-from pyhudi_core.services.planned import PlannedResult, PlannedService
+from pyhudi_core.opened_table.opened_table import reopened
+from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.services.indexing import planned_definitions
+from pyhudi_core.services.indexing.indexes_to_build import of_table, plan_indexing, refuse_outdated
+from pyhudi_core.services.indexing.indexing_decisions import IndexingDecisions
+from pyhudi_core.services.indexing.indexing_execution import Indexed, IndexingRun
+from pyhudi_core.services.indexing.indexing_plan import IndexingPlan, IndexingWork, decode
+from pyhudi_core.services.indexing.planned_definitions import published_with_plan
+from pyhudi_core.services.planned_service import PlannedResult, PlannedService
 from pyhudi_core.services.progress import ServiceProgress
 from pyhudi_core.services.service import Execution
 from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction import plan_executors
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.commit import Gate
-from pyhudi_core.transaction.context import TableContext
+from pyhudi_core.transaction.instant_removal import remove_instant
+from pyhudi_core.transaction.plan_executors import Refusal
 from pyhudi_core.transaction.record import Publication
 
 
@@ -134,3 +139,34 @@ class Indexing(PlannedService[IndexingPlan, IndexingWork, IndexingResult]):
 
     def _nothing(self, why_not: str) -> IndexingResult:
         return IndexingResult(why_not=why_not)
+
+
+def cancel_plan(context: TableContext, plan: Instant, work: IndexingWork | None) -> bool:
+    """Remove the plan of an indexing, what was built for it, and the definitions of its indexes. False if the plan has ended.
+
+    The process registers as the plan's executor first, so no other process builds the indexes at the same time, and one that sleeps cannot complete
+    them. The requested file goes after what was built: a process that dies here leaves a plan, which is executed or cancelled again. The definitions
+    go after the plan, which needs them; one that stays behind is used by no reader. Raises `CommitAbortedError` if a process executes the plan.
+    """
+    begun = plan_executors.begin_execution(context, plan, by_name=True)
+    if isinstance(begun, Refusal):
+        still = context.folder.load().find(plan.requested_time, plan.action)
+        if still is None or still.is_completed:
+            return False
+        raise CommitAbortedError(
+            f"The plan cannot be removed now: {begun.why_not}",
+            table=context.table,
+            instant=plan.requested_time,
+            hint="Wait for that process, or end it, and try again.",
+        )
+    try:
+        if work is not None:
+            IndexingDecisions(begun, work.partitions).take_back(reopened(context))
+        remove_instant(context.folder, plan.requested_time, (plan.action,))
+    finally:
+        begun.heartbeat.handle.cancel()
+    plan_executors.forget(context, plan.requested_time)
+    begun.heartbeat.stop(context)
+    if work is not None:
+        planned_definitions.forget(context, work.partitions)
+    return True

@@ -1,1 +1,4 @@
-"""Services of the metadata table itself: `compaction`, `cleaning` and `archival`. `tables` makes, rebuilds and removes a metadata table."""
+"""Services of the metadata table itself: `metadata_compaction`, `metadata_cleaning` and `metadata_archival`.
+
+`metadata_tables` makes, rebuilds and removes a metadata table.
+"""

@@ -1,4 +1,5 @@
-"""Restore: `restores` is the service, `planning` makes the plan (`plan`), `work` lists what goes, and `execution` executes the plan.
+"""Restore: `restores` is the service, `commits_to_undo` makes the plan (`restore_plan`), `restore_work` lists what goes, and
+`restore_execution` executes the plan.
 
 `rollbacks` undoes one instant: a pending write, or the newest commit.
 """

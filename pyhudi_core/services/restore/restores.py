@@ -29,27 +29,27 @@ from pyhudi_core.errors import (
     SnapshotExpiredError,
 )
 from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.opened_table.opened_table import reopened
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.read.bounds import TimePoint
-from pyhudi_core.services.metadata.tables import MetadataTableOf
-from pyhudi_core.services.planned import PlannedResult, PlannedService
+from pyhudi_core.savepoints.savepoint_files import Savepoint
+from pyhudi_core.savepoints.savepoints import CommitPoint
+from pyhudi_core.services.metadata.metadata_tables import MetadataTableOf
+from pyhudi_core.services.planned_service import PlannedResult, PlannedService
 from pyhudi_core.services.progress import ServiceProgress
-from pyhudi_core.services.restore import work as restore_work
-from pyhudi_core.services.restore.execution import RestoreRun
-from pyhudi_core.services.restore.plan import PlannedRestore, RestorePlan, decode
-from pyhudi_core.services.restore.planning import Target, plan_restore, refuse_outdated
-from pyhudi_core.services.savepoints import CommitPoint
+from pyhudi_core.services.restore import restore_work
+from pyhudi_core.services.restore.commits_to_undo import Target, plan_restore, refuse_outdated
+from pyhudi_core.services.restore.restore_execution import RestoreRun
+from pyhudi_core.services.restore.restore_plan import PlannedRestore, RestorePlan, decode
 from pyhudi_core.services.service import Execution, TableService
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.timeline.restored import is_undone
-from pyhudi_core.timeline.savepoints import Savepoint
-from pyhudi_core.transaction import execution, layout
+from pyhudi_core.transaction import layout, plan_executors
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.commit import Gate, ask_gate
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.decision import Terms, decide
-from pyhudi_core.transaction.execution import Groundwork
-from pyhudi_core.transaction.home import reopened
 from pyhudi_core.transaction.instant_removal import remove_files, remove_instant
+from pyhudi_core.transaction.plan_executors import Groundwork
 from pyhudi_core.transaction.rollback import repair_by_policy
 from pyhudi_core.write.retrying import Retries
 
@@ -170,7 +170,7 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
             if found is not None and found.state is State.REQUESTED:
                 # The reservation first: with it, the next process would publish the decided plan again.
                 self.context.root.delete(layout.heartbeat(str(time)))
-                execution.forget(self.context, str(time))
+                plan_executors.forget(self.context, str(time))
                 removed.extend(remove_instant(self.context.folder, str(time), {Action.RESTORE}))
 
         decide(self.context, remove, lambda _: None, Terms(f"cancel the restore {time}"))

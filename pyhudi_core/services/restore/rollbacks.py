@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from pyhudi_core.errors import at_table
 from pyhudi_core.model.instant import DATA_ACTIONS, Instant
 from pyhudi_core.model.printing import printable
+from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.savepoints.savepoints import CommitPoint, time_of
 from pyhudi_core.services.estimates import with_seconds
-from pyhudi_core.services.restore.plan import RestorePlan
-from pyhudi_core.services.restore.planning import Target, not_alone
+from pyhudi_core.services.restore.commits_to_undo import Target, not_alone
+from pyhudi_core.services.restore.restore_plan import RestorePlan
 from pyhudi_core.services.restore.restores import Restores
-from pyhudi_core.services.savepoints import CommitPoint, time_of
 from pyhudi_core.services.service import Figures
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import heartbeat, markers
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.requested_rollbacks import Rollback, roll_back_on_request, what_ends
 
 

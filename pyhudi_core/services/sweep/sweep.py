@@ -1,7 +1,7 @@
 """The sweep: files go that belong to nobody, because their writers died, were rolled back, or were taken for dead and went on.
 
 ``plan`` says which, ``run`` deletes them. Hudi has no instant for it, so ``schedule`` returns None. It takes no lock and changes no timeline: what it
-deletes no commit can name any more (``services/sweep/planning.py``), and every deletion can be done twice. Any process may run it at any time,
+deletes no commit can name any more (``services/sweep/files_to_sweep.py``), and every deletion can be done twice. Any process may run it at any time,
 beside writers and other services.
 """
 
@@ -14,7 +14,7 @@ from pyhudi_core.model.file_names import split
 from pyhudi_core.model.instant import Instant, parse_file_name
 from pyhudi_core.services.progress import Steps
 from pyhudi_core.services.service import Execution, Figures, ServiceResult, TableService
-from pyhudi_core.services.sweep.planning import SweepPlan, plan_sweep
+from pyhudi_core.services.sweep.files_to_sweep import SweepPlan, plan_sweep
 from pyhudi_core.transaction import heartbeat, layout, markers, removal
 from pyhudi_core.transaction.commit import ask_gate
 from pyhudi_core.transaction.waiting_rows import has_died
@@ -95,7 +95,7 @@ class Sweep(TableService[SweepResult]):
         steps.begin()
         places = {place.prefix: place for place in planned.places}
         for there in (context, *map(context.at, context.companions)):
-            swept = places[there.place.prefix]
+            swept = places[there.prefix]
             removal.delete_data_files(there.storage, [info.path for info in swept.data_files], gone=steps.add)
             paths = [info.path for info in swept.markers]
             removal.delete_leftovers(there.storage, paths, layout.MARKERS, gone=steps.add)

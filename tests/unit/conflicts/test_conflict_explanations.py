@@ -110,7 +110,7 @@ def test_inserts_that_are_not_committed_yet_conflict_in_partitions_of_both_only(
 
 def test_an_archived_commit_can_be_explained(location: str) -> None:
     archived, done = filled(location, 7)
-    archive(archived._home.context(), ArchivalRules(keep_min=2, keep_max=None))
+    archive(archived._opened.context(), ArchivalRules(keep_min=2, keep_max=None))
     assert archived.timeline.find(done[0].instant) is None
     found = archived.explain_conflict(done[-1], done[0].instant)
     assert found.theirs.requested_time == done[0].instant

@@ -124,7 +124,7 @@ def test_a_write_and_a_pending_clustering_on_a_real_table(location: str) -> None
 def test_a_service_yields_to_writes_that_are_running(location: str, strategy: str, yields: bool, alive: bool) -> None:
     table = reopen(make(location), **{KEY.replace(".", "__"): strategy})
     group = ("day=a", table.upsert(orders((1, "a", 1.0))).stats.files[0].file_id)
-    context = table._home.context()
+    context = table._opened.context()
     start = context.folder.load()
     service = Touched(frozenset({group}), frozenset(), frozenset(), OperationType.CLUSTER)
 

@@ -210,7 +210,7 @@ def test_rivals_without_a_heartbeat_or_without_an_instant_count_and_other_files_
     """Hudi's writers have no heartbeat unless failed writes are cleaned lazily; a writer of ours reserves its time before its instant is there."""
     table = reopen(make(location), **EARLY)
     table.upsert(orders((1, "a", 1.0)))
-    context = table._home.context()
+    context = table._opened.context()
     reserved = begin.reserve(context, Action.COMMIT)
     for name in ("20260101000000000.commit.requested", "20260101000000000.inflight"):
         context.root.put(f".hoodie/timeline/{name}", b"")

@@ -18,6 +18,7 @@ from pyhudi_core.doctor import Area, CheckOptions, Kind, Limits, Severity, check
 from pyhudi_core.doctor.kinds import USUAL
 from pyhudi_core.doctor.read_only import ReadOnlyStorage
 from pyhudi_core.errors import StorageError
+from pyhudi_core.lock.file_system import FileSystemOptions
 from pyhudi_core.model.meta_fields import RECORD_KEY
 from pyhudi_core.opening import check_table
 from pyhudi_core.storage.base import Storage
@@ -241,5 +242,5 @@ def test_severities_are_ordered() -> None:
 def test_options_of_the_handle_are_respected(location: str) -> None:
     table = make(location)
     context = context_of(table)
-    assert context.options.lock.path
+    assert context.options.lock.of(FileSystemOptions).path
     assert examine(location, CheckOptions(keys=False)).ok

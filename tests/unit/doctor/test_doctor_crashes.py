@@ -13,9 +13,9 @@ from support.tables import ORDERS, orders, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.doctor import CheckReport
+from pyhudi_core.opened_table.opened_table import OpenedTable
 from pyhudi_core.opening import create_at
 from pyhudi_core.testing import Bounds, History, Profile, Scheduler, SimOptions, SimWorld, explore
-from pyhudi_core.transaction.home import TableHome
 
 OPTIONS = {"hoodie.time.generator.max_expected_clock_skew_ms": 1}
 
@@ -28,12 +28,12 @@ class World:
     scheduler: Scheduler
 
     def table(self) -> hudi.HudiTable:
-        return hudi.HudiTable(TableHome(self.sim.storage, self.sim.runtime, OPTIONS, self.sim.lock))
+        return hudi.HudiTable(OpenedTable(self.sim.storage, self.sim.runtime, OPTIONS, self.sim.lock))
 
 
 def _start(profile: Profile):  # type: ignore[no-untyped-def]
     sim = SimWorld(SimOptions(profile=profile, one_machine=True, lease_s=10))
-    table = create_at(TableHome(sim.storage, sim.runtime, OPTIONS, sim.lock), ORDERS, "id", "day", name="orders")
+    table = create_at(OpenedTable(sim.storage, sim.runtime, OPTIONS, sim.lock), ORDERS, "id", "day", name="orders")
     table.upsert(orders((1, "a", 1.0), (2, "b", 1.0)))
     image, time = sim.storage.image(), sim.scheduler.time_ms
 

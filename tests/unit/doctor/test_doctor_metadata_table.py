@@ -20,10 +20,10 @@ import pyhudi_core as hudi
 from pyhudi_core.doctor import Area, CheckOptions, CheckReport, Kind, Limits, check
 from pyhudi_core.errors import CorruptionError
 from pyhudi_core.model.file_names import BaseFileName, parse_data_file
+from pyhudi_core.opened_table.opened_table import OpenedTable
 from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.storage.base import Folder, ObjectInfo, Storage
 from pyhudi_core.transaction.decision import _Deciding
-from pyhudi_core.transaction.home import TableHome
 
 
 def _has_metadata_table(folder: Path) -> bool:
@@ -208,10 +208,12 @@ def test_a_record_index_that_leads_elsewhere_is_an_error(
 
 
 @pytest.mark.one_in(2)
-def test_a_record_index_that_lost_a_file_group_does_not_find_its_keys(indexed: Path) -> None:
+def test_a_record_index_that_lost_a_file_group_is_damaged(indexed: Path) -> None:
     for path in Path(indexed, ".hoodie/metadata/record_index").glob("*record-index-0009-0*"):
         path.unlink()
-    assert kinds(examine(indexed)) == ["metadata_index_differs"]
+    report = examine(indexed)
+    assert kinds(report) == ["metadata_table_damaged"]
+    assert "record-index-0009-0" in str(report)
 
 
 @pytest.mark.one_in(3)
@@ -309,7 +311,7 @@ class _Busy(_Watched):
 
 
 def _checked(storage: Any) -> CheckReport:
-    return assert_sound(check(TableHome(storage, system_runtime(), {})))
+    return assert_sound(check(OpenedTable(storage, system_runtime(), {})))
 
 
 @pytest.mark.one_in(2)

@@ -19,9 +19,9 @@ from pyhudi_core.cli import main
 from pyhudi_core.doctor.kinds import Kind, Severity
 from pyhudi_core.doctor.report import Finding
 from pyhudi_core.model.instant import Instant, State
-from pyhudi_core.transaction import execution
+from pyhudi_core.transaction import plan_executors
 from pyhudi_core.transaction.begin import Transaction
-from pyhudi_core.transaction.execution import give_up
+from pyhudi_core.transaction.plan_executors import give_up
 
 NAMES = ("compaction", "log_compaction", "clustering", "cleaning", "indexing", "restore")
 ENDS = ("given up", "of Hudi", "dead")
@@ -56,7 +56,7 @@ def left(table: hudi.HudiTable, plan: Instant, end: str) -> None:
     if plan.action.value == "restore":
         running = begun_restore(table, plan)
     else:
-        made = execution.begin_execution(context, plan)
+        made = plan_executors.begin_execution(context, plan)
         assert isinstance(made, Transaction)
         running = made
     if end == "given up":

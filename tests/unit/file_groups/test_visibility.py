@@ -22,8 +22,8 @@ from pyhudi_core.runtime.executors import SerialExecutor, ThreadExecutor
 from pyhudi_core.storage.base import Capabilities, Folder, ObjectInfo
 from pyhudi_core.storage.local import LocalStorage
 from pyhudi_core.storage.memory import MemoryBucket, MemoryStorage
+from pyhudi_core.storage.own_part import objects_of_table
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction.own_objects import own_objects
 
 
 def _view(
@@ -275,9 +275,9 @@ def test_the_partitions_of_a_table_inside_the_folder_are_not_this_tables(locatio
     table, inner = make(location), make(f"{location}/inner")
     inner.upsert(orders((1, "b", 1.0)))
     table.upsert(orders((2, "a", 1.0)))
-    storage = table._home.storage
+    storage = table._opened.storage
     assert StorageListing(storage, True).partitions() == ("day=a",)
-    own = [info.path for info in own_objects(storage, SerialExecutor())]
+    own = [info.path for info in objects_of_table(storage, SerialExecutor())]
     assert {path.partition("/")[0] for path in own} == {"day=a"}
     assert rows(hudi.open_table(location), "id") == [(2,)]
 

@@ -238,7 +238,7 @@ def test_a_table_whose_partitions_have_their_own_numbers_of_buckets_is_refused(v
     table = made("MERGE_ON_READ")
     table.upsert(orders((1, "a", 1.0, 1)))
     folder = ".hoodie/.bucket_index/partition_bucket_index_meta/configs"
-    table._home.context().storage.put(f"{folder}/00000000000000.hashing_config", b"{}")
+    table._opened.context().storage.put(f"{folder}/00000000000000.hashing_config", b"{}")
     with pytest.raises(UnsupportedTableError, match="partition.expressions"):
         getattr(table, verb)(orders((1, "a", 2.0, 2)))
     assert rows(table, "price") == [(1.0,)]

@@ -40,7 +40,7 @@ def made(location: str | None = None, kind: str = "MERGE_ON_READ", **options: An
 
 
 def storage_of(table: hudi.HudiTable) -> Storage:
-    return table._home.context().storage
+    return table._opened.context().storage
 
 
 def ring(table: hudi.HudiTable, partition: str) -> HashingMetadata:

@@ -102,7 +102,7 @@ def test_the_commit_says_which_index_found_its_keys(location: str) -> None:
     assert commit.stats.index == f"SIMPLE: fewer than {MANY_GROUPS} file groups in the partitions of the batch"
     assert commit.stats.index in str(commit)
     newest = table.timeline.commits[-1]
-    assert table._home.context().folder.read_commit(newest).extra["pyhudi.index"] == commit.stats.index
+    assert table._opened.context().folder.read_commit(newest).extra["pyhudi.index"] == commit.stats.index
     assert table.insert_overwrite(orders((0, "a", 3.0, 3))).stats.index == "", "no key is looked up"
 
 

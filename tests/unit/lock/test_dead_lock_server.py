@@ -17,11 +17,11 @@ from pyhudi_core.errors import LockServerError
 from pyhudi_core.lock.base import LockProvider, LockSession
 from pyhudi_core.lock.in_process import InProcessLockProvider
 from pyhudi_core.lock.server import Claimant, ServerLockProvider
+from pyhudi_core.opened_table.opened_table import OpenedTable
 from pyhudi_core.opening import create_whole
 from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.storage import open_storage
 from pyhudi_core.table import HudiTable
-from pyhudi_core.transaction.home import TableHome
 
 SCHEMA = pa.schema([("id", pa.int64())])
 WAIT_S = 60.0
@@ -54,7 +54,7 @@ def lock() -> Dying:
 
 @pytest.fixture
 def table(lock: Dying, tmp_path: Path) -> HudiTable:
-    home = TableHome(open_storage(f"memory://{tmp_path.name}"), system_runtime(1), {}, lock)
+    home = OpenedTable(open_storage(f"memory://{tmp_path.name}"), system_runtime(1), {}, lock)
     made = create_whole(home, SCHEMA, "id")
     made.upsert(_rows(1))
     return made

@@ -7,9 +7,10 @@ from support.fake_dynamodb import FakeDynamoDb
 from support.homes import StandingClock, runtime_with
 
 from pyhudi_core.errors import LockTimeoutError
-from pyhudi_core.lock import dynamodb
-from pyhudi_core.lock.dynamodb import DynamoDb, DynamoDbCounter, DynamoDbLockServer
+from pyhudi_core.lock.clients import dynamodb
+from pyhudi_core.lock.clients.dynamodb import DynamoDb
 from pyhudi_core.lock.server import ServerLockProvider
+from pyhudi_core.lock.servers.dynamodb import DynamoDbCounter, DynamoDbLockServer
 from pyhudi_core.runtime.system import system_runtime
 
 WHERE = DynamoDb("locks", "eu-west-1", "", 1.0, 1.0, "PAY_PER_REQUEST", (1, 1))

@@ -9,8 +9,9 @@ import pytest
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import InvalidOptionError, LockServerError
-from pyhudi_core.lock.hive_metastore import HiveLockServer, HiveMetastore, _seconds, servers_of
+from pyhudi_core.lock.clients.hive_metastore import HiveMetastore, servers_of
 from pyhudi_core.lock.observing import Observed
+from pyhudi_core.lock.servers.hive_metastore import HiveLockServer, HiveOptions, _seconds
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.runtime.system import system_runtime
 
@@ -25,8 +26,8 @@ def test_hudis_properties_name_the_lock_of_a_metastore(tmp_path: Path) -> None:
         "hoodie.write.lock.heartbeat_interval_ms": "30000",
     }
     found = WriteOptions.parse(options)
-    assert (found.lock.provider, found.lock_server.hive_heartbeat_ms) == ("hive_metastore", 30_000)
-    where = HiveMetastore(servers_of(found.lock_server.hive_uris), 1.0)
+    assert (found.lock.provider, found.lock.of(HiveOptions).heartbeat_ms) == ("hive_metastore", 30_000)
+    where = HiveMetastore(servers_of(found.lock.of(HiveOptions).uris), 1.0)
     runtime = system_runtime(1)
     lock = HiveLockServer(where, "Sales", "Orders", 60.0, runtime.clock, runtime.process)
     assert lock.identity == "hive_metastore:a:9083,b:9083/sales.orders"

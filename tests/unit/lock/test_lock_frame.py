@@ -9,12 +9,14 @@ import pytest
 from support.homes import StandingClock, runtime_with
 
 from pyhudi_core.errors import LockServerError
-from pyhudi_core.lock.dynamodb import DynamoDbCounter
-from pyhudi_core.lock.hive_metastore import HiveLockServer
-from pyhudi_core.lock.opening import _SERVERS, LockRequest, open_instants
+from pyhudi_core.lock.clients.zookeeper import ZooKeeper, ZooKeeperSession
+from pyhudi_core.lock.kind import LockRequest
+from pyhudi_core.lock.opening import open_instants, open_lock
 from pyhudi_core.lock.server import Claimant, ServerLockProvider
 from pyhudi_core.lock.server_clock import ServerClock
-from pyhudi_core.lock.zookeeper import ZooKeeper, ZooKeeperCounter, ZooKeeperSession
+from pyhudi_core.lock.servers.dynamodb import DynamoDbCounter
+from pyhudi_core.lock.servers.hive_metastore import HiveLockServer
+from pyhudi_core.lock.servers.zookeeper import ZooKeeperCounter
 from pyhudi_core.options import WriteOptions
 
 
@@ -93,27 +95,29 @@ def request_of(location: str = "s3a://lake/orders", **options: object) -> LockRe
     found = WriteOptions.parse({name.replace("__", "."): value for name, value in options.items()})
     storage: Any = SimpleNamespace(location=location)
     generator = str(options.get("pyhudi__time__generator", "system"))
-    return LockRequest(storage, runtime_with(), "orders", found.lock, found.lock_server, generator)
+    return LockRequest(storage, runtime_with(), "orders", found.lock, generator)
 
 
 def test_the_heartbeat_of_a_metastore_is_that_of_hudis_property() -> None:
-    server = _SERVERS["hive_metastore"](
+    lock: Any = open_lock(
         request_of(
+            lock="hive_metastore",
             hoodie__write__lock__hivemetastore__uris="thrift://h",
             hoodie__write__lock__hivemetastore__database="d",
             hoodie__write__lock__hivemetastore__table="t",
             hoodie__write__lock__heartbeat_interval_ms="30000",
         )
     )
-    assert isinstance(server, HiveLockServer)
-    assert server.heartbeat_s == 30
+    assert isinstance(lock._server, HiveLockServer)
+    assert lock._server.heartbeat_s == 30
 
 
 @pytest.mark.parametrize("location", ["s3a://lake/orders", "s3://lake/orders"])
 def test_the_key_without_options_is_hudis_hash_of_the_base_path(location: str) -> None:
     """Another key would be another lock than that of Java writers; `tests/locks/test_with_hudi.py` asks Hudi."""
-    asked = request_of(location, hoodie__write__lock__zookeeper__url="h", hoodie__write__lock__dynamodb__table="locks")
-    zookeeper, dynamodb = _SERVERS["zookeeper_implicit"](asked), _SERVERS["dynamodb_implicit"](asked)
+    servers = {"hoodie__write__lock__zookeeper__url": "h", "hoodie__write__lock__dynamodb__table": "locks"}
+    zookeeper = open_lock(request_of(location, lock="zookeeper_implicit", **servers))
+    dynamodb = open_lock(request_of(location, lock="dynamodb_implicit", **servers))
     assert zookeeper.identity == "zookeeper:h:2181/tmp/9BBEA24B29C16651/lock_key"
     assert dynamodb.identity == "dynamodb:us-east-1/locks/9BBEA24B29C16651"
 

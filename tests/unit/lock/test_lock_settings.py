@@ -10,11 +10,8 @@ from support.tables import ORDERS
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import InvalidOptionError, LockServerError
-from pyhudi_core.lock.dynamodb import DynamoDb
-from pyhudi_core.lock.fitting import _OWN_OPTIONS
-from pyhudi_core.lock.opening import _SERVERS
-from pyhudi_core.lock.sql import open_database
-from pyhudi_core.options.locks import _NEEDED, LOCK_OPTIONS
+from pyhudi_core.lock.clients.databases import open_database
+from pyhudi_core.lock.clients.dynamodb import DynamoDb
 
 _SQL = "pyhudi.lock.sql.url"
 _DYNAMODB = {"lock": "dynamodb", "hoodie.write.lock.dynamodb.table": "locks"}
@@ -54,14 +51,6 @@ def test_a_table_with_wrong_settings_of_its_lock_is_not_created(wrong: str, tmp_
         hudi.create_table(place, ORDERS, "id", options=REFUSED[wrong])
     assert "s3cr3t" not in str(refused.value)
     assert not place.exists()
-
-
-def test_every_lock_of_a_server_is_in_the_tables_that_check_its_options() -> None:
-    assert set(_NEEDED) == set(_SERVERS)
-    shared = ("lock_server.request_ms", "lock_server.retry_ms", "lock_server.ignored_")
-    owned = tuple(beginning for beginnings in _OWN_OPTIONS.values() for beginning in beginnings)
-    assert [option.key for option in LOCK_OPTIONS if option.attribute.startswith("lock_server.")
-            and not option.attribute.startswith(owned + shared)] == []  # fmt: skip
 
 
 def test_a_server_without_its_lock_is_refused_because_it_would_not_be_used() -> None:

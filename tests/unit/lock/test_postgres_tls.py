@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import socket
 import ssl
 import threading
@@ -10,39 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from support.certificates import certificate
 
-from pyhudi_core.errors import LockServerError
-from pyhudi_core.lock.sql import open_database
+from pyhudi_core.errors import InvalidOptionError, LockServerError
+from pyhudi_core.lock.clients.databases import open_database
 
 pytest.importorskip("pg8000", reason="the driver is an extra")
 
 ASKS_FOR_TLS = bytes.fromhex("00000008 04d2162f")
 """The request of TLS in PostgreSQL's protocol; anything else is the start of a session in clear text."""
-
-
-def certificate(folder: Path, host: str) -> ssl.SSLContext:
-    """A server's certificate that it made itself, so that no authority knows it."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
-    day, now = dt.timedelta(days=1), dt.datetime.now(dt.UTC)
-    made = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now - day, now + day)
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
-    path = folder / "server.pem"
-    path.write_bytes(
-        made.public_bytes(pem) + key.private_bytes(pem, serialization.PrivateFormat.TraditionalOpenSSL, plain)
-    )
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(path)
-    return context
 
 
 class Server:
@@ -125,7 +100,47 @@ def test_with_verify_full_a_trusted_certificate_of_the_servers_name_is_accepted(
     assert b"pyhudi" in server.later, "the session starts in TLS"
 
 
-@pytest.mark.parametrize(("query", "asks"), [("?sslmode=disable", False), ("", True)])
+CHECKS = [  # sslmode, whether the authority is given, and whether a server of another authority, or with another name, is refused
+    ("prefer", False, False, False),
+    ("require", False, False, False),
+    ("require", True, True, False),
+    ("verify-ca", True, True, False),
+    ("verify-full", True, True, True),
+]
+
+
+@pytest.mark.parametrize(("mode", "given", "refuses_other", "refuses_name"), CHECKS)
+@pytest.mark.parametrize("which", ["the server", "another authority", "another name"])
+def test_each_mode_checks_what_it_checks_in_libpq(
+    mode: str, given: bool, refuses_other: bool, refuses_name: bool, which: str, servers: list[Server], tmp_path: Path
+) -> None:
+    for folder in ("own", "other"):
+        (tmp_path / folder).mkdir()
+    certificate(tmp_path / "other", "localhost")
+    servers.append(
+        server := Server(certificate(tmp_path / "own", "localhost" if which != "another name" else "another.host"))
+    )
+    authority = tmp_path / ("other" if which == "another authority" else "own") / "server.pem"
+    said = said_to(server, f"?sslmode={mode}" + (f"&sslrootcert={authority}" if given else ""), "localhost")
+    assert server.first == ASKS_FOR_TLS
+    refuses = {"the server": False, "another authority": refuses_other, "another name": refuses_name}[which]
+    assert ("certificate" in said) is refuses
+    assert (b"pyhudi" in server.later) is not refuses, "the session starts in TLS, or nothing is said"
+
+
+@pytest.mark.parametrize("mode", ["require", "verify-ca", "verify-full"])
+def test_a_mode_that_needs_tls_says_nothing_to_a_server_without_it(mode: str, servers: list[Server]) -> None:
+    servers.append(server := Server())
+    assert "SSL" in said_to(server, f"?sslmode={mode}")
+    assert (server.first, server.later) == (ASKS_FOR_TLS, b"")
+
+
+def test_an_authority_that_is_no_file_is_refused() -> None:
+    with pytest.raises(InvalidOptionError, match=r"is no file: /no/such\.pem"):
+        open_database("postgresql://u:very-secret@h/d?sslmode=verify-full&sslrootcert=/no/such.pem", 1.0).connect()
+
+
+@pytest.mark.parametrize(("query", "asks"), [("?sslmode=disable", False), ("?sslmode=prefer", True), ("", True)])
 def test_a_session_in_clear_text_starts_at_once_if_it_is_wanted_or_when_the_server_has_no_tls(
     query: str, asks: bool, servers: list[Server]
 ) -> None:

@@ -13,8 +13,9 @@ import pytest
 import pyhudi_core as hudi
 from pyhudi_core.errors import InvalidOptionError, LockServerError, LockTimeoutError
 from pyhudi_core.lock.base import LockProvider
+from pyhudi_core.lock.clients.databases import SqliteDatabase, open_database
 from pyhudi_core.lock.server import Claimant, ServerLockProvider
-from pyhudi_core.lock.sql import _READ, SqlClaim, SqliteDatabase, SqlLockServer, open_database
+from pyhudi_core.lock.servers.sql import _READ, SqlClaim, SqlLockServer, SqlOptions
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.runtime.base import Process
 from pyhudi_core.runtime.system import system_runtime
@@ -131,7 +132,7 @@ def test_reading_the_row_before_writing_it_loses_commits(kind: type[SqlLockServe
 @pytest.mark.parametrize(
     "url",
     ["", "mysql://u:very-secret@h/d", "postgresql://u:very-secret@/", "postgresql://u:very-secret@h:x/d", "sqlite://h/x", "sqlite:///",
-     "postgresql://u:very-secret@h/d?sslmode=prefer"],
+     "postgresql://u:very-secret@h/d?sslmode=allow", "postgresql://u:very-secret@h/d?sslrootcert=/x", "postgresql://u:very-secret@h/d?sslkey=/x"],
 )  # fmt: skip
 def test_an_address_that_cannot_be_used_is_refused_without_showing_it(url: str) -> None:
     with pytest.raises(InvalidOptionError) as refused:
@@ -141,7 +142,7 @@ def test_an_address_that_cannot_be_used_is_refused_without_showing_it(url: str) 
 
 def test_the_password_is_in_no_representation_or_identity() -> None:
     options = WriteOptions.parse({"lock": "sql", "pyhudi.lock.sql.url": "postgresql://u:very-secret@h/d"})
-    database = open_database(options.lock_server.sql_url, 1.0)
+    database = open_database(options.lock.of(SqlOptions).url, 1.0)
     made = SqlLockServer(database, "orders", 60.0, RUNTIME.process)
     assert made.identity == "sql:postgresql://h:5432/d#orders"
     assert "very-secret" not in f"{options!r} {made!r} {made.identity}"

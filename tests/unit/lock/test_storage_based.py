@@ -13,7 +13,7 @@ from support.tables import ORDERS, create_plain, orders, rows
 
 from pyhudi_core.errors import InvalidOptionError, LockIdentityError, LockTimeoutError, StorageError
 from pyhudi_core.lock.identity import in_process_identity, refuse_other_lock
-from pyhudi_core.lock.storage_based import StorageBasedLockProvider
+from pyhudi_core.lock.storage_based import StorageBasedLockProvider, StorageBasedOptions
 from pyhudi_core.lock.storage_lock_file import LOCK_FILE, MOST_BYTES, LockFile, Owner, shown
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.runtime import SystemClock
@@ -74,7 +74,7 @@ def test_a_lock_that_could_not_outlive_failed_renewals_is_refused() -> None:
     with pytest.raises(InvalidOptionError, match="below ten times"):
         WriteOptions.parse({"hoodie.write.lock.storage.validity.timeout.secs": 100})
     options = WriteOptions.parse({"hoodie.write.lock.storage.heartbeat.poll.secs": "20"})
-    assert (options.lock.renew_s, options.lock.validity_s) == (20, 300)
+    assert options.lock.of(StorageBasedOptions) == StorageBasedOptions(300, 20)
 
 
 def test_each_write_of_a_holding_says_how_many_there_were() -> None:

@@ -21,14 +21,14 @@ def table(location: str) -> hudi.HudiTable:
 
 
 def _opened(table: hudi.HudiTable) -> MetadataTable:
-    return MetadataTable.open(context_of(table).storage, table.timeline, table.config.metadata_partitions)
+    return MetadataTable.open(table.timeline, context_of(table).folder, table.config.metadata_partitions)
 
 
 def test_an_index_that_was_dropped_before_its_first_use_does_not_say_that_no_key_is_there(
     table: hudi.HudiTable,
 ) -> None:
     metadata = _opened(table)
-    home = reopen(table)._home
+    home = reopen(table)._opened
     slow = FailingStorage(home.storage, lambda verb, path: verb == "delete" and "/metadata/record_index/" in path)
     home.storage = slow  # type: ignore[assignment]
     hudi.HudiTable(home).indexes.drop("record_index")

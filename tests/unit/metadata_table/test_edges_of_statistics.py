@@ -45,6 +45,6 @@ def test_of_no_columns_no_statistics_are_asked_for() -> None:
 def test_a_metadata_table_knows_its_archived_timeline(location: str) -> None:
     table = make(location, options={"hoodie.metadata.enable": True})
     commit = table.upsert(orders((1, "a", 1.0)))
-    slices = MetadataSlices.load(table._home.context().storage, table.timeline)
+    slices = MetadataSlices.load(table.timeline, table._opened.context().folder)
     assert slices.history.find(commit.instant) is None
     assert slices.history is slices.history, "it is read once"

@@ -46,7 +46,7 @@ def decoded(found: Records) -> dict[str, merging.Record]:
 
 def made(index: FileIndex, table: hudi.HudiTable, changes: list[GroupChange]) -> dict[str, merging.Record]:
     """The records of all entries of these changes."""
-    storage = table._home.storage
+    storage = table._opened.storage
     batches = [batch for change in changes for batch in index.entries(storage, change)]
     return decoded(index.records(pa.Table.from_batches(batches, index.schema)))
 
@@ -73,7 +73,7 @@ def test_bloom_filters_are_those_that_hudi_made(table: hudi.HudiTable) -> None:
 def test_entries_of_a_secondary_index_are_those_that_hudi_made(table: hudi.HudiTable) -> None:
     snapshot = table.snapshot()
     merging = Merging(snapshot.config, snapshot.evolution)
-    definitions = read_definitions(table._home.storage, table.config.index_defs_path)
+    definitions = read_definitions(table._opened.storage, table.config.index_defs_path)
     [definition] = [item for item in definitions if item.kind == "secondary_index"]
     index = file_index(definition, IndexedTable(merging, snapshot.schema, utc=True))
     slices = [GroupChange(piece.partition, (), None, piece) for piece in snapshot.view.all_slices()]
@@ -96,7 +96,7 @@ def test_statistics_of_expressions_are_those_that_hudi_made(name: str, tmp_path:
     changes = [
         GroupChange(partition, (f"{partition}/{name}",)) for partition, inside in files.items() for name in inside
     ]
-    definitions = read_definitions(table._home.storage, table.config.index_defs_path)
+    definitions = read_definitions(table._opened.storage, table.config.index_defs_path)
     indexes = [file_index(item, of_table) for item in definitions if item.is_expression]
     assert len(indexes) == (7 if "expressions" in name else 1)
     for index in indexes:

@@ -20,7 +20,6 @@ from pyhudi_core.file_groups.listing import StorageListing
 from pyhudi_core.metadata_table.names import FOLDER
 from pyhudi_core.metadata_table.reader import MetadataTable
 from pyhudi_core.snapshot.snapshot import metadata_file_groups
-from pyhudi_core.transaction.place import TablePlace
 
 FOLDERS = sorted(folder for folder in FIXTURES.glob("hudi-*/*") if folder.is_dir())
 NAMES = [f"{folder.parent.name}/{folder.name}" for folder in FOLDERS]
@@ -43,8 +42,8 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Opened]:
     for name in NAMES:
         table = hudi.open_table(unpack(name, tmp_path_factory.mktemp("golden") / "table"))
         if table.config.metadata_partitions:
-            home = table._home
-            metadata = MetadataTable.open(home.storage, table.timeline, table.config.metadata_partitions)
+            folder = table._opened.context().folder
+            metadata = MetadataTable.open(table.timeline, folder, table.config.metadata_partitions, whole=True)
             found[name] = Opened(table, metadata, table.scan().to_arrow())
     return found
 
@@ -56,7 +55,7 @@ def test_the_list_of_files_is_that_of_the_storage(opened: dict[str, Opened], eve
     assert len(opened) > 30
     for name, golden in itertools.islice(opened.items(), 0, None, every):
         listed = listing_of(golden.metadata)
-        stored = StorageListing(golden.table._home.storage, bool(golden.table.config.partition_fields))
+        stored = StorageListing(golden.table._opened.storage, bool(golden.table.config.partition_fields))
         assert listed.partitions() == stored.partitions(), name
         for partition in stored.partitions():
             there = {
@@ -71,8 +70,8 @@ def test_the_list_of_files_is_that_of_the_storage(opened: dict[str, Opened], eve
 def test_the_place_of_a_metadata_table_has_the_slices_that_its_readers_use(opened: dict[str, Opened]) -> None:
     """The view that services of the metadata table plan from, and the slices that lookups read, are assembled by different code."""
     for name, golden in opened.items():
-        context = golden.table._home.context()
-        place = TablePlace.open(context.root, context.runtime.clock, FOLDER)
+        context = golden.table._opened.context()
+        place = context.below(FOLDER)
         view = metadata_file_groups(place.storage, place.folder, place.folder.load())
         found = {
             (piece.partition, piece.file_id, piece.base and piece.base.name.requested_time, len(piece.logs))

@@ -49,7 +49,9 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, hudi.Hud
     for name in NAMES:
         table = hudi.open_table(unpack(name, tmp_path_factory.mktemp("golden") / "table"))
         if table.config.metadata_partitions:
-            metadata = MetadataTable.open(table._home.storage, table.timeline, table.config.metadata_partitions)
+            metadata = MetadataTable.open(
+                table.timeline, table._opened.context().folder, table.config.metadata_partitions
+            )
             found.append((name, table, metadata))
     return found
 

@@ -32,7 +32,7 @@ def test_log_files_add_what_a_commit_changed(location: str) -> None:
     table = create_plain(location, SCHEMA, "id", "day", ordering="ts")
     table.insert(rows(0, 60))
     build(table)
-    storage = table._home.storage
+    storage = table._opened.storage
     listed = {"hoodie.table.metadata.partitions": ",".join(sorted(GROUPS))}
     unlisted = dict.fromkeys(listed)
     properties_file.apply(storage, unlisted, "the next commit does not see it", lambda: True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -12,14 +13,18 @@ from hypothesis import strategies as st
 from support.samples import examples
 
 from pyhudi_core.errors import HudiError, InvalidOptionError, UnknownOptionError
+from pyhudi_core.lock.kind import LockKind
+from pyhudi_core.lock.kinds import LOCK_OPTIONS, every_kind
+from pyhudi_core.model.masking import Secret
 from pyhudi_core.model.new_table import new_table_config
 from pyhudi_core.model.properties import TableConfig, TableType
-from pyhudi_core.options import OPTIONS, TableOptions, WriteOptions, render_docs, without_secrets
+from pyhudi_core.options import TableOptions, WriteOptions, every_option, render_docs, without_secrets
 from pyhudi_core.options.definitions import TABLE_OPTIONS, WRITE_OPTIONS
-from pyhudi_core.options.locks import LOCK_OPTIONS, LockServerOptions
-from pyhudi_core.options.registry import STORAGE_OPTIONS, read_value
-from pyhudi_core.storage.s3_options import S3Options
+from pyhudi_core.options.registry import read_value, render_own_options
+from pyhudi_core.storage.kind import StorageKind
+from pyhudi_core.storage.opening import every_kind as every_storage
 
+OPTIONS = every_option()
 IDS = [option.key for option in OPTIONS]
 
 
@@ -28,15 +33,25 @@ def table() -> TableConfig:
 
 
 def test_secret_options_are_those_whose_values_are_not_shown_and_no_request_has_them() -> None:
-    secret = {option.attribute.split(".")[1] for option in OPTIONS if option.secret}
-    assert secret == {each.name for each in fields(LockServerOptions) if not each.repr}
-    assert secret == {"aws_access_key", "aws_secret_key", "aws_session_token", "sql_url"}
+    secret = {option.attribute for option in OPTIONS if option.secret}
+    hidden = {
+        f"{kind.name}.{each.name}"
+        for kind in filter(LockKind.options, every_kind())
+        for each in fields(kind.values)
+        if not each.repr
+    }
+    assert secret == hidden
+    said = re.compile("password|(access|secret) key|session token", re.IGNORECASE)
+    assert secret >= {option.attribute for option in OPTIONS if said.search(option.doc)} != set()
     given = {option.key: "text" for option in OPTIONS}
     assert without_secrets(given).keys() == {option.key for option in OPTIONS if not option.secret}
 
 
 def test_every_option_has_a_typed_attribute_and_every_attribute_an_option() -> None:
-    assert sorted(_attributes(WriteOptions.parse({}))) == sorted(o.attribute for o in WRITE_OPTIONS + LOCK_OPTIONS)
+    shared = [option.attribute for option in WRITE_OPTIONS + LOCK_OPTIONS if option.attribute]
+    assert sorted(_attributes(WriteOptions.parse({}))) == sorted([*shared, "lock.own"])
+    for kind in filter(LockKind.options, every_kind()):
+        assert sorted(_attributes(kind.values(), kind.name)) == sorted(o.attribute for o in kind.options())
     assert [field.name for field in fields(TableOptions)] == [o.attribute for o in TABLE_OPTIONS]
 
 
@@ -71,7 +86,7 @@ def test_the_page_and_the_errors_show_bounds_with_all_their_digits() -> None:
 
 
 def test_every_option_is_documented() -> None:
-    docs = render_docs()
+    docs = render_docs() + "".join(map(render_own_options, every_kind()))
     assert [option.key for option in OPTIONS if option.doc not in docs] == []
     assert [key for option in OPTIONS for key in (option.key, *option.aliases) if f"`{key}`" not in docs] == []
 
@@ -247,5 +262,12 @@ def test_any_mapping_gives_options_or_a_typed_error(options: dict[str, str]) -> 
         assert error.hint
 
 
-def test_the_names_of_storage_options_are_those_of_the_storages() -> None:
-    assert set(STORAGE_OPTIONS) == {"fsync", *S3Options.__dataclass_fields__}
+@pytest.mark.parametrize("kind", every_storage(), ids=[kind.scheme for kind in every_storage()])
+def test_a_storage_declares_its_options_where_they_are_read_and_they_are_on_the_page(kind: StorageKind) -> None:
+    assert [option.key for option in kind.options()] == [each.name for each in fields(kind.values)]
+    for option in kind.options():
+        assert f"| `{option.key}` |" in render_docs()
+        if option.kind is str:
+            assert not isinstance(kind.values.parse({}, "").__getattribute__(option.key), Secret) or option.secret
+        with pytest.raises(UnknownOptionError, match="It is an option of the storage"):
+            WriteOptions.parse({option.key: "x"})

@@ -12,13 +12,13 @@ import pytest
 
 import pyhudi
 from pyhudi_core.errors import HudiError, InvalidOptionError, UnknownOptionError
-from pyhudi_core.options import OPTIONS, TableOptions, WriteOptions, render_docs
+from pyhudi_core.options import TableOptions, WriteOptions, every_option, render_docs
 from pyhudi_core.options.not_here import NOT_HERE, instead_of
 from pyhudi_core.options.registry import find_option
 
 HUDIS = Path(__file__).with_name("hudi_options.txt").read_text().split()
 """The keys and alternative keys in the Spark bundles of Hudi 1.0.2 and 1.2.0."""
-KNOWN = {key for option in OPTIONS for key in (option.key, *option.aliases)}
+KNOWN = {key for option in every_option() for key in (option.key, *option.aliases)}
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string()), ("hour", pa.string())])
 _places = (f"memory://options-of-hudi-{number}" for number in count())
 

@@ -14,7 +14,7 @@ import pyhudi_core as hudi
 from pyhudi_core.formats.base_file.parquet_statistics import ColumnRange, written_ranges
 from pyhudi_core.predicates.pruning import ColumnStats, could_match
 from pyhudi_core.predicates.tree import Column, IsNull
-from pyhudi_core.read.plan import _stats
+from pyhudi_core.read.files_to_read import _stats
 from pyhudi_core.read.pruning import _joined
 
 NAN = float("nan")

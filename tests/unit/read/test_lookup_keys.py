@@ -72,12 +72,12 @@ def test_values_whose_text_in_the_index_is_not_known_are_looked_for_in_the_rows(
 def test_a_metadata_table_that_is_newer_than_the_timeline_is_not_asked(tmp_path: Path, name: str) -> None:
     """A commit that began and completed while a reader was between the two timelines."""
     table = hudi.open_table(unpack(name, tmp_path / "table"))
-    context = table._home.context()
-    assert not MetadataSlices.load(context.storage, table.timeline).is_ahead
+    context = table._opened.context()
+    assert not MetadataSlices.load(table.timeline, context.folder).is_ahead
     last = max(table.timeline.commits, key=lambda instant: instant.completion_time or "")
     before = Timeline(tuple(i for i in table.timeline if (i.completion_time or "~") < (last.completion_time or "")))
-    assert MetadataSlices.load(context.storage, before).is_ahead
-    slices = MetadataSlices.load(context.storage, table.timeline)
+    assert MetadataSlices.load(before, context.folder).is_ahead
+    slices = MetadataSlices.load(table.timeline, context.folder)
     later = "20990101000000000"
     for action, requested in ((Action.CLEAN, later), (Action.COMMIT, later), (Action.DELTACOMMIT, "00000000000000001")):
         own = Instant(requested, action, State.COMPLETED, later)

@@ -83,7 +83,7 @@ def test_a_log_below_a_compaction_that_ran_after_the_read_began_is_not_damage(lo
 
 def test_a_commit_that_a_rollback_undoes_during_a_read_is_no_missing_object(location: str) -> None:
     table = _made(location, "cow")
-    folder = hudi.open_table(location)._home.context().folder
+    folder = hudi.open_table(location)._opened.context().folder
     newest = folder.load().commits[-1]
     table.rollback(newest, completed=True)
     with pytest.raises(SnapshotExpiredError, match="undid it after the timeline was read"):

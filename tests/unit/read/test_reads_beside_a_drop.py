@@ -55,7 +55,7 @@ def _table() -> hudi.HudiTable:
 @pytest.fixture
 def storage() -> Iterator[Storage]:
     """The storage of the table, which has all files again after the test."""
-    found = _table()._home.storage
+    found = _table()._opened.storage
     kept = {info.path: found.get(info.path) for info in found.list("")}
     yield found
     for path, data in kept.items():

@@ -73,7 +73,7 @@ def test_a_delete_by_condition_sees_changes_that_were_archived_while_it_looked(l
     other = hudi.open_table(location, options=AUTOMATIC)
     looked: list[int] = []
 
-    real = table._home.storage
+    real = table._opened.storage
 
     class Storage(WrappedStorage):
         def __getattr__(self, name: str) -> Any:
@@ -87,7 +87,7 @@ def test_a_delete_by_condition_sees_changes_that_were_archived_while_it_looked(l
                     other.upsert(orders((100 + n, "z", 1.0)))
             return real.open_input(path)
 
-    table._home.storage = Storage()  # type: ignore[assignment]
+    table._opened.storage = Storage()  # type: ignore[assignment]
     assert not table.delete(where="id = 0 AND price < 500.0")
     assert looked
     assert (0, 1_000.0) in rows(hudi.open_table(location), "id", "price")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.samples import examples
 
 from pyhudi_core.model.instant import Action, Instant, State
-from pyhudi_core.options.upkeep import CompactionOptions
+from pyhudi_core.options.compaction import CompactionOptions
 from pyhudi_core.options.write_options import WriteOptions
 from pyhudi_core.services.archival.limits import (
     ArchivalPlan,
@@ -19,7 +19,7 @@ from pyhudi_core.services.archival.limits import (
     MetadataTableInUse,
     plan_archival,
 )
-from pyhudi_core.services.compaction.rules import counted_from, trigger_of
+from pyhudi_core.services.compaction.compaction_rules import counted_from, trigger_of
 from pyhudi_core.timeline.active import Timeline
 
 RULES = ArchivalRules(keep_min=2, keep_max=4)

@@ -17,7 +17,7 @@ from pyhudi_core.index.hashing_metadata import (
 )
 from pyhudi_core.model.file_names import BaseFileName
 from pyhudi_core.services.clustering.buckets import BucketLimits, bucket_groups
-from pyhudi_core.services.clustering.plan import ClusteringGroup
+from pyhudi_core.services.clustering.clustering_plan import ClusteringGroup
 
 pytestmark = pytest.mark.row("I12", "N5")
 

@@ -16,8 +16,8 @@ import pyhudi_core as hudi
 from pyhudi_core.errors import CommitAbortedError, CorruptTimelineError, UnsupportedTableError
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.instant import State, time_after
-from pyhudi_core.services.cleaning.plan import decode
-from pyhudi_core.transaction import execution
+from pyhudi_core.services.cleaning.clean_plan import decode
+from pyhudi_core.transaction import plan_executors
 
 
 @pytest.mark.row("L6")
@@ -25,13 +25,13 @@ def test_a_clean_that_another_process_executes_is_refused_with_its_name(location
     table = keeping(filled(location))
     plan = table.cleaning.schedule()
     assert plan is not None
-    begun = execution.begin_execution(context_of(table), plan)
+    begun = plan_executors.begin_execution(context_of(table), plan)
     done = table.cleaning.execute(plan)
     assert "executes the clean" in done.why_not
     os.utime(Path(location, ".hoodie/.heartbeat", plan.requested_time), (1, 1))
     assert table.cleaning.take_over().files == 2
     with pytest.raises(CommitAbortedError, match="another process cancelled it, or has completed it"):
-        execution.refuse_overtaken(begun)  # type: ignore[arg-type]
+        plan_executors.refuse_overtaken(begun)  # type: ignore[arg-type]
     assert not table.timeline.pending.instants
     assert table.check().ok
 
@@ -41,7 +41,7 @@ def test_a_clean_that_died_after_its_deletes_is_finished_by_the_next_run(locatio
     table = keeping(filled(location))
     plan = table.cleaning.schedule()
     assert plan is not None
-    execution.begin_execution(context_of(table), plan)
+    plan_executors.begin_execution(context_of(table), plan)
     for name in table.cleaning._read(plan).files["day=a"]:  # type: ignore[union-attr]
         Path(location, "day=a", name).unlink()
     assert states(table)[-3:] == [2.0, 3.0, 4.0]

@@ -23,10 +23,10 @@ from pyhudi_core.formats.avro.container import decode_record, encode_record
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.runtime.executors import SerialExecutor
-from pyhudi_core.services.clustering.execution import ClusteringRun
-from pyhudi_core.services.clustering.plan import EXECUTION_CLASS, SORT_KEY, decode
+from pyhudi_core.services.clustering.clustering_execution import ClusteringRun
+from pyhudi_core.services.clustering.clustering_plan import EXECUTION_CLASS, SORT_KEY, decode
 from pyhudi_core.services.service import Execution
-from pyhudi_core.transaction import execution
+from pyhudi_core.transaction import plan_executors
 
 NEW_FILES = {"hoodie.parquet.small.file.limit": 0}
 SORTED = {"hoodie.clustering.plan.strategy.sort.columns": "price"}
@@ -275,7 +275,7 @@ def test_apache_hudi_6573_a_stuck_plan_expires_and_a_living_execution_does_not(t
     for refused in (waiting, expiring):
         with pytest.raises(CommitConflictError, match="plans to rewrite"):
             refused.upsert(orders((1, "a", 9.0, 9)))
-    execution.give_up(executor)
+    plan_executors.give_up(executor)
     with pytest.raises(CommitConflictError, match="plans to rewrite"):
         waiting.upsert(orders((1, "a", 9.0, 9)))
     expiring.upsert(orders((1, "a", 9.0, 9)))

@@ -65,7 +65,7 @@ def table() -> hudi.HudiTable:
 
 def ring(table: hudi.HudiTable, partition: str = "day=a") -> HashingMetadata:
     completed = {instant.requested_time for instant in table.timeline.commits}
-    found = load(table._home.context().storage, partition, completed.__contains__)
+    found = load(table._opened.context().storage, partition, completed.__contains__)
     assert found is not None
     return found
 
@@ -144,7 +144,7 @@ def test_buckets_that_stay_are_sorted_once(table: hudi.HudiTable) -> None:
 
 
 def test_the_ranges_are_published_with_the_commit_and_not_before(table: hudi.HudiTable) -> None:
-    storage = table._home.context().storage
+    storage = table._opened.context().storage
 
     def files() -> list[str]:
         return sorted(info.path.rpartition("/")[2] for info in storage.list_folder(f"{FOLDER}/day=a").objects)
@@ -180,7 +180,7 @@ def test_a_partition_has_one_planned_clustering_at_a_time(table: hudi.HudiTable)
 
 
 def test_a_plan_that_was_made_from_other_ranges_is_refused(table: hudi.HudiTable) -> None:
-    storage, first = table._home.context().storage, ring(table)
+    storage, first = table._opened.context().storage, ring(table)
     plan = planned(opened(table, SPLIT))
     newer = first.changed([], "20200101000000000")
     storage.put(f"{FOLDER}/day=a/20200101000000000.hashing_meta", newer.encode())
@@ -192,12 +192,12 @@ def test_a_plan_that_was_made_from_other_ranges_is_refused(table: hudi.HudiTable
 
 @pytest.mark.parametrize("same", [True, False])
 def test_ranges_that_a_dead_execution_of_hudi_has_left_must_fit_the_plan(table: hudi.HudiTable, same: bool) -> None:
-    storage, first = table._home.context().storage, ring(table)
+    storage, first = table._opened.context().storage, ring(table)
     splitting = opened(table, SPLIT)
     plan = planned(splitting)
-    from pyhudi_core.services.clustering.plan import decode
+    from pyhudi_core.services.clustering.clustering_plan import decode
 
-    path = splitting._home.context().folder.file(plan)
+    path = splitting._opened.context().folder.file(plan)
     work = decode(storage.get(path), path)
     children = [child for group in work.groups if group.partition == "day=a" for child in group.children]
     left = first.changed(children if same else [], plan.requested_time)
@@ -211,7 +211,7 @@ def test_ranges_that_a_dead_execution_of_hudi_has_left_must_fit_the_plan(table: 
 
 
 def test_a_key_in_the_wrong_bucket_is_found_before_anything_is_committed(table: hudi.HudiTable) -> None:
-    storage, first = table._home.context().storage, ring(table)
+    storage, first = table._opened.context().storage, ring(table)
     ends, prefixes = [end for end, _ in first.nodes], [prefix for _, prefix in first.nodes]
     swapped = HashingMetadata("day=a", FIRST, tuple(zip(ends, prefixes[::-1], strict=True)))
     storage.put(f"{FOLDER}/day=a/{FIRST}.hashing_meta", swapped.encode())
@@ -232,7 +232,7 @@ def test_plans_of_other_kinds_are_refused_for_buckets_and_the_other_way_round(ta
 
 def test_a_plan_that_would_take_buckets_away_is_not_executed(table: hudi.HudiTable) -> None:
     plan = planned(opened(table, SPLIT))
-    context = table._home.context()
+    context = table._opened.context()
     path = context.folder.file(plan)
     from pyhudi_core.formats.avro.container import decode_record, encode_record
 
@@ -271,7 +271,7 @@ def kinds(table: hudi.HudiTable) -> dict[str, str]:
 
 @pytest.mark.row("U17")
 def test_the_doctor_finds_ranges_that_disagree_with_the_file_groups(table: hudi.HudiTable) -> None:
-    storage, first = table._home.context().storage, ring(table)
+    storage, first = table._opened.context().storage, ring(table)
     path = f"{FOLDER}/day=a/{FIRST}.hashing_meta"
     other = "00000000-0000-0000-0000-000000000000"
     storage.put(path, HashingMetadata("day=a", FIRST, ((first.nodes[0][0], other), *first.nodes[1:])).encode())
@@ -293,7 +293,7 @@ def test_the_doctor_finds_ranges_that_disagree_with_the_file_groups(table: hudi.
 @pytest.mark.row("U17")
 def test_ranges_of_a_clustering_that_was_taken_back_are_found_and_removed_with_its_plan(table: hudi.HudiTable) -> None:
     """Hudi writes them before it commits; after a crash and a roll-back its writers may use them."""
-    storage, first = table._home.context().storage, ring(table)
+    storage, first = table._opened.context().storage, ring(table)
     left = f"{FOLDER}/day=a/20200101000000000.hashing_meta"
     storage.put(left, first.changed([], "20200101000000000").encode())
     assert "has not completed" in kinds(table)["hash_ranges_left"]

@@ -16,17 +16,17 @@ from pyhudi_core.cli.main import main
 from pyhudi_core.errors import CommitConflictError, InvalidOptionError, UnsupportedTableError
 from pyhudi_core.metadata_table.index_definitions import read_definitions
 from pyhudi_core.model.instant import Action
-from pyhudi_core.services import planned
-from pyhudi_core.services.indexing import execution as execution_module
+from pyhudi_core.services import planned_service as planned
 from pyhudi_core.services.indexing import indexing
+from pyhudi_core.services.indexing import indexing_execution as execution_module
 from pyhudi_core.timeline import properties_file
-from pyhudi_core.transaction import execution, metadata_removal
+from pyhudi_core.transaction import metadata_removal, plan_executors
 
 LOWER = {"expr": "lower"}
 
 
 def defined(table: hudi.HudiTable) -> set[str]:
-    return {item.name for item in read_definitions(table._home.storage, table.config.index_defs_path)}
+    return {item.name for item in read_definitions(table._opened.storage, table.config.index_defs_path)}
 
 
 @pytest.mark.row("I7", "I14", "L5")
@@ -112,13 +112,13 @@ def test_an_index_that_needs_one_that_another_process_builds_is_not_planned() ->
     table = made()
     plan = table.indexing.schedule(["record_index"])
     assert plan is not None
-    running = execution.begin_execution(table._home.context(), plan)
-    assert not isinstance(running, execution.Refusal)
+    running = plan_executors.begin_execution(table._opened.context(), plan)
+    assert not isinstance(running, plan_executors.Refusal)
     done = table.indexes.create("i", "day")
     assert not done
     assert "it needs record_index, which is planned already" in done.why_not
     assert [i.requested_time for i in table.timeline.pending] == [plan.requested_time]
-    execution.give_up(running)
+    plan_executors.give_up(running)
     assert table.indexes.create("i", "day").names == ("record_index", "secondary_index_i")
 
 
@@ -156,7 +156,7 @@ def test_an_index_that_comes_beside_the_drop_of_what_it_needs_is_dropped_with_it
     assert table.config.written_metadata_partitions == ("files",)
     assert not table.timeline.pending.instants
     assert not defined(table)
-    assert not table._home.storage.list(".hoodie/metadata/secondary_index_i/")
+    assert not table._opened.storage.list(".hoodie/metadata/secondary_index_i/")
     table.upsert(rows(1, 3))
     assert_metadata_is_true(table)
 
@@ -173,7 +173,7 @@ def test_an_index_is_not_listed_without_what_it_needs(moment: str, monkeypatch: 
 
     def without(*args: object) -> object:
         monkeypatch.undo()
-        properties_file.update(table._home.storage, {metadata_removal.LISTED: "files"}, "by another program")
+        properties_file.update(table._opened.storage, {metadata_removal.LISTED: "files"}, "by another program")
         return real(*args)
 
     monkeypatch.setattr(f"{execution_module.__name__}.{moment}", without)
@@ -222,7 +222,7 @@ def test_the_comment_of_a_change_of_the_list_says_what_it_is() -> None:
     """Before, each change said that the metadata table was removed."""
     table = made()
     table.indexes.create("record_index")
-    first = table._home.storage.get(properties_file.PATH).decode().splitlines()[0]
+    first = table._opened.storage.get(properties_file.PATH).decode().splitlines()[0]
     assert first.startswith("#changed by pyhudi 20")
     assert properties_file.is_cut_off({}, f"{first}\n".encode()), "a beginning of it is known as one"
 
@@ -231,8 +231,8 @@ def test_the_plan_of_an_index_on_a_column_that_went_is_refused_and_can_be_cancel
     table = made()
     plan = table.indexes.schedule("i", "day", "column_stats", LOWER)
     assert plan is not None
-    definitions = table._home.storage.get(".hoodie/.index_defs/index.json")
-    table._home.storage.put(".hoodie/.index_defs/index.json", definitions.replace(b'"day"', b'"gone"'))
+    definitions = table._opened.storage.get(".hoodie/.index_defs/index.json")
+    table._opened.storage.put(".hoodie/.index_defs/index.json", definitions.replace(b'"day"', b'"gone"'))
     with pytest.raises(UnsupportedTableError, match="'gone', which the table does not have"):
         table.indexing.execute(plan)
     table.upsert(rows(1, 3))

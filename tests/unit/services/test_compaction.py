@@ -23,7 +23,7 @@ from pyhudi_core.errors import CommitConflictError, CorruptTimelineError, Invali
 from pyhudi_core.formats.avro.container import decode_record, encode_record
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.runtime.executors import SerialExecutor
-from pyhudi_core.services.compaction.execution import CompactionRun
+from pyhudi_core.services.compaction.compaction_execution import CompactionRun
 from pyhudi_core.services.service import Execution
 from pyhudi_core.write import metadata_update
 
@@ -211,7 +211,7 @@ def test_a_metadata_table_that_comes_during_a_compaction_is_written_by_it(
             reopen(table).metadata_table.rebuild() if len(first) == len(GROUPS) else build(table)
         return staged
 
-    monkeypatch.setattr("pyhudi_core.services.compaction.execution.metadata_update.stage", beside)
+    monkeypatch.setattr("pyhudi_core.services.compaction.compaction_execution.metadata_update.stage", beside)
     before = all_rows(table)
     assert table.compaction.run()
     assert len(rounds) == 2, "only the commit was made again, not the files"

@@ -20,9 +20,9 @@ from pyhudi_core.model.instant import Action, Instant, State, time_after
 from pyhudi_core.runtime.executors import SerialExecutor
 from pyhudi_core.services import plan_run
 from pyhudi_core.services.compaction.compaction import Compaction
-from pyhudi_core.services.compaction.execution import CompactionRun
+from pyhudi_core.services.compaction.compaction_execution import CompactionRun
 from pyhudi_core.services.service import Execution
-from pyhudi_core.transaction import execution, heartbeat, rollback
+from pyhudi_core.transaction import heartbeat, plan_executors, rollback
 from pyhudi_core.transaction.begin import Transaction
 
 LOCAL = Execution(LocalEngine(SerialExecutor()))
@@ -61,12 +61,12 @@ def test_a_compaction_whose_process_died_is_executed_by_another_one(table: hudi.
         raise KeyboardInterrupt
 
     dead = CompactionRun(died, slices_of(table, plan), interrupted(die))
-    give_up, execution.give_up = execution.give_up, lambda _: None  # a dead process removes nothing
+    give_up, plan_executors.give_up = plan_executors.give_up, lambda _: None  # a dead process removes nothing
     try:
         with pytest.raises(KeyboardInterrupt):
             dead.run()
     finally:
-        execution.give_up = give_up
+        plan_executors.give_up = give_up
     assert (
         len([path for path in contents(table.location) if path.endswith(".parquet") and plan.requested_time in path])
         == 2
@@ -263,7 +263,7 @@ def test_an_executor_that_registers_while_the_dead_planner_is_swept_keeps_its_re
     monkeypatch.setattr(rollback, "_is_dead", register_then)
     rollback.repair(context)
     assert len(executors) == 1
-    execution.refuse_overtaken(executors[0])
+    plan_executors.refuse_overtaken(executors[0])
     assert beat.exists()
     assert CompactionRun(executors[0], slices_of(table, plan), LOCAL).run().metadata.stats
 

@@ -13,10 +13,10 @@ from pyhudi_core.file_groups.slice import BaseFile, FileSlice, LogFile
 from pyhudi_core.model.file_names import BaseFileName, LogFileName
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.options import WriteOptions, find_option
-from pyhudi_core.options.definitions import COMPACTION_STRATEGIES
-from pyhudi_core.options.upkeep import CompactionOptions
-from pyhudi_core.services.compaction.plan import MEBIBYTE, CompactionOperation, CompactionPlan, decode
-from pyhudi_core.services.compaction.rules import RULES, chosen, trigger_of
+from pyhudi_core.options.compaction import STRATEGIES as DECLARED
+from pyhudi_core.options.compaction import CompactionOptions
+from pyhudi_core.services.compaction.compaction_plan import MEBIBYTE, CompactionOperation, CompactionPlan, decode
+from pyhudi_core.services.compaction.compaction_rules import RULES, chosen, trigger_of
 from pyhudi_core.timeline.active import Timeline
 
 NOW = "20260110000000000"
@@ -113,8 +113,8 @@ def test_every_strategy_of_the_options_has_a_case() -> None:
 
 def test_a_strategy_is_declared_once_with_its_rule_and_what_it_selects() -> None:
     option = find_option("hoodie.compaction.strategy")
-    assert list(RULES) == list(COMPACTION_STRATEGIES)
-    assert all(what and f"`{word}`, {what}" in option.doc for word, (what, _) in COMPACTION_STRATEGIES.items())
+    assert list(RULES) == [each.word for each in DECLARED]
+    assert all(each.what and f"`{each.word}`, {each.what}" in option.doc for each in DECLARED)
 
 
 def test_a_strategy_without_a_rule_compacts_nothing_in_silence() -> None:

@@ -12,7 +12,7 @@ from support.tables import make, orders, reopen
 
 import pyhudi_core as hudi
 from pyhudi_core.cli.main import main
-from pyhudi_core.services.disk_usage import Stored
+from pyhudi_core.services.sweep.disk_usage import Stored
 
 KINDS = ["copy_on_write", "merge_on_read"]
 ONE_COMMIT = {"hoodie__clean__commits__retained": 1, "pyhudi__sweep__min__age__minutes": 0}

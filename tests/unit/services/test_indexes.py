@@ -18,7 +18,7 @@ from pyhudi_core.cli.main import main
 from pyhudi_core.errors import CommitAbortedError, CommitConflictError, InvalidOptionError, UnsupportedTableError
 from pyhudi_core.metadata_table.index_definitions import changed_definitions, of_statistics
 from pyhudi_core.services.indexing.statements import CreateIndex, DropIndex, ShowIndexes, parse
-from pyhudi_core.transaction import execution
+from pyhudi_core.transaction import plan_executors
 from pyhudi_core.write import metadata_update
 
 SMALL = {"hoodie.metadata.record.index.min.filegroup.count": 2}
@@ -65,7 +65,7 @@ def test_a_drop_that_was_decided_is_done_though_the_storage_keeps_files_of_the_i
 ) -> None:
     table = made(location)
     table.indexes.create("record_index")
-    home = hudi.open_table(location)._home
+    home = hudi.open_table(location)._opened
     failing = FailingStorage(home.storage, lambda verb, path: verb == "delete" and "/metadata/record_index/" in path)
     home.storage = failing  # type: ignore[assignment]
     assert str(hudi.HudiTable(home).indexes.drop("record_index")) == "removed record_index"
@@ -85,7 +85,7 @@ def test_statistics_are_dropped_with_those_of_partitions() -> None:
     table.upsert(rows(3, 12))
     assert_metadata_is_true(table)
     assert not left_in_metadata_table(table)
-    assert not [info.path for info in table._home.storage.list(".hoodie/metadata/column_stats/")]
+    assert not [info.path for info in table._opened.storage.list(".hoodie/metadata/column_stats/")]
 
 
 def test_what_is_planned_or_being_built_is_shown_and_can_be_dropped() -> None:
@@ -93,11 +93,11 @@ def test_what_is_planned_or_being_built_is_shown_and_can_be_dropped() -> None:
     plan = table.indexing.schedule(["record_index"])
     assert plan is not None
     assert [(one.name, one.state) for one in table.indexes] == [("record_index", "planned")]
-    running = execution.begin_execution(table._home.context(), plan)
-    assert not isinstance(running, execution.Refusal)
+    running = plan_executors.begin_execution(table._opened.context(), plan)
+    assert not isinstance(running, plan_executors.Refusal)
     with pytest.raises(CommitAbortedError, match="executes the indexing"):
         table.indexes.drop("record_index")
-    execution.give_up(running)
+    plan_executors.give_up(running)
     assert table.indexes.drop("record_index").partitions == ("record_index",)
     assert not list(table.indexes)
     assert not table.timeline.pending.instants
@@ -171,10 +171,10 @@ def test_what_is_no_index_is_refused_before_anything_is_written(
     untouched: hudi.HudiTable, statement: str, error: type[Exception], said: str
 ) -> None:
     table = untouched
-    before = sorted(info.path for info in table._home.storage.list(""))
+    before = sorted(info.path for info in table._opened.storage.list(""))
     with pytest.raises(error, match=said):
         table.sql(statement)
-    assert sorted(info.path for info in table._home.storage.list("")) == before
+    assert sorted(info.path for info in table._opened.storage.list("")) == before
     assert not table.sql("DROP INDEX IF EXISTS a ON trips")
 
 
@@ -193,7 +193,7 @@ def test_statements_are_read_as_hudi_reads_them() -> None:
 def test_an_index_that_hudi_made_on_a_column_is_shown_with_its_column() -> None:
     table = made()
     table.metadata_table.create(["files"])
-    storage = table._home.storage
+    storage = table._opened.storage
     item = {"indexName": "expr_index_x", "indexType": "column_stats", "indexFunction": "hour", "sourceFields": ["ts"]}
     defined = json.loads(changed_definitions(None, [of_statistics(["ts"])]))
     defined["indexDefinitions"]["expr_index_x"] = item

@@ -25,10 +25,10 @@ from pyhudi_core.errors import (
 from pyhudi_core.formats.avro.container import decode_record, encode_record
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.model.properties import TableConfig
-from pyhudi_core.services.indexing import execution
-from pyhudi_core.services.indexing.plan import decode
+from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.services.indexing import indexing_execution
+from pyhudi_core.services.indexing.indexing_plan import decode
 from pyhudi_core.transaction import companion, metadata_removal
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.write import attempt
 
 INDEXES = ["record_index", "column_stats", "bloom_filters", "partition_stats"]
@@ -75,7 +75,7 @@ def test_plan_and_completed_instant_are_those_of_release_1_0() -> None:
     newest = table.timeline.commits.instants[-1].requested_time
     plan = table.indexing.schedule(["record_index", "bloom_filters"])
     assert plan is not None
-    folder, storage = table._home.context().folder, table._home.storage
+    folder, storage = table._opened.context().folder, table._opened.storage
     info = [
         {"version": 1, "metadataPartitionPath": name, "indexUptoInstant": newest, "extraMetadata": {}}
         for name in ("record_index", "bloom_filters")
@@ -235,10 +235,10 @@ def test_a_metadata_table_that_goes_while_the_build_begins_is_a_conflict_and_no_
 ) -> None:
     """Another process rebuilds it after the executor has seen that it is there."""
     table = made(**{"pyhudi.commit.retries": 0})
-    load = execution.load
+    load = indexing_execution.load
 
     def dropped_after(context: TableContext, *given: Any) -> Any:
-        monkeypatch.setattr(execution, "load", load)
+        monkeypatch.setattr(indexing_execution, "load", load)
         found = load(context, *given)
         if kept:
             for info in context.storage.list(".hoodie/metadata/files/"):
@@ -247,7 +247,7 @@ def test_a_metadata_table_that_goes_while_the_build_begins_is_a_conflict_and_no_
             table.metadata_table.drop()
         return found
 
-    monkeypatch.setattr(execution, "load", dropped_after)
+    monkeypatch.setattr(indexing_execution, "load", dropped_after)
     with pytest.raises(CorruptHFileError if kept else CommitConflictError, match="listed" if kept else "dropped"):
         table.indexing.run(partitions=["record_index"])
     assert not table.config.metadata_partitions_inflight
@@ -329,4 +329,4 @@ def test_leftovers_of_slow_writers_are_no_part_of_the_next_build(location: str) 
 
 
 def paths(table: hudi.HudiTable) -> list[str]:
-    return sorted(info.path for info in table._home.storage.list(""))
+    return sorted(info.path for info in table._opened.storage.list(""))

@@ -22,7 +22,7 @@ from pyhudi_core.transaction import metadata_removal
 def foreign_plan(table: hudi.HudiTable, time: str, partition: str, *, begun: bool = False) -> None:
     """A plan as Hudi leaves it."""
     info = {"version": 1, "metadataPartitionPath": partition, "indexUptoInstant": "1", "extraMetadata": {}}
-    folder, storage = table._home.context().folder, table._home.storage
+    folder, storage = table._opened.context().folder, table._opened.storage
     body = encode_record("HoodieIndexPlan", {"version": 1, "indexPartitionInfos": [info]}, sync_marker=bytes(16))
     storage.put(folder.file(Instant(time, Action.INDEXING, State.REQUESTED)), body)
     if begun:
@@ -63,7 +63,7 @@ def test_an_index_on_a_column_that_hudi_planned_is_built_beside_writers(
     table = made()
     table.indexing.run(partitions=["record_index"])
     definition = new_definition(name, "day", kind, options)
-    table._home.storage.put(".hoodie/.index_defs/index.json", changed_definitions(None, [definition]))
+    table._opened.storage.put(".hoodie/.index_defs/index.json", changed_definitions(None, [definition]))
     foreign_plan(table, "20261101000000000", definition.name)
 
     def write() -> None:
@@ -95,7 +95,7 @@ def test_an_index_that_hudi_left_half_built_is_finished_if_it_is_named() -> None
     """Hudi's execution shows no sign of life, so the user says that it has ended. Before, no writer of ours could write to the table."""
     table = made()
     foreign_plan(table, "20261101000000000", "record_index", begun=True)
-    table._home.storage.put(f"{names.FOLDER}/record_index/.hoodie_partition_metadata", b"")
+    table._opened.storage.put(f"{names.FOLDER}/record_index/.hoodie_partition_metadata", b"")
     with pytest.raises(UnsupportedTableError, match="no file groups yet"):
         table.upsert(rows(1, 3))
     assert "name the instant" in table.indexing.execute("20261101000000000").why_not, "it may still be alive"

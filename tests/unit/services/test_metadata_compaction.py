@@ -45,7 +45,7 @@ def everything(table: hudi.HudiTable) -> dict[str, object]:
 
 
 def own_timeline(table: hudi.HudiTable) -> list[Instant]:
-    return list(TimelineFolder(table._home.storage, f"{FOLDER}/.hoodie/timeline").load())
+    return list(TimelineFolder(table._opened.storage, f"{FOLDER}/.hoodie/timeline").load())
 
 
 def found_by_the_doctor(table: hudi.HudiTable) -> set[str]:
@@ -116,7 +116,7 @@ def test_writers_go_on_while_the_metadata_table_is_compacted(table: hudi.HudiTab
 
 def test_nothing_is_compacted_while_a_writer_of_hudis_is_between_its_two_commits(table: hudi.HudiTable) -> None:
     done = max(i.requested_time for i in own_timeline(table))
-    folder = table._home.context().folder
+    folder = table._opened.context().folder
     completed = next(i for i in table.timeline if i.requested_time == done)
     Path(table.location, folder.file(completed)).unlink()
     assert table.timeline.find(done).state is State.INFLIGHT  # type: ignore[union-attr]

@@ -15,7 +15,7 @@ from pyhudi_core.metadata_table import names
 from pyhudi_core.metadata_table.slices import MetadataSlices
 from pyhudi_core.model.instant import Action, Instant
 from pyhudi_core.options import WriteOptions
-from pyhudi_core.services.metadata.cleaning import options_of
+from pyhudi_core.services.metadata.metadata_cleaning import options_of
 from pyhudi_core.timeline.active import Timeline, TimelineFolder
 
 SMALL = {
@@ -27,7 +27,7 @@ MANUAL = {"hoodie.metadata.compact.max.delta.commits": 1000, "hoodie.archive.aut
 
 
 def own(table: hudi.HudiTable) -> Timeline:
-    return TimelineFolder(table._home.storage, f"{names.FOLDER}/.hoodie/timeline").load()
+    return TimelineFolder(table._opened.storage, f"{names.FOLDER}/.hoodie/timeline").load()
 
 
 def filled(location: str, commits: int, options: dict[str, object], *partitions: str) -> hudi.HudiTable:
@@ -166,7 +166,7 @@ def test_a_partition_that_comes_after_the_first_builds_were_archived_has_an_inst
 
 def test_only_archived_instants_count_among_those_that_are_older_than_the_timeline(location: str) -> None:
     table = archived(location)
-    slices = MetadataSlices.load(table._home.storage, table.timeline)
+    slices = MetadataSlices.load(table.timeline, table._opened.context().folder)
     done = [i for i in slices.history.begun_since("")[1] if i.action is Action.COMMIT]
     assert done
     assert all(slices.counts(i.requested_time) for i in done)

@@ -23,8 +23,8 @@ from pyhudi_core.errors import (
     InvalidOptionError,
 )
 from pyhudi_core.model.instant import Action, Instant, State
-from pyhudi_core.services.restore import work as restore_work
-from pyhudi_core.services.restore.plan import RestorePlan, UndoneCommit, decode
+from pyhudi_core.services.restore import restore_work
+from pyhudi_core.services.restore.restore_plan import RestorePlan, UndoneCommit, decode
 
 
 @pytest.mark.one_in(2)

@@ -17,7 +17,7 @@ from pyhudi_core.errors import (
     InvalidOptionError,
     SnapshotExpiredError,
 )
-from pyhudi_core.transaction import execution
+from pyhudi_core.transaction import plan_executors
 from pyhudi_core.transaction.begin import Transaction
 
 
@@ -83,10 +83,10 @@ def test_planned_services_go_along_and_one_that_is_executed_is_not_disturbed(loc
     plan = table.compaction.schedule()
     clean = reopen(table, hoodie__clean__commits__retained=1).cleaning.schedule()
     assert plan is not None
-    running = execution.begin_execution(context_of(table), plan)
+    running = plan_executors.begin_execution(context_of(table), plan)
     assert isinstance(running, Transaction)
     refusals(table, times, CommitAbortedError, f"compaction {plan.requested_time} is executed")
-    execution.give_up(running)
+    plan_executors.give_up(running)
     wanted = at(table, times[1])
     shown = table.restore.plan(times[1])
     assert [i.requested_time for i in shown.plans] == [plan.requested_time]
@@ -105,10 +105,10 @@ def test_a_clean_that_has_begun_is_not_disturbed(location: str) -> None:
     table, times = table_of_four(location)
     clean = reopen(table, hoodie__clean__commits__retained=2).cleaning.schedule()
     assert clean is not None
-    running = execution.begin_execution(context_of(table), clean)
+    running = plan_executors.begin_execution(context_of(table), clean)
     assert isinstance(running, Transaction)
     refusals(table, times, CommitAbortedError, f"clean {clean.requested_time} is deleting files")
-    execution.give_up(running)
+    plan_executors.give_up(running)
     refusals(table, times, CommitAbortedError, "has not ended")
     assert table.cleaning.take_over()
     assert table.restore(times[1]).commits == 2

@@ -175,7 +175,7 @@ def test_an_execution_that_died_is_finished_by_another_process(location: str, st
     dead = dead_write(location)
     scheduled = table.failed_writes.schedule()
     assert scheduled is not None
-    home = reopen(table)._home
+    home = reopen(table)._opened
     home.storage = FailingStorage(home.storage, lambda verb, path: path.endswith(".parquet"))  # type: ignore[assignment]
     with pytest.raises(StorageError):
         hudi.HudiTable(home).failed_writes.execute(scheduled)
@@ -191,7 +191,7 @@ def test_an_execution_that_died_is_finished_by_another_process(location: str, st
 
 def test_archival_is_finished_by_another_process_that_archives_nothing_more(location: str) -> None:
     table, _ = filled(location)
-    home = reopen(table, **{key.replace(".", "__"): value for key, value in MANUAL.items()})._home
+    home = reopen(table, **{key.replace(".", "__"): value for key, value in MANUAL.items()})._opened
     real = home.storage
     home.storage = FailingStorage(real, lambda verb, path: verb == "delete" and "/timeline/2" in path)  # type: ignore[assignment]
     home._folders.clear()
@@ -246,7 +246,7 @@ def test_after_a_commit_each_service_gets_the_engine_of_the_write(
         raise OSError("the disk is full")
 
     monkeypatch.setattr(SERVICES[0], "after_commit", broken)
-    auto.after_commit(table._home.context())
+    auto.after_commit(table._opened.context())
     assert len(engines) == 3 * len(SERVICES) - 1, "the others have their turn"
     assert "failed_writes" in caplog.text
 
@@ -336,7 +336,7 @@ def test_the_first_error_of_an_execution_is_told_although_cleaning_up_fails(
     def fails(_: object) -> None:
         raise StorageError("the storage is gone")
 
-    monkeypatch.setattr("pyhudi_core.transaction.execution.give_up", fails)
+    monkeypatch.setattr("pyhudi_core.transaction.plan_executors.give_up", fails)
     with pytest.raises(CommitAbortedError, match="not now"):
         table.compaction.execute(plan, gate=_refuse)
     assert [instant.action for instant in table.timeline.pending] == [Action.COMPACTION]

@@ -20,6 +20,7 @@ from pyhudi_core.doctor.masking import masked_file
 from pyhudi_core.errors import CorruptionError
 from pyhudi_core.formats.avro.container import decode_record, encode_record
 from pyhudi_core.model.instant import Instant
+from pyhudi_core.opened_table.opened_table import OpenedTable
 from pyhudi_core.opening import create_at, record_incident
 from pyhudi_core.testing import (
     Bounds,
@@ -35,7 +36,6 @@ from pyhudi_core.testing import (
     load_incident,
     replay_incident,
 )
-from pyhudi_core.transaction.home import TableHome
 
 QUICK = Bounds(preemptions=1, crashes=1, schedules=25)
 OPTIONS = {"hoodie.time.generator.max_expected_clock_skew_ms": 1}
@@ -119,8 +119,8 @@ class World:
     sim: SimWorld
     scheduler: Scheduler
 
-    def home(self) -> TableHome:
-        return TableHome(self.sim.storage, self.sim.runtime, OPTIONS, self.sim.lock)
+    def home(self) -> OpenedTable:
+        return OpenedTable(self.sim.storage, self.sim.runtime, OPTIONS, self.sim.lock)
 
 
 def _world() -> World:
@@ -176,7 +176,7 @@ def test_a_writer_at_work_is_waited_for(location: str) -> None:
 def test_a_held_lock_stops_the_next_writer(location: str) -> None:
     table = make(location)
     table.upsert(orders((1, "a", 1.0)))
-    session = table._home.context().lock.acquire(1, "a long thought")
+    session = table._opened.context().lock.acquire(1, "a long thought")
     incident = table.record_incident()
     session.release()
     assert "a long thought" in incident.lock_holder

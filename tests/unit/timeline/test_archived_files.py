@@ -10,9 +10,9 @@ from support.history import FOLDER, flush, instant, row, time, writer_on
 from support.wrapping import WrappedStorage
 
 from pyhudi_core.formats.history_file import HistoryRow
+from pyhudi_core.services.archival.archived_files import drop_archived, rows_of
 from pyhudi_core.storage.base import Storage, delete_each
 from pyhudi_core.timeline.active import Timeline, TimelineFolder
-from pyhudi_core.timeline.archived_files import drop_archived, rows_of
 
 
 def active(storage: Storage, number: int, action: str = "commit", plan: bytes = b"") -> None:

@@ -10,9 +10,9 @@ from support.wrapping import WrappedStorage
 
 from pyhudi_core.errors import CorruptTimelineError
 from pyhudi_core.model.instant import Action, Instant
+from pyhudi_core.services.archival.history_layers import merge_layers
 from pyhudi_core.storage.base import Folder, Storage
 from pyhudi_core.timeline.history import ArchivedTimeline
-from pyhudi_core.timeline.history_layers import merge_layers
 
 
 def test_there_is_no_history_until_something_is_archived(storage: Storage) -> None:

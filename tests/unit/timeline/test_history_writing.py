@@ -9,8 +9,8 @@ from support.history import PATH, flush, instant, names, row, time, writer_on
 from support.wrapping import WrappedStorage
 
 from pyhudi_core.formats.history_manifest import HistoryFile, decode_manifest, encode_manifest, manifest_name
+from pyhudi_core.services.archival.history_layers import MAX_MERGED_BYTES, merge_layers, next_merge
 from pyhudi_core.storage.base import Storage
-from pyhudi_core.timeline.history_layers import MAX_MERGED_BYTES, merge_layers, next_merge
 
 
 def test_the_pointer_never_goes_back_when_a_sleeper_moves_it(storage: Storage) -> None:

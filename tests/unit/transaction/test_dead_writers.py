@@ -254,7 +254,7 @@ def test_a_timeline_far_ahead_of_the_clock_is_refused_before_anything_is_written
 
 def test_the_lock_of_a_living_writer_is_waited_for(location: str) -> None:
     table = make(location)
-    context = table._home.context()
+    context = table._opened.context()
     session = context.lock.acquire(1, "test")
     with pytest.raises(hudi.errors.LockTimeoutError, match="not free within") as caught:
         reopen(table, hoodie__write__lock__wait_time_ms=50).upsert(orders((1, "a", 1.0)))

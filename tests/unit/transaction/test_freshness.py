@@ -12,9 +12,9 @@ from support.homes import StandingClock
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import StorageError
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.archival.archival import ArchivalRules, archive
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.freshness import load_showing
 
 
@@ -33,16 +33,16 @@ class LaggingFolder:
 
 
 def lagging(table: hudi.HudiTable, old: Timeline, looks: int) -> tuple[TableContext, StandingClock]:
-    context, clock = table._home.context(), StandingClock()
+    context, clock = table._opened.context(), StandingClock()
     folder: Any = LaggingFolder(context.folder, old, looks)
     protocol = replace(context.protocol, runtime=replace(context.runtime, clock=clock))
-    return replace(context, place=replace(context.place, folder=folder), protocol=protocol), clock
+    return replace(context, folder=folder, protocol=protocol), clock
 
 
 @pytest.mark.parametrize("looks", [0, 1, 19])
 def test_a_listing_that_lacks_a_commit_is_asked_for_again(location: str, looks: int) -> None:
     table, _ = filled(location, 1)
-    old = table._home.context().folder.load()
+    old = table._opened.context().folder.load()
     table.upsert(table.scan().to_arrow())
     newest = table.timeline.commits[-1]
     context, clock = lagging(table, old, looks)
@@ -52,7 +52,7 @@ def test_a_listing_that_lacks_a_commit_is_asked_for_again(location: str, looks: 
 
 def test_a_listing_that_stays_old_is_an_error_and_nothing_is_decided_on_it(location: str) -> None:
     table, _ = filled(location, 1)
-    old = table._home.context().folder.load()
+    old = table._opened.context().folder.load()
     table.upsert(table.scan().to_arrow())
     context, clock = lagging(table, old, 20)
     with pytest.raises(StorageError, match=r"did not show the newest instants in 1 s"):
@@ -65,8 +65,8 @@ def test_what_was_archived_or_was_never_there_is_not_waited_for(location: str) -
     first = table.timeline.commits[0]
     file = Path(location, ".hoodie/timeline", first.file_name())
     body = file.read_bytes()
-    archive(table._home.context(), ArchivalRules(keep_min=2, keep_max=None))
-    archived = table._home.context().folder.load()
+    archive(table._opened.context(), ArchivalRules(keep_min=2, keep_max=None))
+    archived = table._opened.context().folder.load()
     assert archived.find(first.requested_time) is None
     context, clock = lagging(table, archived, 1)
     never = replace(first, requested_time="20990101000000000", completion_time="20990101000000001")

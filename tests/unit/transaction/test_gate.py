@@ -18,7 +18,7 @@ def test_the_gate_is_asked_while_the_lock_is_held_and_its_time_does_not_count_as
     seen: list[bool] = []
 
     def gate() -> bool:
-        seen.append((table._home.storage.head(".hoodie/lock")) is not None)
+        seen.append((table._opened.storage.head(".hoodie/lock")) is not None)
         clock.time_ms += 1_500
         return True
 
@@ -35,7 +35,7 @@ def test_a_gate_that_was_slow_once_is_asked_again_without_the_lock_and_then_with
     locked: list[bool] = []
 
     def gate() -> bool:
-        locked.append(table._home.storage.head(".hoodie/lock") is not None)
+        locked.append(table._opened.storage.head(".hoodie/lock") is not None)
         clock.time_ms += 2_500 if len(locked) == 1 else 100
         return True
 

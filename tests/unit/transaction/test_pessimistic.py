@@ -58,7 +58,7 @@ def test_a_pessimistic_write_waits_for_the_lock_as_long_as_the_option_says(locat
         def __getattr__(self, name: str) -> Any:
             return getattr(self._lock, name)
 
-    context = reopen(table, hoodie__write__lock__wait_time_ms=2500)._home.context()
+    context = reopen(table, hoodie__write__lock__wait_time_ms=2500)._opened.context()
     hold(context.with_lock(Watched(context.lock)), "a test").release()
     assert waited == [2.5]
 

@@ -11,10 +11,10 @@ from support.tables import make, orders
 import pyhudi_core as hudi
 from pyhudi_core.errors import StorageError, StorageStateUnknownError
 from pyhudi_core.model.instant import State
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.runtime.clock import SystemClock
 from pyhudi_core.storage.memory import MemoryBucket, MemoryStorage
 from pyhudi_core.timeline.active import TimelineFolder
-from pyhudi_core.transaction.context import TableContext
 from pyhudi_core.transaction.decision import publish_intent
 from pyhudi_core.transaction.publication import create_once
 from pyhudi_core.transaction.record import Intent, Publication, PublicationKind, Record, swap_settled
@@ -22,7 +22,7 @@ from pyhudi_core.transaction.record import Intent, Publication, PublicationKind,
 
 def decided(table: hudi.HudiTable) -> tuple[TableContext, Intent]:
     """An announced write whose intent names two files, first of all one outside the table's own timeline."""
-    context = table._home.context()
+    context = table._opened.context()
     table.upsert(orders((1, "a", 1.0)))
     instant = table.timeline.commits[-1]
     requested = instant.requested_time[:-1] + "9"
@@ -92,7 +92,7 @@ def test_the_first_commit_record_has_number_one(location: str) -> None:
     table = make(location)
     for number in (1, 2):
         table.upsert(orders((number, "a", 1.0)))
-        record = table._home.context().storage.get(f".hoodie/.aux/.pyhudi/commit_record.{number:012d}.json")
+        record = table._opened.context().storage.get(f".hoodie/.aux/.pyhudi/commit_record.{number:012d}.json")
         assert table.timeline.commits[-1].requested_time.encode() in record
 
 

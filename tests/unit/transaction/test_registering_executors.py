@@ -15,9 +15,9 @@ import pyhudi_core as hudi
 from pyhudi_core.engine.local import LocalEngine
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.runtime.executors import SerialExecutor
-from pyhudi_core.services.compaction.execution import CompactionRun
+from pyhudi_core.services.compaction.compaction_execution import CompactionRun
 from pyhudi_core.services.service import Execution
-from pyhudi_core.transaction import commit, execution, heartbeat, layout
+from pyhudi_core.transaction import commit, heartbeat, layout, plan_executors
 from pyhudi_core.transaction.begin import Transaction
 
 
@@ -28,14 +28,14 @@ def table(location: str) -> hudi.HudiTable:
 
 def _before_its_decision(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object]) -> None:
     """Let something happen once, after the next process has looked at its plan and before it asks for the lock."""
-    stage = execution._Registering.stage
+    stage = plan_executors._Registering.stage
 
-    def late(registering: execution._Registering) -> None:
+    def late(registering: plan_executors._Registering) -> None:
         stage(registering)
-        monkeypatch.setattr(execution._Registering, "stage", stage)
+        monkeypatch.setattr(plan_executors._Registering, "stage", stage)
         happens()
 
-    monkeypatch.setattr(execution._Registering, "stage", late)
+    monkeypatch.setattr(plan_executors._Registering, "stage", late)
 
 
 def _bases(table: hudi.HudiTable, plan: Instant) -> list[str]:
@@ -48,10 +48,10 @@ def test_of_two_processes_that_found_a_plan_free_the_second_is_refused(
     plan = planned(table)
     first: list[Transaction] = []
     _before_its_decision(monkeypatch, lambda: first.append(begun(reopen(table), plan)))
-    refused = execution.begin_execution(context_of(table), plan)
-    assert isinstance(refused, execution.Refusal)
+    refused = plan_executors.begin_execution(context_of(table), plan)
+    assert isinstance(refused, plan_executors.Refusal)
     assert "executes the compaction" in refused.why_not
-    executor = execution.newest_executor(context_of(table), plan.requested_time)
+    executor = plan_executors.newest_executor(context_of(table), plan.requested_time)
     assert executor is not None
     assert (executor.number, executor.nonce) == (1, first[0].nonce)
 
@@ -70,7 +70,7 @@ def test_what_a_process_left_that_began_and_died_after_the_look_is_removed(
             raise KeyboardInterrupt
 
         with monkeypatch.context() as there:
-            there.setattr(execution, "give_up", lambda _: None)  # a dead process removes nothing
+            there.setattr(plan_executors, "give_up", lambda _: None)  # a dead process removes nothing
             with pytest.raises(KeyboardInterrupt):
                 CompactionRun(died, slices_of(table, plan), interrupted(die)).run()
         expire(table, plan.requested_time)

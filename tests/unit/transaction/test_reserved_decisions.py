@@ -54,7 +54,7 @@ def test_a_decision_whose_sweep_fails_was_made_and_its_reservation_beats_no_more
     for price in (1.0, 2.0, 3.0):
         table.upsert(orders((1, "a", price)))
     table.indexing.run(partitions=["record_index"])
-    before, home = _beating(), reopen(table, hoodie__clean__commits__retained="1")._home
+    before, home = _beating(), reopen(table, hoodie__clean__commits__retained="1")._opened
     failing = FailingStorage(home.storage, lambda verb, path: verb == "delete" and path.startswith(layout.HEARTBEATS))
     home.storage = failing  # type: ignore[assignment]
     assert DECISIONS[what](hudi.HudiTable(home))
@@ -67,7 +67,7 @@ def test_a_decision_whose_sweep_fails_was_made_and_its_reservation_beats_no_more
 def test_a_reservation_whose_staged_bytes_cannot_be_listed_beats_no_more(location: str) -> None:
     before, table = _beating(), reopen(make(location))
     table.upsert(orders((1, "a", 1.0)))
-    home = table._home
+    home = table._opened
     home.storage = Unlistable(home.storage)  # type: ignore[assignment]
     reserved = begin.reserve(context_of(table), Action.INDEXING)
     with pytest.raises(StorageError):

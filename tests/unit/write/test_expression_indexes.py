@@ -132,7 +132,7 @@ def test_the_definition_is_that_of_hudi() -> None:
     table = made()
     index(table, "by_time", "ts", {"expr": "from_unixtime", "format": "yyyy-MM-dd"})
     [found] = [
-        item for item in read_definitions(table._home.storage, ".hoodie/.index_defs/index.json") if item.is_expression
+        item for item in read_definitions(table._opened.storage, ".hoodie/.index_defs/index.json") if item.is_expression
     ]
     assert (found.name, found.kind, found.function) == ("expr_index_by_time", "column_stats", "from_unixtime")
     assert (found.column, found.options) == ("ts", {"expr": "from_unixtime", "format": "yyyy-MM-dd"})
@@ -140,7 +140,7 @@ def test_the_definition_is_that_of_hudi() -> None:
     assert len(metadata_of(table).slices.pieces(found.name)) == 2
     assert table.indexes.drop("by_time")
     assert not any(
-        item.is_expression for item in read_definitions(table._home.storage, ".hoodie/.index_defs/index.json")
+        item.is_expression for item in read_definitions(table._opened.storage, ".hoodie/.index_defs/index.json")
     )
 
 

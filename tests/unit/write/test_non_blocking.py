@@ -90,7 +90,7 @@ def test_a_second_partition_and_its_metafile_are_made_by_two_writers_at_once() -
         other.commit()
         one.rollback()
     assert rows(table, "id", "day") == [(2, "b")]
-    assert table._home.context().storage.head("day=b/.hoodie_partition_metadata") is not None
+    assert table._opened.context().storage.head("day=b/.hoodie_partition_metadata") is not None
 
 
 def test_a_write_that_says_rows_are_deleted_may_be_the_first_of_its_bucket() -> None:
@@ -318,7 +318,7 @@ UNFIT: dict[str, tuple[Any, dict[str, Any], type[HudiError], str]] = {
 def test_what_the_mode_cannot_keep_is_refused_before_anything_is_written(name: str) -> None:
     make, options, error, words = UNFIT[name]
     table = make()
-    storage = table._home.context().storage
+    storage = table._opened.context().storage
     before = sorted(info.path for info in storage.list(""))
     chosen = {key: value for key, value in (NON_BLOCKING | options).items() if value is not None}
     with pytest.raises(error, match=words) as refused:

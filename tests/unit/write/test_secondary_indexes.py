@@ -213,7 +213,7 @@ def test_an_index_that_was_dropped_can_be_made_again_on_another_column() -> None
     assert table.indexes.drop("idx").partitions == ("secondary_index_idx",)
     assert not table.indexes.drop("idx", if_exists=True)
     assert "secondary_index_idx" not in table.config.metadata_partitions
-    storage = table._home.storage
+    storage = table._opened.storage
     assert not storage.list(f"{names.FOLDER}/secondary_index_idx/")
     table.upsert(rows(0, 9, 1, shift=1))
     assert_metadata_is_true(table)
@@ -244,7 +244,7 @@ def test_files_that_a_dropped_index_left_do_not_count_in_a_new_one() -> None:
     """A process may die between the decision and the removal of the files."""
     table = made()
     table.indexes.create("idx", ["city"])
-    storage = table._home.storage
+    storage = table._opened.storage
     left = {info.path: storage.get(info.path) for info in storage.list(f"{names.FOLDER}/secondary_index_idx/")}
     table.indexes.drop("idx")
     for path, data in left.items():
@@ -261,10 +261,10 @@ def test_an_index_that_could_not_be_kept_is_refused_with_the_reason(column: str,
     schema = pa.schema([("id", pa.string()), ("price", pa.float64()), ("at", pa.timestamp("us", "UTC"))])
     table = create_plain(f"memory://{uuid.uuid4().hex}/t", schema, "id", options=ON)
     table.insert(pa.table({"id": ["a"], "price": [1.0], "at": [0]}, schema))
-    before = table._home.storage.get(".hoodie/hoodie.properties")
+    before = table._opened.storage.get(".hoodie/hoodie.properties")
     with pytest.raises((UnsupportedTableError, InvalidOptionError), match=why):
         table.indexes.create("idx", [column])
-    assert table._home.storage.get(".hoodie/hoodie.properties") == before
+    assert table._opened.storage.get(".hoodie/hoodie.properties") == before
     with pytest.raises(InvalidOptionError, match="no name of an index"):
         table.indexes.create("a-b", ["price"])
     with pytest.raises(InvalidOptionError, match="no index type 'lucene'"):
@@ -313,7 +313,7 @@ def test_the_doctor_finds_entries_without_rows_and_rows_without_entries(monkeypa
 def test_an_index_keeps_the_form_of_the_release_that_made_it(newer: bool) -> None:
     """Releases after 1.0 have entries for nulls, and escape the character that stands for them."""
     table = made()
-    storage, path = table._home.storage, table.config.index_defs_path
+    storage, path = table._opened.storage, table.config.index_defs_path
     table.indexes.create("idx_city", ["city"])
     if newer:
         definitions = storage.get(path).decode()
@@ -340,7 +340,7 @@ def test_entries_that_a_newer_release_left_in_an_older_index_go_with_their_rows(
     merging = Merging(table.config, None)
     older = SecondaryIndex("secondary_index_idx_city", "city", merging, SCHEMA)
     [piece, *_] = table.snapshot().view.all_slices()
-    storage = table._home.storage
+    storage = table._opened.storage
     theirs = replace(older, newer=True).rows(storage, piece).nulls
     assert len(theirs)
     gone = pa.Table.from_batches(older.entries(storage, GroupChange(piece.partition, (), piece, None)))

@@ -16,7 +16,7 @@ from support.type_pairs import ACCEPTED, REFUSED, SOURCES, TARGETS, column, data
 import pyhudi_core as hudi
 from pyhudi_core.cli import main
 from pyhudi_core.errors import HudiError, SchemaMismatchError, UnsupportedTableError
-from pyhudi_core.services.import_files import ImportStyle, import_rows
+from pyhudi_core.importing.import_files import ImportStyle, import_rows
 from pyhudi_core.write import streams
 
 Door = Callable[[hudi.HudiTable, pa.Table, Path], object]

@@ -1,0 +1,228 @@
+"""Parquet and CSV files as rows for one write: the columns of all of them first, then the rows, file by file.
+
+What becomes of types is the rule of ``write/coercion.py``, as if each file were a batch of its own, one after the other. All columns are known before
+the first row is written, and `refuse_rows` reads all rows once for a table that does not exist yet, so a refused import leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from pyhudi_core.errors import DataError, ObjectNotFoundError, SchemaMismatchError
+from pyhudi_core.formats.csv_text import CsvFile, CsvStyle
+from pyhudi_core.importing.parquet_source import file_batches, file_schema, naming, typed_nulls
+from pyhudi_core.importing.repeated_keys import keys_of, refuse_repeated
+from pyhudi_core.model.column_names import renamed, snake_names, snake_schema
+from pyhudi_core.model.meta_fields import META_FIELDS, PARTITION_PATH, RECORD_KEY
+from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.model.schema import cast_batch, normalise
+from pyhudi_core.naming import nearest
+from pyhudi_core.storage.base import Storage
+from pyhudi_core.storage.opening import open_storage
+from pyhudi_core.write.coercion import schema_after, unfit_of
+from pyhudi_core.write.prepare import PrepareRows
+
+
+@dataclass(frozen=True, slots=True)
+class ImportStyle:
+    """How the files are read.
+
+    Attributes:
+        nulls: words of CSV files that are nulls.
+        delimiter: between the fields of CSV files; None: a tab in files that end with .tsv, else a comma.
+        types: of columns of CSV files, under their new names.
+        snake: whether names become snake case.
+    """
+
+    nulls: tuple[str, ...] = ()
+    delimiter: str | None = None
+    types: Mapping[str, pa.DataType] = field(default_factory=dict)
+    snake: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ImportFile:
+    """One of the files. ``path`` is what the user gave; it is named in errors."""
+
+    storage: Storage
+    name: str
+    path: str
+    style: ImportStyle
+
+    @property
+    def is_csv(self) -> bool:
+        return self.name.lower().endswith((".csv", ".tsv"))
+
+    def schema(self, known: Mapping[str, pa.DataType], note: Callable[[str], object]) -> pa.Schema:
+        """The columns. Those of a CSV file have the ``known`` types; others have the types of the values, or null.
+
+        ``note``: as in `CsvFile.guessed`.
+        """
+        if self.is_csv:
+            own = self._csv()
+            found = own.guessed(self._by_own_names(own, {**known, **self.style.types}), note)
+            return snake_schema(found) if self.style.snake else found
+        with self._exists():
+            return file_schema(self.storage, self.name, snake=self.style.snake, shown=self.path)[0]
+
+    def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """The rows, of which ``schema`` are the columns."""
+        if not self.is_csv:
+            with self._exists():
+                yield from file_batches(self.storage, self.name, snake=self.style.snake, shown=self.path)
+            return
+        own = self._csv()
+        for batch in own.batches(self._by_own_names(own, {item.name: item.type for item in schema})):
+            yield renamed(batch, snake_schema(batch.schema)) if self.style.snake else batch
+
+    def _csv(self) -> CsvFile:
+        separator = self.style.delimiter or ("\t" if self.name.lower().endswith(".tsv") else ",")
+        return CsvFile(self._opened, self.path, CsvStyle(separator, self.style.nulls))
+
+    def _by_own_names(self, file: CsvFile, types: Mapping[str, pa.DataType]) -> dict[str, pa.DataType]:
+        names = file.names()
+        new = snake_names(names) if self.style.snake else names
+        return {name: types[other] for name, other in zip(names, new, strict=True) if other in types}
+
+    def _opened(self) -> pa.NativeFile:
+        with self._exists():
+            return self.storage.open_input(self.name)
+
+    @contextmanager
+    def _exists(self) -> Iterator[None]:
+        try:
+            yield
+        except ObjectNotFoundError as error:
+            raise self._absent() from error
+
+    def _absent(self) -> DataError:
+        """The error for a path that is no file: a folder, or nothing; then with the files of similar names that are there."""
+        here = self.storage.list_folder("")
+        if self.name in {path.rstrip("/") for path in here.folders}:
+            return DataError(
+                "It is a folder, not a file",
+                path=self.path,
+                hint="Give the paths of its files; pyhudi bootstrap takes a folder of Parquet files.",
+            )
+        near = nearest(self.name, [info.path for info in here.objects])
+        hint = f"Did you mean {near}?" if near else "Check the path; a relative one begins at the working folder."
+        return DataError("The file does not exist", path=self.path, hint=hint)
+
+
+@dataclass(frozen=True, slots=True)
+class ImportRows:
+    """The rows of all files. ``schema``: the columns of the table after they are written. ``notes``: types that a user may not expect."""
+
+    files: tuple[tuple[ImportFile, pa.Schema], ...]
+    schema: pa.Schema
+    notes: tuple[str, ...] = ()
+
+    def reader(self) -> pa.RecordBatchReader:
+        """The rows; they are read when the reader is."""
+        return pa.RecordBatchReader.from_batches(self.schema, self._batches())
+
+    def refuse_rows(self, config: TableConfig, *, unique: bool) -> None:
+        """Raise what a write into a table with these properties would raise for the values, keys and partitions of the rows. Reads all rows.
+
+        ``unique``: the write refuses keys that occur twice. Then the keys of all rows are in memory.
+        """
+        prepare = PrepareRows(config, self.schema, keys_only=False, generate=config.generates_keys)
+        prepared = (prepare.batch(batch, pa.array(np.arange(len(batch)))) for batch in self._batches())
+        keys = [keys_of(rows.column(RECORD_KEY), rows.column(PARTITION_PATH)) for rows in prepared if unique]
+        refuse_repeated(keys, ", ".join(file.path for file, _ in self.files))
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        for file, schema in self.files:
+            with naming(file.path):
+                for batch in file.batches(schema):
+                    yield cast_batch(batch, self.schema)
+
+
+def import_rows(
+    paths: Sequence[str],
+    style: ImportStyle,
+    before: pa.Schema | None,
+    *,
+    table: str,
+    keys: Sequence[str],
+    allow_lossy: bool = False,
+) -> ImportRows:
+    """Look at the files, and decide on the columns; nothing is written.
+
+    Args:
+        paths: locations of files.
+        before: the columns of the table; None if it does not exist, then its columns are those of the first file, and of files that add some.
+        table, keys, allow_lossy: as in `schema_after`.
+
+    Raises `DataError` and its kinds, and `CorruptBaseFileError`.
+    """
+    files = [_file(path, style) for path in paths]
+    known = {} if before is None else {item.name: item.type for item in before}
+    found: list[tuple[ImportFile, pa.Schema]] = []
+    notes: list[str] = []
+    for file in files:
+        with naming(file.path):
+            own = file.schema(known, notes.append)
+            found.append((file, own))
+            typed = [item for item in own if item.name not in known and _has_type(item)]
+            known |= {item.name: item.type for item in normalise(pa.schema(typed))} if typed else {}
+    _refuse_unused(style, found)
+    _refuse_untyped(found, known)
+    after = before
+    found = [(file, typed_nulls(own, known)) for file, own in found]
+    for file, own in found:
+        with naming(file.path):
+            if after is None:
+                after = normalise(own, known=pa.schema(list(known.items())))
+            find_unfit = partial(_unfit, file, own)
+            takes = () if before is None else META_FIELDS  # the write into a table knows which of them it uses
+            after = schema_after(after, own, find_unfit, table=table, keys=keys, allow_lossy=allow_lossy, takes=takes)
+    assert after is not None
+    return ImportRows(tuple(found), after, tuple(notes))
+
+
+def _file(path: str, style: ImportStyle) -> ImportFile:
+    folder, _, name = path.rpartition("/")
+    return ImportFile(open_storage(folder or "."), name, path, style)
+
+
+def _unfit(file: ImportFile, own: pa.Schema, columns: pa.Schema) -> dict[str, str]:
+    return unfit_of(file.batches(own), columns)
+
+
+def _has_type(item: pa.Field) -> bool:
+    """Whether a column of a table can have the type of the data."""
+    try:
+        normalise(pa.schema([item]))
+    except SchemaMismatchError:
+        return False
+    return True
+
+
+def _refuse_unused(style: ImportStyle, found: Sequence[tuple[ImportFile, pa.Schema]]) -> None:
+    """Raise `DataError` for a type that is given for a column that no CSV file has."""
+    names = {name for file, own in found if file.is_csv for name in own.names}
+    unused = [name for name in style.types if name not in names]
+    if unused:
+        raise DataError(
+            f"A type is given for the column {unused[0]!r}, which no CSV file has",
+            hint=f"CSV files have: {', '.join(sorted(names))}." if names else "Parquet files have types of their own.",
+        )
+
+
+def _refuse_untyped(found: Sequence[tuple[ImportFile, pa.Schema]], known: Mapping[str, pa.DataType]) -> None:
+    """Raise `SchemaMismatchError` for a column without any value in CSV files, if nothing says its type."""
+    for file, own in found:
+        untyped = [item.name for item in own if pa.types.is_null(item.type) and item.name not in known]
+        if untyped and file.is_csv:
+            raise SchemaMismatchError(
+                f"Column {untyped[0]} has no values, so its type is not known",
+                path=file.path,
+                hint=f"Give its type, for example --type {untyped[0]}=string.",
+            )

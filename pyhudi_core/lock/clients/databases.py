@@ -1,0 +1,243 @@
+"""Databases for locks: SQLite through the standard library, PostgreSQL through pg8000. Errors are without credentials."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from pyhudi_core.errors import InvalidOptionError, LockServerError, from_extra
+from pyhudi_core.late import late
+from pyhudi_core.lock.clients.tls import checking
+
+if TYPE_CHECKING:
+    import sqlite3
+    import ssl
+else:
+    sqlite3 = late("sqlite3")
+    ssl = late("ssl")
+
+_URL_HINT = "Set pyhudi.lock.sql.url to sqlite:///path/locks.db or postgresql://user:password@host:5432/database."
+_MODES = ("disable", "prefer", "require", "verify-ca", "verify-full")
+"""What ``sslmode`` can ask for, from the weakest; see `PostgresDatabase`."""
+
+
+class Connection(Protocol):
+    """An open connection: statements of one transaction, which ends with `finish`."""
+
+    def run(self, statement: str, values: Mapping[str, object]) -> tuple[int, list[tuple[Any, ...]]]:
+        """Execute one statement; returns the number of changed rows, and the rows of the result."""
+        ...
+
+    def finish(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Database(Protocol):
+    """A kind of database. `connect` and the connection raise `LockServerError`; they wait for an answer for a bounded time."""
+
+    @property
+    def address(self) -> str:
+        """The address without credentials."""
+        ...
+
+    @property
+    def now(self) -> str:
+        """The SQL expression of the database's clock in epoch milliseconds."""
+        ...
+
+    @property
+    def keeps_connections(self) -> bool:
+        """Whether a connection serves further requests."""
+        ...
+
+    def connect(self) -> Connection: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SqliteDatabase:
+    """A file on a local disk. SQLite's own locks do not work on every network file system."""
+
+    path: str
+    timeout_s: float
+    now: str = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
+    keeps_connections: bool = False
+
+    @property
+    def address(self) -> str:
+        return f"sqlite://{self.path}"
+
+    def connect(self) -> Connection:
+        with _errors(self.address, sqlite3.Error, OSError):
+            Path(self.path).parent.mkdir(parents=True, exist_ok=True)  # the folder of the first table, perhaps
+            connection = sqlite3.connect(
+                self.path, timeout=self.timeout_s, isolation_level=None, check_same_thread=False
+            )
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+            except BaseException:
+                connection.close()
+                raise
+        return _SqliteConnection(connection, self.address)
+
+
+@dataclass(frozen=True, slots=True)
+class _SqliteConnection:
+    connection: sqlite3.Connection
+    address: str
+
+    def run(self, statement: str, values: Mapping[str, object]) -> tuple[int, list[tuple[Any, ...]]]:
+        with _errors(self.address, sqlite3.Error):
+            cursor = self.connection.execute(statement, values)
+            return cursor.rowcount, cursor.fetchall()
+
+    def finish(self) -> None:
+        with _errors(self.address, sqlite3.Error):
+            self.connection.execute("COMMIT")
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresDatabase:
+    """A PostgreSQL server, through pg8000, whose sockets have a time-out.
+
+    ``tls`` means what libpq's ``sslmode`` means. ``disable``: clear text. ``prefer``: TLS if the server offers it, and nothing is checked.
+    ``require``: TLS without a check. ``verify-ca``: the certificate is checked. ``verify-full``: the name, too. ``ca``: the file with authorities
+    (``sslrootcert``); empty for those of the machine. With such a file ``require`` is ``verify-ca``, as in libpq.
+    """
+
+    host: str
+    port: int
+    database: str
+    user: str
+    timeout_s: float
+    tls: str = "prefer"
+    ca: str = ""
+    password: str = field(default="", repr=False)
+    now: str = "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)"
+    keeps_connections: bool = True
+
+    @property
+    def address(self) -> str:
+        return f"postgresql://{self.host}:{self.port}/{self.database}"
+
+    def connect(self) -> Connection:
+        native, errors = _pg8000()
+        with _errors(self.address, *errors):
+            connection = native.Connection(
+                self.user,
+                host=self.host,
+                port=self.port,
+                database=self.database,
+                password=self.password,  # without one, pg8000 fails when the server asks for it
+                timeout=self.timeout_s,
+                ssl_context=self._context(),
+                application_name="pyhudi",
+            )
+        return _PostgresConnection(connection, self.address, errors)
+
+    def _context(self) -> ssl.SSLContext | bool | None:
+        """What pg8000 takes for it: None for TLS if the server offers it, False for none."""
+        if self.tls in ("disable", "prefer"):
+            return None if self.tls == "prefer" else False
+        context = checking(self.ca, "sslrootcert of pyhudi.lock.sql.url")
+        context.check_hostname = self.tls == "verify-full"
+        if self.tls == "require" and not self.ca:
+            context.verify_mode = ssl.CERT_NONE
+        return context
+
+
+@dataclass(frozen=True, slots=True)
+class _PostgresConnection:
+    connection: Any
+    address: str
+    errors: tuple[type[Exception], ...]
+
+    def run(self, statement: str, values: Mapping[str, object]) -> tuple[int, list[tuple[Any, ...]]]:
+        with _errors(self.address, *self.errors):
+            rows = self.connection.run(statement, **values)
+            return self.connection.row_count, [tuple(row) for row in rows or ()]
+
+    def finish(self) -> None:
+        """Each statement is a transaction of its own."""
+
+    def close(self) -> None:
+        try:
+            self.connection.close()
+        except self.errors:
+            return  # the server has gone, or the time is over: the socket is closed in any case
+
+
+def open_database(url: str, timeout_s: float) -> Database:
+    """Parse the address of a database. Raises `InvalidOptionError`, which does not show the address, because it may contain a password."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or 5432
+    except ValueError:
+        raise InvalidOptionError("pyhudi.lock.sql.url is not a valid address", hint=_URL_HINT) from None
+    if parts.scheme == "sqlite" and parts.path.startswith("/") and len(parts.path) > 1 and not parts.netloc:
+        # SQLAlchemy writes an absolute path with one slash more; both are one file, so they are one lock.
+        return SqliteDatabase("/" + unquote(parts.path).lstrip("/"), timeout_s)
+    if url.count("@") > parts.netloc.count("@") or parts.netloc.count("@") > 1:
+        # A part of the password would be taken for the host or the database, which messages show.
+        raise InvalidOptionError(
+            "pyhudi.lock.sql.url is not a valid address: it has an @ that does not end the password",
+            hint="Percent-encode special characters of user and password: %40 for @, %2F for /, %3F for ?, %23 for #, %3A for :.",
+        )
+    query = dict(parse_qsl(parts.query))
+    if parts.scheme not in ("postgresql", "postgres") or not parts.hostname or len(parts.path) < 2:
+        raise InvalidOptionError("pyhudi.lock.sql.url is not a valid address", hint=_URL_HINT)
+    mode, ca = query.get("sslmode", "prefer"), query.get("sslrootcert", "")
+    if query.keys() - {"sslmode", "sslrootcert"} or mode not in _MODES:
+        raise InvalidOptionError(
+            "pyhudi.lock.sql.url has parameters that are not supported",
+            hint=f"Supported: sslmode with one of {', '.join(_MODES)}; and sslrootcert, the file with the authorities.",
+        )
+    if ca and mode in ("disable", "prefer"):
+        raise InvalidOptionError(
+            f"pyhudi.lock.sql.url has sslrootcert, and with sslmode={mode} no certificate is checked",
+            hint="Set sslmode=verify-full.",
+        )
+    return PostgresDatabase(
+        parts.hostname,
+        port,
+        unquote(parts.path[1:]),
+        unquote(parts.username or ""),
+        timeout_s,
+        tls=mode,
+        ca=ca,
+        password=unquote(parts.password or ""),
+    )
+
+
+def _pg8000() -> tuple[Any, tuple[type[Exception], ...]]:
+    with from_extra("sql-lock", "The sql lock in PostgreSQL"):
+        from pg8000 import native  # noqa: PLC0415 (an extra)
+        from pg8000.exceptions import DatabaseError, InterfaceError  # noqa: PLC0415
+    return native, (InterfaceError, DatabaseError, OSError)
+
+
+@contextmanager
+def _errors(address: str, *kinds: type[Exception]) -> Iterator[None]:
+    """Convert the driver's errors."""
+    try:
+        yield
+    except kinds as error:
+        raise LockServerError(
+            f"The database {address} of the lock failed: {_text(error)}",
+            hint="Check that the database runs, its address, and user and password in pyhudi.lock.sql.url; PGPASSWORD is not read.",
+        ) from None
+
+
+def _text(error: Exception) -> str:
+    """The driver's message; PostgreSQL's errors are mappings with the message as M and the SQLSTATE as C."""
+    found = error.args[0] if error.args else ""
+    if isinstance(found, Mapping):
+        return f"{found.get('M', '')} (SQLSTATE {found.get('C', '')})"
+    return str(error) or type(error).__name__

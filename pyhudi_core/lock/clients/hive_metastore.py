@@ -1,0 +1,122 @@
+"""Connections to a Hive Metastore, through Thrift: bounded requests, and errors without credentials."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from pyhudi_core.errors import InvalidOptionError, LockServerError, from_extra
+from pyhudi_core.lock.clients.tls import checking
+
+_DEFAULT_PORT = 9083
+_LONGEST_ANSWER, _MOST_LOCKS = 1 << 20, 100_000
+
+
+class NoSuchLock(Exception):  # noqa: N818 (the metastore's word)
+    """The metastore says that a lock does not exist: it was released, or removed after its time."""
+
+
+@dataclass(frozen=True, slots=True)
+class HiveMetastore:
+    """The servers of one metastore, which share a database, and how long to wait for them.
+
+    Attributes:
+        servers: host and port of each.
+        request_s: seconds to wait for a connection, and for each answer.
+        tls, ca: whether connections are encrypted, and the file with the authorities; empty for those of the machine.
+    """
+
+    servers: tuple[tuple[str, int], ...]
+    request_s: float
+    tls: bool = False
+    ca: str = ""
+
+    @property
+    def address(self) -> str:
+        return ",".join(sorted(f"{host}:{port}" for host, port in self.servers))
+
+
+class HiveConnection:
+    """A connection that is opened when it is needed, and again after a failure, then to the next server."""
+
+    def __init__(self, where: HiveMetastore) -> None:
+        with from_extra("hive", "The hive_metastore lock"):
+            from pymetastore.hive_metastore import ThriftHiveMetastore, ttypes  # noqa: PLC0415 (an extra)
+        self._where = where
+        self._make = ThriftHiveMetastore.Client
+        self.types: Any = ttypes
+        self._client: Any = None
+        self._transport: Any = None
+        self._turn = 0
+
+    def call(self, method: str, *arguments: object) -> Any:
+        """Send one request. Raises `LockServerError` after any other failure than that of a missing lock, and closes the connection.
+
+        Raises `NoSuchLock` if the metastore says that the lock does not exist.
+        """
+        from thrift.Thrift import TException  # noqa: PLC0415
+
+        try:
+            if self._client is None:
+                self._open()
+            return getattr(self._client, method)(*arguments)
+        except self.types.NoSuchLockException:
+            raise NoSuchLock from None  # the generated exception cannot be changed, so it cannot pass a context manager
+        except (TException, OSError, EOFError, UnicodeError) as error:
+            self.close()
+            self._turn += 1
+            text = getattr(error, "message", None) or str(error)
+            raise LockServerError(
+                f"The Hive Metastore ({self._where.address}) failed: {type(error).__name__} {text}".rstrip(),
+                hint="Check that the metastore runs, and hoodie.write.lock.hivemetastore.uris. Kerberos is not supported.",
+            ) from None
+
+    def close(self) -> None:
+        transport, self._transport, self._client = self._transport, None, None
+        if transport is not None:
+            transport.close()
+
+    def _open(self) -> None:
+        from thrift.protocol.TBinaryProtocol import TBinaryProtocol  # noqa: PLC0415
+        from thrift.transport import TSocket, TTransport  # noqa: PLC0415
+
+        host, port = self._where.servers[self._turn % len(self._where.servers)]
+        stream = TSocket.TSocket(host, port)
+        stream.setTimeout(self._where.request_s * 1000)
+        # Thrift's own way to connect logs an error for every failure.
+        stream.setHandle(self._connected(host, port))
+        self._transport = TTransport.TBufferedTransport(stream)
+        limits = {"string_length_limit": _LONGEST_ANSWER, "container_length_limit": _MOST_LOCKS}
+        self._client = self._make(TBinaryProtocol(self._transport, **limits))
+
+    def _connected(self, host: str, port: int) -> socket.socket:
+        context = checking(self._where.ca, "pyhudi.lock.hivemetastore.tls.ca") if self._where.tls else None
+        plain = socket.create_connection((host, port), self._where.request_s)
+        if context is None:
+            return plain
+        try:
+            return context.wrap_socket(plain, server_hostname=host)
+        except BaseException:
+            plain.close()
+            raise
+
+
+def servers_of(uris: str) -> tuple[tuple[str, int], ...]:
+    """Parse ``hoodie.write.lock.hivemetastore.uris``. Raises `InvalidOptionError`, which does not show the value."""
+    found = []
+    try:
+        for uri in (text.strip() for text in uris.split(",") if text.strip()):
+            parts = urlsplit(uri)
+            if parts.scheme != "thrift" or not parts.hostname or "@" in uri or parts.path.strip("/") or parts.query:
+                raise ValueError
+            found.append((parts.hostname, parts.port or _DEFAULT_PORT))
+        if not found:
+            raise ValueError
+    except ValueError:
+        raise InvalidOptionError(
+            "hoodie.write.lock.hivemetastore.uris is not a list of metastores",
+            hint="Write it as thrift://host1:9083,thrift://host2:9083.",
+        ) from None
+    return tuple(found)

@@ -1,0 +1,147 @@
+"""What a kind of lock is (`LockKind`), what it is opened for (`LockRequest`), and the options that all kinds share (`LockOptions`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pyhudi_core.late import late, late_call
+from pyhudi_core.lock.base import LockProvider
+from pyhudi_core.model.option import Option, Scope, declared, options_of
+from pyhudi_core.runtime.base import Runtime
+from pyhudi_core.storage.base import Storage
+
+if TYPE_CHECKING:
+    import xxhash
+
+    from pyhudi_core.lock.server import LockServer, ServerLockProvider
+    from pyhudi_core.lock.server_clock import Counter
+else:
+    xxhash = late("xxhash")
+    ServerLockProvider = late_call("pyhudi_core.lock.server", "ServerLockProvider")
+
+T = TypeVar("T")
+_HUDI_SEED = 0xFFFFFFFFDABADABA
+
+lock_option = partial(declared, scope=Scope.LOCK)
+"""A field of the options of a lock, with its option: see `declared`."""
+
+
+@dataclass(frozen=True, slots=True)
+class LockOptions:
+    """The options that all kinds of locks share, and the values of kinds that have options of their own.
+
+    ``provider`` is the name of the lock; None for the one that fits the storage. ``own``: one value for each kind whose options were given.
+    """
+
+    provider: str | None = None
+    own: tuple[object, ...] = field(default=(), repr=False)
+    wait_ms: int = lock_option(
+        "hoodie.write.lock.wait_time_ms", 60_000, "Milliseconds to wait for the lock.", minimum=0
+    )
+    request_ms: int = lock_option(
+        "pyhudi.lock.request.timeout.ms",
+        10_000,
+        "Milliseconds to wait for each answer of the server of a `dynamodb`, `hive_metastore` or `sql` lock.",
+        minimum=10,
+    )
+    retry_ms: int = lock_option(
+        "hoodie.write.lock.wait_time_ms_between_retry",
+        1_000,
+        "Longest wait in milliseconds between two attempts at a server's lock; waits grow from 10 ms to this.",
+        minimum=1,
+    )
+    change_from: str = lock_option(
+        "pyhudi.lock.change.from",
+        "",
+        "The identity of the previous lock, as the refusal shows it, when all writers change to the lock configured now. It works once: "
+        "after the first commit under the new lock it has no effect.",
+    )
+    audit: bool = lock_option(
+        "pyhudi.lock.audit", False,
+        "Record every holding of the lock (holder and times) as a file of JSON lines below `.hoodie/.locks/audit/`.")  # fmt: skip
+
+    def of(self, values: type[T]) -> T:
+        """The options of one kind; the defaults if none was given."""
+        return next((each for each in self.own if isinstance(each, values)), None) or values()
+
+
+@dataclass(frozen=True, slots=True)
+class LockRequest:
+    """What a lock is opened for.
+
+    Attributes:
+        storage, runtime: the table's.
+        name: the table's name (``hoodie.table.name``), the default key of some locks.
+        lock: the options.
+        generator: where the times of instants come from.
+    """
+
+    storage: Storage
+    runtime: Runtime
+    name: str
+    lock: LockOptions
+    generator: str = "system"
+
+    @property
+    def request_s(self) -> float:
+        """Seconds to wait for each answer of a server."""
+        return self.lock.request_ms / 1000
+
+    def implicit_key(self) -> str:
+        """The key that Hudi derives from the table's base path, in which ``s3a`` counts as ``s3``."""
+        location = self.storage.location
+        if location.startswith("s3a://"):
+            location = "s3://" + location.removeprefix("s3a://")
+        return xxhash.xxh64(location.encode(), seed=_HUDI_SEED).hexdigest().upper()
+
+
+class NoOptions:
+    """The options of a lock that has none of its own."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LockKind:
+    """A kind of lock: all that the package knows of it, so that a lock is one module.
+
+    Attributes:
+        names: its names in ``hoodie.write.lock.provider``, each with the class of Hudi that means the same, or None. The first one names the kind.
+        make: the lock that a request asks for. It sends no request, and imports packages of a server.
+        values: the class of its options, whose fields are declared by `lock_option`. An option that can contain a password is ``secret=True``.
+        needs: by name: the fields without which a server cannot be reached.
+        extra: the extra with the package of its server; empty if it needs none.
+        on_server: a server keeps it.
+        counter: a counter beside the lock, which gives times of instants (``pyhudi.time.generator``); None if the server cannot.
+    """
+
+    names: Mapping[str, str | None]
+    make: Callable[[LockRequest], LockProvider]
+    values: type[Any] = NoOptions
+    needs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    extra: str = ""
+    on_server: bool = False
+    counter: Callable[[LockRequest], Counter] | None = None
+
+    @property
+    def name(self) -> str:
+        """The first of its names."""
+        return next(iter(self.names))
+
+    def options(self) -> tuple[Option, ...]:
+        """Its own options, whose attributes are ``name.field``."""
+        return _options_of(self)
+
+
+@cache
+def _options_of(kind: LockKind) -> tuple[Option, ...]:
+    return () if kind.values is NoOptions else options_of(kind.name, kind.values)
+
+
+def served(request: LockRequest, server: LockServer) -> LockProvider:
+    """The lock of a server for a request: the frame of `server` does the waiting and renewing."""
+    lock: ServerLockProvider = ServerLockProvider(
+        server, request.runtime, request.storage.location, longest_wait_ms=request.lock.retry_ms
+    )
+    return lock

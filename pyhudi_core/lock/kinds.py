@@ -1,0 +1,124 @@
+"""All kinds of locks, by name: those of this folder, and each module of ``servers/``. A module is imported when somebody names a lock or its options.
+
+The one list of a lock's names and options, for parsing (``options/``), for opening and for the pages.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.late import late_in
+from pyhudi_core.lock.kind import LockKind, LockOptions
+from pyhudi_core.model.help_pages import see
+from pyhudi_core.model.option import LateWords, Option, Scope, options_of
+
+PROVIDER = "hoodie.write.lock.provider"
+GENERATOR = "pyhudi.time.generator"
+_MACHINE = "system"
+"""The generator that is no server: this machine's clock."""
+_HERE = dict(
+    zip(
+        ("in_process", "file_system", "storage_based"),
+        late_in("pyhudi_core.lock", "in_process", "file_system", "storage_based"),
+        strict=True,
+    )
+)
+
+
+@cache
+def every_kind() -> tuple[LockKind, ...]:
+    """All kinds: those that need no server first."""
+    servers = importlib.import_module("pyhudi_core.lock.servers")
+    names = sorted(found.name for found in pkgutil.iter_modules(servers.__path__))
+    modules = [*_HERE.values(), *(importlib.import_module(f"{servers.__name__}.{name}") for name in names)]
+    return tuple(module.LOCK for module in modules)
+
+
+def kind_of(name: str) -> LockKind:
+    """The kind of lock that has this name."""
+    if name in _HERE:
+        kind: LockKind = _HERE[name].LOCK
+        return kind
+    return next(kind for kind in every_kind() if name in kind.names)
+
+
+@cache
+def own_options() -> Mapping[str, Option]:
+    """The options that belong to one kind of lock, by their keys."""
+    return {key: option for kind in every_kind() for option in kind.options() for key in (option.key, *option.aliases)}
+
+
+def own_values(found: Mapping[str, Any]) -> tuple[object, ...]:
+    """The values of each kind whose options were found; ``found``: by attribute. Raises `InvalidOptionError` if two of them contradict each other."""
+    by_kind: dict[str, dict[str, Any]] = {}
+    for attribute, value in found.items():
+        kind, _, name = attribute.partition(".")
+        by_kind.setdefault(kind, {})[name] = value
+    return tuple(kind_of(kind).values(**given) for kind, given in by_kind.items())
+
+
+@cache
+def _words() -> Mapping[str, str]:
+    names = [(name, of_hudi) for kind in every_kind() for name, of_hudi in kind.names.items()]
+    return {name: name for name, _ in names} | {of_hudi.lower(): name for name, of_hudi in names if of_hudi}
+
+
+@cache
+def _generators() -> Mapping[str, str]:
+    return {name: name for name in (_MACHINE, *(kind.name for kind in every_kind() if kind.counter))}
+
+
+GENERATORS = LateWords(_generators, "`system`, or a lock with a counter")
+"""Where the times of instants can come from: this machine, or a counter beside a lock."""
+_ONLY_HUDI = "Accepted for Hudi's sake: here `hoodie.write.lock.wait_time_ms` alone bounds the wait."
+LOCK_OPTIONS = (
+    Option(PROVIDER, "lock.provider", str, None,
+           "The lock that excludes other writers during a commit; Hudi's class names are accepted. By default `file_system` on a "
+           "disk, `storage_based` in an object store, `in_process` in memory. A commit must use the same lock as the previous commit. "
+           f"{see('locks')}.", Scope.LOCK, choices=LateWords(_words, "the name of a lock"), aliases=("lock",)),
+    *options_of("lock", LockOptions),
+    *(Option(f"hoodie.write.lock.{key}", "", str, "", _ONLY_HUDI, Scope.LOCK)
+      for key in ("max_wait_time_ms_between_retry", "num_retries", "client.num_retries", "client.wait_time_ms_between_retry")),
+)  # fmt: skip
+"""The options of all kinds; `own_options` has those of one kind."""
+
+
+def refuse_incomplete(key: str, name: str, is_given: Callable[[str], object], table: str | None = None) -> None:
+    """Raise `InvalidOptionError` if ``key`` names a server, for the lock or for times, and an option is missing that this server needs.
+
+    ``is_given``: whether the option with this attribute has a value.
+    """
+    if name == _MACHINE:
+        return
+    kind = kind_of(name)
+    missing = [option.key for option in _needed(kind, name) if not is_given(option.attribute)]
+    if missing:
+        raise InvalidOptionError(f"{key}={name} needs the option {missing[0]}", table=table, hint=see("locks"))
+
+
+def refuse_without_provider(options: LockOptions, generator: str, table: str | None = None) -> None:
+    """Raise `InvalidOptionError` if the server of a lock is given, but no lock is chosen, and the source of times is on another server.
+
+    The lock would be the one that fits the storage, and nobody would notice that the server is never asked.
+    """
+    for values in options.own:
+        kind = next(kind for kind in every_kind() if kind.values is type(values))
+        needed = _needed(kind, kind.name)
+        given = [option.key for option in needed if getattr(values, option.attribute.partition(".")[2])]
+        if given and generator not in kind.names:
+            raise InvalidOptionError(
+                f"{given[0]} belongs to the lock {kind.name}, but {PROVIDER} is not given",
+                table=table,
+                hint=f"Set {PROVIDER}={kind.name}, or remove the options of that lock.",
+            )
+
+
+def _needed(kind: LockKind, name: str) -> list[Option]:
+    needs = kind.needs.get(name, ())
+    by_field = {option.attribute.partition(".")[2]: option for option in kind.options()}
+    return [by_field[each] for each in needs]

@@ -1,0 +1,169 @@
+"""Files of the metadata table that are lost: a completed commit names them, and they are missing or shorter than it says.
+
+A slice without one of its logs has older entries: statistics that are too narrow, keys that nobody finds. Reads would omit rows, and writes would
+write keys twice. So such a partition is refused, by readers and writers alike. A commit of this package says in the data table's commit which files
+its part of the metadata table has, and how many file groups had which base file. Readers read that commit anyway. For a commit of another writer the
+metadata table's own commits are read.
+
+Files of older slices are not needed: their entries are in the base file. For those before a partition was built again, that partition was another.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pyhudi_core.errors import CorruptionError, HudiError, SnapshotExpiredError
+from pyhudi_core.file_groups.slicing import Piece
+from pyhudi_core.metadata_table.names import FOLDER, INITIAL_INSTANTS, REBUILD
+from pyhudi_core.model.commit import METADATA_FILES_KEY, CommitMetadata
+from pyhudi_core.model.file_names import BaseFileName, parse_data_file, split
+from pyhudi_core.model.instant import Action, Instant
+from pyhudi_core.timeline.active import Timeline, TimelineFolder
+
+Bases = Mapping[str, str]
+"""The requested time of the newest base file of each file group; empty for none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What one commit says.
+
+    Attributes:
+        instant: of the metadata table.
+        files: sizes by path below the metadata table.
+        counts: by partition, how many file groups had a base file of which time; None if the commit does not say it.
+    """
+
+    instant: Instant
+    files: Mapping[str, int]
+    counts: Mapping[str, Mapping[str, int]] | None = None
+
+    def lost(self, partition: str, found: Mapping[str, int], bases: Bases) -> str:
+        """The path of something that is lost, below the metadata table; empty if nothing is. ``found``: sizes by file name."""
+        for path, size in self.files.items():
+            folder, name = split(path)
+            if folder == partition and found.get(name, -1) < size and self._is_needed(name, bases):
+                return path
+        counted = (self.counts or {}).get(partition, {})
+        for time in counted:
+            then = sum(count for other, count in counted.items() if other >= time)
+            if sum(other >= time for other in bases.values()) < then:
+                return partition
+        return ""
+
+    def _is_needed(self, name: str, bases: Bases) -> bool:
+        """Whether no newer base file has the entries of this file."""
+        parsed = parse_data_file(name)
+        if parsed is None:
+            return False
+        at_once = isinstance(parsed, BaseFileName) or parsed.requested_time.startswith(INITIAL_INSTANTS)
+        time = parsed.requested_time if at_once else self.instant.completion_time or ""
+        return time >= bases.get(parsed.file_id, "")
+
+
+@dataclass(slots=True)
+class CommittedFiles:
+    """What the completed commits of a metadata table say of its files.
+
+    Attributes:
+        folder: its timeline.
+        read_commit: reads a commit of the data table.
+        whole: whether every commit of the metadata table's active timeline is read, as `check` does.
+    """
+
+    folder: TimelineFolder
+    read_commit: Callable[[Instant], CommitMetadata]
+    whole: bool = False
+    _said: dict[Instant, Said] = field(default_factory=dict)
+
+    def refuse_lost(
+        self, own: Timeline, data: Timeline, partition: str, found: Mapping[str, int], pieces: Sequence[Piece]
+    ) -> None:
+        """Raise `CorruptionError` if a partition has lost a file.
+
+        Args:
+            own, data: the timelines of metadata table and data table, with instants whose entries count.
+            found: the sizes of the partition's files by name.
+            pieces: its newest slices.
+        """
+        bases = {piece.file_id: "" if piece.base is None else piece.base.name.requested_time for piece in pieces}
+        for said in self._needed(own, data, min(bases.values(), default="")):
+            lost = said.lost(partition, found, bases)
+            if lost and not self._is_built_since(own, said.instant, partition, found):
+                raise self._error(own, said.instant, lost)
+
+    def _needed(self, own: Timeline, data: Timeline, since: str) -> Iterator[Said]:
+        """What the commits say, as far as something of it may be needed above base files of this time."""
+        parts = {instant.requested_time: instant for instant in data.commits}
+        deltas = [i for i in own.commits if i.action is Action.DELTACOMMIT and not _is_build(i)]
+        logged = [i for i in deltas if self.whole or i.requested_time in parts]
+        newest = logged[-1:]
+        for instant in logged:
+            if (instant.completion_time or "") >= since or instant in newest:
+                yield self._of(instant, parts.get(instant.requested_time))
+        if newest and not self.whole and self._said[newest[0]].counts is not None:
+            return
+        compactions = [i for i in own.commits if i.action is Action.COMMIT]
+        builds = [i for i in own.commits if _is_build(i)]
+        for instant in [*compactions, *builds] if self.whole else compactions[-1:] or builds:
+            yield self._of(instant, None)
+
+    def _of(self, instant: Instant, part: Instant | None) -> Said:
+        known = self._said.get(instant)
+        if known is None:
+            noted = None if part is None else _noted(instant, self.read_commit(part))
+            if noted is None or self.whole:
+                sizes = {stat.path: stat.size for stat in self._body(instant).stats}
+                noted = Said(instant, sizes, None if noted is None else noted.counts)
+            known = self._said[instant] = noted
+        return known
+
+    def _body(self, instant: Instant) -> CommitMetadata:
+        """The metadata table's own commit; one that names nothing if it is gone, with the whole metadata table, or if only `check` needs to know."""
+        try:
+            return self.folder.read_commit(instant)
+        except SnapshotExpiredError:
+            return CommitMetadata(None)
+        except CorruptionError:
+            if self.whole:
+                raise
+            return CommitMetadata(None)
+
+    def _is_built_since(self, own: Timeline, instant: Instant, partition: str, found: Mapping[str, int]) -> bool:
+        """Whether the partition was built after a commit, so that the commit means other files."""
+        later = [i for i in own.commits if _is_build(i) and (i.completion_time or "") > (instant.completion_time or "")]
+        parsed = [parse_data_file(name) for name in found]
+        times = {name.requested_time for name in parsed if name is not None}
+        return any(i.requested_time in times or partition in self._body(i).partitions for i in later)
+
+    def _error(self, own: Timeline, instant: Instant, path: str) -> HudiError:
+        """The error for what is lost, unless a compaction and a clean came after the timeline was read."""
+        newest = max((i.completion_time or "" for i in own), default="")
+        if any(i.action is Action.COMMIT and (i.completion_time or "") > newest for i in self.folder.load()):
+            return SnapshotExpiredError(
+                "The metadata table was compacted while it was read", path=f"{FOLDER}/{path}", hint="Do it again."
+            )
+        return CorruptionError(
+            "A file of the metadata table is lost: a completed commit names it, and it is missing or shorter than the commit says",
+            table=self.folder.storage.location,
+            path=f"{FOLDER}/{path}",
+            instant=instant.requested_time,
+            hint=f"Restore the file from a copy, or make the metadata table again. {REBUILD}",
+        )
+
+
+def _is_build(instant: Instant) -> bool:
+    return instant.requested_time.startswith(INITIAL_INSTANTS)
+
+
+def _noted(instant: Instant, commit: CommitMetadata) -> Said | None:
+    """What a commit of the data table says of its part; None if it says nothing, or nothing that can be understood."""
+    try:
+        note = json.loads(commit.extra.get(METADATA_FILES_KEY, ""))
+        files = {path: int(size) for path, size in note["files"].items()}
+        counts = {name: {time: int(n) for time, n in times.items()} for name, times in note["bases"].items()}
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        return None
+    return Said(instant, files, counts)

@@ -1,0 +1,115 @@
+"""What an option is: its key, type, default, bounds and text; and values whose fields declare their options (`declared`, `options_of`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from enum import Enum
+from functools import partial
+from typing import Any
+
+MEBIBYTE = 1 << 20
+
+
+class Scope(Enum):
+    """Whether an option describes a new table or a write."""
+
+    TABLE = "table"
+    """Chosen when the table is created, stored with it; given later it has to agree."""
+    WRITE = "write"
+    READ = "read"
+    LOCK = "lock"
+    STORAGE = "storage"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Option:
+    """One option.
+
+    Attributes:
+        key: its name in an options mapping.
+        attribute: where its value is: ``concern.field`` in ``WriteOptions``, a field in ``TableOptions``. Empty: the value is checked and not used.
+        kind: type of the value: bool, int, float or str.
+        default: the value when it is not given; None means that the table or the call decides.
+        doc: one or two sentences.
+        choices: allowed words, lower case, with the value of each. Empty: any text.
+        not_yet: Hudi's words that this release does not support yet, lower case.
+        minimum, maximum: bounds of a number.
+        aliases: other keys for the same option.
+        secret: the value is, or may contain, a credential: it is not sent to other processes and not shown.
+    """
+
+    key: str
+    attribute: str
+    kind: type
+    default: bool | int | float | str | None
+    doc: str
+    scope: Scope = Scope.WRITE
+    choices: Mapping[str, str] = field(default_factory=dict)
+    not_yet: tuple[str, ...] = ()
+    minimum: float | None = None
+    maximum: float | None = None
+    aliases: tuple[str, ...] = ()
+    secret: bool = False
+
+
+def words(*names: str, **others: str) -> dict[str, str]:
+    """The choices of an option: words that are their own values, and other words for values."""
+    return {**{word.lower(): word for word in names}, **others}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One choice of an option: its word, what it does, and the class of Hudi that means the same; None if Hudi has none."""
+
+    word: str
+    what: str
+    of_hudi: str | None
+
+
+def choices_of(known: Iterable[Choice]) -> dict[str, str]:
+    """The choices of an option: the words, and Hudi's classes for them."""
+    return {name.lower(): each.word for each in known for name in (each.word, each.of_hudi) if name}
+
+
+def described(known: Iterable[Choice]) -> str:
+    """What each choice does, for the page."""
+    return "; ".join(f"`{each.word}`, {each.what}" for each in known)
+
+
+class LateWords(Mapping[str, str]):
+    """The choices of an option whose values are in modules that are imported when they are first asked for. ``what``: what they are, for the page."""
+
+    def __init__(self, load: Callable[[], Mapping[str, str]], what: str) -> None:
+        self._load = load
+        self.what = what
+
+    def __getitem__(self, word: str) -> str:
+        return self._load()[word]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._load())
+
+    def __len__(self) -> int:
+        return len(self._load())
+
+
+def declared(key: str, default: bool | int | float | str | None, doc: str, **more: Any) -> Any:
+    """A field of a frozen value, with the option that fills it; its type is the option's. ``more``: as for `Option`.
+
+    A secret value is not in the representation of the value that has the field.
+    """
+    option = partial(Option, key=key, default=default, doc=doc, **more)
+    return field(default=default, repr=not more.get("secret"), metadata={"option": option})
+
+
+def options_of(concern: str, values: type) -> tuple[Option, ...]:
+    """The options that the fields of a class declare, as options of a concern."""
+    kinds = {kind.__name__: kind for kind in (bool, int, float, str)}
+    return tuple(
+        each.metadata["option"](
+            attribute=f"{concern}.{each.name}", kind=kinds.get(str(each.type).partition(" ")[0], str)
+        )
+        for each in fields(values)
+        if "option" in each.metadata
+    )

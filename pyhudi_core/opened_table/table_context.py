@@ -1,0 +1,187 @@
+"""A table as one call finds it: storage, configuration and timeline, and the protocol by which the table is changed.
+
+Every step of a write, a read or a service gets it. A data table is at the root of its storage. Its metadata table is a second table below
+``.hoodie/metadata``, with its own properties, timeline and file groups, and with the same protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from pyhudi_core.lock.base import LockProvider
+from pyhudi_core.model.commit import WRITER_KEY
+from pyhudi_core.model.instant import format_time
+from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.opened_table.protections import Protections
+from pyhudi_core.options import WriteOptions
+from pyhudi_core.runtime.base import Clock, Runtime
+from pyhudi_core.storage.base import Storage
+from pyhudi_core.storage.below import StorageBelow
+from pyhudi_core.timeline import properties_file
+from pyhudi_core.timeline.active import Timeline, TimelineFolder
+
+METADATA_TABLE = ".hoodie/metadata"
+"""The folder of the metadata table, which is a table of its own."""
+Folders = MutableMapping[str, TimelineFolder]
+"""Timeline folders that were opened before, with what they remember, by path."""
+
+
+class PreCommit(Protocol):
+    """Pre-commit validators, which see what would be committed. They read tables, so they are made in a higher layer (``validators/``)."""
+
+    def refuse_unfit(self, schema: pa.Schema) -> None:
+        """Raise `HudiError` if a validator cannot be asked about rows of this schema; called before anything is written."""
+        ...
+
+    def run(self, attempt: Any, timeline: Timeline) -> bool:
+        """Ask all validators about an attempt (``write.attempt.Attempt``) on top of this timeline, without the lock. Raises `PreCommitError`.
+
+        Returns whether one of them has read the table, so that another commit can change its answer.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CommitProtocol:
+    """By what a table is changed. There is one for a data table, its metadata table included.
+
+    Attributes:
+        storage: where the commit record, staged bytes, heartbeats (which reserve requested times) and claims are kept: the data table's folder.
+        runtime: clock, ids, executor, timer and process.
+        lock: the lock of all writers.
+        options: what the writer chose.
+        protections: all on, except in tests.
+        pre_commit: validators of every commit of this handle, those of table services included.
+    """
+
+    storage: Storage
+    runtime: Runtime
+    lock: LockProvider
+    options: WriteOptions
+    protections: Protections = Protections()
+    pre_commit: PreCommit | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableContext:
+    """One table, as it was configured when the call began.
+
+    Attributes:
+        storage: the table's folder: data files, markers, timeline and properties.
+        config: its properties.
+        folder: its timeline.
+        protocol: by what it is changed.
+        prefix: its folder below the storage of the protocol; empty for a data table.
+        companions: the other tables under the same protocol: a metadata table, or its data table.
+    """
+
+    storage: Storage
+    config: TableConfig
+    folder: TimelineFolder
+    protocol: CommitProtocol
+    prefix: str = ""
+    companions: tuple[TableContext, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        storage: Storage,
+        config: TableConfig,
+        protocol: CommitProtocol,
+        prefix: str = "",
+        folders: Folders | None = None,
+        clock: Clock | None = None,
+    ) -> TableContext:
+        """The table of these properties, with a timeline folder that was opened before if ``folders`` has it. ``clock``: None, the protocol's."""
+        path = f".hoodie/{config.timeline_path}"
+        folder = folders.get(path) if folders is not None else None
+        if folder is None:
+            utc, raised = config.timeline_timezone == "UTC", config.was_raised
+            waits = clock or protocol.runtime.clock
+            folder = TimelineFolder(storage, path, config.history_path, raised, utc=utc, clock=waits)
+            if folders is not None:
+                folders[path] = folder
+        return cls(storage, config, folder, protocol, prefix)
+
+    @property
+    def root(self) -> Storage:
+        """The protocol's storage: commit record, staged bytes, heartbeats and claims."""
+        return self.protocol.storage
+
+    @property
+    def runtime(self) -> Runtime:
+        """The protocol's clock, ids, executor, timer and process."""
+        return self.protocol.runtime
+
+    @property
+    def lock(self) -> LockProvider:
+        """The protocol's lock."""
+        return self.protocol.lock
+
+    @property
+    def options(self) -> WriteOptions:
+        """The writer's options."""
+        return self.protocol.options
+
+    @property
+    def protections(self) -> Protections:
+        """The protocol's protections."""
+        return self.protocol.protections
+
+    @property
+    def table(self) -> str:
+        """The location, for messages."""
+        return self.storage.location
+
+    @property
+    def utc(self) -> bool:
+        """Whether the timeline's times are in UTC."""
+        return self.config.timeline_timezone == "UTC"
+
+    def now(self) -> str:
+        """The clock's time as an instant time."""
+        return format_time(self.runtime.instant_ms(), utc=self.utc)
+
+    def writer(self) -> dict[str, str]:
+        """Who writes, as entries of the extra metadata; empty if the option ``pyhudi.commit.writer`` is off."""
+        known = self.runtime.writer() if self.options.names_writer else {}
+        return {WRITER_KEY + name: text for name, text in known.items()}
+
+    def from_root(self, path: str) -> str:
+        """A path of the table as the commit record names it: from the root of the protocol's storage."""
+        return f"{self.prefix}/{path}" if self.prefix else path
+
+    def has(self, path: str) -> bool:
+        """Whether a path from the root is a file of this table's timeline."""
+        return path.rpartition("/")[0] == self.from_root(self.folder.path)
+
+    def below(self, prefix: str, folders: Folders | None = None) -> TableContext:
+        """The table in a folder below the root, under the same protocol. Raises `TableError` or `ConfigError` if it cannot be used.
+
+        The properties of a metadata table do not say the zone of its times; it is that of the data table.
+        """
+        storage = StorageBelow(self.root, prefix) if prefix else self.root
+        config = TableConfig.from_properties(properties_file.read(storage), table=storage.location)
+        config = replace(config, timeline_timezone=self.config.timeline_timezone)
+        return TableContext.of(storage, config, self.protocol, prefix, folders)
+
+    def at(self, companion: TableContext) -> TableContext:
+        """One of the companions; this table is a companion there."""
+        others = tuple(known for known in self.companions if known is not companion)
+        return replace(companion, protocol=self.protocol, companions=(replace(self, companions=()), *others))
+
+    def with_lock(self, lock: LockProvider) -> TableContext:
+        """The same table with another lock."""
+        return replace(self, protocol=replace(self.protocol, lock=lock))
+
+    def with_options(self, options: WriteOptions) -> TableContext:
+        """The same table with other options."""
+        return replace(self, protocol=replace(self.protocol, options=options))
+
+    def on(self, storage: Storage, folder: TimelineFolder) -> TableContext:
+        """The same data table, seen through another storage (one that reads only, or that counts calls)."""
+        return replace(self, storage=storage, folder=folder, protocol=replace(self.protocol, storage=storage))

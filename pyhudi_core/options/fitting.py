@@ -1,0 +1,73 @@
+"""What can be said of options before there is a table: whether they are valid, and whether their lock can exclude the writers of a location.
+
+For programs that only declare tables, such as Dagster's loading of definitions. It reads no storage, and imports no writer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.lock.kinds import GENERATOR, PROVIDER, every_kind, refuse_incomplete
+from pyhudi_core.options.registry import read_options
+from pyhudi_core.options.table_options import TableOptions
+from pyhudi_core.options.write_options import WriteOptions
+from pyhudi_core.storage.opening import refuse_unfit_storage_options
+from pyhudi_core.storage.paths import parse_location
+
+_BY_SCHEME = {"file": "file_system", "memory": "in_process"}
+
+
+def refuse_unfit_options(
+    options: Mapping[str, object],
+    *,
+    location: str | None = None,
+    processes: bool = False,
+    storage_options: Mapping[str, str] | None = None,
+) -> None:
+    """Raise what opening a table with these options would raise, without a table.
+
+    Args:
+        options: keys to values, as for `create_table`.
+        location: where the table will be; then the lock is also checked against its storage.
+        processes: whether several processes write, so that a lock inside one process is not enough.
+        storage_options: options of the location's storage.
+
+    Raises:
+        UnknownOptionError: a key is not an option, or the storage does not have a storage option.
+        InvalidOptionError: a value is wrong, two options contradict each other, the location has no storage, or the lock or the generator of
+            times is configured only in part; or there are options of another lock, or the lock cannot exclude the writers of this location.
+    """
+    TableOptions.parse(options)
+    WriteOptions.parse(options)
+    if location is not None:
+        refuse_unfit_storage_options(location, storage_options or {})
+        _refuse_unfit_lock(options, parse_location(location).scheme, location, processes)
+
+
+def _refuse_unfit_lock(options: Mapping[str, object], scheme: str, location: str, processes: bool) -> None:
+    found = read_options(options)
+    called = {option.attribute: option.key for option in found}
+    values = {option.key: str(value) for option, value in found.items()}
+    given = values.get(PROVIDER)
+    provider = given or _BY_SCHEME.get(scheme, "storage_based")
+    if provider == "storage_based" and scheme == "file":
+        raise InvalidOptionError(
+            f"{PROVIDER}=storage_based needs an object store with conditional replacement, and {location} is a folder on a disk",
+            hint=f"Leave {PROVIDER} out: a disk has the lock file_system.",
+        )
+    if given == "in_process" and processes and scheme != "memory":
+        raise InvalidOptionError(
+            f"{PROVIDER}=in_process excludes only the writers of one process, and several processes write below {location}",
+            hint=f"Leave {PROVIDER} out: a disk has the lock file_system, and an object store storage_based.",
+        )
+    generator = values.get(GENERATOR, "system")
+    refuse_incomplete(PROVIDER, provider, called.__contains__)
+    refuse_incomplete(GENERATOR, generator, called.__contains__)
+    for kind in every_kind():
+        unused = [option.key for option in found if option in kind.options()]
+        if unused and provider not in kind.names and generator not in kind.names:
+            raise InvalidOptionError(
+                f"{', '.join(unused)} belongs to the lock {kind.name}, but {'the lock is' if given else f'the lock of {location} is'} {provider}",
+                hint=f"Remove it, or set {PROVIDER}={kind.name}.",
+            )

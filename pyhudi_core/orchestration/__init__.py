@@ -1,0 +1,156 @@
+"""What a package needs that runs tables for its users under an orchestrator, as ``pyhudi_dagster`` does; its users need few of these names.
+
+They are as stable as the names of ``pyhudi``, know no orchestrator, and are imported on first use. By subject, each with its module here:
+
+- ``settings``, ``table_match``: what an asset or a task says of its table (`TableSettings`), the write that it asks for (`HudiWrite`), and a table
+  that differs from it (`refuse_mismatch`).
+- ``data``: what a function may return (`normalised`, with the orchestrator's own words in a `Giver`), and only the rows of some partitions.
+- ``partition_values``, ``partition_condition``: the folders of a span of time (`Folders`), and the scan of some partitions (`condition_of`).
+- ``incremental`` on ``checkpoints``, ``gaps`` and ``backlog``: `changes_since` gives the unread `Changes` of a table to a `Reader`; the commit that
+  processes them stores `extra_of`, under the gate `refuse_if_consumed`. ``several_outputs``: the same for several tables of one function.
+- ``past_commits``: the commit that an earlier attempt made (`find_made`), and the newest of a reader (`newest_with_rows`).
+- ``interrupts``: work in a thread that the end of a run cancels (`interruptibly`), and its gate (`refuse_if_abandoned`).
+- ``table_services``: the table services of a table, and what each would do now.
+- ``timeline_cursor``, ``instant_times``: which instants a sensor has reported, and the moments that instant times mean.
+- ``errors``: the errors of runs.
+
+From below: the table services that there are (`service_kinds`), before a table is opened; options checked before a run (`options_for_open`,
+`refuse_unfit_options`); a write that retries, and asks before it commits (`commit_with_retries`); the half of `pyhudi.commit_for` that asks another
+process for a write and permits its commit (`WriteRequest`, `Permit`, `open_permit`, `schema_text`); rows of any kind as one Arrow table (`as_table`);
+which options would have kept what has expired (`how_to_keep_more`); and the error for an extra that is not installed (`from_extra`).
+"""
+
+from typing import TYPE_CHECKING
+
+from pyhudi_core.late import late_names
+
+if TYPE_CHECKING:
+    from pyhudi_core.engine.local import as_table as as_table
+    from pyhudi_core.engine.pandas_frames import is_pandas as is_pandas
+    from pyhudi_core.errors import from_extra as from_extra
+    from pyhudi_core.options import options_for_open as options_for_open
+    from pyhudi_core.options.fitting import refuse_unfit_options as refuse_unfit_options
+    from pyhudi_core.orchestration.backlog import Backlog as Backlog
+    from pyhudi_core.orchestration.backlog import backlog_of as backlog_of
+    from pyhudi_core.orchestration.checkpoints import Positions as Positions
+    from pyhudi_core.orchestration.checkpoints import positions_of as positions_of
+    from pyhudi_core.orchestration.data import Giver as Giver
+    from pyhudi_core.orchestration.data import normalised as normalised
+    from pyhudi_core.orchestration.data import only_values as only_values
+    from pyhudi_core.orchestration.data import schema_of as schema_of
+    from pyhudi_core.orchestration.errors import CheckpointGapError as CheckpointGapError
+    from pyhudi_core.orchestration.errors import ForeignRowsError as ForeignRowsError
+    from pyhudi_core.orchestration.errors import RunEndedError as RunEndedError
+    from pyhudi_core.orchestration.errors import TableMismatchError as TableMismatchError
+    from pyhudi_core.orchestration.errors import UpstreamMissingError as UpstreamMissingError
+    from pyhudi_core.orchestration.errors import definition_error as definition_error
+    from pyhudi_core.orchestration.gaps import Acceptance as Acceptance
+    from pyhudi_core.orchestration.gaps import Gap as Gap
+    from pyhudi_core.orchestration.gaps import acceptance_of as acceptance_of
+    from pyhudi_core.orchestration.gaps import gaps_in as gaps_in
+    from pyhudi_core.orchestration.incremental import Changes as Changes
+    from pyhudi_core.orchestration.incremental import Reader as Reader
+    from pyhudi_core.orchestration.incremental import changes_from as changes_from
+    from pyhudi_core.orchestration.incremental import changes_since as changes_since
+    from pyhudi_core.orchestration.incremental import extra_of as extra_of
+    from pyhudi_core.orchestration.incremental import refuse_if_consumed as refuse_if_consumed
+    from pyhudi_core.orchestration.instant_times import moment_of as moment_of
+    from pyhudi_core.orchestration.instant_times import time_of as time_of
+    from pyhudi_core.orchestration.interrupts import interruptibly as interruptibly
+    from pyhudi_core.orchestration.interrupts import refuse_if_abandoned as refuse_if_abandoned
+    from pyhudi_core.orchestration.partition_condition import condition_of as condition_of
+    from pyhudi_core.orchestration.partition_values import Folders as Folders
+    from pyhudi_core.orchestration.partition_values import value_of_path as value_of_path
+    from pyhudi_core.orchestration.past_commits import PastCommit as PastCommit
+    from pyhudi_core.orchestration.past_commits import commit_of as commit_of
+    from pyhudi_core.orchestration.past_commits import commits_newest_first as commits_newest_first
+    from pyhudi_core.orchestration.past_commits import find_made as find_made
+    from pyhudi_core.orchestration.past_commits import newest_with_rows as newest_with_rows
+    from pyhudi_core.orchestration.settings import HudiWrite as HudiWrite
+    from pyhudi_core.orchestration.settings import TableSettings as TableSettings
+    from pyhudi_core.orchestration.settings import checked_operation as checked_operation
+    from pyhudi_core.orchestration.several_outputs import SharedChanges as SharedChanges
+    from pyhudi_core.orchestration.several_outputs import shared_changes as shared_changes
+    from pyhudi_core.orchestration.table_match import refuse_mismatch as refuse_mismatch
+    from pyhudi_core.orchestration.table_services import ServiceState as ServiceState
+    from pyhudi_core.orchestration.table_services import service_states as service_states
+    from pyhudi_core.orchestration.table_services import state_of as state_of
+    from pyhudi_core.orchestration.timeline_cursor import TablePosition as TablePosition
+    from pyhudi_core.orchestration.timeline_cursor import TimelineCursor as TimelineCursor
+    from pyhudi_core.read.expired import how_to_keep_more as how_to_keep_more
+    from pyhudi_core.remote import WriteRequest as WriteRequest
+    from pyhudi_core.remote import open_permit as open_permit
+    from pyhudi_core.remote import schema_text as schema_text
+    from pyhudi_core.services.registry import service_kinds as service_kinds
+    from pyhudi_core.transaction.permit import Permit as Permit
+    from pyhudi_core.write.operations import commit_with_retries as commit_with_retries
+
+_HOMES = {
+    "Acceptance": "orchestration.gaps",
+    "Backlog": "orchestration.backlog",
+    "Changes": "orchestration.incremental",
+    "CheckpointGapError": "orchestration.errors",
+    "TimelineCursor": "orchestration.timeline_cursor",
+    "Folders": "orchestration.partition_values",
+    "ForeignRowsError": "orchestration.errors",
+    "Gap": "orchestration.gaps",
+    "Giver": "orchestration.data",
+    "HudiWrite": "orchestration.settings",
+    "PastCommit": "orchestration.past_commits",
+    "Permit": "transaction.permit",
+    "Positions": "orchestration.checkpoints",
+    "Reader": "orchestration.incremental",
+    "RunEndedError": "orchestration.errors",
+    "ServiceState": "orchestration.table_services",
+    "SharedChanges": "orchestration.several_outputs",
+    "TableMismatchError": "orchestration.errors",
+    "TablePosition": "orchestration.timeline_cursor",
+    "TableSettings": "orchestration.settings",
+    "UpstreamMissingError": "orchestration.errors",
+    "WriteRequest": "remote",
+    "acceptance_of": "orchestration.gaps",
+    "as_table": "engine.local",
+    "backlog_of": "orchestration.backlog",
+    "changes_from": "orchestration.incremental",
+    "changes_since": "orchestration.incremental",
+    "checked_operation": "orchestration.settings",
+    "commit_of": "orchestration.past_commits",
+    "commit_with_retries": "write.operations",
+    "commits_newest_first": "orchestration.past_commits",
+    "condition_of": "orchestration.partition_condition",
+    "definition_error": "orchestration.errors",
+    "extra_of": "orchestration.incremental",
+    "find_made": "orchestration.past_commits",
+    "from_extra": "errors",
+    "gaps_in": "orchestration.gaps",
+    "how_to_keep_more": "read.expired",
+    "interruptibly": "orchestration.interrupts",
+    "is_pandas": "engine.pandas_frames",
+    "moment_of": "orchestration.instant_times",
+    "newest_with_rows": "orchestration.past_commits",
+    "normalised": "orchestration.data",
+    "only_values": "orchestration.data",
+    "open_permit": "remote",
+    "options_for_open": "options",
+    "positions_of": "orchestration.checkpoints",
+    "refuse_if_abandoned": "orchestration.interrupts",
+    "refuse_if_consumed": "orchestration.incremental",
+    "refuse_mismatch": "orchestration.table_match",
+    "refuse_unfit_options": "options.fitting",
+    "schema_of": "orchestration.data",
+    "schema_text": "remote",
+    "service_kinds": "services.registry",
+    "service_states": "orchestration.table_services",
+    "shared_changes": "orchestration.several_outputs",
+    "state_of": "orchestration.table_services",
+    "time_of": "orchestration.instant_times",
+    "value_of_path": "orchestration.partition_values",
+}
+
+__all__ = sorted(_HOMES)  # noqa: PLE0605
+
+__getattr__ = late_names(__name__, _HOMES, "pyhudi_core")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,30 @@
+"""The errors of a run of an orchestrator, in addition to those of ``pyhudi.errors``."""
+
+from __future__ import annotations
+
+from pyhudi_core.errors import CommitError, DataError, HudiError, InvalidOptionError, TableError
+
+
+class ForeignRowsError(DataError):
+    """The data has rows outside the partitions of the run; nothing was written."""
+
+
+class CheckpointGapError(HudiError):
+    """The upstream table was cleaned past the checkpoint, so the changes since then can no longer be read."""
+
+
+class RunEndedError(CommitError):
+    """The orchestrator no longer wants the run's result; nothing was published."""
+
+
+class TableMismatchError(TableError):
+    """The settings of the table differ from those of its asset or task; nothing was written."""
+
+
+class UpstreamMissingError(TableError):
+    """The table that a run reads does not exist yet."""
+
+
+def definition_error(message: str, hint: str) -> InvalidOptionError:
+    """A definition is invalid; raised while the definitions load."""
+    return InvalidOptionError(message, hint=hint)

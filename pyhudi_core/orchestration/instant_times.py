@@ -1,0 +1,38 @@
+"""The times on a timeline, which are digits, and the moments that they mean."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyhudi_core.table import HudiTable
+
+
+def parsed(time: str) -> datetime | None:
+    """The digits of a timeline as a time without a zone, or None for other text. `moment_of` knows the zone."""
+    if len(time) not in (14, 17) or not time.isdigit():
+        return None
+    found = datetime.strptime(time[:14], "%Y%m%d%H%M%S")  # noqa: DTZ007  (`moment_of` knows the zone)
+    return found.replace(microsecond=int(time[14:] or 0) * 1000)
+
+
+def moment_of(table: HudiTable, time: str) -> datetime | None:
+    """The moment, in UTC, that a time on the table's timeline means; None for other text.
+
+    Tables of Hudi have times of the machine's zone by default.
+    """
+    found = parsed(time)
+    if found is None:
+        return None
+    return found.replace(tzinfo=UTC) if _is_utc(table) else found.astimezone(UTC)
+
+
+def time_of(table: HudiTable, moment: datetime) -> str:
+    """The 17 digits that the table's timeline has for a moment."""
+    zoned = moment.astimezone(UTC if _is_utc(table) else None)
+    return zoned.strftime("%Y%m%d%H%M%S%f")[:17]
+
+
+def _is_utc(table: HudiTable) -> bool:
+    return table.config.timeline_timezone == "UTC"

@@ -1,0 +1,101 @@
+"""The settings of an asset or a task for its table, and the write that it asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, cast, get_args
+
+import pyarrow as pa
+
+from pyhudi_core.errors import ConfigError
+from pyhudi_core.late import late
+from pyhudi_core.orchestration.errors import definition_error
+
+_fitting = late("pyhudi_core.options.fitting")
+
+Operation = Literal[
+    "upsert", "insert", "bulk_insert", "insert_overwrite", "insert_overwrite_table", "delete", "delete_partitions"
+]
+OPERATIONS: tuple[str, ...] = get_args(Operation)
+_SHORT = {"cow": "copy_on_write", "mor": "merge_on_read"}
+
+
+@dataclass(frozen=True, slots=True)
+class TableSettings:
+    """The settings for creating the table. They never change an existing table; ``options`` also apply to every write."""
+
+    record_key: tuple[str, ...] = ()
+    partition_by: tuple[str, ...] = ()
+    ordering: str | None = None
+    table_type: str = "copy_on_write"
+    schema: Any = None
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def with_options(self, options: Mapping[str, str]) -> TableSettings:
+        """The same settings with further options, which override those of the same name."""
+        return replace(self, options={**self.options, **options})
+
+    @property
+    def kind(self) -> str:
+        """The table type by its long name: ``mor`` is ``merge_on_read``."""
+        word = str(self.table_type).strip().lower()
+        return _SHORT.get(word, word)
+
+    def refuse_unfit(self, whose: str) -> None:
+        """Raise `InvalidOptionError` for settings with which no table could be created. ``whose``: ``The asset orders``."""
+        if self.kind not in _SHORT.values():
+            raise definition_error(
+                f"{whose} has table_type={self.table_type!r}, which is unknown",
+                "Use 'copy_on_write' or 'merge_on_read'.",
+            )
+        try:
+            _fitting.refuse_unfit_options(self.options)
+        except ConfigError as error:
+            raise definition_error(f"{whose} has unfit options: {error.message}", error.hint or "") from error
+        if isinstance(self.schema, pa.Schema):
+            self._refuse_absent(whose, self.schema.names)
+
+    def _refuse_absent(self, whose: str, columns: Sequence[str]) -> None:
+        for argument in ("record_key", "partition_by", "ordering"):
+            absent = [name for name in names(getattr(self, argument)) if name not in columns]
+            if absent:
+                raise definition_error(
+                    f"{whose} has {argument}={absent}, which its schema does not have",
+                    f"The schema has {', '.join(columns)}.",
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class HudiWrite:
+    """The return value of an asset or a task that selects the operation at run time: ``HudiWrite(rows, operation="delete")``.
+
+    ``data`` is a Spark DataFrame or any object with ``__arrow_c_stream__``; for ``delete_partitions`` a list of partition paths, or None for the
+    partitions of the run.
+    """
+
+    data: Any
+    operation: Operation = "upsert"
+    extra_metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+def checked_operation(operation: str, whose: str = "The write") -> Operation:
+    """Return the operation if it exists."""
+    if operation not in OPERATIONS:
+        raise definition_error(
+            f"{whose} has operation={operation!r}, which does not exist", f"Use one of {', '.join(OPERATIONS)}."
+        )
+    return cast("Operation", operation)
+
+
+def names(columns: str | Sequence[str] | None) -> tuple[str, ...]:
+    """One column or several, as a tuple."""
+    if columns is None:
+        return ()
+    return (columns,) if isinstance(columns, str) else tuple(columns)
+
+
+def refuse_no_count(what: str, number: object) -> None:
+    """Raise `InvalidOptionError` unless it is a whole number from 1 on."""
+    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+        raise definition_error(f"{what}={number!r}", "Pass a whole number from 1 on.")

@@ -1,0 +1,92 @@
+"""The changes of upstream tables for several outputs of one function, whose tables may have read them up to different positions.
+
+Each output's table stores its own positions in its own commits. They differ after a run that published only some outputs: it failed between
+two commits, or it was asked for some outputs only. The outputs that are behind then catch up first: the function gets exactly the changes that they
+lack, up to the position of the next output, and the outputs that are ahead are not written in this run. So no output gets a change twice or never,
+whatever its operation is.
+
+As all inputs are read at the same time, the positions of one output are not behind those of another in one input and ahead in a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from pyhudi_core.orchestration import checkpoints
+from pyhudi_core.orchestration.checkpoints import Positions
+from pyhudi_core.orchestration.incremental import Changes, Reader, changes_from
+
+if TYPE_CHECKING:
+    from pyhudi_core.table import HudiTable
+
+Upstream = Mapping[str, tuple[str, "HudiTable"]]
+"""For each parameter the name of its table, and the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedChanges:
+    """What a function reads in this run, and for which of its outputs.
+
+    Attributes:
+        given: the changes for each parameter of the function.
+        of_outputs: the same changes with the position of each output that is written; the keys are the names of the outputs.
+        ahead: the outputs that have these changes already, and wait for the next run.
+    """
+
+    given: Mapping[str, Changes] = field(default_factory=dict)
+    of_outputs: Mapping[str, tuple[Changes, ...]] = field(default_factory=dict)
+    ahead: tuple[str, ...] = ()
+
+    @property
+    def is_nothing_new(self) -> bool:
+        """Whether there are inputs, and none of them has changed."""
+        return bool(self.given) and not any(self.given.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Output:
+    name: str
+    reader: Reader
+    known: Positions
+    positions: tuple[str, ...]
+
+
+def shared_changes(upstream: Upstream, outputs: Mapping[str, tuple[HudiTable | None, Reader]]) -> SharedChanges:
+    """The changes that the outputs which are furthest behind have not read; each output is its table, if it exists, and its reader."""
+    if not upstream:
+        return SharedChanges(of_outputs=dict.fromkeys(outputs, ()))
+    waiting = [_output(name, upstream, table, reader) for name, (table, reader) in outputs.items()]
+    waiting.sort(key=lambda output: output.positions)  # stable: outputs at one position keep their order
+    behind: list[_Output] = []
+    while True:
+        positions = waiting[0].positions
+        while waiting and waiting[0].positions == positions:
+            behind.append(waiting.pop(0))
+        found = _changes(upstream, behind[0], waiting)
+        # Nothing has changed up to the next position: the outputs there have read the same.
+        if any(found.values()) or not waiting:
+            break
+    order = list(outputs)
+    behind.sort(key=lambda output: order.index(output.name))
+    of_outputs = {
+        output.name: tuple(replace(changes, known=output.known, reader=output.reader) for changes in found.values())
+        for output in behind
+    }
+    return SharedChanges(found, of_outputs, tuple(output.name for output in waiting))
+
+
+def _output(name: str, upstream: Upstream, table: HudiTable | None, reader: Reader) -> _Output:
+    known = checkpoints.positions_of(table)
+    positions = tuple(known.of(source, reader.asset).after(reader.keys) or "" for source, _ in upstream.values())
+    return _Output(name, reader, known, positions)
+
+
+def _changes(upstream: Upstream, first: _Output, ahead: Sequence[_Output]) -> dict[str, Changes]:
+    found = {}
+    for number, (parameter, (name, table)) in enumerate(upstream.items()):
+        next_one = ahead[0].positions[number] if ahead else None
+        until = None if next_one is None else max(next_one, first.positions[number])
+        found[parameter] = changes_from(name, table, first.known, first.reader, until)
+    return found

@@ -1,0 +1,53 @@
+"""Compares an existing table with the settings of its asset or task. With a difference, rows would get another key, or another version of a row would
+win."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pyhudi_core.orchestration.errors import TableMismatchError
+from pyhudi_core.orchestration.settings import TableSettings, names
+
+if TYPE_CHECKING:
+    from pyhudi_core.model.properties import TableConfig
+    from pyhudi_core.table import HudiTable
+
+_BY_VALUE = "folders named by the values of the columns"
+_PLAIN_GENERATORS = ("SIMPLE", "COMPLEX", "CUSTOM", "NON_PARTITION")
+
+
+def refuse_mismatch(table: HudiTable, settings: TableSettings, owner: str = "asset") -> None:
+    """Raise `TableMismatchError` if the table has another record key, partition columns, ordering, type or key generator than its settings say.
+
+    ``owner``: the word for what has the settings.
+    """
+    found = list(differences(table, settings))
+    if found:
+        lines = "; ".join(
+            f"{what}: the {owner} has {own or 'none'}, the table has {has or 'none'}" for what, own, has in found
+        )
+        raise TableMismatchError(
+            f"The existing table differs from the settings of its {owner}. {lines}",
+            table=table.location,
+            hint=f"Change the {owner} to the table's settings. For other settings, write the rows to a new table (table='...').",
+        )
+
+
+def differences(table: HudiTable, settings: TableSettings) -> Iterator[tuple[str, str, str]]:
+    """The differences: the name of the setting, its value in the settings, its value in the table."""
+    config = table.config
+    compared = (
+        ("record key", ", ".join(settings.record_key), ", ".join(config.record_key_fields)),
+        ("partition columns", ", ".join(settings.partition_by), ", ".join(config.partition_fields)),
+        ("ordering", ", ".join(names(settings.ordering)), ", ".join(config.ordering_fields)),
+        ("table type", settings.kind, config.table_type.value.lower()),
+        ("key generator", _BY_VALUE, _key_generator(config)),
+    )
+    return ((what, own, has) for what, own, has in compared if own != has)
+
+
+def _key_generator(config: TableConfig) -> str:
+    """`_BY_VALUE` if a row's folder is the plain value of its partition columns, as the partitions of an asset or a task need; else the generator."""
+    plain = config.keygenerator_type.value in _PLAIN_GENERATORS and set(config.partition_types) <= {"SIMPLE"}
+    return _BY_VALUE if plain else f"{config.keygenerator_type.value} ({', '.join(config.partition_types)})"

@@ -1,0 +1,74 @@
+"""The table services of a table and what each would do now, for the runs, sensors, checks and metadata of an orchestrator.
+
+The list comes from ``table.services``. This module contains no names of services, so it also lists a service that is new in the core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyhudi_core.services.service import ServicePlan, TableService
+    from pyhudi_core.table import HudiTable
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceState:
+    """One service of a table, and what it would do now.
+
+    Attributes:
+        name: its name; ``table.services[name].run()`` runs it.
+        summary: what the service does, in one line.
+        due: whether it has something to do and its trigger says that it is time. What would be refused because of an option or of damage is due,
+            too: its run fails, and shows what to do.
+        plan: what it would do now, as a sentence.
+        why_not: why it has nothing to do, or why it does not do more.
+        figures: numbers of the plan: counts, bytes, seconds.
+        waiting: requested times of the plans on the timeline that no process executes, whoever made them.
+        under_way: requested times of the plans that somebody executes.
+        reason: why it does not run now, such as ``3 of 5 delta commits``; for a service that is due, what it leaves out.
+    """
+
+    name: str
+    summary: str
+    due: bool
+    plan: str
+    why_not: str
+    figures: Mapping[str, int | float]
+    waiting: tuple[str, ...] = ()
+    under_way: tuple[str, ...] = ()
+    reason: str = ""
+
+
+def service_states(table: HudiTable) -> tuple[ServiceState, ...]:
+    """The services of a table, in the order in which they run after a commit. Reads the table and changes nothing."""
+    return tuple(state_of(name, service) for name, service in table.services.items())
+
+
+def state_of(name: str, service: TableService[Any]) -> ServiceState:
+    """One service of a table. Reads the table and changes nothing."""
+    plan, under_way = service.plan(), tuple(instant.requested_time for instant in service.under_way())
+    reason = str(getattr(plan, "trigger", "")) if plan else plan.why_not
+    if under_way:
+        reason = f"another process executes {', '.join(under_way)}; {reason}"
+    # Without a trigger it is due as soon as there is something to do.
+    due = (bool(plan) or would_fail(plan)) and bool(getattr(plan, "due", True))
+    return ServiceState(
+        name,
+        service.summary,
+        due,
+        str(plan),
+        plan.why_not,
+        dict(plan.figures),
+        tuple(instant.requested_time for instant in service.unattended()),
+        under_way,
+        reason if not due else plan.why_not,
+    )
+
+
+def would_fail(plan: ServicePlan) -> bool:
+    """Whether a run of the service would be refused, and an option or a repair helps. Such a run is started: it fails, and says what to do."""
+    refused = getattr(plan, "refused", None)
+    return refused is not None and bool(refused.mendable)

@@ -1,0 +1,121 @@
+"""Remove the rows that `duplicates` found: one commit, a delete that says for each key from which file group it goes.
+
+The commit is a write like every other one (`write/states.py`); its rows have their tags already. If another writer changed one of the file groups
+meanwhile, also those whose copies stay, the duplicates are searched again. The record index then names the file group of the copy that stays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from pyhudi_core.engine.base import Engine
+from pyhudi_core.engine.choice import engine_for
+from pyhudi_core.errors import UnsupportedTableError
+from pyhudi_core.index.base import POSITION, TAG_FILE_ID, TAG_PARTITION, TAG_POSITION, TAGS
+from pyhudi_core.model.commit import DUPLICATES_REPAIR, REPAIR_KEY
+from pyhudi_core.model.meta_fields import PARTITION_PATH, RECORD_KEY
+from pyhudi_core.model.operation import OperationType
+from pyhudi_core.model.printing import printable
+from pyhudi_core.naming import NotCalled
+from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.repairs.duplicates import DuplicatePlan, find_duplicates
+from pyhudi_core.services.auto import ServicedWrite
+from pyhudi_core.snapshot.snapshot import Snapshot
+from pyhudi_core.write import checks, states
+from pyhudi_core.write.batch import Found, WriteBatch
+from pyhudi_core.write.operations import commit_with_retries
+from pyhudi_core.write.plan import Volume
+from pyhudi_core.write.prepare import Prepared, prepared_schema
+from pyhudi_core.write.result import Commit
+from pyhudi_core.write.tasks import KEY_CHANGES
+
+_OPERATION = OperationType.DELETE
+_KEY_BYTES = 32
+
+
+@printable
+class Duplicates(NotCalled):
+    """Record keys that a partition has in several file groups: ``plan()`` reads, ``run()`` removes all copies but one."""
+
+    _METHODS: ClassVar[str] = ".run(), or .plan() to see before what it does"
+
+    def __init__(self, context: TableContext) -> None:
+        self.context = context
+
+    def plan(self) -> DuplicatePlan:
+        """What would be removed now. Changes nothing."""
+        return find_duplicates(self._loaded(), self.context.storage)
+
+    def run(self, spark: Any = None) -> Commit:
+        """Remove the surplus rows in one commit; the result is false, and says why, if there are none. Raises `CommitError` as a write does."""
+        plan = self.plan()
+        if not plan:
+            return Commit.nothing(str(_OPERATION), plan.why_not, plan.snapshot.completion_time)
+        engine = engine_for(None, self.context.runtime.executor, spark)
+        extra = {REPAIR_KEY: DUPLICATES_REPAIR}
+        with ServicedWrite(states.WriteSpec(_without_first_build(self.context), _OPERATION, extra, spark)) as write:
+            return commit_with_retries(write, partial(write.write_found, engine, partial(self._batch, engine)))
+
+    def _loaded(self) -> Snapshot:
+        snapshot = states.load(self.context)
+        checks.refuse_unwritable(self.context, snapshot)
+        if not snapshot.config.populate_meta_fields:
+            raise UnsupportedTableError(
+                "The table has no meta columns, by which the copies of a row are distinguished",
+                table=self.context.table,
+                hint="Rewrite it without the duplicates (insert_overwrite).",
+            )
+        return snapshot
+
+    def _batch(self, engine: Engine, snapshot: Snapshot) -> WriteBatch:
+        """The keys to delete from this state of the table, tagged as by an index."""
+        plan = find_duplicates(snapshot, self.context.storage)
+        if not plan:
+            return WriteBatch(engine=engine, found=Found(why_not=plan.why_not))
+        stays = plan.surplus.group_by(["partition", "kept"]).aggregate([])
+        groups = zip(stays["partition"].to_pylist(), stays["kept"].to_pylist(), strict=True)
+        return WriteBatch(_prepared(plan, engine), engine, found=Found(frozenset(groups), _key_changes(plan)))
+
+
+def _without_first_build(context: TableContext) -> TableContext:
+    """The context without the option that makes a metadata table before a write: a record index cannot be built while there are duplicates."""
+    options = context.options
+    options = replace(options, metadata=replace(options.metadata, enable=False))
+    return context.with_options(options)
+
+
+def _prepared(plan: DuplicatePlan, engine: Engine) -> Prepared:
+    """The keys to delete, as an index would have tagged them."""
+    surplus, count = plan.surplus, len(plan.surplus)
+    columns = {
+        RECORD_KEY: surplus["key"],
+        PARTITION_PATH: surplus["partition"],
+        POSITION: pa.array(np.arange(count)),
+        TAG_PARTITION: surplus["partition"],
+        TAG_FILE_ID: surplus["file_id"],
+        TAG_POSITION: pa.nulls(count, pa.int64()),
+    }
+    schema = pa.schema([*prepared_schema(None), *TAGS])
+    rows = pa.table([columns[name] for name in schema.names], schema=schema)
+    counted = surplus.group_by("partition").aggregate([([], "count_all")]).to_pydict()
+    volumes = {
+        partition: Volume(rows, rows * _KEY_BYTES)
+        for partition, rows in zip(counted["partition"], counted["count_all"], strict=True)
+    }
+    return Prepared(engine.dataset(rows), plan.snapshot.schema, volumes)
+
+
+def _key_changes(plan: DuplicatePlan) -> pa.Table:
+    """What happens to the keys: each leaves some file groups, and is in the one that has the copy that stays."""
+    surplus, count = plan.surplus, len(plan.surplus)
+    places = surplus.select(["key", "partition", "kept"]).group_by(["key", "partition", "kept"]).aggregate([])
+    left = pa.table(
+        [surplus["key"], surplus["partition"], surplus["file_id"], pa.repeat(True, count)], schema=KEY_CHANGES
+    )
+    stays = [places["key"], places["partition"], places["kept"], pa.repeat(False, len(places))]
+    return pa.concat_tables([left, pa.table(stays, schema=KEY_CHANGES)])

@@ -1,0 +1,65 @@
+"""Completed files of the timeline that are lost, empty or cut off: published again from the commit records (``transaction/lost_completions.py``).
+
+A commit that no record has cannot be published again. Its error says so, and nothing is guessed from names of files.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from pyhudi_core.errors import CorruptTimelineError
+from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction import lost_completions
+from pyhudi_core.transaction.locking import holding_lock
+from pyhudi_core.transaction.publication import digest, replace_once
+from pyhudi_core.transaction.record import Record, record_store
+
+_log = logging.getLogger(__name__)
+
+
+def lost_commits(context: TableContext) -> tuple[str, ...]:
+    """The paths of completed files that can be published again. Changes nothing.
+
+    Raises `CorruptTimelineError` if a commit is lost that no record has.
+    """
+    timeline = context.folder.load()
+    gone = lost_completions.find(context, timeline)
+    lost = [_path(context, instant.requested_time, record) for instant, record in gone]
+    return (*lost, *(path for path, _ in _torn(context, timeline)))
+
+
+def publish_again(context: TableContext) -> tuple[str, ...]:
+    """Publish them again; returns their paths. Raises as `lost_commits`, and `LockError`."""
+    paths = lost_commits(context)
+    timeline = lost_completions.published_again(context, context.folder.load())
+    for path, record in _torn(context, timeline):
+        with holding_lock(context, f"publish {path} again"):
+            _log.warning("%s of %s is cut off, and is published again from the commit record", path, context.table)
+            replace_once(context.root, path, record.last_file, digest(context.root.get(path)), lambda: True)
+    return paths
+
+
+def _path(context: TableContext, requested_time: str, record: Record | None) -> str:
+    if record is None:
+        raise CorruptTimelineError(
+            "The completed file of a commit is lost, and the commit record does not have it: it is not the newest one",
+            table=context.table,
+            instant=requested_time,
+            hint="Restore the file from a copy of the table. Without a copy, give the commit up: `pyhudi rollback LOCATION"
+            f" {requested_time}` removes its rows. Nothing was changed.",
+        )
+    return record.intent.publications[-1].path
+
+
+def _torn(context: TableContext, timeline: Timeline) -> list[tuple[str, Record]]:
+    """The completed files on the timeline that are empty or cut off: their bytes are the beginning of those that the commit record has."""
+    found = []
+    names = {context.folder.file(instant) for instant in timeline.commits}
+    for record in record_store(context.root).kept():
+        path = record.intent.publications[-1].path
+        if record.last_file and path in names:
+            content = context.root.get(path)
+            if content != record.last_file and record.last_file.startswith(content):
+                found.append((path, record))
+    return found

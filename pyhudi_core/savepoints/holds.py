@@ -1,0 +1,252 @@
+"""Holds: the files of one state stay until a stated time, for a reader that takes long (a savepoint has no end, and is on the timeline).
+
+A hold is a small file in ``.hoodie/.aux/.pyhudi/holds``: the state's `SnapshotToken`, its files and the end. Cleaning of this package obeys it
+(``services/cleaning``): a plan leaves these files out, and an execution leaves them where they are. Hudi does not know holds.
+
+Invariant: what `Holds.create` returned is readable until its end. No lock is needed. The file is written first, then the timeline is read: a
+planned clean that names a file of the state refuses the hold, and files that are gone already do. An executor reads the holds after its plan is on
+the timeline. So it sees the hold, or the hold sees the plan.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+
+from pyhudi_core.conflicts.concurrent import conflict_error, refuse_pending_restore
+from pyhudi_core.conflicts.conflict import Conflict, ConflictKind
+from pyhudi_core.errors import (
+    CorruptTimelineError,
+    HudiError,
+    InvalidOptionError,
+    ObjectNotFoundError,
+    UnsafePathError,
+    at_table,
+)
+from pyhudi_core.model.file_names import join
+from pyhudi_core.model.instant import Action
+from pyhudi_core.model.operation import OperationType
+from pyhudi_core.model.printing import printable
+from pyhudi_core.model.safe_path import safe_relative_path
+from pyhudi_core.model.snapshot_token import SnapshotToken
+from pyhudi_core.naming import NotCalled
+from pyhudi_core.opened_table.opened_table import reopened
+from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.read.bounds import TimePoint
+from pyhudi_core.read.snapshots import snapshot, token_for
+from pyhudi_core.savepoints.savepoints import files_to_clean
+from pyhudi_core.snapshot.snapshot import Snapshot
+from pyhudi_core.transaction import layout
+from pyhudi_core.transaction.publication import create_once
+from pyhudi_core.write.retrying import Retries, retry
+
+_VERSION = 1
+LONGEST_S = 100 * 366 * 24 * 3600
+"""The longest hold, in seconds. Its end is a date that Python and JSON can show."""
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+@printable
+class Hold:
+    """The files of a state, held back from cleaning.
+
+    Attributes:
+        name: by which it is known, and ended.
+        token: the state; ``scan(as_of=hold.token)`` reads it.
+        ends_ms: when it ends, in milliseconds since 1970.
+        comment: what its maker said.
+        files: names of the files, by partition path.
+    """
+
+    name: str
+    token: SnapshotToken
+    ends_ms: int
+    comment: str = ""
+    files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def ends(self) -> datetime:
+        """When it ends, in UTC."""
+        return datetime.fromtimestamp(self.ends_ms / 1000, UTC)
+
+    @property
+    def paths(self) -> frozenset[str]:
+        """The same files, as paths relative to the table."""
+        return frozenset(join(partition, name) for partition, names in self.files.items() for name in names)
+
+    def __repr__(self) -> str:
+        return f"Hold {self.name}, {len(self.paths):,} files, until {self.ends:%Y-%m-%d %H:%M:%S} UTC"
+
+    def __str__(self) -> str:
+        said = f", {self.comment!r}" if self.comment else ""
+        return (
+            f"Hold {self.name} of {self.token}, {len(self.paths)} files, until {self.ends:%Y-%m-%d %H:%M:%S} UTC{said}"
+        )
+
+    def to_json(self) -> bytes:
+        """The bytes of its file."""
+        said = {"version": _VERSION, "token": str(self.token), "ends_ms": self.ends_ms, "comment": self.comment}
+        return json.dumps({**said, "files": self.files}).encode()
+
+    @classmethod
+    def of_json(cls, data: bytes, path: str) -> Hold:
+        """Read these bytes. Raises `CorruptTimelineError`."""
+        try:
+            found: dict[str, Any] = json.loads(data)
+            token = SnapshotToken.of(found["token"])
+            files = {str(partition): tuple(map(str, names)) for partition, names in found["files"].items()}
+            if token is None or found["version"] != _VERSION:
+                raise ValueError("unknown version or token")
+            hold = cls(path.rpartition("/")[2], token, int(found["ends_ms"]), str(found["comment"]), files)
+            hold.ends  # noqa: B018  a time that is no date is damage
+            for held in hold.paths:
+                safe_relative_path(held)
+        except (
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+            RecursionError,
+            OverflowError,
+            OSError,
+            UnsafePathError,
+        ) as error:
+            raise CorruptTimelineError(
+                f"A hold of files is damaged: {error!s:.200}",
+                path=path,
+                hint="Nothing is cleaned while it is there, because its files are not known; delete it with table.holds.delete(name).",
+            ) from error
+        return hold
+
+
+@dataclass(frozen=True, slots=True)
+@printable
+class Holds(NotCalled):
+    """The holds of one table. Iterating reads those that have not ended, the first to end first."""
+
+    _METHODS: ClassVar[str] = ".create(token), or iterate over it"
+
+    context: TableContext
+
+    def __iter__(self) -> Iterator[Hold]:
+        with at_table(self.context.table):
+            return iter(read_holds(self.context))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __str__(self) -> str:
+        return f"Holds of {self.context.table}: {', '.join(hold.name for hold in self) or 'none'}"
+
+    def _shown(self) -> list[dict[str, object]]:
+        return [
+            {"name": one.name, "until": one.ends, "files": len(one.paths), "state": one.token, "comment": one.comment}
+            for one in self
+        ]
+
+    def create(self, state: TimePoint | None = None, *, seconds: float, comment: str = "") -> Hold:
+        """Hold the files of a state back from cleaning for so many seconds: of the newest state, or of a token, commit or time.
+
+        To extend a hold, make another one of its token. Raises `InvalidOptionError` for a length that is not above zero or is over 100 years,
+        `SnapshotExpiredError` if files of the state are gone, and `CommitConflictError` if a planned clean is going to delete some.
+        Then nothing is held.
+        """
+        if not 0 < seconds <= LONGEST_S:
+            raise InvalidOptionError(
+                f"seconds={seconds!r} is no length of time above 0 and up to 100 years",
+                hint="Give the seconds that the reader needs, such as 3600. A savepoint has no end.",
+            )
+        with at_table(self.context.table), Retries(self.context) as retries:
+
+            def attempt() -> Hold:
+                retries.began()
+                return _create(reopened(self.context), state, int(seconds * 1000), comment)
+
+            return retry(retries, attempt)
+
+    def delete(self, hold: Hold | str) -> bool:
+        """End a hold, given by itself or by name. False if there is none."""
+        name = hold.name if isinstance(hold, Hold) else hold
+        if not isinstance(name, str) or "/" in name or not name:
+            raise InvalidOptionError(f"{name!r} does not name a hold", hint="Give one of table.holds, or its name.")
+        path = f"{layout.HOLDS}/{name}"
+        with at_table(self.context.table):
+            if self.context.root.head(path) is None:
+                return False
+            self.context.root.delete(path)
+            return True
+
+
+def read_holds(context: TableContext, *, ended: bool = False) -> tuple[Hold, ...]:
+    """The holds of a data table that have not ended (``ended``: those that have), the first to end first.
+
+    Raises `CorruptTimelineError` for one that cannot be read: nobody knows what it holds.
+    """
+    if context.prefix:
+        return ()
+    now = context.runtime.clock.now_ms() - context.options.clock.max_skew_ms
+    found = (_read(context, info.path) for info in context.root.list(f"{layout.HOLDS}/"))
+    chosen = (hold for hold in found if hold is not None and (hold.ends_ms <= now) == ended)
+    return tuple(sorted(chosen, key=lambda hold: (hold.ends_ms, hold.name)))
+
+
+def held_files(context: TableContext) -> frozenset[str]:
+    """The paths of all files that holds keep. Raises as `read_holds`."""
+    return frozenset[str]().union(*(hold.paths for hold in read_holds(context)))
+
+
+def remove_ended(context: TableContext) -> None:
+    """Remove the files of holds that have ended."""
+    context.root.delete_many([f"{layout.HOLDS}/{hold.name}" for hold in read_holds(context, ended=True)])
+
+
+def _read(context: TableContext, path: str) -> Hold | None:
+    try:
+        return Hold.of_json(context.root.get(path), path)
+    except ObjectNotFoundError:
+        return None
+
+
+def _create(context: TableContext, point: TimePoint | None, length_ms: int, comment: str) -> Hold:
+    """One attempt: first the file, then the look at who may delete."""
+    refuse_pending_restore(context, context.folder.load())
+    state = snapshot(context, point)
+    remove_ended(context)
+    ends_ms = context.runtime.clock.now_ms() + length_ms
+    token = token_for(state)
+    hold = Hold(f"{token.completion_time}-{context.runtime.ids.uuid()}", token, ends_ms, comment, _files_of(state))
+    path = f"{layout.HOLDS}/{hold.name}"
+    # Created, not replaced: a disk may keep half of a replaced file, and a hold that cannot be read stops every clean.
+    create_once(context.root, path, hold.to_json())
+    try:
+        _refuse_unkept(context, hold)
+    except BaseException:
+        try:
+            context.root.delete(path)
+        except HudiError as error:
+            _log.warning("%s keeps the refused hold %s until %s: %s", context.table, hold.name, hold.ends, error)
+        raise
+    return hold
+
+
+def _files_of(state: Snapshot) -> dict[str, tuple[str, ...]]:
+    files: dict[str, list[str]] = {}
+    for piece in state.view.all_slices():
+        files.setdefault(piece.partition, []).extend(str(file.name) for file in piece.files)
+    return {partition: tuple(sorted(names)) for partition, names in sorted(files.items())}
+
+
+def _refuse_unkept(context: TableContext, hold: Hold) -> None:
+    """Raise an error unless all files of a hold that can be seen are there, and no plan is going to delete one."""
+    timeline = context.folder.load()
+    refuse_pending_restore(context, timeline)
+    for clean in (i for i in timeline.pending if i.action is Action.CLEAN):
+        if files_to_clean(context, clean) & hold.paths:
+            conflict = Conflict(ConflictKind.OPERATION, clean, operation=OperationType.CLEAN)
+            raise conflict_error(context, conflict, None)
+    snapshot(context, hold.token)

@@ -1,0 +1,122 @@
+"""Execute a planned clean: delete its files, and complete it (specification, "Cleaning").
+
+The process has registered as the plan's executor (``transaction/plan_executors.py``). The plan says which files go, so the work of a process that
+died can be done again: a file that is gone counts as deleted. The metadata table's part is written before the lock, and published in the same
+decision.
+
+The plan may be old, or another program's. So it is compared with the table before a file is deleted: files of the newest state, of savepoints and of
+holds stay whatever the plan says, and the completed clean does not name them.
+
+Base files go first. From then on a reader of an older state finds that it is gone, before it could miss a log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from pyhudi_core.conflicts.concurrent import refuse_pending_restore
+from pyhudi_core.formats.avro.container import encode_record
+from pyhudi_core.model.file_names import split
+from pyhudi_core.opened_table.opened_table import reopened
+from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.savepoints.holds import held_files
+from pyhudi_core.savepoints.savepoint_files import kept_files
+from pyhudi_core.services.cleaning.clean_plan import DONE, PlannedClean
+from pyhudi_core.services.cleaning.files_to_clean import view_of
+from pyhudi_core.services.plan_run import PlanRun
+from pyhudi_core.services.progress import Steps
+from pyhudi_core.snapshot.snapshot import Snapshot
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction import markers, plan_executors, removal
+from pyhudi_core.transaction.commit import Finished, ask_gate, finish
+from pyhudi_core.transaction.companion import CompanionCommit
+from pyhudi_core.write import metadata_update
+from pyhudi_core.write.retrying import Retries
+from pyhudi_core.write.states import load
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """A completed execution, and what it deleted."""
+
+    finished: Finished
+    deleted: PlannedClean
+
+
+@dataclass(slots=True)
+class CleaningRun(PlanRun[PlannedClean, Cleaned]):
+    """One execution of a plan. ``rounds`` counts how often its completion was tried.
+
+    Every step can be done again by the next executor, so a crash leaves nothing that has to be undone.
+    """
+
+    rounds: int = 0
+    began_ms: int = 0
+
+    def _carry_out(self) -> Cleaned:
+        """Delete and complete.
+
+        Raises `CommitConflictError` while a restore is pending, `DeletesFailedError`, and as `transaction.commit.finish`.
+        """
+        self.transaction = replace(self.transaction, context=_keeping(self.transaction.context))
+        context = self.transaction.context
+        self.began_ms = context.runtime.clock.now_ms()
+        timeline = context.folder.load()
+        refuse_pending_restore(context, timeline)
+        metadata_update.refuse_unkept(context, may_remove=False)
+        if not context.prefix:
+            newest = load(context)
+            metadata_update.slices_to_keep(context, newest, newest.schema)  # refuses before anything is deleted
+        done = self.work.without(self._still_needed(timeline))
+        ask_gate(self.how.gate, context, "to delete files")
+        plan_executors.refuse_overtaken(self.transaction)
+        bases_first = sorted(done.paths, key=lambda path: (split(path)[1].startswith("."), path))
+        steps = Steps(self.how.progress, "delete files", len(bases_first))
+        steps.begin()
+        contained = context.protections.path_containment
+        removal.delete_data_files(context.storage, bases_first, contained=contained, gone=steps.add)
+        return Cleaned(self._complete(done), done)
+
+    def _still_needed(self, timeline: Timeline) -> frozenset[str]:
+        """Files of the plan that belong to the newest state, to a savepoint or to a hold.
+
+        Holds are read after the plan is on the timeline: one that comes later sees the plan, and is refused (`services.holds`).
+        """
+        context = self.transaction.context
+        newest = view_of(context, timeline).all_slices(self.work.files)
+        files = {file.path for piece in newest for file in piece.files}
+        return frozenset(self.work.paths) & (files | kept_files(context.folder, timeline) | held_files(context))
+
+    def _complete(self, done: PlannedClean) -> Finished:
+        """Publish the completed clean; again if the metadata table was changed meanwhile."""
+        with Retries(self.transaction.context) as retries:
+            return retries.until_done(lambda: self._attempt(done))
+
+    def _attempt(self, done: PlannedClean) -> Finished:
+        if self.rounds and not self.transaction.context.prefix:
+            markers.remove_at_companions(self.transaction.context, self.transaction.requested_time)
+            self.transaction = replace(self.transaction, context=reopened(self.transaction.context))
+        self.rounds += 1
+        transaction = self.transaction
+        context = transaction.context
+        companions = () if context.prefix else self._staged(load(context), done)
+        took_ms = context.runtime.clock.now_ms() - self.began_ms
+        extra = {**self.how.extra_metadata, **context.writer()}
+        metadata = done.metadata(transaction.requested_time, took_ms, extra)
+
+        def encode(_notes: Mapping[str, str]) -> bytes:
+            return encode_record(DONE, metadata, sync_marker=transaction.sync_marker)
+
+        return finish(transaction, encode, self._refuse_overtaken, companions=companions)
+
+    def _staged(self, snapshot: Snapshot, done: PlannedClean) -> tuple[CompanionCommit, ...]:
+        """The metadata table's part, if there is one."""
+        slices = metadata_update.slices_to_keep(self.transaction.context, snapshot, snapshot.schema)
+        return metadata_update.stage_removed(self.transaction, slices, done.files, snapshot)
+
+
+def _keeping(context: TableContext) -> TableContext:
+    """The same table; a metadata table is never removed from it as a side effect of a clean."""
+    metadata = replace(context.options.metadata, remove_unkept=False)
+    return context.with_options(replace(context.options, metadata=metadata))

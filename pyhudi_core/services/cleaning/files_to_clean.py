@@ -1,0 +1,315 @@
+"""Plan a clean from a state of the table: its timeline, its commits, and the names of its files. Opens no data file.
+
+As Hudi does, a plan looks only at the partitions that commits have changed since the last clean (between what that one retained and what this one
+retains). It looks at all partitions if no clean says what it retained, if a savepoint has gone since, and under the policy by versions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pyhudi_core.conflicts.concurrent import conflict_error, pending_restores
+from pyhudi_core.conflicts.conflict import Conflict, ConflictKind
+from pyhudi_core.conflicts.matrix import Verdict
+from pyhudi_core.errors import HudiError, ObjectNotFoundError
+from pyhudi_core.file_groups.listing import FileListing
+from pyhudi_core.file_groups.named_files import NamedFiles
+from pyhudi_core.file_groups.view import FileGroupView
+from pyhudi_core.formats.avro.container import decode_record
+from pyhudi_core.model.instant import Action, Instant, epoch_ms, format_time, is_time
+from pyhudi_core.model.operation import OperationType
+from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.options.upkeep import CleaningOptions
+from pyhudi_core.runtime.collection import collector_paused
+from pyhudi_core.savepoints.holds import read_holds
+from pyhudi_core.savepoints.savepoint_files import kept_files
+from pyhudi_core.services.cleaning import clean_rules as cleaning_rules
+from pyhudi_core.services.cleaning.clean_plan import DONE, SAVEPOINTS_KEY, CleaningPlan
+from pyhudi_core.services.cleaning.clean_rules import BY_VERSIONS, Readers, Retained
+from pyhudi_core.services.cleaning.removable_slices import Judge
+from pyhudi_core.services.service import Refused
+from pyhudi_core.snapshot.snapshot import metadata_file_groups
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction import layout
+from pyhudi_core.transaction.begin import Transaction
+from pyhudi_core.write import metadata_update
+from pyhudi_core.write.states import load
+
+_HOUR_MS = 3_600_000
+_MOST = 2
+"""Commits that changed nothing keep at most so many times the commits of the options, as in archival."""
+
+
+def plan_cleaning(
+    context: TableContext, timeline: Timeline, options: CleaningOptions, *, triggered: bool = False
+) -> CleaningPlan:
+    """What to clean in the state of a timeline. ``triggered``: nothing, unless the trigger of the options says that it is due.
+
+    Raises nothing for tables that cannot be cleaned: the plan says why.
+    """
+    with collector_paused():
+        return _plan(context, timeline, options, triggered=triggered)
+
+
+def view_of(context: TableContext, timeline: Timeline) -> FileGroupView:
+    """The file groups of a table, or of a metadata table at its place."""
+    if context.prefix:
+        return metadata_file_groups(context.storage, context.folder, timeline, context.runtime.executor)
+    return load(context, timeline).view
+
+
+def _plan(context: TableContext, timeline: Timeline, options: CleaningOptions, *, triggered: bool) -> CleaningPlan:
+    policy = options.policy
+    last = last_clean(context, timeline)
+    new = sum(1 for i in timeline.commits if i.requested_time > last.last_commit)
+    trigger, due = f"{new} of {options.max_commits} commits since the last clean", new >= options.max_commits
+
+    def nothing(why: str) -> CleaningPlan:
+        return CleaningPlan(policy=policy, why_not=why, trigger=trigger, due=due)
+
+    planned = [i for i in timeline.pending if i.action is Action.CLEAN]
+    if triggered and not due:
+        return nothing(trigger)
+    if planned:
+        return nothing(f"the clean {planned[0].requested_time} is planned already, and has to be executed first")
+    if pending_restores(timeline):
+        return nothing("a restore is pending, so the content of the table is not known")
+    retained = _retained(context, timeline, options)
+    if retained.nothing:
+        return nothing(retained.why_not)
+    refused = refusal_of(context)
+    if refused is not None:
+        return replace(nothing(refused.error.message), refused=refused)
+    found = _Search(context, timeline, options, view_of(context, timeline), retained, last).run()
+    earliest = None if found.is_part or policy == BY_VERSIONS else retained.earliest
+    notes = "" if found.files else _why_empty(context, options, last, earliest)
+    reasons = [retained.why_not, "" if found.files else "no file is old enough", found.why_not, found.held]
+    return CleaningPlan(
+        found.files,
+        found.size,
+        found.file_groups,
+        earliest,
+        max((i.requested_time for i in timeline.commits), default=""),
+        policy,
+        found.savepoints,
+        "; ".join(filter(None, reasons)),
+        trigger,
+        due,
+        found.incremental,
+        context.table,
+        notes,
+    )
+
+
+def _why_empty(context: TableContext, options: CleaningOptions, last: LastClean, earliest: Instant | None) -> str:
+    """Why a clean without files is completed: enough hours passed, and it has more to note than the last one. Empty if it is not."""
+    if options.empty_hours < 0 or earliest is None or earliest.requested_time <= last.earliest:
+        return ""
+    was_ms = epoch_ms(last.completed, utc=context.utc) if last.completed else None
+    if was_ms is None:
+        return "no clean is on the timeline"
+    hours = (context.runtime.clock.now_ms() - was_ms) / _HOUR_MS
+    return f"the last clean is {hours:.1f} hours old" if hours >= options.empty_hours else ""
+
+
+def refusal_of(context: TableContext) -> Refused | None:
+    """Why this release cannot clean the table; None if it can."""
+    try:
+        metadata_update.refuse_unkept(context, may_remove=False)
+    except HudiError as error:
+        return Refused(error)
+    if not metadata_update.definitions_of(context, context.config.written_metadata_partitions):
+        return None
+    why = metadata_update.why_undefined(context, load(context).schema)
+    return Refused(metadata_update.refusal(context, why)) if why else None
+
+
+@dataclass(frozen=True, slots=True)
+class LastClean:
+    """What the newest completed clean says; ``earliest`` is empty if it does not say what it retained. ``completed`` is its time."""
+
+    earliest: str = ""
+    last_commit: str = ""
+    savepoints: frozenset[str] = frozenset()
+    completed: str = ""
+
+
+def last_clean(context: TableContext, timeline: Timeline) -> LastClean:
+    """What the newest completed clean of the active timeline says."""
+    cleans = [i for i in timeline if i.action is Action.CLEAN and i.is_completed]
+    if not cleans:
+        return LastClean()
+    newest = max(cleans, key=lambda i: i.completion_time or i.requested_time)
+    path = context.folder.file(newest)
+    try:
+        data = context.storage.get(path)
+    except ObjectNotFoundError:
+        return LastClean()  # archived since
+    record = decode_record(data, DONE, path=path) if data else {}
+    earliest = record.get("earliestCommitToRetain") or ""
+    saved = (record.get("extraMetadata") or {}).get(SAVEPOINTS_KEY) or ""
+    return LastClean(
+        earliest if is_time(earliest) else "",
+        record.get("lastCompletedCommitTimestamp") or "",
+        frozenset(filter(None, saved.split(","))),
+        newest.completion_time or newest.requested_time,
+    )
+
+
+def refuse_outdated(transaction: Transaction, found: Timeline) -> None:
+    """Under the lock: raise `CommitConflictError` if a savepoint or a restore came after the plan was made."""
+    context, start = transaction.context, transaction.start
+    known = {(i.requested_time, i.action) for i in start if i.action in (Action.SAVEPOINT, Action.RESTORE)}
+    for instant in found:
+        if (instant.requested_time, instant.action) in known and not instant.is_pending:
+            continue
+        if instant.action is Action.SAVEPOINT and (instant.requested_time, instant.action) not in known:
+            raise _conflict(context, instant, Verdict.REPLAN, transaction.requested_time)
+        if instant.action is Action.RESTORE:
+            raise _conflict(context, instant, Verdict.ABORT, transaction.requested_time)
+
+
+def _conflict(context: TableContext, instant: Instant, verdict: Verdict, own: str) -> HudiError:
+    operation = OperationType.of(instant.action)
+    return conflict_error(context, Conflict(ConflictKind.OPERATION, instant, operation=operation, verdict=verdict), own)
+
+
+def _retained(context: TableContext, timeline: Timeline, options: CleaningOptions) -> Retained:
+    """What stays by the policy of the options."""
+    now = context.runtime.clock.now_ms()
+    known = {instant.requested_time for instant in timeline}
+    beats = (info.path.rpartition("/")[2] for info in context.root.list(f"{layout.HEARTBEATS}/"))
+    reserved = tuple(time for time in beats if is_time(time) and time not in known)
+    since = format_time(now - 1000 * options.keep_seconds, utc=context.utc) if options.keep_seconds else ""
+    readers = Readers(reserved, since)
+    if options.policy == BY_VERSIONS:
+        return cleaning_rules.by_versions(timeline, readers)
+    if options.policy == "KEEP_LATEST_BY_HOURS":
+        oldest = format_time(now - _HOUR_MS * options.hours, utc=context.utc)
+        return cleaning_rules.by_time(timeline, oldest, readers)
+    return cleaning_rules.by_commits(timeline, _commits_to_keep(context, timeline, options.commits), readers)
+
+
+def _commits_to_keep(context: TableContext, timeline: Timeline, wanted: int) -> int:
+    """So many of the newest commits hold as many that changed something as the options say. Commits without files do not count, within limits."""
+    counted = 0
+    for number, instant in enumerate(reversed(timeline.commits.instants)):
+        if counted == wanted or number == _MOST * wanted:
+            return number
+        counted += not context.folder.read_commit(instant).is_empty
+    return max(wanted, len(timeline.commits))
+
+
+@dataclass(slots=True)
+class _Search:
+    """The search for files that go. ``count`` and ``size`` are of ``files``. ``held`` says what holds keep.
+
+    ``is_part``: not all that could go was looked at, or taken.
+    """
+
+    context: TableContext
+    timeline: Timeline
+    options: CleaningOptions
+    view: FileGroupView
+    retained: Retained
+    last: LastClean
+    files: dict[str, list[str]] = field(default_factory=dict)
+    count: int = 0
+    size: int = 0
+    file_groups: int = 0
+    savepoints: tuple[str, ...] = ()
+    why_not: str = ""
+    held: str = ""
+    is_part: bool = False
+    incremental: bool = False
+
+    def run(self) -> _Search:
+        """Look at each partition, until the limit of the options is reached."""
+        options, timeline = self.options, self.timeline
+        saved = [i.requested_time for i in timeline if i.action is Action.SAVEPOINT and i.is_completed]
+        self.savepoints = tuple(sorted(saved))
+        partitions = self._chosen(list(self._partitions()))
+        judge = self._judge(kept_files(self.context.folder, timeline) | self._held())
+        self.listing.prepare(partitions)
+        for partition in partitions:
+            self._take(partition, judge, self.listing.files(partition))
+            if self.is_full:
+                self.is_part, self.why_not = True, f"a clean deletes at most about {options.max_files:,} files"
+                break
+        return self
+
+    def _held(self) -> frozenset[str]:
+        """The files of holds. While there are any the plan counts as a part, so that the next one finds what they have kept."""
+        holds = read_holds(self.context)
+        if holds:
+            self.is_part = True
+            what = "a hold keeps" if len(holds) == 1 else f"{len(holds)} holds keep"
+            self.held = f"{what} the files of a state, until {holds[-1].ends:%Y-%m-%d %H:%M:%S} UTC (table.holds)"
+        return frozenset[str]().union(*(hold.paths for hold in holds))
+
+    @property
+    def listing(self) -> FileListing:
+        """The files as they are listed. A listing that omits files is no danger here: what it omits stays, and each slice that it shows is compared
+        with older ones only. So commits need not be read to complete it.
+        """
+        found = self.view.listing
+        return found.listing if isinstance(found, NamedFiles) else found
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the limit of the options is reached."""
+        return 0 < self.options.max_files <= self.count
+
+    def _take(self, partition: str, judge: Judge, files: Iterable[Any]) -> None:
+        for removals in judge.removals(partition, files):
+            names = [name for removal in removals for name in removal.names]
+            self.files.setdefault(partition, []).extend(names)
+            self.count += len(names)
+            self.size += sum(removal.size for removal in removals)
+            self.file_groups += 1
+            if self.is_full:
+                return
+
+    def _judge(self, saved: frozenset[str]) -> Judge:
+        before = self.retained.before
+        options = self.options
+        visibility = self.view.visibility
+        gone = frozenset(
+            (partition, file_id)
+            for instant in self.timeline.commits
+            if instant.action is Action.REPLACECOMMIT and instant.requested_time < before
+            for partition, file_ids in visibility.read_commit(instant).replaced.items()
+            for file_id in file_ids
+        )
+        versions = options.file_versions if options.policy == BY_VERSIONS else 1
+        return Judge(visibility, before, versions, visibility.replaced, gone, saved)
+
+    def _partitions(self) -> Sequence[str]:
+        timeline, last = self.timeline, self.last
+        first = min((i.requested_time for i in timeline.commits), default=cleaning_rules.ANY)
+        known = last.earliest and first <= last.earliest and last.savepoints <= {*self.savepoints}
+        by_commits = self.options.policy != BY_VERSIONS and self.retained.earliest is not None
+        if not (self.options.incremental and known and by_commits):
+            return self.listing.partitions()
+        self.incremental = True
+        changed: set[str] = set()
+        for instant in timeline.commits:
+            if last.earliest <= instant.requested_time < self.retained.before:
+                changed |= self.view.visibility.read_commit(instant).partitions
+        return sorted(changed)
+
+    def _chosen(self, partitions: Sequence[str]) -> list[str]:
+        """Those that the filter of the options lets through."""
+        options = self.options
+        wanted = {path.strip() for path in options.partitions.split(",") if path.strip()}
+        if not wanted and not options.partition_regex:
+            return list(partitions)
+        pattern = re.compile(options.partition_regex)
+        found = [path for path in partitions if (path in wanted if wanted else pattern.fullmatch(path))]
+        if len(found) < len(partitions):
+            self.is_part = True
+            self.why_not = f"{len(partitions) - len(found):,} partitions are not among those of the options"
+        return found

@@ -1,0 +1,230 @@
+"""Execute a planned indexing in two phases, beside writers (specification, "Indexing").
+
+The process has registered as the plan's executor (``transaction/plan_executors.py``). Phase one lists the partitions as being built. The base files
+are made from the state of the table at that moment, and every commit that completes later adds its entries in log files of the same file groups.
+Phase two compares: if a commit of another program added none, the build is given up gracefully. Nothing of it stays, and it may begin again.
+Otherwise the partitions are listed for readers.
+
+A record index needs one more look. Until its base files are there, writers cannot see in it that a key is in another partition already. So the keys
+of those commits are looked up afterwards (``write/record_index_check.py``).
+
+What a dead executor left is no use: its successor takes the partitions off the list, removes their files, and builds them again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from pyhudi_core.conflicts.concurrent import refuse_pending_restore
+from pyhudi_core.errors import (
+    CommitConflictError,
+    CommitStateUnknownError,
+    CorruptionError,
+    HudiError,
+    ObjectNotFoundError,
+    UnsupportedTableError,
+)
+from pyhudi_core.metadata_table import names
+from pyhudi_core.metadata_table.new_metadata_table import FirstBuild
+from pyhudi_core.model.instant import Instant
+from pyhudi_core.opened_table.opened_table import reopened
+from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.services.indexing.indexes_to_build import newest
+from pyhudi_core.services.indexing.indexing_decisions import IndexingDecisions
+from pyhudi_core.services.indexing.indexing_plan import IndexingWork
+from pyhudi_core.services.indexing.logged_commits import LoggedCommits
+from pyhudi_core.services.plan_run import PlanRun
+from pyhudi_core.services.progress import Steps
+from pyhudi_core.snapshot.snapshot import Snapshot
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction import markers, plan_executors
+from pyhudi_core.transaction.commit import ask_gate
+from pyhudi_core.transaction.decision import publish_decided
+from pyhudi_core.transaction.locking import after_failure
+from pyhudi_core.write import checks, metadata_build, metadata_update
+from pyhudi_core.write.metadata_first_files import FirstFiles, staged_groups
+from pyhudi_core.write.metadata_staging import Staging
+from pyhudi_core.write.record_index_check import refuse_keys_elsewhere
+from pyhudi_core.write.states import load
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """A completed execution: its instant, and the file groups of each partition that it built."""
+
+    instant: Instant
+    groups: dict[str, int]
+
+
+@dataclass(slots=True)
+class IndexingRun(PlanRun[IndexingWork, Indexed]):
+    """One execution of a plan. ``staging`` has the bytes that decisions publish."""
+
+    staging: Staging = field(init=False)
+    decisions: IndexingDecisions = field(init=False)
+
+    def _carry_out(self) -> Indexed:
+        """Build and complete.
+
+        Raises `UnsupportedTableError` if a partition could not be kept true, `DuplicateKeyError` for a record index of a table with a key twice,
+        `CommitConflictError` if a commit added no entries, and as ``transaction/decision.py``.
+        """
+        context = self._prepared()
+        missing = {
+            name: count for name, count in self._kinds().items() if name not in context.config.metadata_partitions
+        }
+        self.staging = Staging(self.transaction)
+        self.decisions = IndexingDecisions(self.transaction, tuple(missing))
+        if self.decisions.take_back(context):
+            self._renew()
+        try:
+            return self._completed(missing)
+        except CommitStateUnknownError:
+            raise
+        except BaseException as error:
+            self._give_back(error)
+            raise
+
+    def _prepared(self) -> TableContext:
+        """The table as it is now, with a metadata table. Raises `UnsupportedTableError`."""
+        context = self._renew()
+        refuse_pending_restore(context, context.folder.load())
+        why = metadata_build.why_unfit(context.config, self._kinds())
+        if why:
+            raise self._refusal(why)
+        if not context.config.metadata_partitions:
+            metadata_build.build_partitions(context, {names.FILES: 1}, self.how.engine)
+            context = self._renew()
+        return context
+
+    def _refusal(self, why: str) -> UnsupportedTableError:
+        """The error for a plan that the table cannot have (any more). It waits before all others, so the error says how it is removed."""
+        time = self.transaction.requested_time
+        return UnsupportedTableError(
+            f"The plan {time} builds {', '.join(self.work.partitions)}, which cannot be made: {why}",
+            table=self.transaction.context.table,
+            instant=time,
+            hint=f"Make what it needs and execute it again, or remove it: table.indexing.cancel({time!r}), `pyhudi index LOCATION cancel {time}`.",
+        )
+
+    def _renew(self) -> TableContext:
+        self.transaction = replace(self.transaction, context=reopened(self.transaction.context))
+        return self.transaction.context
+
+    def _kinds(self) -> dict[str, int]:
+        """The partitions of the plan, with their least numbers of file groups."""
+        context = self.transaction.context
+        known = metadata_build.makeable(context, self.work.partitions)
+        unknown = [name for name in self.work.partitions if name not in known]
+        if unknown:
+            raise UnsupportedTableError(
+                f"The plan builds {', '.join(unknown)}, which this release does not make",
+                table=context.table,
+                instant=self.transaction.requested_time,
+                hint="Execute it with the program that planned it, or remove the plan with `pyhudi index LOCATION cancel TIME`.",
+            )
+        return {name: known[name] for name in self.work.partitions}
+
+    def _completed(self, missing: dict[str, int]) -> Indexed:
+        """Both phases."""
+        base = Timeline(())
+        if missing:
+            with self._of_sources():
+                groups = self._sized(missing)
+                base = self._begin(groups)
+                self._fill(base, groups)
+        ask_gate(self.how.gate, self.transaction.context, "to list the index")
+        base = base if missing else self.transaction.context.folder.load()
+        logged = LoggedCommits(self.transaction, base, tuple(missing))
+        logged.outside()
+        instant = self.decisions.end(
+            self.work.partitions, newest(base) if len(base.commits) else "", logged.refuse_unlogged
+        )
+        self._clean_up()
+        return Indexed(instant, missing)
+
+    def _sized(self, missing: dict[str, int]) -> dict[str, int]:
+        context = self.transaction.context
+        snapshot = load(context)
+        why = metadata_update.why_undefined(context, snapshot.schema, missing)
+        if why:
+            raise self._refusal(why)
+        return metadata_build.sized(context, snapshot, missing)
+
+    def _begin(self, groups: dict[str, int]) -> Timeline:
+        """Phase one: empty file groups, to which every commit writes from now on. Returns the base."""
+        snapshot = load(self.transaction.context)
+        checks.refuse_unwritable(self.transaction.context, snapshot)
+        builds = [staged_groups(self.staging, first) for first in self._builds(snapshot.timeline, groups)]
+        definitions = metadata_build.definitions_change(self.staging, snapshot, groups)
+        return self.decisions.begin(builds, definitions)
+
+    def _fill(self, base: Timeline, groups: dict[str, int]) -> None:
+        """Make and publish the base files, and look for keys that are in two places."""
+        snapshot = load(self._renew(), base)
+        defined = metadata_update.definitions_of(self.transaction.context, groups)
+        files = FirstFiles(self.transaction, snapshot, self.how.engine, self.staging, defined)
+        builds = self._builds(base, groups)
+        steps = Steps(self.how.progress, "build indexes", len(builds))
+        staged = [files.staged_base(first) for first in steps.over(builds)]
+        filled = self.decisions.fill(staged)
+        if names.RECORD_INDEX in groups and {*filled.completed} - {*base.completed}:
+            refuse_keys_elsewhere(self.transaction.context, self._state(filled))
+
+    @contextmanager
+    def _of_sources(self) -> Iterator[None]:
+        """Raises `CommitConflictError` if another process dropped or cleaned what is read here: files that are gone are no damage then."""
+        try:
+            yield
+        except (ObjectNotFoundError, CorruptionError) as error:
+            before, now = self.transaction.context, reopened(self.transaction.context)
+            if isinstance(error, CorruptionError) and _listed(before) <= _listed(now):
+                raise
+            raise CommitConflictError(
+                f"What the index is built from was dropped or cleaned while it was built: {error.message}",
+                table=before.table,
+                path=error.path,
+                hint="Nothing of the index is listed; run the indexing again.",
+            ) from error
+
+    def _state(self, timeline: Timeline) -> Snapshot:
+        return load(self.transaction.context, timeline)
+
+    def _builds(self, timeline: Timeline, groups: dict[str, int]) -> Sequence[FirstBuild]:
+        first = metadata_build.next_number(self.transaction.context, timeline)
+        return [FirstBuild(name, first + at, count) for at, (name, count) in enumerate(groups.items())]
+
+    def _give_back(self, error: BaseException) -> None:
+        """Take the partitions off the list after an error, if they are still this execution's.
+
+        An interruption may come between a decision and its publication, so what was decided is published before.
+        """
+        context = after_failure(self.transaction.context, error)
+        try:
+            publish_decided(context, self.transaction.requested_time)
+            context = reopened(context)
+            IndexingDecisions(replace(self.transaction, context=context), self.decisions.partitions).take_back(context)
+        except HudiError as second:
+            # The next executor of the plan does it. Until then writers write to partitions that nobody reads.
+            error.add_note(f"The partitions are still listed as being built: {second.message}")
+
+    def _clean_up(self) -> None:
+        """What stays behind if this fails is swept by the next writer, which finds the heartbeat."""
+        context, time = self.transaction.context, self.transaction.requested_time
+        self.transaction.heartbeat.handle.cancel()
+        try:
+            markers.remove(context.storage, time)
+            plan_executors.forget(context, time)
+            self.transaction.heartbeat.stop(context)
+        except HudiError as error:
+            _log.warning("could not sweep up after the indexing %s of %s: %s", time, context.table, error)
+
+
+def _listed(context: TableContext) -> set[str]:
+    """The partitions of the metadata table that the table's properties name."""
+    return {*context.config.metadata_partitions, *context.config.metadata_partitions_inflight}

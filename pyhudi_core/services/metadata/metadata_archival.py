@@ -1,0 +1,69 @@
+"""Archival of the metadata table's timeline (specification, "LSM Timeline" and "Metadata Table").
+
+This is the archival service at the place of the metadata table. Two limits are its own. What is on the timeline of the data table stays, because that
+timeline decides which log blocks count. What was not compacted stays, because Hudi's readers do not look for it in the archived timeline.
+"""
+
+from __future__ import annotations
+
+from pyhudi_core.engine.base import Engine
+from pyhudi_core.metadata_table.names import INITIAL_INSTANTS
+from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.services.archival.archival import Archival, ArchivalResult, archive, rules_of
+from pyhudi_core.services.archival.limits import ArchivalPlan
+from pyhudi_core.services.metadata.at_metadata_table import NONE, place_of
+from pyhudi_core.services.service import Execution
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.write.retrying import Retries
+
+
+class MetadataArchival(Archival):
+    """Archival of the metadata table of one table; made from the data table's context."""
+
+    name = "metadata_archival"
+    summary = "move old instants of the metadata table to its archived timeline"
+
+    def __init__(self, context: TableContext) -> None:
+        found = place_of(context)
+        super().__init__(context if found is None else context.at(found))
+        self.exists = found is not None
+
+    def plan(self) -> ArchivalPlan:
+        """What `run` would archive now, and what keeps more from going. Changes nothing."""
+        return super().plan() if self.exists else ArchivalPlan(why_not=NONE)
+
+    def take_over(self) -> ArchivalResult:
+        """As `Archival.take_over`, at the metadata table."""
+        return super().take_over() if self.exists else self._nothing(NONE)
+
+    def after_commit(self, engine: Engine | None) -> None:
+        """Archive, if that is due and ``hoodie.archive.automatic`` is on.
+
+        A partition that is built after older instants were archived has an instant with one of the first times again. To Hudi's readers the timeline
+        then begins with that, and archived instants would not count as completed. So it is archived as soon as there is a newer instant.
+        """
+        if not self.exists:
+            return
+        timeline = self.context.folder.latest or Timeline()
+        if self.context.options.archival.automatic and _has_late_build(timeline):
+            archive(self.context, rules_of(self.context, triggered=False))
+        elif self._has_enough(timeline):
+            super().after_commit(engine)
+
+    def _has_enough(self, timeline: Timeline) -> bool:
+        """Whether a commit should look what can go: as many commits as a data table lets gather are older than the data table's timeline."""
+        data = next(place for place in self.context.companions if not place.prefix).folder
+        first = min((i.requested_time for i in data.latest or data.load()), default="")
+        rules = rules_of(self.context, triggered=True)
+        older = sum(1 for i in timeline.commits if i.requested_time < first)
+        return older >= max(1, (rules.keep_max or 0) - rules.keep_min)
+
+    def _run(self, how: Execution, retries: Retries) -> ArchivalResult:
+        """As for a data table: down to one commit more than ``hoodie.keep.min.commits``."""
+        return super()._run(how, retries) if self.exists else self._nothing(NONE)
+
+
+def _has_late_build(timeline: Timeline) -> bool:
+    """Whether the first build has been archived, and a later one has not."""
+    builds = [i.requested_time for i in timeline if i.requested_time.startswith(INITIAL_INSTANTS)]
+    return bool(builds) and f"{INITIAL_INSTANTS}000" not in builds

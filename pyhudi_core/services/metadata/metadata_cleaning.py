@@ -1,0 +1,74 @@
+"""Cleaning of the metadata table: file slices go that a compaction has replaced (specification, "Metadata Table").
+
+This is the cleaning service at the place of the metadata table. Readers ask only for its newest state, so older slices are kept for readers that have
+begun to read them. How many is what Hudi 1.0 keeps: the data table's policy and a fifth more, and 20 commits at least. As there, a commit cleans only
+if the last compaction is some commits old. A compaction makes slices removable, so there is one clean after each, shortly before the next: to plan it
+costs much more than a small commit, and then most can go.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from pyhudi_core.engine.base import Engine
+from pyhudi_core.model.instant import Action
+from pyhudi_core.options.upkeep import CleaningOptions
+from pyhudi_core.services.cleaning.clean_plan import CleaningPlan, PlannedClean
+from pyhudi_core.services.cleaning.cleaning import Cleaning, CleaningResult
+from pyhudi_core.services.cleaning.files_to_clean import plan_cleaning
+from pyhudi_core.services.metadata.at_metadata_table import NONE, AtMetadataTable
+from pyhudi_core.timeline.active import Timeline
+
+_LEAST_COMMITS = 20
+_MORE = 1.2
+_BEFORE_COMPACTION = 2
+
+
+class MetadataCleaning(AtMetadataTable[CleaningPlan, PlannedClean, CleaningResult], Cleaning):
+    """Cleaning of the metadata table of one table; made from the data table's context."""
+
+    name = "metadata_cleaning"
+    summary = "delete older file slices of the metadata table"
+
+    def after_commit(self, engine: Engine | None) -> None:
+        """Execute the plans that no process executes, and clean if a compaction made slices removable."""
+        timeline = self.context.folder.latest or self.context.folder.load() if self.exists else Timeline()
+        begun = any(i.action is Action.CLEAN for i in timeline.pending)
+        # The commit that was just made is not on a timeline that was read before it. Nearly always there is nothing to delete yet. The plan needs the
+        # timeline as it is: with automatic cleaning each commit has two instants here, and of an old one the last that comes before the next
+        # compaction would always be missing.
+        if begun or (not self._why_not_yet(timeline, 1) and self._planned(self.context.folder.load(), triggered=True)):
+            self._inline(engine)
+
+    def _planned(self, timeline: Timeline, *, triggered: bool) -> CleaningPlan:
+        if not self.exists:
+            return CleaningPlan(why_not=NONE)
+        why_not = self._why_not_yet(timeline) if triggered else ""
+        if why_not:
+            return CleaningPlan(why_not=why_not)
+        return plan_cleaning(self.context, timeline, options_of(self.context.options.cleaning), triggered=triggered)
+
+    def _why_not_yet(self, timeline: Timeline, unseen: int = 0) -> str:
+        """Why a commit need not look for removable slices; empty if it has to. ``unseen``: so many instants are newer than the timeline."""
+        cleans = [i.requested_time for i in timeline.completed if i.action is Action.CLEAN]
+        compactions = [i.requested_time for i in timeline.commits if i.action is Action.COMMIT]
+        if not compactions or max(compactions) < max(cleans, default=""):
+            return "the metadata table was not compacted since its last clean"
+        wanted = self.context.options.metadata.compact_after - _BEFORE_COMPACTION
+        since = unseen + sum(1 for i in timeline.completed if i.requested_time > max(compactions))
+        return "" if since >= wanted else f"{since} of {wanted} instants since the last compaction"
+
+
+def options_of(data: CleaningOptions) -> CleaningOptions:
+    """How a metadata table is cleaned, by the options of its data table."""
+    return replace(
+        data,
+        commits=max(_LEAST_COMMITS, math.ceil(data.commits * _MORE)),
+        hours=math.ceil(data.hours * _MORE),
+        file_versions=math.ceil(data.file_versions * _MORE),
+        max_commits=1,
+        partitions="",
+        partition_regex="",
+        max_files=0,
+    )

@@ -1,0 +1,235 @@
+"""The metadata table of a table, for its owner: look at it, make it, remove it, replace it (specification, "Metadata Table").
+
+Every commit keeps a metadata table that is listed. What is here changes which partitions are listed. Each change is one decision under the table's
+lock, beside other writers, and `MetadataTableOf.plan` says before what it would be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+from pyhudi_core.engine.base import Engine
+from pyhudi_core.engine.choice import engine_for
+from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError, HudiError
+from pyhudi_core.metadata_table.defined_indexes import is_kept, kind_of, needs_of
+from pyhudi_core.metadata_table.index_definitions import IndexDefinition
+from pyhudi_core.model.instant import Action
+from pyhudi_core.model.printing import printable
+from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.naming import NotCalled
+from pyhudi_core.opened_table.opened_table import reopened
+from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.services.service import Figures
+from pyhudi_core.timeline import properties_file
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction import begin, metadata_removal
+from pyhudi_core.transaction.begin import Transaction
+from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, decide
+from pyhudi_core.transaction.reserved_decision import deciding, reserved_intent
+from pyhudi_core.write import metadata_build, metadata_update, non_blocking
+from pyhudi_core.write.metadata_build import Built
+from pyhudi_core.write.retrying import Retries
+from pyhudi_core.write.states import load
+
+
+@dataclass(frozen=True, slots=True)
+@printable
+class MetadataPlan:
+    """Which partitions would be made, with their file groups, and which are listed now; true if there is something to make.
+
+    ``why_not`` says why nothing would be made, or why it cannot be.
+    """
+
+    make: dict[str, int]
+    listed: tuple[str, ...] = ()
+    why_not: str = ""
+
+    @property
+    def refused(self) -> bool:
+        """Whether there is something to make, and it cannot be made."""
+        return bool(self.make and self.why_not)
+
+    @property
+    def figures(self) -> Figures:
+        """Numbers of partitions and of file groups."""
+        return {"partitions": len(self.make), "file_groups": sum(self.make.values())}
+
+    def __bool__(self) -> bool:
+        return bool(self.make) and not self.why_not
+
+    def __str__(self) -> str:
+        if self.refused:
+            return f"It would be refused: {self.why_not}"
+        if not self:
+            return f"Nothing to make: {self.why_not}"
+        return "Make " + ", ".join(f"{name} ({count} file groups)" for name, count in self.make.items())
+
+
+@dataclass(frozen=True, slots=True)
+@printable
+class Dropped:
+    """Which partitions were removed; false if there was none."""
+
+    partitions: tuple[str, ...] = field(default=())
+    why_not: str = field(default="no metadata table is listed", compare=False)
+
+    def __bool__(self) -> bool:
+        return bool(self.partitions)
+
+    def __str__(self) -> str:
+        return f"removed {', '.join(self.partitions)}" if self else self.why_not
+
+
+@printable
+class MetadataTableOf(NotCalled):
+    """The metadata table of one table."""
+
+    _METHODS: ClassVar[str] = ".create(), .drop() or .rebuild()"
+
+    def __init__(self, context: TableContext) -> None:
+        self.context = context
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """The partitions that the table lists: those that readers use and every commit writes. Empty if there is no metadata table."""
+        return self.context.config.metadata_partitions
+
+    def plan(self, partitions: Sequence[str] | None = None) -> MetadataPlan:
+        """What `create` would make now. Changes nothing."""
+        context = reopened(self.context)
+        listed = context.config.metadata_partitions
+        make = {name: count for name, count in self._groups(partitions).items() if name not in listed}
+        if not make:
+            return MetadataPlan({}, listed, f"the table lists {', '.join(listed)} already")
+        return MetadataPlan(make, listed, self._why_not(context, make))
+
+    def create(self, partitions: Sequence[str] | None = None, spark: Any = None) -> Built:
+        """Make the metadata table, or the partitions that are not listed yet; other writers may write meanwhile.
+
+        Args:
+            partitions: such as ``["column_stats", "record_index"]``; None for those that the options name.
+            spark: a session on which the keys for a record index are read; None reads them in this process.
+
+        Raises `UnsupportedTableError` if they could not be kept true or if another program is writing, and `DuplicateKeyError` if a record index is
+        asked for and the table has a key twice.
+        """
+        self._refuse_unwanted(self._groups(partitions))
+        return self.make(partitions, engine_for(None, self.context.runtime.executor, spark))
+
+    def make(self, partitions: Sequence[str] | None, engine: Engine) -> Built:
+        """`create`, on an engine that is there already."""
+        return metadata_build.build_partitions(self.context, self._groups(partitions), engine)
+
+    def drop(self) -> Dropped:
+        """Remove the metadata table: first from the table's properties, then its files. Readers list folders from then on."""
+        with Retries(self.context) as retries:
+            return retries.until_done(lambda: _drop(reopened(self.context)))
+
+    def plan_index(self, definition: IndexDefinition) -> MetadataPlan:
+        """What `make_index` would make now. Changes nothing."""
+        context = reopened(self.context)
+        make = self._of_index(definition, context.config.metadata_partitions)
+        schema = load(context).schema
+        why = self._why_not(context, make) or metadata_update.why_undefined(context, schema, make, [definition])
+        return MetadataPlan(make, context.config.metadata_partitions, why)
+
+    def make_index(self, definition: IndexDefinition, spark: Any = None) -> Built:
+        """Make an index on a column, by its definition, with the partitions that it needs; every later commit keeps it true.
+
+        Other writers may write meanwhile. Raises `UnsupportedTableError` if it could not be kept true, and as `create`.
+        """
+        self._refuse_unwanted(self._of_index(definition))
+        engine = engine_for(None, self.context.runtime.executor, spark)
+        return metadata_build.build_partitions(self.context, self._of_index(definition), engine, [definition])
+
+    def rebuild(self, spark: Any = None) -> Built:
+        """Make it anew with the partitions that it had and that this release keeps, then put the new one in the place of the old one.
+
+        A table that cannot be read keeps the old one. Between the removal and the new one readers list folders; if this process dies there, the
+        table has no metadata table. Raises `UnsupportedTableError` if another program is writing.
+        """
+        context, removed = reopened(self.context), list[Dropped]()
+        metadata_build.refuse_foreign_writes(context, context.folder.load())
+        engine, listed = engine_for(None, context.runtime.executor, spark), context.config.metadata_partitions
+        try:
+            return self.make_again(listed, engine, lambda: removed.append(self.drop()))
+        except HudiError as error:
+            if any(removed):
+                kept = [name for name in listed if is_kept(name)]
+                error.hint = f"The old one is removed already, and readers list folders: make it later with table.metadata_table.create({kept})."
+            raise
+
+    def make_again(self, listed: Sequence[str], engine: Engine, drop: Callable[[], object] | None = None) -> Built:
+        """Make the partitions of a metadata table, as far as this release keeps them: `rebuild`, and the end of a restore.
+
+        An index that the table cannot have as it is now is left out, for example one on a column that a restore has taken away; ``why_not`` of the
+        result names it. ``drop`` removes the metadata table that is there, and is called when the new one is staged.
+        """
+        kept, why_not = self._without_undefined([name for name in listed if is_kept(name)])
+        groups = self._groups(kept or None)
+        return replace(metadata_build.build_partitions(self.context, groups, engine, drop=drop), why_not=why_not)
+
+    def _without_undefined(self, wanted: Sequence[str]) -> tuple[list[str], str]:
+        """The partitions that the table can have with its schema, and why it cannot have the others."""
+        if not any(map(kind_of, wanted)):
+            return list(wanted), ""
+        context = metadata_build.unlisted(reopened(self.context))
+        schema = load(context).schema
+        why = {name: metadata_update.why_undefined(context, schema, [name]) for name in wanted}
+        return [name for name in wanted if not why[name]], "; ".join(filter(None, why.values()))
+
+    def _groups(self, partitions: Sequence[str] | None) -> dict[str, int]:
+        return metadata_build.asked_for(self.context, partitions)
+
+    def _why_not(self, context: TableContext, make: dict[str, int]) -> str:
+        why = non_blocking.why_no_index(context.options, make)
+        return why or metadata_build.why_not(context, context.folder.load(), make)
+
+    def _refuse_unwanted(self, groups: dict[str, int]) -> None:
+        """Raise `UnsupportedTableError` for a new partition that would make the writes of this process refused. `rebuild` makes none that is new."""
+        listed = reopened(self.context).config.metadata_partitions
+        why = non_blocking.why_no_index(self.context.options, [name for name in groups if name not in listed])
+        if why:
+            raise metadata_build.refusal(self.context, why)
+
+    def _of_index(self, definition: IndexDefinition, listed: Sequence[str] = ()) -> dict[str, int]:
+        """The partitions of an index that are not listed, with those that it needs."""
+        wanted = [*sorted(needs_of(definition.name)), definition.name]
+        groups = metadata_build.asked_for(self.context, wanted, {definition.name})
+        return {name: count for name, count in groups.items() if name not in listed}
+
+
+def _drop(context: TableContext) -> Dropped:
+    """One decision that takes the metadata table off the list. Its reservation stands for it, as for a build (`write.metadata_build`)."""
+    listed = tuple(dict.fromkeys([*context.config.metadata_partitions, *context.config.metadata_partitions_inflight]))
+    if not listed:
+        return Dropped()
+    transaction = begin.reserve(context, Action.INDEXING)
+    try:
+        with deciding(transaction, "remove the metadata table", lambda: transaction.heartbeat.stop(context)) as terms:
+            decide(context, lambda timeline: _removal(transaction, timeline), lambda _: None, terms)
+            if reopened(context).config.metadata_partitions:
+                raise CommitConflictError(
+                    "Another process took this one for dead, or listed the metadata table again",
+                    table=context.table,
+                    hint="Try again.",
+                )
+    except OutcomeUnknown as unknown:
+        raise CommitStateUnknownError(
+            f"The storage failed while the metadata table was removed: {unknown.error.message}",
+            token=transaction.token,
+            table=context.table,
+            hint="table.metadata_table.partitions shows whether it was; drop it again if not.",
+        ) from unknown.error
+    return Dropped(listed)
+
+
+def _removal(transaction: Transaction, timeline: Timeline) -> StagedIntent | None:
+    """The removal, on this timeline; None if nothing is listed any more."""
+    context = transaction.context
+    config = TableConfig.from_properties(properties_file.read(context.storage), table=context.table)
+    if not config.metadata_partitions and not config.metadata_partitions_inflight:
+        return None
+    return reserved_intent(transaction, timeline, [metadata_removal.removal()])

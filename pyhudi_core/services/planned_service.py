@@ -1,0 +1,233 @@
+"""Services whose plans are on the timeline, for any process to execute: compaction, log compaction, clustering, cleaning, indexing and restores of a
+table, compaction and cleaning of its metadata table. Others, such as expiry and sweep, have no plans there, and extend `TableService`.
+
+They share three things: how a plan comes onto the timeline, which pending plan a process executes, and what runs inline after a commit. A service
+adds its plan, the check of the plan under the lock, how a requested file is read, and the execution itself (``services/plan_run.py``).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+
+from pyhudi_core.engine.base import Engine
+from pyhudi_core.engine.choice import engine_for
+from pyhudi_core.errors import CommitError, HudiError, LockError, ObjectNotFoundError
+from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.services.service import Execution, Figures, ServicePlan, ServiceResult, TableService, refused_by
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction import plan_executors
+from pyhudi_core.transaction.begin import Transaction, reserve
+from pyhudi_core.transaction.plan_executors import Groundwork, Refusal
+from pyhudi_core.transaction.record import Publication
+from pyhudi_core.transaction.requested_plans import give_back, put_plan
+from pyhudi_core.write.checks import checked_extra
+from pyhudi_core.write.retrying import Retries
+
+
+class TimelinePlan(ServicePlan, Protocol):
+    """A plan that can be put on the timeline."""
+
+    def encode(self, sync_marker: bytes) -> bytes:
+        """The bytes of the requested file."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedResult(ServiceResult):
+    """What the execution of one plan did, or of several ones. A service adds counts, fields of type int."""
+
+    def and_then(self, later: Self) -> Self:
+        """Both together: the sums of all counts. A token names one commit, so the result of two has none."""
+        if not self:
+            return later
+        if not later:
+            return self
+        sums: dict[str, Any] = {name: count + getattr(later, name) for name, count in self._counts().items()}
+        alone = {"token": ""} if "token" in (field.name for field in fields(self)) else {}
+        return replace(later, instants=self.instants + later.instants, **sums, **alone)
+
+    @property
+    def figures(self) -> Figures:
+        """The number of instants, and every count."""
+        return {"instants": len(self.instants), **self._counts()}
+
+    def _counts(self) -> dict[str, int]:
+        found = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return {name: value for name, value in found if isinstance(value, int)}
+
+
+P = TypeVar("P", bound=TimelinePlan)
+W = TypeVar("W")
+R = TypeVar("R", bound=PlannedResult)
+
+
+class PlannedService(TableService[R], Generic[P, W, R]):
+    """A service with plans on the timeline. ``P`` is its plan, ``W`` what a requested file says is to be done, ``R`` its result."""
+
+    action: ClassVar[Action]
+    noun: ClassVar[str]
+    """What one plan is called in sentences."""
+
+    def plan(self, *, triggered: bool = False) -> P:
+        """What `schedule` would plan now. With ``triggered``, nothing before the trigger of the options says that it is due."""
+        return self._planned(self.context.folder.load(), triggered=triggered)
+
+    def schedule(self, *, triggered: bool = False) -> Instant | None:
+        """Put a plan on the timeline; None if there is nothing to do.
+
+        Raises `CommitConflictError` if a writer came first: plan again. Raises the error of a plan that is refused.
+        """
+        return self._scheduled(triggered=triggered)[0]
+
+    def _scheduled(self, *, triggered: bool = False) -> tuple[Instant | None, str]:
+        context = self.context
+        timeline = context.folder.load()
+        plan = self._planned(timeline, triggered=triggered)
+        if not plan:
+            return _nothing_planned(plan)
+        transaction = reserve(context, self.action, timeline)
+        try:
+            if not self._is_current(timeline, transaction.start):
+                plan = self._planned(transaction.start, triggered=triggered)
+        except BaseException:
+            give_back(transaction)
+            raise
+        if not plan:
+            give_back(transaction)
+            return _nothing_planned(plan)
+        try:
+            body, before = plan.encode(transaction.sync_marker), self._published_before(transaction, plan)
+        except BaseException:
+            give_back(transaction)
+            raise
+        refuse_outdated = partial(self._refuse_outdated, transaction, plan)
+        return put_plan(transaction, body, refuse_outdated, before), ""
+
+    def waiting(self) -> list[Instant]:
+        """The plans on the timeline that no process executes, oldest first."""
+        return self._free(self._pending())
+
+    def under_way(self) -> list[Instant]:
+        """The plans on the timeline that somebody executes."""
+        return [plan for plan in self._pending() if not plan_executors.is_free(self.context, plan)]
+
+    def take_over(self) -> R:
+        """Execute to their end the plans that a dead process began to execute."""
+        begun = [i for i in self.waiting() if i.state is State.INFLIGHT]
+        return self._execute_all(begun, f"no dead process has left a {self.noun}", None)
+
+    def _run(self, how: Execution, retries: Retries) -> R:
+        """Execute the plans that are there and that no process executes; then plan and execute."""
+        done = self._nothing("")
+        for plan in self.waiting():
+            done = done.and_then(retries.until_done(partial(self._execute, plan.requested_time, how)))
+        return done.and_then(super()._run(how, retries))
+
+    def _is_current(self, seen: Timeline, start: Timeline) -> bool:
+        """Whether a plan that was made from ``seen`` is the one that would be made from ``start``, the timeline after the reservation."""
+        return seen.instants == start.instants
+
+    @abstractmethod
+    def _planned(self, timeline: Timeline, *, triggered: bool) -> P:
+        """What to do in the state of a timeline."""
+
+    @abstractmethod
+    def _refuse_outdated(self, transaction: Transaction, plan: P, found: Timeline) -> None:
+        """Under the lock: raise `CommitConflictError` if the plan is not what would be planned now."""
+
+    def _published_before(self, transaction: Transaction, plan: P) -> Sequence[Publication]:
+        """What the decision of the plan publishes before the requested file; staged by this call."""
+        return ()
+
+    @abstractmethod
+    def _decode(self, data: bytes, path: str) -> W:
+        """What a requested file with these bytes says is to be done."""
+
+    @abstractmethod
+    def _run_plan(self, transaction: Transaction, work: W, how: Execution) -> R:
+        """Write and commit, as the plan's executor."""
+
+    def _execute(self, requested_time: str | None, how: Execution) -> R:
+        chosen, why_not = self._chosen(requested_time)
+        if chosen is None:
+            return self._nothing(why_not)
+        how = replace(how, extra_metadata=checked_extra(how.extra_metadata))
+        work = self._read(chosen)
+        if work is None:
+            return self._nothing(f"the {self.noun} {chosen.requested_time} has ended")
+        ground = self._groundwork(chosen, work, how)
+        begun = plan_executors.begin_execution(
+            self.context, chosen, by_name=requested_time is not None, groundwork=ground
+        )
+        if isinstance(begun, Refusal):
+            return self._nothing(begun.why_not)
+        try:
+            return self._run_plan(begun, work, how)
+        except (CommitError, LockError):
+            raise  # they say what became of the plan, or another attempt follows
+        except HudiError as error:
+            known = f"{error.hint.rstrip('.')}. " if error.hint else ""
+            error.hint = known + self._stays(chosen.requested_time)
+            raise
+
+    def _stays(self, time: str) -> str:
+        """What becomes of the plan of an execution that failed."""
+        removed = f", and table.{self.name}.cancel({time!r}) removes it" if hasattr(self, "cancel") else ""
+        return f"The plan of the {self.noun} {time} stays on the timeline: the next run executes it{removed}."
+
+    def _groundwork(self, plan: Instant, work: W, how: Execution) -> Groundwork | None:
+        """What has to be there before the execution begins; None for most services."""
+        return None
+
+    def _chosen(self, requested_time: str | None) -> tuple[Instant | None, str]:
+        """The plan to execute; or None, and why."""
+        pending = self._pending()
+        if requested_time is not None:
+            found = next((i for i in pending if i.requested_time == requested_time), None)
+            return found, f"the {self.noun} {requested_time} is not pending"
+        free = self._free(pending)
+        if free or not pending:
+            return (free[0] if free else None), f"no {self.noun} is planned"
+        return None, f"other processes execute the {len(pending)} planned {self.noun}s"
+
+    def _inline(self, engine: Engine | None) -> None:
+        """Execute the plans that no process executes, then plan and execute what is due."""
+        self._execute_all(self.waiting(), "", engine)
+        scheduled = self.schedule(triggered=True)
+        if scheduled is not None:
+            self._execute_all([scheduled], "", engine)
+
+    def _execute_all(self, plans: list[Instant], why_not: str, engine: Engine | None) -> R:
+        done = self._nothing(why_not)
+        how = Execution(engine or engine_for(None, self.context.runtime.executor, None))
+        for plan in plans:
+            done = done.and_then(self._execute(plan.requested_time, how))
+        return done
+
+    def _pending(self) -> list[Instant]:
+        """The plans on the timeline that are not completed, the oldest first."""
+        return [i for i in self.context.folder.load().pending if i.action is self.action]
+
+    def _free(self, plans: list[Instant]) -> list[Instant]:
+        """Those that no process executes."""
+        return [i for i in plans if plan_executors.is_free(self.context, i)]
+
+    def _read(self, plan: Instant) -> W | None:
+        """What the requested file says; None if it is not there any more."""
+        path = self.context.folder.file(Instant(plan.requested_time, plan.action, State.REQUESTED))
+        try:
+            return self._decode(self.context.storage.get(path), path)
+        except ObjectNotFoundError:
+            return None
+
+
+def _nothing_planned(plan: ServicePlan) -> tuple[None, str]:
+    """Why nothing is planned. Raises the error of a plan that is refused."""
+    refused = refused_by(plan)
+    if refused is not None:
+        raise refused.error
+    return None, plan.why_not

@@ -1,1 +1,0 @@
-"""Recovery of a table without its timeline, from the names and footers of its files."""

@@ -1,0 +1,97 @@
+"""What a restore deletes, written down before it begins: instants and their files, and the partitions of the metadata table.
+
+The plan on the timeline names instants. Their files are named by their completed files, which go first. So the first executor makes this list, and it
+is published with the inflight file, in one decision (`transaction.execution.Groundwork`). Every later executor works by the same list.
+
+It is kept in ``.hoodie/.aux/.pyhudi/restores/<requested time>`` until the metadata table is built again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from pyhudi_core.errors import CorruptTimelineError, ObjectNotFoundError
+from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.services.restore.commits_to_undo import is_of
+from pyhudi_core.services.restore.restore_plan import PlannedRestore
+from pyhudi_core.transaction import layout, markers
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """One instant that is undone: its requested time and action as the plan names them, and its data files, relative to the table."""
+
+    requested_time: str
+    action: str
+    files: tuple[str, ...]
+
+    @property
+    def instant(self) -> Instant:
+        """The instant, in its first state."""
+        return Instant(self.requested_time, Action(self.action), State.REQUESTED)
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreWork:
+    """The list. ``cleans`` are the requested times of planned cleans that go, too."""
+
+    undone: tuple[Undone, ...]
+    cleans: tuple[str, ...] = ()
+    metadata_partitions: tuple[str, ...] = ()
+
+    def to_json(self) -> bytes:
+        """The bytes of the file."""
+        undone = [{"time": one.requested_time, "action": one.action, "files": one.files} for one in self.undone]
+        found = {"undone": undone, "cleans": self.cleans, "metadata_partitions": self.metadata_partitions}
+        return json.dumps(found, indent=1).encode()
+
+    @classmethod
+    def of_json(cls, data: bytes, path: str) -> RestoreWork:
+        """Read the bytes. Raises `CorruptTimelineError`."""
+        try:
+            found: dict[str, Any] = json.loads(data)
+            undone = [Undone(one["time"], str(Action(one["action"])), tuple(one["files"])) for one in found["undone"]]
+            return cls(tuple(undone), tuple(found["cleans"]), tuple(found["metadata_partitions"]))
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise CorruptTimelineError(
+                f"The list of what a restore deletes is damaged: {error!s:.200}",
+                path=path,
+                hint="Remove it while the restore is pending; the next executor makes it again, by the names of files.",
+            ) from error
+
+
+def read(context: TableContext, requested_time: str) -> RestoreWork | None:
+    """The list of a restore; None if there is none (any more)."""
+    path = layout.restore(requested_time)
+    try:
+        return RestoreWork.of_json(context.root.get(path), path)
+    except ObjectNotFoundError:
+        return None
+
+
+def work_of(context: TableContext, planned: PlannedRestore) -> RestoreWork:
+    """The list as the table is now. Of an instant whose completed file is gone, the files are found by the requested time in their names."""
+    files = context.folder.files()[0]
+    undone = tuple(
+        Undone(time, action, tuple(sorted(_files_of(context, time, [i for i in files if i.requested_time == time]))))
+        for time, action in planned.undone
+    )
+    cleans = {i.requested_time for i in files if i.action is Action.CLEAN}
+    done = {i.requested_time for i in files if i.action is Action.CLEAN and i.is_completed}
+    return RestoreWork(undone, tuple(sorted(cleans - done)), context.config.metadata_partitions)
+
+
+def _files_of(context: TableContext, time: str, states: list[Instant]) -> Iterable[str]:
+    """The data files of one instant with these files on the timeline."""
+    completed = next((i for i in states if i.is_completed and i.action is not Action.SAVEPOINT), None)
+    announced = {path for path in markers.announced(context.storage, time) if is_of(path, time)}
+    if completed is not None:
+        return announced | {path for path in context.folder.read_commit(completed).paths if is_of(path, time)}
+    planned_only = any(i.state is State.REQUESTED for i in states) and not any(
+        i.state is State.INFLIGHT for i in states
+    )
+    return announced if planned_only else markers.files_of(context, time)

@@ -1,0 +1,283 @@
+"""The table services of a table, as attributes of `HudiTable`. A new service is a property here and a line of the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pyhudi_core.late import late, late_call
+from pyhudi_core.naming import NamesInstead
+from pyhudi_core.opened_table.opened_table import OpenedTable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from pyhudi_core import validators
+    from pyhudi_core.model import alteration
+    from pyhudi_core.read import key_history as keys
+    from pyhudi_core.read.key_history import KeyHistory
+    from pyhudi_core.repairs.duplicate_removal import Duplicates
+    from pyhudi_core.repairs.erasure import Erasure
+    from pyhudi_core.savepoints.holds import Holds
+    from pyhudi_core.savepoints.savepoints import Savepoints
+    from pyhudi_core.services import auto
+    from pyhudi_core.services.archival.archival import Archival
+    from pyhudi_core.services.cleaning.cleaning import Cleaning
+    from pyhudi_core.services.clustering.clustering import Clustering
+    from pyhudi_core.services.compaction.compaction import Compaction
+    from pyhudi_core.services.compaction.log_compaction import LogCompaction
+    from pyhudi_core.services.expiry.expiry import Expiry
+    from pyhudi_core.services.failed_writes import FailedWrites
+    from pyhudi_core.services.indexing.indexes import Indexes
+    from pyhudi_core.services.indexing.indexing import Indexing, IndexingResult
+    from pyhudi_core.services.metadata.metadata_archival import MetadataArchival
+    from pyhudi_core.services.metadata.metadata_cleaning import MetadataCleaning
+    from pyhudi_core.services.metadata.metadata_compaction import MetadataCompaction
+    from pyhudi_core.services.metadata.metadata_tables import Dropped, MetadataTableOf
+    from pyhudi_core.services.registry import services_of
+    from pyhudi_core.services.restore.restores import Restores
+    from pyhudi_core.services.restore.rollbacks import Rollbacks
+    from pyhudi_core.services.service import TableService
+    from pyhudi_core.services.sweep import disk_usage as usage
+    from pyhudi_core.services.sweep.disk_usage import DiskUsage
+    from pyhudi_core.services.sweep.sweep import Sweep
+    from pyhudi_core.validators import Validator
+    from pyhudi_core.write import operations
+    from pyhudi_core.write.result import Commit
+else:
+    auto, operations = late("pyhudi_core.services.auto"), late("pyhudi_core.write.operations")
+    usage, keys = late("pyhudi_core.services.sweep.disk_usage"), late("pyhudi_core.read.key_history")
+    alteration, validators = late("pyhudi_core.model.alteration"), late("pyhudi_core.validators")
+    Archival = late_call("pyhudi_core.services.archival.archival", "Archival")
+    Cleaning = late_call("pyhudi_core.services.cleaning.cleaning", "Cleaning")
+    Clustering = late_call("pyhudi_core.services.clustering.clustering", "Clustering")
+    Compaction = late_call("pyhudi_core.services.compaction.compaction", "Compaction")
+    LogCompaction = late_call("pyhudi_core.services.compaction.log_compaction", "LogCompaction")
+    Duplicates = late_call("pyhudi_core.repairs.duplicate_removal", "Duplicates")
+    Erasure = late_call("pyhudi_core.repairs.erasure", "Erasure")
+    Expiry = late_call("pyhudi_core.services.expiry.expiry", "Expiry")
+    FailedWrites = late_call("pyhudi_core.services.failed_writes", "FailedWrites")
+    Holds = late_call("pyhudi_core.savepoints.holds", "Holds")
+    Indexes = late_call("pyhudi_core.services.indexing.indexes", "Indexes")
+    Indexing = late_call("pyhudi_core.services.indexing.indexing", "Indexing")
+    MetadataArchival = late_call("pyhudi_core.services.metadata.metadata_archival", "MetadataArchival")
+    MetadataCleaning = late_call("pyhudi_core.services.metadata.metadata_cleaning", "MetadataCleaning")
+    MetadataCompaction = late_call("pyhudi_core.services.metadata.metadata_compaction", "MetadataCompaction")
+    MetadataTableOf = late_call("pyhudi_core.services.metadata.metadata_tables", "MetadataTableOf")
+    services_of = late_call("pyhudi_core.services.registry", "services_of")
+    Restores = late_call("pyhudi_core.services.restore.restores", "Restores")
+    Rollbacks = late_call("pyhudi_core.services.restore.rollbacks", "Rollbacks")
+    Savepoints = late_call("pyhudi_core.savepoints.savepoints", "Savepoints")
+    Sweep = late_call("pyhudi_core.services.sweep.sweep", "Sweep")
+
+
+class TableServices(NamesInstead):
+    """What looks after a table: services with ``plan()``, ``schedule()``, ``execute()`` and ``run()``, and calls that make or remove something."""
+
+    _opened: OpenedTable
+    _INSTEAD: ClassVar[Mapping[str, str]] = {
+        "restores": "table.restore, as in table.restore.plan(to)",
+        "rollbacks": "table.rollback, as in table.rollback.plan(instant)",
+        "savepoint": "table.savepoints.create(instant, comment)",
+        **dict.fromkeys(
+            ("to_arrow", "to_pyarrow", "to_pyarrow_table", "collect", "read", "load"), "table.scan().to_arrow()"
+        ),
+        **dict.fromkeys(("to_df", "toPandas", "df"), "table.scan().to_pandas()"),
+        **dict.fromkeys(("__len__", "num_rows", "shape"), "table.scan().count(), or table.size()"),
+        **dict.fromkeys(("__iter__", "to_pylist", "to_dicts", "rows"), "table.scan().to_arrow().to_pylist()"),
+        "__getitem__": "table.scan(columns=[...], where=condition)",
+        "__contains__": "table.scan(where=condition).count(), or table.lookup(keys)",
+        **dict.fromkeys(("show", "first", "tail", "take", "sample"), "table.scan().head(n)"),
+        **{
+            name: f"table.scan().{name}()"
+            for name in ("count", "head", "to_batches", "to_dataset", "to_pandas", "to_polars")
+        },
+        "to_pyarrow_dataset": "table.scan().to_dataset()",
+        "to_spark": "table.scan().to_spark(spark)",
+        "limit": "table.scan().limit(n)",
+        **dict.fromkeys(("select", "query", "filter", "where"), "table.scan(columns=[...], where=condition)"),
+        **dict.fromkeys(("append", "add"), "table.insert(data)"),
+        **dict.fromkeys(("write", "put", "save"), "table.upsert(data)"),
+        **dict.fromkeys(
+            ("merge", "update"), "table.upsert(data), which replaces rows with known keys and inserts the others"
+        ),
+        "overwrite": "table.insert_overwrite_table(data), or table.insert_overwrite(data) for the partitions of the data",
+        **dict.fromkeys(("truncate", "delete_all"), "table.delete(where='true')"),
+        "drop_partition": "table.delete_partitions(partitions)",
+        "vacuum": "table.cleaning.run(), or hudi.upkeep(table)",
+        "expire_snapshots": "table.cleaning.run(), or hudi.upkeep(table)",
+        **dict.fromkeys(("clean",), "table.cleaning.run()"),
+        **dict.fromkeys(
+            ("optimize", "z_order", "rewrite_data_files", "cluster"), "table.clustering.run(), or hudi.upkeep(table)"
+        ),
+        "compact": "table.compaction.run()",
+        "archive": "table.archival.run()",
+        "repair": "table.duplicates.run(), or table.check() to see what is wrong",
+        "upkeep": "hudi.upkeep(table)",
+        **dict.fromkeys(("files", "get_add_actions", "inspect", "file_uris"), "table.snapshot(), or table.size()"),
+        **dict.fromkeys(("version", "current_snapshot", "latest_instant"), "table.timeline, or table.history(limit=1)"),
+        **dict.fromkeys(("commits", "snapshots", "log"), "table.history(), or table.timeline.commits"),
+        **dict.fromkeys(("partitions", "partition_paths"), "table.partition_sizes()"),
+        **dict.fromkeys(("columns", "schema_json", "dtypes"), "table.schema"),
+        **dict.fromkeys(("metadata", "properties", "options", "detail", "describe"), "table.config"),
+        **dict.fromkeys(("path", "uri", "table_uri", "base_path"), "table.location"),
+        **dict.fromkeys(("load_as_version", "as_of", "time_travel"), "table.scan(as_of=time)"),
+        **dict.fromkeys(("cdc", "load_cdf", "change_feed"), "table.changes(after=time)"),
+        **dict.fromkeys(
+            ("update_schema", "add_columns", "alter_table"), "table.alter(add=..., drop=..., rename=..., retype=...)"
+        ),
+        **dict.fromkeys(("transaction", "new_transaction"), "table.begin()"),
+        "rollback_to": "table.restore(to)",
+        "restore_to": "table.restore(to)",
+        "refresh": "the table as it is: each call reads the latest state",
+    }
+
+    def alter(
+        self,
+        add: Mapping[str, pa.DataType] | None = None,
+        drop: Sequence[str] = (),
+        rename: Mapping[str, str] | None = None,
+        retype: Mapping[str, pa.DataType] | None = None,
+        order: Sequence[str] = (),
+        extra_metadata: Mapping[str, str] | None = None,
+        pre_commit: Sequence[Validator] = (),
+    ) -> Commit:
+        """Change the columns in one commit; no file is rewritten. Hudi reads the table with ``hoodie.schema.on.read.enable=true`` from then on.
+
+        ``drop``, ``rename`` and ``retype`` name columns as they are now, ``add`` and ``order`` as they are afterwards; columns that ``order``
+        does not name follow. Nested columns have dotted paths. Raises `SchemaMismatchError` for columns of key, ordering and partition, and
+        for types that lose values; then nothing was written.
+        """
+        changes = alteration.ColumnChanges.of(add, drop, rename, retype, order)
+        with self._opened.verb() as context:
+            asked = validators.Validators.of(pre_commit)
+            return auto.followed(context, operations.alter(context, changes, extra_metadata or {}, pre_commit=asked))
+
+    def disk_usage(self) -> DiskUsage:
+        """Count the files of the table and their bytes: newest state, old versions, metadata table, what nothing names. Lists every file."""
+        with self._opened.verb() as context:
+            return usage.disk_usage(context)
+
+    def key_history(self, key: object) -> KeyHistory:
+        """Return the commits that inserted, updated or deleted the row of a record key, newest first, as far as cleaning has left their files.
+
+        ``key``: the value of the key column or its text; of several key columns a mapping, or the record key as Hudi stores it.
+        """
+        with self._opened.verb() as context:
+            return keys.key_history(context, key)
+
+    @property
+    def services(self) -> Mapping[str, TableService[Any]]:
+        """The table's services by name: each has ``plan``, ``schedule``, ``execute``, ``run`` and ``take_over``."""
+        return services_of(self._opened.context())
+
+    @property
+    def metadata_table(self) -> MetadataTableOf:
+        """The table's metadata table: ``plan()``, ``create()``, ``drop()`` and ``rebuild()``. Every commit keeps one that is listed."""
+        return MetadataTableOf(self._opened.context())
+
+    @property
+    def failed_writes(self) -> FailedWrites:
+        """The service that rolls back the instants of dead writers. Every write does this before it begins."""
+        return FailedWrites(self._opened.context())
+
+    @property
+    def compaction(self) -> Compaction:
+        """The service that rewrites the log files of a merge-on-read table as base files: ``plan()``, ``schedule()``, ``execute()``, ``run()``."""
+        return Compaction(self._opened.context())
+
+    @property
+    def log_compaction(self) -> LogCompaction:
+        """The service that merges the log files of a file group into one: ``plan()``, ``schedule()``, ``execute()``, ``run()``."""
+        return LogCompaction(self._opened.context())
+
+    @property
+    def cleaning(self) -> Cleaning:
+        """The service that deletes older file slices: ``plan()``, ``schedule()``, ``execute()``, ``run()``."""
+        return Cleaning(self._opened.context())
+
+    @property
+    def clustering(self) -> Clustering:
+        """The service that merges small files and sorts rows: ``plan()``, ``schedule()``, ``execute()``, ``run()``, and ``cancel(instant)``."""
+        return Clustering(self._opened.context())
+
+    @property
+    def indexing(self) -> Indexing:
+        """The service that builds indexes beside writers: ``plan()``, ``schedule()``, ``execute()``, ``run()``, ``cancel()``."""
+        return Indexing(self._opened.context())
+
+    @property
+    def indexes(self) -> Indexes:
+        """The indexes: iterate over them, ``create(name)``, ``drop(name)``; `Indexes.create` says which are built while writers write."""
+        return Indexes(self._opened.context())
+
+    def sql(self, statement: str, spark: Any = None) -> pa.Table | IndexingResult | Dropped:
+        """Carry out a statement of Hudi's SQL about indexes: ``CREATE INDEX``, ``DROP INDEX`` or ``SHOW INDEXES``; see `Indexes.sql`."""
+        with self._opened.verb() as context:
+            return Indexes(context).sql(statement, spark)
+
+    @property
+    def duplicates(self) -> Duplicates:
+        """Record keys that a partition has in several file groups: ``plan()`` finds them, ``run()`` leaves one row of each."""
+        return Duplicates(self._opened.context())
+
+    @property
+    def metadata_compaction(self) -> MetadataCompaction:
+        """The service that rewrites the log files of the metadata table as base files. Commits run it when it is due."""
+        return MetadataCompaction(self._opened.context())
+
+    @property
+    def metadata_cleaning(self) -> MetadataCleaning:
+        """The service that deletes older file slices of the metadata table. Commits run it when it is due."""
+        return MetadataCleaning(self._opened.context())
+
+    @property
+    def metadata_archival(self) -> MetadataArchival:
+        """The service that moves old instants of the metadata table to its archived timeline. Commits run it when it is due."""
+        return MetadataArchival(self._opened.context())
+
+    @property
+    def archival(self) -> Archival:
+        """The service that moves old instants to the archived timeline: ``plan()`` and ``run()``. Commits run it when it is due."""
+        return Archival(self._opened.context())
+
+    @property
+    def expiry(self) -> Expiry:
+        """The service that deletes partitions that have expired (Hudi's partition TTL): ``plan()`` and ``run()``."""
+        return Expiry(self._opened.context())
+
+    @property
+    def erasure(self) -> Erasure:
+        """Erases rows and all that is left of their keys, with a proof: ``plan(keys)``, ``run(keys)`` and ``verify(keys)``."""
+        return Erasure(self._opened.context())
+
+    @property
+    def sweep(self) -> Sweep:
+        """The service that deletes files that belong to nobody, such as those of killed processes: ``plan()`` and ``run()``."""
+        return Sweep(self._opened.context())
+
+    @property
+    def restore(self) -> Restores:
+        """Go back to the state of a commit or savepoint: ``restore(to)``, or ``restore(before=commit)``; later commits are undone.
+
+        In steps: ``plan(to)``, ``schedule(to)``, ``execute()``, ``cancel(instant)``, and ``take_over()`` after a process that died.
+        """
+        return Restores(self._opened.context())
+
+    @property
+    def rollback(self) -> Rollbacks:
+        """Roll back one pending write, or undo the newest commit: ``rollback(instant)``; ``rollback.plan(instant)`` shows it before.
+
+        The instants of dead writers need none.
+        """
+        return Rollbacks(self._opened.context())
+
+    @property
+    def savepoints(self) -> Savepoints:
+        """The savepoints: iterate over them, ``create(instant)``, ``delete(instant)``. Cleaning and archival keep the state of a savepoint."""
+        return Savepoints(self._opened.context())
+
+    @property
+    def holds(self) -> Holds:
+        """Files that stay until a stated time, for long readers: iterate over them, ``create(token, seconds=3600)``, ``delete(hold)``."""
+        return Holds(self._opened.context())

@@ -1,0 +1,397 @@
+"""Execute the plan of a table service: one process at a time, and a process that was taken for dead cannot complete it any more.
+
+A plan on the timeline keeps its requested time whoever executes it, so a requested file and an inflight file do not say who does. A process that
+wants to execute it first registers as its **executor**: with a numbered file below ``.hoodie/.aux/.pyhudi/executions/<requested time>``, created by a
+decision under the lock, together with the inflight file if there is none yet. From then on it keeps the heartbeat of the requested time. Nobody else
+registers while that is young. If it has expired, or was given back, the next executor registers with a higher number.
+
+The executor with the highest number is the fence: `refuse_overtaken` asks for it under the lock, just before the execution is decided. Registrations
+are decided by swaps of the commit record, as all commits are. So either the older execution completes before the newer registration, and the newer
+process finds it completed; or it is refused.
+
+Two executions of one plan may write at the same time, if one of the processes was only paused. Their files differ by the salt in the write token
+(`salt_of`), and each removes files of its own only. The files of a dead predecessor go when its successor has registered.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+from pyhudi_core.errors import CommitAbortedError, ObjectNotFoundError
+from pyhudi_core.model.file_names import parse_data_file, split
+from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
+from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.timeline import properties_file
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction import heartbeat, layout, markers, metadata_removal
+from pyhudi_core.transaction.begin import Transaction
+from pyhudi_core.transaction.decision import (
+    OutcomeUnknown,
+    StagedIntent,
+    Terms,
+    decide,
+    finish_decided,
+    publish_decided,
+)
+from pyhudi_core.transaction.freshness import published
+from pyhudi_core.transaction.left_by_executors import LeftByExecutors
+from pyhudi_core.transaction.record import Intent, Publication, record_store
+
+_DIGITS = 6
+_SALT_DIGITS = 7
+
+PLANNED = frozenset(
+    {Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING, Action.CLEAN, Action.INDEXING, Action.RESTORE}
+)
+"""Actions whose requested file is a plan, which any process executes later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Executor:
+    """A process that registered to execute a plan; the one with the highest number may complete it."""
+
+    number: int
+    nonce: str
+    process: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a plan is not executed by this process, as a part of a sentence."""
+
+    why_not: str
+
+
+@dataclass(frozen=True, slots=True)
+class Groundwork:
+    """What has to be before the inflight file is there, and is published by the same decision: the metadata table is taken off the table's list, and
+    a file of the protocol's storage is created, if it is not there.
+    """
+
+    path: str
+    body: bytes
+
+
+def salt_of(nonce: str) -> int:
+    """The number in the write tokens of the files of an execution."""
+    return int(nonce[:_SALT_DIGITS], 16)
+
+
+def newest_executor(context: TableContext, requested_time: str) -> Executor | None:
+    """The executor that counts; None if nobody has registered."""
+    paths = sorted(info.path for info in context.root.list(f"{layout.executions(requested_time)}/"))
+    if not paths:
+        return None
+    try:
+        found = json.loads(context.root.get(paths[-1]))
+        return Executor(int(paths[-1].rpartition("/")[2]), str(found["nonce"]), str(found["process"]))
+    except ObjectNotFoundError:
+        return None  # the execution has ended between the two calls
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return Executor(int(paths[-1].rpartition("/")[2]), "", "")
+
+
+def begin_execution(
+    context: TableContext, plan: Instant, *, by_name: bool = False, groundwork: Groundwork | None = None
+) -> Transaction | Refusal:
+    """Register as the executor of a pending plan, and remove what a dead predecessor left. From here on no predecessor can complete it.
+
+    Args:
+        plan: the pending instant.
+        by_name: the caller named this plan. An execution that nobody registered for and that has no heartbeat (Hudi's) is followed only then, and
+            only if its inflight file is older than a heartbeat may be.
+        groundwork: what is published before the inflight file.
+
+    Raises `LockError`, and `StorageError` if it is not known whether the process is registered; then its heartbeat expires.
+    """
+    registering = _Registering(
+        context, plan.requested_time, plan.action, by_name, context.runtime.ids.uuid().replace("-", "")
+    )
+    registering.groundwork = groundwork
+    refusal = registering.look(context.folder.load())
+    if refusal is not None:
+        return Refusal(refusal)
+    registering.stage()
+    try:
+        decide(
+            context, registering.intent, lambda _timeline: None, Terms(f"execute {plan.action} {plan.requested_time}")
+        )
+    except OutcomeUnknown as unknown:
+        raise unknown.error from unknown  # if it was decided, the next process publishes it from the staged bytes
+    except BaseException:
+        registering.withdraw()
+        raise
+    registering.sweep()
+    if registering.refusal:
+        return Refusal(registering.refusal)
+    beat = heartbeat.start(context, plan.requested_time, registering.body)
+    try:
+        if registering.left is not None:
+            registering.left.remove(context)
+        requested = Instant(plan.requested_time, plan.action, State.REQUESTED)
+        return Transaction(context, requested, registering.nonce, _before(context.folder.load(), plan), beat)
+    except BaseException:
+        beat.handle.cancel()
+        raise
+
+
+def is_free(context: TableContext, plan: Instant) -> bool:
+    """Whether a process may execute the pending plan without being named: no living or unknown process executes it. Changes nothing."""
+    return (
+        _Registering(context, plan.requested_time, plan.action, by_name=False, nonce="", changes=False).look(
+            Timeline((plan,))
+        )
+        is None
+    )
+
+
+def refuse_overtaken(transaction: Transaction) -> None:
+    """Raise `CommitAbortedError` unless this transaction is that of the newest executor; asked under the lock, or when a file is gone."""
+    executor = newest_executor(transaction.context, transaction.requested_time)
+    if executor is None:
+        raise _ended_by_others(transaction)
+    if executor.nonce != transaction.nonce:
+        raise CommitAbortedError(
+            f"Another process took over the {transaction.requested.action}"
+            + (f": {executor.process}" if executor.process else ""),
+            table=transaction.context.table,
+            instant=transaction.requested_time,
+            hint="Nothing was published; that process completes it. If this one was alive, raise hoodie.client.heartbeat.interval_in_ms.",
+        )
+
+
+def refuse_removed(transaction: Transaction, path: str | None) -> None:
+    """A file is gone: raise `CommitAbortedError` if another process has removed it with the plan, or has taken the plan over."""
+    refuse_overtaken(transaction)
+    if path is not None and is_own(transaction, path):
+        raise _ended_by_others(transaction)
+
+
+def _ended_by_others(transaction: Transaction) -> CommitAbortedError:
+    return CommitAbortedError(
+        f"The {transaction.requested.action} is not planned any more: another process cancelled it, or has completed it",
+        table=transaction.context.table,
+        instant=transaction.requested_time,
+        hint="Nothing was published by this execution.",
+    )
+
+
+def give_up(transaction: Transaction) -> None:
+    """End an execution after an error: remove its files. The plan stays for others, at once if nobody has taken it over.
+
+    An interruption may come after the decision. So what was decided is published first, and files that a commit names stay. What is left of a
+    completed plan is swept by the next writer, which finds its heartbeat.
+    """
+    context, time = transaction.context, transaction.requested_time
+    transaction.heartbeat.handle.cancel()
+    _publish_completion(context, time)
+    executor = newest_executor(context, time)
+    owned = executor is not None and executor.nonce == transaction.nonce
+    completed = _is_completed(context, transaction)
+    # Without any executor the plan was removed, or has ended: nobody else has a pending part there.
+    if owned or executor is None:
+        markers.remove_at_companions(context, time)
+    for there in (context, *map(context.at, context.companions)):
+        named = _named(there, time)
+        if completed and named is None:
+            continue  # its commit there is archived already, so what it names is not known from the timeline
+        own = markers.remove_leaks(there, time, named or (), partial(is_own, transaction))
+        markers.remove_some(there.storage, time, own)
+    context.root.delete_many(info.path for info in context.root.list(layout.staged(time, transaction.nonce)))
+    if owned and not completed and _beats_for(context, time, transaction.nonce):
+        context.root.delete(layout.heartbeat(time))
+
+
+def _publish_completion(context: TableContext, requested_time: str) -> None:
+    """Publish the decision that completes the plan, if it was made."""
+    record = record_store(context.root).read()
+    if record is not None and any(
+        instant.is_completed and instant.requested_time == requested_time
+        for instant in published(context, record.intent)
+    ):
+        finish_decided(context, record)
+
+
+def _is_completed(context: TableContext, transaction: Transaction) -> bool:
+    """Whether this process, or another one, has completed the plan."""
+    requested = transaction.requested
+    timeline = context.folder.load()
+    found = timeline.find(requested.requested_time, requested.action)
+    found = found or context.folder.archived(timeline, requested.requested_time, requested.action)
+    return found is not None and found.is_completed
+
+
+def _named(there: TableContext, requested_time: str) -> frozenset[str] | None:
+    """The files that the completed commit of a place names; None if there is none on the timeline."""
+    completed = (i for i in there.folder.load() if i.requested_time == requested_time and i.is_completed)
+    found = next((instant for instant in completed if instant.action in DATA_ACTIONS), None)
+    return None if found is None else frozenset(stat.path for stat in there.folder.read_commit(found).stats)
+
+
+def is_own(transaction: Transaction, path: str) -> bool:
+    """Whether a data file of the plan's instant was written by this execution."""
+    name = parse_data_file(split(path)[1])
+    return name is not None and name.write_token.split("-")[1:2] == [str(salt_of(transaction.nonce))]
+
+
+def forget(context: TableContext, requested_time: str) -> None:
+    """Remove the executors of a completed plan and what was staged for it; before its heartbeat, by which the next writer finds what is left."""
+    context.root.delete_many(info.path for info in context.root.list(layout.staged(requested_time, "")))
+    context.root.delete_many(info.path for info in context.root.list(f"{layout.executions(requested_time)}/"))
+    context.root.remove_empty_folders(layout.executions(requested_time))
+
+
+@dataclass(slots=True)
+class _Registering:
+    """One attempt to register for a plan.
+
+    Attributes:
+        changes: the storage's clock may be asked, by writing an object.
+        refusal: why this process did not register.
+        follows: somebody else has begun to execute the plan before.
+        left: what those have written; None if there was nobody.
+        groundwork: published before the inflight file.
+        inflight_body: of the inflight file. Release 1.0 reads the plan of a clean from there, and removes a clean whose inflight file is empty.
+    """
+
+    context: TableContext
+    time: str
+    action: Action
+    by_name: bool
+    nonce: str
+    changes: bool = True
+    refusal: str = ""
+    follows: bool = False
+    left: LeftByExecutors | None = None
+    inflight_body: bytes = b""
+    groundwork: Groundwork | None = None
+
+    @property
+    def body(self) -> bytes:
+        return heartbeat.body(self.context, self.nonce)
+
+    @property
+    def staged(self) -> str:
+        return f"{layout.staged(self.time, self.nonce)}.executor"
+
+    @property
+    def staged_inflight(self) -> str:
+        return f"{layout.staged(self.time, self.nonce)}.inflight"
+
+    @property
+    def staged_groundwork(self) -> str:
+        return f"{layout.staged(self.time, self.nonce)}.groundwork"
+
+    def stage(self) -> None:
+        """Write the bytes from which any process can publish the registration, after a look at what predecessors left."""
+        if self.follows:
+            self.left = LeftByExecutors.of(self.context, self.time)
+        if self.groundwork is not None:
+            self.context.root.put(self.staged_groundwork, self.groundwork.body)
+        if self.action is Action.CLEAN:
+            requested = self.context.folder.file(Instant(self.time, self.action, State.REQUESTED))
+            with suppress(ObjectNotFoundError):  # it has ended, and the decision will find that
+                self.inflight_body = self.context.storage.get(requested)
+        self.context.root.put(self.staged, self.body)
+        self.context.root.put(self.staged_inflight, self.inflight_body)
+
+    def sweep(self) -> None:
+        """Remove the staged bytes."""
+        more = [self.staged_groundwork] if self.groundwork is not None else []
+        self.context.root.delete_many([self.staged, self.staged_inflight, *more])
+
+    def withdraw(self) -> None:
+        """End after an error. If it came after the decision, the registration is published, so that the plan can be given back."""
+        publish_decided(self.context, self.time)
+        executor = newest_executor(self.context, self.time)
+        self.sweep()
+        if executor is not None and executor.nonce == self.nonce and _beats_for(self.context, self.time, self.nonce):
+            self.context.root.delete(layout.heartbeat(self.time))
+
+    def look(self, timeline: Timeline) -> str | None:
+        """Why this process may not execute the plan now; None if it may."""
+        found = timeline.find(self.time, self.action)
+        if found is None:
+            return f"no {self.action} {self.time} is on the timeline"
+        if found.is_completed:
+            return f"the {self.action} {self.time} is completed"
+        restore = next((i for i in timeline.pending if i.action is Action.RESTORE), None)
+        if restore is not None and self.action is not Action.RESTORE:
+            return f"the restore {restore.requested_time} is pending"
+        executor = newest_executor(self.context, self.time)
+        self.follows = found.state is State.INFLIGHT
+        if executor is not None and executor.nonce == self.nonce:
+            return None
+        beats = self.context.root.head(layout.heartbeat(self.time)) is not None
+        dead = beats and heartbeat.is_dead(self.context, found, ask_storage=self.changes)
+        if executor is not None and beats and not dead:
+            who = executor.process or "another process"
+            return f"{who} executes the {self.action} {self.time}"
+        if executor is None and found.state is State.INFLIGHT and not dead:
+            return self._foreign(found, beats)
+        return None
+
+    def _foreign(self, inflight: Instant, beats: bool) -> str | None:
+        """An execution that nobody registered for: Hudi's, which does not show whether it is alive."""
+        info = self.context.storage.head(self.context.folder.file(inflight))
+        age_ms = self.context.runtime.clock.now_ms() - info.modified_ms if info is not None else 0
+        if self.by_name and not beats and age_ms > self.context.options.heartbeat.expires_after_ms:
+            return None
+        return (
+            f"the {self.action} {self.time} was begun by a program that does not register (Hudi); "
+            f"if that program has ended, name the instant to execute it here"
+        )
+
+    def intent(self, timeline: Timeline) -> StagedIntent | None:
+        """The decision to register; None if somebody else executes the plan, or it was made before."""
+        context = self.context
+        self.refusal = self.look(timeline) or ""
+        executor = newest_executor(context, self.time)
+        if self.refusal or (executor is not None and executor.nonce == self.nonce):
+            return None
+        if self.follows and self.left is None:  # somebody began, and ended, after this process had looked
+            self.left = LeftByExecutors.of(self.context, self.time)
+        # First, so that nobody ever sees an executor without its heartbeat.
+        context.root.put(layout.heartbeat(self.time), self.body)
+        number = 1 if executor is None else executor.number + 1
+        path = f"{layout.executions(self.time)}/{number:0{_DIGITS}d}"
+        publications = [*self._grounds(), Publication(path, self.staged)]
+        bodies = {path: self.body}
+        if not self.follows:
+            inflight = context.folder.file(Instant(self.time, self.action, State.INFLIGHT))
+            publications.append(Publication(context.from_root(inflight), self.staged_inflight))
+            bodies[publications[-1].path] = self.inflight_body
+        requested = context.folder.file(Instant(self.time, self.action, State.REQUESTED))
+        intent = Intent(
+            self.time,
+            "",
+            str(self.action),
+            context.from_root(requested),
+            f"{self.time}-{self.nonce}",
+            tuple(publications),
+        )
+        return StagedIntent(intent, bodies)
+
+    def _grounds(self) -> list[Publication]:
+        """The groundwork that is not there yet."""
+        ground = self.groundwork
+        if ground is None:
+            return []
+        found = properties_file.read(self.context.storage)
+        listed = any(found.get(key) for key in (metadata_removal.LISTED, metadata_removal.INFLIGHT))
+        work = [] if self.context.root.head(ground.path) else [Publication(ground.path, self.staged_groundwork)]
+        return [*([metadata_removal.removal()] if listed else []), *work]
+
+
+def _beats_for(context: TableContext, requested_time: str, nonce: str) -> bool:
+    """Whether the heartbeat file is that of an execution."""
+    return nonce.encode() in heartbeat.read(context, requested_time)
+
+
+def _before(timeline: Timeline, plan: Instant) -> Timeline:
+    """The timeline that the plan was made from: what completed before its time, and what is pending."""
+    kept = (i for i in timeline if not i.is_completed or (i.completion_time or i.requested_time) < plan.requested_time)
+    return Timeline(tuple(kept), timeline.has_history)

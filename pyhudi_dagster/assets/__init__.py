@@ -1,0 +1,1 @@
+"""Tables as assets: the decorators, the IO manager, and the step of an asset."""

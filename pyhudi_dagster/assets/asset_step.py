@@ -1,0 +1,89 @@
+"""The step of a ``@hudi_asset``: adopt the commit of an earlier attempt, or call the function and write; then report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import dagster as dg
+
+from pyhudi.errors import PreCommitError
+from pyhudi_core.orchestration.gaps import acceptance_of
+from pyhudi_core.orchestration.incremental import Changes, Reader, changes_since
+from pyhudi_core.orchestration.settings import HudiWrite, checked_operation
+from pyhudi_dagster.assets.asset_function import AssetFunction, Results
+from pyhudi_dagster.lake import pre_commit
+from pyhudi_dagster.lake.info import HudiAssetInfo
+from pyhudi_dagster.lake.resource import HudiLakeResource
+from pyhudi_dagster.reporting import step_events
+from pyhudi_dagster.steps import pipes, runner, writer
+from pyhudi_dagster.steps.pipes import HudiPipes
+
+
+@dataclass(frozen=True, slots=True)
+class HudiAsset:
+    """An asset of one table, ready to run."""
+
+    function: AssetFunction
+    info: HudiAssetInfo
+
+    def run(self, context: dg.AssetExecutionContext, inputs: dict[str, Any]) -> Iterator[Results]:
+        """The step."""
+        lake = self.function.lake(context, inputs)
+        step = runner.step_of(context, self.info.key)
+        rules = self.info.pre_commit
+        try:
+            found: Any = runner.run(step, lambda: self._write(context, step, lake, inputs))
+        except dg.Failure as failure:
+            if isinstance(failure.__cause__, PreCommitError):
+                yield from pre_commit.answers(self.info.key, rules, failure.__cause__)
+            raise
+        written, remote = found, pipes.NOTHING
+        if isinstance(found, HudiPipes):
+            remote = pipes.run(context, step, lake, self.info, found)
+            written = remote.written
+        yield from remote.checks
+        if written is not None and not written.is_empty:
+            yield step_events.materialized(context, self.info, step, written, remote.metadata)
+            # Not as a part of the result: in a direct call Dagster would not find them there.
+            yield from pre_commit.passed(self.info.key, rules, "Asked before the commit.")
+            return
+        if written is not None:
+            step_events.observe(context, self.info, step, written)
+        yield from pre_commit.passed(self.info.key, rules, "The run published no rows.")
+
+    def _write(
+        self, context: dg.AssetExecutionContext, step: runner.Step, lake: HudiLakeResource, inputs: dict[str, Any]
+    ) -> writer.Written | HudiPipes | None:
+        found = writer.adopted(lake, self.info, step)
+        if found is not None:
+            return found
+        changes = self._changes(context, step, lake)
+        if changes and not any(changes.values()):
+            step.log.info("nothing has changed in %s since the last commit", ", ".join(changes))
+            return writer.unreported(lake, self.info, step)
+        result = self.function.call(context, {**inputs, **changes})
+        if isinstance(result, HudiPipes):
+            result.refuse_unfit(self.info, incremental=bool(changes))
+            return result
+        request = result if isinstance(result, HudiWrite) else HudiWrite(result, self.info.operation)
+        checked_operation(request.operation)
+        return writer.write(lake, self.info, request, step, tuple(changes.values()))
+
+    def _changes(
+        self, context: dg.AssetExecutionContext, step: runner.Step, lake: HudiLakeResource
+    ) -> dict[str, Changes]:
+        consumer = writer.existing(lake, self.info)
+        upstream = self.function.upstream(context, lake)
+        reader = reader_of(step)
+        found = {each: changes_since(name, table, consumer, reader) for each, (name, table) in upstream.items()}
+        for each in found.values():
+            step.log.info("%s: %s", each.name, each.backlog)
+        return found
+
+
+def reader_of(step: runner.Step) -> Reader:
+    """The reader of the step's inputs."""
+    acceptance = acceptance_of(step.run.tags) if step.run is not None else None
+    return Reader(step.identity.asset_key, step.partition_keys, step.identity.run_id, acceptance)

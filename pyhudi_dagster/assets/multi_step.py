@@ -1,0 +1,216 @@
+"""The step of a ``@hudi_multi_asset``: one call of the function, and one commit for each table that it has rows for.
+
+The rows of all tables are written and checked before the first commit, so bad rows of the last table publish nothing of the first. The commits
+then follow one after the other, in the order of the outputs; there is no commit of several tables. What can still come between two of them is
+another commit that conflicts too often, Terminate, or the loss of the storage or the process. Then the tables before it are published and reported,
+and the step fails. A retry adopts their commits and makes the others. A new run first brings the tables that are behind to where the others are
+(`shared_changes`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import dagster as dg
+
+from pyhudi.errors import HudiError, PreCommitError, SchemaMismatchError
+from pyhudi_core.orchestration import data
+from pyhudi_core.orchestration.errors import definition_error
+from pyhudi_core.orchestration.settings import HudiWrite, checked_operation
+from pyhudi_core.orchestration.several_outputs import SharedChanges, shared_changes
+from pyhudi_dagster.assets.asset_function import AssetFunction, Results
+from pyhudi_dagster.assets.asset_step import reader_of
+from pyhudi_dagster.dagster_internals import is_called_directly
+from pyhudi_dagster.lake import pre_commit
+from pyhudi_dagster.lake.info import HudiAssetInfo
+from pyhudi_dagster.lake.resource import HudiLakeResource
+from pyhudi_dagster.reporting import step_events
+from pyhudi_dagster.steps import runner, writer
+from pyhudi_dagster.steps.pipes import HudiPipes
+from pyhudi_dagster.steps.returned import giver
+
+_NOTHING = "Nothing was published"
+
+
+@dataclass(frozen=True, slots=True)
+class _Output:
+    """One selected output in the running step."""
+
+    name: str
+    info: HudiAssetInfo
+    step: runner.Step
+
+
+@dataclass(slots=True)
+class _Done:
+    """What the work of the step has come to, also if it fails later: the commits by output, and the output whose commit failed."""
+
+    written: dict[str, writer.Written] = field(default_factory=dict)
+    failed: str = ""
+
+    def tell(self, error: BaseException, log: logging.Logger) -> None:
+        """Say what is published although the commit of one output failed. An error of the core speaks of one table, and knows of no other."""
+        there = ", ".join(name for name, written in self.written.items() if not written.is_empty)
+        if not there:
+            return
+        stays = f"{there}: published before {self.failed} failed; that stays, and a retry of the run adopts it"
+        log.warning(stays)
+        if isinstance(error, HudiError):
+            hint = (error.hint or "").replace(_NOTHING, f"{_NOTHING} in {self.failed}", 1)
+            error.hint = f"{hint} {stays}.".lstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class HudiMultiAsset:
+    """Assets of several tables with one function, ready to run; the tables by the names of the outputs."""
+
+    function: AssetFunction
+    infos: Mapping[str, HudiAssetInfo]
+
+    def run(self, context: dg.AssetExecutionContext, inputs: dict[str, Any]) -> Iterator[Results]:
+        """The step."""
+        lake = self.function.lake(context, inputs)
+        selected = None if is_called_directly(context) else context.selected_asset_keys
+        outputs = [
+            _Output(name, info, runner.step_of(context, info.key))
+            for name, info in self.infos.items()
+            if selected is None or info.key in selected
+        ]
+        done = _Done()
+        try:
+            runner.run(outputs[0].step, lambda: self._write(context, outputs, lake, inputs, done))
+        except BaseException as error:
+            for output in outputs:
+                yield from self._results(context, output, done, error)
+            raise
+        for output in outputs:
+            yield from self._results(context, output, done)
+
+    def _results(
+        self, context: dg.AssetExecutionContext, output: _Output, done: _Done, error: BaseException | None = None
+    ) -> Iterator[Results]:
+        """The results of one output. If the step fails, only those of published tables and of a refused one."""
+        key, rules, written = output.info.key, output.info.pre_commit, done.written.get(output.name)
+        if written is not None and not written.is_empty:
+            yield step_events.materialized(context, output.info, output.step, written, {})
+            yield from pre_commit.passed(key, rules, "Asked before the commit.")
+            return
+        if written is not None:
+            step_events.observe(context, output.info, output.step, written)
+        if error is None:
+            yield from pre_commit.passed(key, rules, "The run published no rows.")
+        elif output.name == done.failed and isinstance(error.__cause__, PreCommitError):
+            yield from pre_commit.answers(key, rules, error.__cause__)
+
+    def _write(
+        self,
+        context: dg.AssetExecutionContext,
+        outputs: Sequence[_Output],
+        lake: HudiLakeResource,
+        inputs: dict[str, Any],
+        done: _Done,
+    ) -> None:
+        for output in outputs:
+            found = writer.adopted(lake, output.info, output.step)
+            if found is not None:
+                done.written[output.name] = found
+        if len(done.written) == len(outputs):
+            return
+        changes = self._changes(context, outputs, lake)
+        if changes.is_nothing_new:
+            outputs[0].step.log.info("nothing has changed in %s since the last commits", ", ".join(changes.given))
+            for output in outputs:
+                if output.name not in done.written and (old := writer.unreported(lake, output.info, output.step)):
+                    done.written[output.name] = old
+            return
+        wanted = [each for each in outputs if each.name in changes.of_outputs and each.name not in done.written]
+        returned = self.function.call(context, {**inputs, **changes.given})
+        requests = self._requests(returned, wanted, outputs[0].step)
+        self._publish(wanted, requests, changes, lake, done)
+
+    def _changes(
+        self, context: dg.AssetExecutionContext, outputs: Sequence[_Output], lake: HudiLakeResource
+    ) -> SharedChanges:
+        """What the function reads. An adopted output is among the outputs, too: the others read up to its position."""
+        step = outputs[0].step
+        upstream = self.function.upstream(context, lake)
+        tables = {each.name: (writer.existing(lake, each.info), reader_of(each.step)) for each in outputs}
+        found = shared_changes(upstream, tables)
+        for each in found.given.values():
+            step.log.info("%s: %s", each.name, each.backlog)
+        if found.ahead:
+            step.log.warning(
+                "%s: ahead of the other outputs. This run brings %s up to them; run it again for what came later",
+                ", ".join(found.ahead),
+                ", ".join(found.of_outputs),
+            )
+        return found
+
+    def _requests(self, returned: Any, wanted: Sequence[_Output], step: runner.Step) -> dict[str, HudiWrite]:
+        """What to write into each wanted output. Raises an error for what cannot be written, before anything is."""
+        given = {} if returned is None else returned
+        if not isinstance(given, Mapping):
+            raise SchemaMismatchError(
+                f"The function of {', '.join(self.infos)} returned {type(given).__qualname__}, which does not say what belongs to which table",
+                hint=f"Return a dict, such as {{{next(iter(self.infos))!r}: rows}}. A table without an entry is not written.",
+            )
+        unknown = sorted(map(str, set(given) - set(self.infos)))
+        if unknown:
+            raise definition_error(
+                f"The function returned rows for {', '.join(unknown)}, but its decorator names no such table",
+                f"The tables are {', '.join(self.infos)}.",
+            )
+        requests = {}
+        for output in wanted:
+            result = given[output.name] if output.name in given else HudiWrite(None, "upsert")
+            request = result if isinstance(result, HudiWrite) else HudiWrite(result, output.info.operation)
+            checked_operation(request.operation, f"The output {output.name}")
+            if isinstance(request.data, HudiPipes):
+                raise definition_error(
+                    f"The output {output.name} is HudiPipes, but another process writes one table only",
+                    "Use @hudi_asset for this table.",
+                )
+            if request.operation != "delete_partitions":
+                data.refuse_no_rows(request.data, giver(f"The output {output.name}"))
+            requests[output.name] = request
+        names = [output.name for output in wanted]
+        if ignored := [name for name in given if name not in names]:
+            step.log.info("this run does not write %s; its rows are left out", ", ".join(ignored))
+        return requests
+
+    def _publish(
+        self,
+        wanted: Sequence[_Output],
+        requests: Mapping[str, HudiWrite],
+        changes: SharedChanges,
+        lake: HudiLakeResource,
+        done: _Done,
+    ) -> None:
+        """Write the files of all tables, then make the commits."""
+        with ExitStack() as writes:
+            prepared: dict[str, writer.Prepared] = {}
+            for output in wanted:
+                done.failed = output.name
+                asked = changes.of_outputs[output.name]
+                found = writer.prepare(lake, output.info, requests[output.name], output.step, asked)
+                if found is not None:
+                    writes.enter_context(found.begun)
+                    found.stage()
+                    prepared[output.name] = found
+            for name, each in prepared.items() if len(prepared) > 1 else ():
+                done.failed = name
+                each.refuse_unfit()
+            for name, each in prepared.items():
+                done.failed = name
+                try:
+                    written = each.publish()
+                except BaseException as error:
+                    done.tell(error, wanted[0].step.log)
+                    raise
+                if written is not None:
+                    done.written[name] = written
+            done.failed = ""

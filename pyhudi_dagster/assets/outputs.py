@@ -1,0 +1,150 @@
+"""``hudi_output``: how rows of a function become the asset of one table. ``@hudi_asset`` has one output, ``@hudi_multi_asset`` has several.
+
+Both decorators keep the arguments of a table in a `HudiOutput`, so an option means the same in both.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+
+from pyhudi_core.orchestration.errors import definition_error
+from pyhudi_core.orchestration.settings import Operation, TableSettings, checked_operation, names
+from pyhudi_dagster.assets.asset_arguments import AssetArguments
+from pyhudi_dagster.assets.translator import HudiTableDefinition, HudiTranslator
+from pyhudi_dagster.lake import pre_commit as checks_before
+from pyhudi_dagster.lake.info import HudiAssetInfo, refuse_unfit_key
+from pyhudi_dagster.lake.pre_commit import Validator
+from pyhudi_dagster.lake.resource import HudiLakeResource
+from pyhudi_dagster.lake.service_settings import Services
+from pyhudi_dagster.partitions.asset_partitions import ForeignRows, HudiPartitions
+
+
+@dataclass(frozen=True, slots=True)
+class HudiOutput:
+    """The table of an output and its asset, as `hudi_output` or ``@hudi_asset`` was given them."""
+
+    key: dg.CoercibleToAssetKey | None
+    key_prefix: dg.CoercibleToAssetKeyPrefix | None
+    table: str | None
+    settings: TableSettings
+    partitions: HudiPartitions | None
+    operation: Operation
+    on_foreign_rows: ForeignRows
+    deps: Sequence[Any]
+    validators: Sequence[Validator]
+    services: Services | None
+    translator: HudiTranslator | None
+    further: Mapping[str, Any]
+
+    def named(self, default: str) -> dg.AssetKey:
+        """The asset key; ``default`` is the name of the function or of the output."""
+        key = dg.AssetKey.from_coercible(self.key if self.key is not None else default)
+        key = key.with_prefix(self.key_prefix) if self.key_prefix else key
+        checked_operation(self.operation, f"The asset {key.to_user_string()}")
+        refuse_unfit_key(key)
+        return key
+
+    def defined(
+        self, key: dg.AssetKey, function: Callable[..., Any], given: AssetArguments, lake: str
+    ) -> tuple[dg.AssetSpec, HudiAssetInfo]:
+        """The spec of the asset as its translator makes it, and its table. Raises `InvalidOptionError` for an invalid definition."""
+        chosen = self.translator or _translator_of_lake(function, lake)
+        translator, description = chosen or HudiTranslator(), inspect.getdoc(function)
+        definition = HudiTableDefinition(
+            key, self.table, self.settings, self.partitions, description, given.of_the_spec
+        )
+        spec = translator.get_asset_spec(definition)
+        info = self._info(spec.key, translator.get_table_name(definition), lake)
+        return spec, replace(info, translated=chosen is not None)
+
+    def with_partitions(self, partitions: HudiPartitions | None) -> HudiOutput:
+        """The same output with these partitions, unless it has some of its own."""
+        if partitions is None or self.partitions is not None:
+            return self
+        columns = self.settings.partition_by or partitions.columns
+        return replace(self, partitions=partitions, settings=replace(self.settings, partition_by=columns))
+
+    def _info(self, key: dg.AssetKey, table: str, lake: str) -> HudiAssetInfo:
+        if not self.settings.record_key:
+            raise definition_error(
+                f"The asset of table {table} has no record key", "Pass record_key='column' or a list."
+            )
+        partitions, columns = self.partitions, self.settings.partition_by
+        if partitions and partitions.columns != columns:
+            raise definition_error(
+                f"The asset of table {table} is partitioned by {partitions.columns}, but its table by {columns}",
+                "Omit partition_by, or pass the same columns in the same order.",
+            )
+        if partitions and isinstance(self.settings.schema, pa.Schema):
+            partitions.check_types(self.settings.schema)
+        settings = self.settings
+        if self.services is not None:
+            settings = self.services.applied_to(key.to_user_string(), settings)
+        return HudiAssetInfo(
+            key=key,
+            table=table,
+            settings=settings,
+            partitions=partitions,
+            on_foreign_rows=self.on_foreign_rows,
+            operation=self.operation,
+            lake=lake,
+            services=self.services,
+            pre_commit=checks_before.checked_validators(key.to_user_string(), self.validators, settings.schema),
+        )
+
+
+def _translator_of_lake(function: Callable[..., Any], lake: str) -> HudiTranslator | None:
+    """The translator of the lake that the function's module has under its resource key, at the time of the definition."""
+    found = getattr(inspect.unwrap(function), "__globals__", {}).get(lake)
+    return found.translator if isinstance(found, HudiLakeResource) else None
+
+
+def hudi_output(
+    *,
+    key: dg.CoercibleToAssetKey | None = None,
+    key_prefix: dg.CoercibleToAssetKeyPrefix | None = None,
+    table: str | None = None,
+    record_key: str | Sequence[str] = (),
+    partition_by: str | Sequence[str] | None = None,
+    ordering: str | None = None,
+    table_type: str = "copy_on_write",
+    schema: Any = None,
+    options: Mapping[str, str] | None = None,
+    operation: Operation = "upsert",
+    partitions: HudiPartitions | None = None,
+    on_foreign_rows: ForeignRows = "fail",
+    deps: Sequence[Any] = (),
+    pre_commit: Sequence[Validator] = (),
+    services: Services | None = None,
+    translator: HudiTranslator | None = None,
+    **asset_arguments: Any,
+) -> HudiOutput:
+    """One table of ``@hudi_multi_asset``. ``@hudi_asset`` takes the same arguments for its only table.
+
+    Args:
+        key: asset key; default: the function's or the output's name. ``key_prefix`` is prepended.
+        table: name of the table below the warehouse; default: the asset key.
+        record_key, partition_by, ordering, table_type, schema: used to create the table. An existing table must have the same, but for the schema,
+                and a key generator that names folders by the values of the partition columns.
+        options: options (``pyhudi help options``) for every run; they override the lake's. Table options are used to create
+                the table, and not compared with an existing table.
+        operation: upsert, insert, bulk_insert, insert_overwrite, insert_overwrite_table, delete or delete_partitions.
+        partitions: maps Dagster's partitions to the table's partitions; also sets ``partition_by``.
+        on_foreign_rows: action for rows outside the run's partitions: fail, drop, or allow.
+        deps: further assets that it depends on.
+        pre_commit: validators of each commit, such as ``pyhudi.not_null("id")``, or functions of a `Candidate`. Each is an asset check;
+                if one refuses, its check fails, and nothing of its table is published.
+        services: the table services that Dagster runs, and when; see `build_hudi_services`. Commits then run none of them.
+        translator: defines the asset's key, table name, group and other attributes; default: that of the `HudiLakeResource`.
+        asset_arguments: all other arguments of `dagster.AssetSpec`.
+    """
+    columns = names(partition_by) or (partitions.columns if partitions else ())
+    settings = TableSettings(names(record_key), columns, ordering, table_type, schema, dict(options or {}))
+    about = (deps, pre_commit, services, translator, asset_arguments)
+    return HudiOutput(key, key_prefix, table, settings, partitions, operation, on_foreign_rows, *about)

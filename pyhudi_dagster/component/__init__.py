@@ -1,0 +1,1 @@
+"""`HudiLakeComponent`: a lake in YAML."""

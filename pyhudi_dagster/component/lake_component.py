@@ -1,0 +1,194 @@
+"""`HudiLakeComponent`: a lake of Hudi tables as a Dagster component, so that YAML names tables, services, sensor and checks.
+
+The rows of a table come from a Python function, in a file beside ``defs.yaml``. Everything else is what `hudi_asset`, `hudi_external_asset`,
+`build_hudi_services`, `build_hudi_timeline_sensor` and `build_hudi_checks` take. What cannot work is refused when the definitions load.
+
+Several components may have tables of one lake; one without tables looks after the tables of the others.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+from pydantic import Field, PrivateAttr
+
+from pyhudi_core.orchestration.errors import definition_error
+from pyhudi_dagster.assets.definition_check import checked_tables, refuse_twins
+from pyhudi_dagster.component.scaffolding import LakeScaffolder
+from pyhudi_dagster.component.table_attributes import LakeExternal, LakeTable
+from pyhudi_dagster.component.template_env import TemplateEnv
+from pyhudi_dagster.component.upkeep_attributes import LakeChecks, LakeSensor, LakeServices, checks_made
+from pyhudi_dagster.lake.names import LAKE
+from pyhudi_dagster.lake.resource import HudiLakeResource
+from pyhudi_dagster.observation.observation_definitions import build_hudi_timeline_sensor
+
+
+@dg.scaffold_with(LakeScaffolder)
+class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
+    """A lake of Hudi tables: its tables as assets, their services, the timeline sensor and checks.
+
+    Example:
+        .. code-block:: yaml
+
+            type: pyhudi_dagster.HudiLakeComponent
+            attributes:
+              warehouse: s3://lake
+              tables:
+                - key: sales/orders
+                  python: tables.py:orders
+                  record_key: [id]
+                  ordering: updated_at
+                  table_type: merge_on_read
+                  services: {compaction: {every_commits: 5}, cleaning: {keep_commits: 20}}
+              timeline_sensor: {}
+              services: {quiet_hours: ["08:00-10:00"]}
+              checks: [no_stuck_instants]
+    """
+
+    lake: str = Field(
+        default=LAKE, description="The resource key of the lake. A second lake of the project has another one."
+    )
+    warehouse: str = Field(
+        default="",
+        description="Location of the tables: a folder or an s3:// address. Components of one lake say the same, or one of them says it.",
+    )
+    tables: list[LakeTable] = Field(default=[])
+    external: list[LakeExternal] = Field(default=[], description="Tables that somebody else writes.")
+    services: LakeServices | list[LakeServices] | None = Field(
+        default=None, description="Run the table services, by one policy or by several; without it nothing runs them."
+    )
+    timeline_sensor: LakeSensor | None = Field(default=None, description="Report commits of other writers.")
+    checks: LakeChecks = Field(default=[], description="Health checks of all tables.")
+    storage_options: dict[str, str] = Field(default={}, repr=False)
+    options: dict[str, str] = Field(
+        default={}, repr=False, description="Options of Hudi and of this package for every table."
+    )
+    _folder: Path = PrivateAttr(default=Path())
+
+    @classmethod
+    def get_spec(cls) -> dg.ComponentTypeSpec:
+        """What ``dg list components`` shows."""
+        return dg.ComponentTypeSpec(
+            description="A lake of Hudi tables, with their services, sensor and checks",
+            tags=["hudi"],
+            produces=["asset", "asset_check", "job", "schedule", "sensor"],
+        )
+
+    @classmethod
+    def get_form_config(cls) -> dg.ComponentFormConfig:
+        """Lets people make and change a lake in Dagster's UI."""
+        return dg.ComponentFormConfig(label="Hudi lake", editable=True)
+
+    @classmethod
+    def get_additional_scope(cls) -> Mapping[str, Any]:
+        """The names that templates in the YAML can use besides Dagster's."""
+        return {**super().get_additional_scope(), "env": TemplateEnv()}
+
+    @classmethod
+    def load(cls, attributes: Any, context: dg.ComponentLoadContext) -> "HudiLakeComponent":
+        """The component of a folder, which its Python functions are below."""
+        component = super().load(attributes, context)
+        component._folder = context.path
+        return component
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        """The definitions. Raises `InvalidOptionError` for what cannot work, and names the asset, or the components that do not fit together."""
+        self._folder = context.path
+        others = [each for each in context.component_tree.get_all_components(HudiLakeComponent) if each is not self]
+        peers = [each for each in others if each.lake == self.lake]
+        for peer in peers:
+            _refuse_unequal(self, peer)
+        lake = self._resource(peers)
+        own = self.assets()
+        # Without tables of its own, a component looks after those of the others.
+        cared = own or [asset for peer in peers for asset in peer.assets()]
+        parts = [dg.Definitions(assets=own, resources={self.lake: lake}), *self._upkeep(lake, cared)]
+        for peer in peers:
+            _refuse_twins(self, peer)
+        known = [key for each in others for asset in each.assets() for key in _keys(asset)]
+        made = dg.Definitions.merge(*parts)
+        refuse_twins(made)
+        return checked_tables(made, known)
+
+    def assets(self) -> list[Any]:
+        """The assets of its tables. Raises `InvalidOptionError` for what cannot work."""
+        made: list[Any] = [asset for table in self.tables for asset in table.made(self._folder, self.lake)]
+        return [*made, *(table.made(self.lake) for table in self.external)]
+
+    def _resource(self, peers: "Sequence[HudiLakeComponent]") -> HudiLakeResource:
+        whole = next((each for each in (self, *peers) if each.warehouse), None)
+        if whole is None:
+            raise definition_error(
+                f"The component {self._folder.name} has no warehouse", "Set warehouse: to the location of the tables."
+            )
+        return _lake(whole.warehouse, *(tuple(sorted(each.items())) for each in (whole.storage_options, whole.options)))
+
+    def _upkeep(self, lake: HudiLakeResource, assets: list[Any]) -> Iterator[dg.Definitions]:
+        if (self.timeline_sensor or self.services or self.checks) and not assets:
+            raise definition_error(
+                f"The component {self._folder.name} has no tables, and no other component has tables of the lake {self.lake}",
+                "Add tables: or external:, or set lake: to the lake of another component.",
+            )
+        if self.timeline_sensor is not None:
+            yield build_hudi_timeline_sensor(lake, assets, **self.timeline_sensor.model_dump())
+        policies = self.policies()
+        named = {key for policy in policies for key in policy.tables}
+        for policy in policies:
+            yield policy.made(lake, assets, named)
+        yield from checks_made(self.checks, assets, self.lake)
+
+    def table_keys(self) -> set[str]:
+        """The keys of its tables."""
+        return {table.key for table in self.tables} | {table.key for table in self.external}
+
+    def policies(self) -> "list[LakeServices]":
+        """How its services run."""
+        return self.services if isinstance(self.services, list) else [self.services] if self.services else []
+
+
+def _keys(asset: Any) -> list[dg.AssetKey]:
+    return [asset.key] if isinstance(asset, dg.AssetSpec) else list(asset.keys)
+
+
+def _refuse_unequal(one: HudiLakeComponent, other: HudiLakeComponent) -> None:
+    """Raise `InvalidOptionError` if two components define one lake differently. A component without a warehouse defines none."""
+    if one.warehouse and other.warehouse:
+        for field in ("warehouse", "storage_options", "options"):
+            if getattr(one, field) != getattr(other, field):
+                raise definition_error(
+                    f"The components {one._folder.name} and {other._folder.name} define the lake {one.lake} differently: {field}",
+                    f"Give them the same {field}:, or one of them another lake:, such as lake: archive.",
+                )
+
+
+def _refuse_twins(one: HudiLakeComponent, other: HudiLakeComponent) -> None:
+    """Raise `InvalidOptionError` for what two components of a lake both make under one name, or for one table."""
+    both = sorted(one.table_keys() & other.table_keys())
+    components = f"The components {one._folder.name} and {other._folder.name}"
+    if both:
+        raise definition_error(f"{components} both have the table {both[0]}", "Keep it in one of them.")
+    for field in ("services", "timeline_sensor", "checks"):
+        for name in _names(one, field) & _names(other, field):
+            raise definition_error(
+                f"{components} both have {field} with the name {name or 'of the lake ' + one.lake}",
+                f"Set name: of {field} in one of them, such as name: {one._folder.name}_{field}.",
+            )
+
+
+def _names(component: HudiLakeComponent, field: str) -> set[str | None]:
+    """The names of what a component makes; None is the name that follows the lake."""
+    if field == "services":
+        return {policy.name for policy in component.policies()}
+    if field == "checks":
+        return {check.name_of_job for check in component.checks if check.cron}
+    return {component.timeline_sensor.name} if component.timeline_sensor is not None else set()
+
+
+@lru_cache
+def _lake(
+    warehouse: str, storage_options: tuple[tuple[str, str], ...], options: tuple[tuple[str, str], ...]
+) -> HudiLakeResource:
+    """One object for equal values: Dagster merges definitions only if they have the same object under a resource key."""
+    return HudiLakeResource(warehouse=warehouse, storage_options=dict(storage_options), options=dict(options))

@@ -1,0 +1,26 @@
+"""The names of jobs, sensors and schedules of a lake, and the tags by which their runs are found."""
+
+from __future__ import annotations
+
+import re
+
+from pyhudi_core.orchestration.errors import definition_error
+
+LAKE = "lake"
+"""The resource key of the lake in a project with one lake; its definitions have the short names."""
+LAKE_TAG = "hudi/lake"
+TABLE_TAG = "hudi/table"
+SERVICES_TAG = "hudi/services"
+RECONCILE_TAG = "hudi/reconcile"
+
+
+def name_of(what: str, lake: str, name: str | None, builder: str) -> str:
+    """``hudi__services``, for another lake than ``lake`` ``hudi__archive__services``, or the name that the caller gives.
+
+    Raises `InvalidOptionError` for a name that Dagster refuses.
+    """
+    if name is None:
+        return f"hudi__{what}" if lake == LAKE else f"hudi__{lake}__{what}"
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9_]+", name):
+        raise definition_error(f"{builder} has name={name!r}", "Use letters, digits and underscores: 'large_tables'.")
+    return name

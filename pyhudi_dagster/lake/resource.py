@@ -1,0 +1,186 @@
+"""The lake as a Dagster resource: a warehouse of tables, and a Spark session that starts on first use.
+
+Read-only work (sensors, checks, plans, loading the code location) uses `HudiLakeResource.table` and never starts a JVM. The session comes from
+`SparkResource` by default, or from any other resource with a ``spark_session``, such as dagster-pyspark's.
+"""
+
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import dagster as dg
+from pydantic import Field, PrivateAttr
+
+import pyhudi as hudi
+from pyhudi.errors import ConfigError, TableExistsError, TableNotFoundError
+from pyhudi_core import orchestration
+from pyhudi_core.orchestration import interrupts
+from pyhudi_core.orchestration.errors import definition_error
+from pyhudi_core.orchestration.settings import TableSettings
+from pyhudi_core.orchestration.table_match import refuse_mismatch
+from pyhudi_dagster.lake import spark_session
+from pyhudi_dagster.lake.info import HudiAssetInfo
+from pyhudi_dagster.lake.spark_session import SparkResource
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_STOP_LIMIT = 10.0
+
+
+class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
+    """A folder or bucket of Hudi tables. The table of an asset is in the folder of its asset key, unless the asset names another one.
+
+    Dagster's UI shows the configuration of resources as it is written, so write a secret as dg.EnvVar: then it shows the variable's name.
+    Tables are opened without a JVM. A Spark session starts when an asset first uses it, and ends with the run.
+
+    The translator is the default of assets whose module has this lake under its resource key, above them. The key of an asset is fixed where its
+    function is defined, so an asset that comes before its lake, or sees it under another name, needs a translator of its own; the builders and
+    checked_definitions refuse one that has none.
+    """
+
+    warehouse: str = Field(description="Location of the tables: a folder or an s3:// address.")
+    storage_options: dict[str, str] = Field(default={}, repr=False, description="Storage options for every table.")
+    options: dict[str, str] = Field(default={}, repr=False, description="Hudi options (hoodie.*) for every table.")
+    pyspark: dg.ResourceDependency[Any]
+    _started: bool = PrivateAttr(default=False)
+    _translator: Any = PrivateAttr(default=None)
+
+    def __init__(self, **data: Any) -> None:
+        translator = data.pop("translator", None)
+        if translator is not None and not hasattr(translator, "get_asset_spec"):
+            raise definition_error(
+                f"HudiLakeResource has translator={translator!r}", "Pass an object of a subclass of HudiTranslator."
+            )
+        self._refuse_unknown(data)
+        data.setdefault("pyspark", SparkResource())
+        super().__init__(**data)
+        self._translator = translator
+        self._refuse_unfit()
+
+    @property
+    def translator(self) -> Any:
+        """The default `HudiTranslator` of the lake's assets, or None. Only where the lake is defined: a run has no need of it."""
+        return self._translator
+
+    @classmethod
+    def _refuse_unknown(cls, data: dict[str, Any]) -> None:
+        """Raise `InvalidOptionError` for an argument that does not exist; Dagster would ignore it."""
+        for name in data.keys() - cls.model_fields.keys():
+            fix = f"The arguments are {', '.join(cls.model_fields)}, translator."
+            raise definition_error(f"HudiLakeResource cannot take {name}=", fix)
+
+    def _refuse_unfit(self) -> None:
+        """Raise `ConfigError` for a warehouse or options with which no run could open a table. Values of the environment are not known yet."""
+        if not isinstance(self.warehouse, dg.EnvVar) and not self.warehouse:
+            raise definition_error(
+                "HudiLakeResource has an empty warehouse", "Pass a folder, or an address such as 's3://bucket/lake'."
+            )
+        self._refuse_options("HudiLakeResource", TableSettings())
+
+    def refuse_unfit(self, info: HudiAssetInfo) -> None:
+        """Raise `InvalidOptionError` if the options of an asset do not fit this lake, for example its lock, or if the lake's translator did not
+        name it; names the asset."""
+        asset = info.key.to_user_string()
+        if self._translator is not None and info.translated is False:
+            raise definition_error(
+                f"The asset {asset} was defined without the translator of its lake",
+                f"Define the lake above its assets, in their module and with the name {info.lake!r}, or pass translator= to the asset.",
+            )
+        self._refuse_options(f"The asset {asset}, with the options of its lake,", info.settings)
+
+    def _refuse_options(self, whose: str, settings: TableSettings) -> None:
+        options = {**self.options, **settings.options}
+        if any(isinstance(value, dg.EnvVar) for value in (self.warehouse, *options.values())):
+            return
+        try:
+            place = self.location("").rstrip("/")
+            orchestration.refuse_unfit_options(
+                options, location=place, processes=True, storage_options=self._given_storage()
+            )
+        except ConfigError as error:
+            raise definition_error(f"{whose} cannot work: {error.message}", error.hint or "") from error
+
+    def _given_storage(self) -> dict[str, str]:
+        """The storage options, as far as they are known: the name of a variable stands for its value."""
+        known = {}
+        for name, value in self.storage_options.items():
+            if not isinstance(value, dg.EnvVar):
+                known[name] = value
+            elif name != "fsync":  # its value is checked
+                known[name] = value.env_var_name
+        return known
+
+    def location(self, name: str) -> str:
+        """The location of the table with this name; a relative warehouse starts at the working directory."""
+        is_absolute = "://" in self.warehouse or self.warehouse.startswith("~")  # opening the table refuses a '~'
+        root = self.warehouse if is_absolute else str(Path(self.warehouse).resolve())
+        return f"{root.rstrip('/')}/{name}"
+
+    def table(self, name: str, settings: TableSettings | None = None) -> "hudi.HudiTable":
+        """Open a table by its name, such as ``sales/orders``; starts no JVM. Raises `TableNotFoundError`.
+
+        ``settings`` are those of the table's asset: their options also apply, as in every run that writes the table.
+        """
+        options = self._options(settings) if settings is not None else dict(self.options)
+        return hudi.open_table(self.location(name), storage_options=dict(self.storage_options), options=options)
+
+    def _options(self, settings: TableSettings) -> dict[str, object]:
+        """The options of the lake, overridden by those of the asset. Table options of the asset apply only to the creation of the table."""
+        own = dict(settings.options)
+        return {
+            **{key: value for key, value in self.options.items() if key not in own},
+            **orchestration.options_for_open(own),
+        }
+
+    def table_or_new(self, name: str, settings: TableSettings, schema: Any) -> "hudi.HudiTable":
+        """Open the table, or create it with these settings and this schema (pyarrow or Spark) if it does not exist.
+
+        Raises `TableMismatchError` if the existing table has other settings, and `RunEndedError` in an interrupted step, because such a step
+        must not create a table.
+        """
+        interrupts.refuse_if_abandoned()
+        try:
+            return self._matching(name, settings)
+        except TableNotFoundError:
+            pass
+        try:
+            return hudi.create_table(
+                self.location(name),
+                schema=settings.schema if settings.schema is not None else schema,
+                record_key=list(settings.record_key),
+                partition_by=list(settings.partition_by),
+                ordering=settings.ordering,
+                table_type=settings.table_type,
+                options={**self.options, **settings.options},
+                storage_options=dict(self.storage_options),
+            )
+        except TableExistsError:  # another run created it first
+            return self._matching(name, settings)
+
+    def _matching(self, name: str, settings: TableSettings) -> "hudi.HudiTable":
+        table = self.table(name, settings)
+        refuse_mismatch(table, settings)
+        return table
+
+    @property
+    def spark(self) -> "SparkSession":
+        """The Spark session; started on first use, in this process only. Raises `RunEndedError` in an interrupted step."""
+        session = interrupts.within_work(self._session, "the start of Spark")
+        interrupts.claim(session)
+        return cast("SparkSession", session)
+
+    def _session(self) -> Any:
+        session, fresh = spark_session.started(lambda: self.pyspark.spark_session)
+        self._started = self._started or fresh
+        return session
+
+    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
+        """Stop the session if this resource started it. If stopping hangs, the session ends with the process."""
+        if not self._started:
+            return
+        stopper = threading.Thread(target=self.pyspark.spark_session.stop, daemon=True)
+        stopper.start()
+        stopper.join(_STOP_LIMIT)
+        if stopper.is_alive() and context.log is not None:
+            context.log.warning("the Spark session did not stop within %s s", _STOP_LIMIT)

@@ -1,0 +1,132 @@
+"""`build_hudi_timeline_sensor` and `build_hudi_checks`: what Dagster sees of tables, whoever writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+import dagster as dg
+
+from pyhudi_core.orchestration.errors import definition_error
+from pyhudi_core.orchestration.settings import refuse_no_count
+from pyhudi_dagster.lake.names import name_of
+from pyhudi_dagster.lake.resource import HudiLakeResource
+from pyhudi_dagster.lake.service_settings import refuse_bad_cron
+from pyhudi_dagster.observation.timeline_sensor import READABLE, timeline_sensor
+from pyhudi_dagster.reporting.checks import KINDS, HudiCheck, checks_of, utc_now
+from pyhudi_dagster.services.service_definitions import HudiAssets, tables_of, views_of_tables
+
+
+def build_hudi_timeline_sensor(
+    lake: HudiLakeResource,
+    assets: HudiAssets,
+    *,
+    name: str | None = None,
+    minimum_interval_seconds: int = 30,
+    max_events_per_tick: int = 200,
+    running: bool = True,
+) -> dg.Definitions:
+    """A sensor that reports what happens on the timelines of the assets, as definitions to merge with the others.
+
+    - A commit of another writer is a materialization, one for each partition that it changed. A run reports its own commits; if it died before
+      its event, the sensor does.
+    - A table service, a rollback and a commit without rows are observations, which start nothing downstream.
+    - A table that cannot be read fails its check ``timeline_readable``, and the others go on.
+
+    No commit is skipped, whatever the order in which commits complete, and also if it was archived before the sensor saw it. The sensor starts no JVM
+    and requests no runs: downstream assets run by `HudiAutomation.on_commit`.
+
+    Args:
+        lake: the lake resource of the assets; the definitions contain it under the assets' resource key.
+        assets: assets of Hudi tables, including `hudi_external_asset`.
+        name: of the sensor; default: ``hudi__timeline``, for a lake with another resource key than ``lake`` ``hudi__<lake>__timeline``.
+        minimum_interval_seconds: time between two ticks.
+        max_events_per_tick: number of events after which a tick ends; the next one continues. The events of one commit stay together.
+        running: whether the sensor runs without being started in the UI.
+
+    Raises `InvalidOptionError` as `build_hudi_services`.
+    """
+    infos = tables_of(assets, "build_hudi_timeline_sensor")
+    views = views_of_tables(assets, "build_hudi_timeline_sensor")
+    for figure, number in {
+        "minimum_interval_seconds": minimum_interval_seconds,
+        "max_events_per_tick": max_events_per_tick,
+    }.items():
+        refuse_no_count(f"build_hudi_timeline_sensor has {figure}", number)
+    for info in infos:
+        lake.refuse_unfit(info)
+    named = name_of("timeline", infos[0].lake, name, "build_hudi_timeline_sensor")
+    status = dg.DefaultSensorStatus.RUNNING if running else dg.DefaultSensorStatus.STOPPED
+    return dg.Definitions(
+        sensors=[timeline_sensor(infos, views, named, minimum_interval_seconds, max_events_per_tick, status)],
+        asset_checks=[checks_of(info, [HudiCheck(READABLE)], utc_now) for info in infos],
+        resources={infos[0].lake: lake},
+    )
+
+
+def build_hudi_checks(
+    assets: HudiAssets,
+    checks: Sequence[str | HudiCheck],
+    *,
+    cron: str | None = None,
+    timezone: str = "UTC",
+    name: str | None = None,
+    clock: Callable[[], datetime] = utc_now,
+) -> dg.Definitions:
+    """Health checks of the assets' tables, as definitions to merge with the others. They start no JVM.
+
+    | check | passes if | default limit |
+    |---|---|---|
+    | ``no_stuck_instants`` | dead writers left nothing, and no plan waits longer than so many minutes | 60 |
+    | ``compaction_lag`` | so many delta commits since the last compaction, or fewer | 20 |
+    | ``data_freshness`` | the newest commit with rows is at most so many hours old | 24 |
+    | ``commit_retries`` | none of the last commits was planned again more often | 5 |
+    | ``events_have_commits`` | the table has every commit that a materialization of so many hours names | 24 |
+    | ``timeline_readable`` | the table can be read (part of `build_hudi_timeline_sensor`) | |
+
+    Args:
+        assets: assets of Hudi tables, including `hudi_external_asset`.
+        checks: names, or `HudiCheck` with another limit or severity.
+        cron: a schedule that runs the checks; without it they run with the materializations of the asset, and by hand.
+        timezone: of the schedule.
+        name: of the schedule and its job; default: ``hudi__checks``, for a lake with another resource key than ``lake`` ``hudi__<lake>__checks``.
+            For checks at two intervals, call it twice, and name one of them.
+        clock: the time now, for tests.
+
+    Raises `InvalidOptionError` for an unknown check, and as `build_hudi_services`.
+    """
+    infos = tables_of(assets, "build_hudi_checks")
+    wanted = [HudiCheck(check) if isinstance(check, str) else check for check in checks]
+    _refuse_unfit_checks(wanted)
+    found = [checks_of(info, wanted, clock) for info in infos]
+    if cron is None:
+        return dg.Definitions(asset_checks=found)
+    refuse_bad_cron("build_hudi_checks", cron, timezone)
+    named = name_of("checks", infos[0].lake, name, "build_hudi_checks")
+    job = dg.define_asset_job(named, selection=dg.AssetSelection.checks(*found))
+    schedule = dg.ScheduleDefinition(
+        name=named,
+        job=job,
+        cron_schedule=cron,
+        execution_timezone=timezone,
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+    )
+    return dg.Definitions(asset_checks=found, jobs=[job], schedules=[schedule])
+
+
+def _refuse_unfit_checks(wanted: Sequence[HudiCheck]) -> None:
+    """Raise `InvalidOptionError` for no check at all, an unknown or repeated one, and a limit that is no number from 0 on."""
+    if not wanted:
+        raise definition_error("build_hudi_checks has no check", f"Use some of {', '.join(KINDS)}.")
+    names = [check.name for check in wanted]
+    for number, (name, limit) in enumerate((check.name, check.limit) for check in wanted):
+        if name not in KINDS:
+            raise definition_error(
+                f"build_hudi_checks has the check {name!r}, which does not exist", f"Use some of {', '.join(KINDS)}."
+            )
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int | float) or not limit >= 0):
+            raise definition_error(
+                f"build_hudi_checks has the check {name!r} with limit={limit!r}", "Pass a number from 0 on."
+            )
+        if name in names[:number]:
+            raise definition_error(f"build_hudi_checks has the check {name!r} twice", "Pass it once.")

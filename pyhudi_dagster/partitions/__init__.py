@@ -1,0 +1,1 @@
+"""Dagster's partition keys and a table's partition values."""

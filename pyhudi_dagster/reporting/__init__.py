@@ -1,0 +1,1 @@
+"""What a commit is in Dagster: events, metadata, columns, check results."""

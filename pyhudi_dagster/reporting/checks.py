@@ -1,0 +1,237 @@
+"""Health checks of tables, as asset checks. They read timelines and Dagster's events, and start no JVM.
+
+A table that cannot be read fails its checks with the error and what to do about it; the checks of other tables are not affected.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import dagster as dg
+
+import pyhudi as hudi
+from pyhudi.errors import HudiError
+from pyhudi_core.orchestration import past_commits
+from pyhudi_core.orchestration.instant_times import moment_of
+from pyhudi_dagster.lake.info import HudiAssetInfo, refuse_unfit_key, step_name
+from pyhudi_dagster.timeline.reported_commits import materialized_since
+
+_EVENTS_READ = 20
+_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class CheckVerdict:
+    """The answer of a check: whether it passed, why, and the figures that say so."""
+
+    passed: bool
+    text: str
+    entries: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What a check looks at."""
+
+    info: HudiAssetInfo
+    table: hudi.HudiTable
+    instance: dg.DagsterInstance
+    now: datetime
+    limit: float
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of check: what it promises, its limit, and its function."""
+
+    promise: str
+    limit: float
+    look: Callable[[Examined], CheckVerdict]
+
+
+@dataclass(frozen=True, slots=True)
+class HudiCheck:
+    """A health check with another limit or severity.
+
+    Attributes:
+        name: one of the names of `build_hudi_checks`.
+        limit: the number up to which the check passes; None: its default.
+        severity: of a failed check.
+        blocking: whether a failed check keeps downstream assets of the same run from running.
+    """
+
+    name: str
+    limit: float | None = None
+    severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.ERROR
+    blocking: bool = False
+
+
+def timeline_readable(examined: Examined) -> CheckVerdict:
+    """The table can be opened, and its timeline listed."""
+    count = len(examined.table.timeline)
+    return CheckVerdict(True, f"The timeline has {count} instants.", {"hudi/instants": count})
+
+
+def no_stuck_instants(examined: Examined) -> CheckVerdict:
+    """Nothing is left of dead writers, and no plan waits longer than the limit in minutes."""
+    table = examined.table
+    dead = table.failed_writes.plan()
+    old = [
+        f"the {instant.action} {instant.requested_time} waits for a process that executes it"
+        for service in table.services.values()
+        for instant in service.waiting()
+        if _minutes_since(examined, instant.requested_time) > examined.limit
+    ]
+    pending = len(table.timeline.pending)
+    entries = {"hudi/pending_instants": pending, "hudi/stuck_plans": len(old), **_named(dead.figures, "hudi/failed_")}
+    if not dead and not old:
+        return CheckVerdict(True, f"{pending} instants are pending, and none is stuck.", entries)
+    text = "; ".join([*([str(dead)] if dead else []), *old[:_NAMED]])
+    job = f"hudi__{step_name(examined.info.key)}__services"
+    return CheckVerdict(
+        False, f"{text}. The job {job} of build_hudi_services does this, or pyhudi on the command line.", entries
+    )
+
+
+def compaction_lag(examined: Examined) -> CheckVerdict:
+    """At most so many delta commits since the last compaction; log compactions are none, they make logs fewer."""
+    timeline = examined.table.timeline.commits
+    last = max((i.requested_time for i in timeline if i.action is hudi.Action.COMMIT), default="")
+    deltas = [i for i in timeline if i.action is hudi.Action.DELTACOMMIT]
+    later = [i for i in deltas if (i.completion_time or i.requested_time) > last]
+    waiting = sum(examined.table.commit_metadata(i).operation != hudi.OperationType.LOG_COMPACT for i in later)
+    figures = examined.table.compaction.plan().figures if deltas else {}
+    logs, base = figures.get("log_bytes", 0), figures.get("base_bytes", 0)
+    entries = {
+        "hudi/delta_commits_since_compaction": waiting,
+        "hudi/log_bytes": logs,
+        **({"hudi/log_to_base_ratio": round(logs / base, 3)} if base else {}),
+    }
+    text = f"{waiting} delta commits since the last compaction, {examined.limit:g} may be"
+    return CheckVerdict(waiting <= examined.limit, text, entries)
+
+
+def data_freshness(examined: Examined) -> CheckVerdict:
+    """The newest commit that changed rows is at most so many hours old."""
+    newest = past_commits.newest_change(examined.table)
+    if newest is None:
+        return CheckVerdict(False, "The active timeline has no commit with rows.")
+    age = _minutes_since(examined, newest.completion_time) / 60
+    entries = {"hudi/data_age_hours": round(age, 3), "hudi/instant": newest.instant.requested_time}
+    return CheckVerdict(
+        age <= examined.limit, f"The newest rows are {age:.1f} hours old, {examined.limit:g} may be", entries
+    )
+
+
+def commit_retries(examined: Examined) -> CheckVerdict:
+    """No commit of the asset's last runs was planned again more often than the limit, because other commits came first."""
+    records = examined.instance.fetch_materializations(examined.info.key, limit=_EVENTS_READ).records
+    found = {}
+    for record in records:
+        event = record.asset_materialization
+        retries = (
+            event.metadata["hudi/conflict_retries"].value if event and "hudi/conflict_retries" in event.metadata else 0
+        )
+        if event is not None and isinstance(retries, int):
+            found[(event.tags or {}).get("hudi/instant", record.event_log_entry.run_id)] = retries
+    most = max(found.values(), default=0)
+    entries = {"hudi/conflict_retries_max": most, "hudi/commits_examined": len(found)}
+    if most <= examined.limit:
+        return CheckVerdict(True, f"At most {most} retries in {len(found)} commits, {examined.limit:g} may be", entries)
+    worst = max(found, key=lambda instant: found[instant])
+    hint = "Write different partitions at the same time, fewer writers at once, or raise pyhudi.commit.retries."
+    return CheckVerdict(
+        False, f"The commit {worst} was planned again {most} times, {examined.limit:g} may be. {hint}", entries
+    )
+
+
+def events_have_commits(examined: Examined) -> CheckVerdict:
+    """Every commit that a materialization of the last hours names is in the table, active or archived."""
+    since = examined.now - timedelta(hours=examined.limit)
+    reported = {time for time, _ in materialized_since(examined.instance, examined.info.key, since)}
+    if not reported:
+        return CheckVerdict(True, f"No event of the last {examined.limit:g} hours names a commit")
+    before = f"{int(min(reported)) - 1:0{len(min(reported))}d}"
+    known = {instant.completion_time for instant, _ in examined.table.commits_with("", before)}
+    without = sorted(reported - known)
+    entries = {"hudi/commits_examined": len(reported), "hudi/events_without_commit": len(without)}
+    if not without:
+        return CheckVerdict(
+            True, f"All {len(reported)} commits of the last {examined.limit:g} hours are in the table", entries
+        )
+    hint = "The table was restored, rolled back or made anew: materialize the asset again, and what has read it."
+    named = f"{', '.join(without[:_NAMED])}{' ...' * (len(without) > _NAMED)}"
+    return CheckVerdict(
+        False, f"Events name commits that the table does not have, completed at {named}. {hint}", entries
+    )
+
+
+KINDS: Mapping[str, Kind] = {
+    "timeline_readable": Kind("The table can be opened and its timeline listed", 0, timeline_readable),
+    "no_stuck_instants": Kind(
+        "Dead writers left nothing, and no plan waits longer than the limit in minutes", 60, no_stuck_instants
+    ),
+    "compaction_lag": Kind("Delta commits since the last compaction, up to the limit", 20, compaction_lag),
+    "data_freshness": Kind("Age of the newest rows in hours, up to the limit", 24, data_freshness),
+    "commit_retries": Kind(
+        "Retries of one commit because other commits came first, up to the limit", 5, commit_retries
+    ),
+    "events_have_commits": Kind(
+        "The commits that events of so many hours name are in the table", 24, events_have_commits
+    ),
+}
+
+
+def checks_of(
+    info: HudiAssetInfo, wanted: Sequence[HudiCheck], clock: Callable[[], datetime]
+) -> dg.AssetChecksDefinition:
+    """The checks of one asset, in one op from which Dagster may run a part."""
+    refuse_unfit_key(info.key)
+    by_name = {check.name: check for check in wanted}
+    specs = [
+        dg.AssetCheckSpec(name, asset=info.key, description=f"{KINDS[name].promise}.", blocking=check.blocking)
+        for name, check in by_name.items()
+    ]
+
+    @dg.multi_asset_check(
+        name=f"hudi__{step_name(info.key)}__{'_and_'.join(by_name)}"[:200],
+        specs=specs,
+        can_subset=True,
+        required_resource_keys={info.lake},
+    )
+    def examine(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
+        lake = getattr(context.resources, info.lake)
+        for key in sorted(context.selected_asset_check_keys, key=lambda key: list(by_name).index(key.name)):
+            check = by_name[key.name]
+            limit = KINDS[check.name].limit if check.limit is None else check.limit
+            try:
+                table = lake.table(info.table, info.settings)
+                found = KINDS[check.name].look(Examined(info, table, context.instance, clock(), limit))
+            except HudiError as error:
+                entries = {"hudi/error": type(error).__name__, "hudi/hint": error.hint or ""}
+                found = CheckVerdict(False, f"The table cannot be examined: {error}", entries)
+            yield dg.AssetCheckResult(
+                passed=found.passed,
+                check_name=check.name,
+                asset_key=info.key,
+                description=found.text,
+                metadata=dict(found.entries),
+                severity=check.severity,
+            )
+
+    return examine
+
+
+def _minutes_since(examined: Examined, time: str) -> float:
+    moment = moment_of(examined.table, time)
+    return (examined.now - moment).total_seconds() / 60 if moment is not None else 0.0
+
+
+def _named(figures: Mapping[str, int | float], prefix: str) -> dict[str, int | float]:
+    return {f"{prefix}{name}": number for name, number in figures.items()}
+
+
+def utc_now() -> datetime:
+    """The time now, with its zone."""
+    return datetime.now(UTC)

@@ -1,0 +1,47 @@
+"""The content of Dagster's Columns tab for a table: types, nullability, and the role of each column as a tag."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import dagster as dg
+import pyarrow as pa
+
+import pyhudi as hudi
+from pyhudi_core.orchestration.settings import TableSettings, names
+
+
+def column_schema(table: hudi.HudiTable) -> dg.TableSchema:
+    """The columns of an existing table, with their roles."""
+    config = table.config
+    return _columns(table.schema, config.record_key_fields, config.partition_fields, config.ordering_fields)
+
+
+def declared_schema(settings: TableSettings) -> dg.TableSchema | None:
+    """The declared columns of an asset; None if it declares none."""
+    if not isinstance(settings.schema, pa.Schema):
+        return None
+    return _columns(settings.schema, settings.record_key, settings.partition_by, names(settings.ordering))
+
+
+def _columns(
+    schema: pa.Schema, record_key: Sequence[str], partition_by: Sequence[str], ordering: Sequence[str]
+) -> dg.TableSchema:
+    columns = []
+    for field in schema:
+        if field.name.startswith("_hoodie_"):
+            continue
+        roles = {
+            "record_key": field.name in record_key,
+            "partition": field.name in partition_by,
+            "ordering": field.name in ordering,
+        }
+        columns.append(
+            dg.TableColumn(
+                name=field.name,
+                type=str(field.type),
+                constraints=dg.TableColumnConstraints(nullable=field.name not in record_key),
+                tags={name: "" for name, holds in roles.items() if holds},
+            )
+        )
+    return dg.TableSchema(columns=columns)

@@ -1,0 +1,69 @@
+"""Late data: reports partitions outside a run that its commit also changed.
+
+Dagster counts an event of a run as work of that run: a materialization of another partition raised a backfill above 100 %, and marked a
+partition as successful that never ran. Therefore a late partition whose last run succeeded gets a materialization **outside any run**, whose new
+data version starts the downstream assets again. Any other late partition (it never ran, its run failed, or its run is still active) gets an
+observation in the run. If such a run succeeds, its own materialization announces the late rows too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import dagster as dg
+
+from pyhudi_dagster.lake.info import HudiAssetInfo
+from pyhudi_dagster.partitions.partition_values import KnownKeys
+from pyhudi_dagster.reporting import events
+from pyhudi_dagster.steps.runner import Step
+from pyhudi_dagster.steps.writer import Written
+from pyhudi_dagster.timeline.reported_commits import is_observed, reported_until
+
+_NAMED = 10
+
+
+def report_late(
+    info: HudiAssetInfo, written: Written, step: Step, log_event: Callable[[dg.AssetObservation], None]
+) -> None:
+    """Report the partitions outside the run that the commit changed. A retry that adopts the commit does not report them again."""
+    partitions, instance, running = info.partitions, step.instance, step.run
+    if partitions is None or not written.foreign:
+        return
+    if instance is None or running is None:  # a direct call has no instance to report to
+        return
+    known = KnownKeys(instance)
+    owners = {value: partitions.key_of(value, known) for value in written.foreign}
+    if unowned := ["/".join(value) for value, key in owners.items() if key is None]:
+        step.log.warning("the commit also changed folders that no partition of %s owns: %s", info.table, _some(unowned))
+    keys = sorted({key for key in owners.values() if key is not None})
+    statuses = instance.get_status_by_partition(info.key, keys, partitions.definition) or {}
+    ran = [key for key in keys if statuses.get(key) is dg.AssetPartitionStatus.MATERIALIZED]
+    run = {"hudi/run": dg.MetadataValue.dagster_run(running.run_id)}
+    for key, entries in events.late_entries(info, written, keys).items():
+        if written.adopted and _is_reported(instance, info.key, key, written):
+            continue
+        facts = {**entries, **run}
+        if key in ran:
+            tags = events.data_tags(written.commit)
+            instance.report_runless_asset_event(dg.AssetMaterialization(info.key, None, facts, key, tags))
+        else:
+            log_event(dg.AssetObservation(info.key, None, facts, key, events.event_tags(written.commit)))
+    if keys:
+        step.log.info("late data: the commit also changed the partitions %s", _some(keys))
+
+
+def _is_reported(instance: dg.DagsterInstance, asset: dg.AssetKey, partition: str, written: Written) -> bool:
+    """Whether the late rows were already reported, before a crash of an earlier attempt.
+
+    A materialization of a later commit counts too: the partition ran in the meantime, and an older data version must not follow a newer one. A
+    later observation does not count, because it may belong to a commit without rows.
+    """
+    completion = written.commit.completion_time
+    return reported_until(instance, asset, [partition]) >= completion or is_observed(
+        instance, asset, partition, completion
+    )
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more

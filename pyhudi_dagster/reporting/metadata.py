@@ -1,0 +1,193 @@
+"""The metadata entries for a commit in Dagster's UI. All figures come from the timeline and listings; no row is read and no JVM is started.
+
+The entries have the order of the UI: size of the table, changes of the commit, its time, its durations; wide tables come last. Times are
+timestamps, bytes are plain numbers (the UI writes ``dagster/size_bytes`` as KB or MB), durations are seconds, operations are the words of
+`HudiWrite`. An event has at most 30 entries and, not counting the table's columns, 16 KiB; if a list is shortened, its title says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+import dagster as dg
+
+import pyhudi as hudi
+from pyhudi import CommitMetadata, WriteStat
+from pyhudi_core.orchestration import past_commits
+from pyhudi_core.orchestration.instant_times import moment_of, parsed
+from pyhudi_dagster.lake.info import HudiAssetInfo
+from pyhudi_dagster.reporting.column_schema import column_schema, declared_schema
+from pyhudi_dagster.reporting.input_metadata import backlog_entries, gap_entries
+from pyhudi_dagster.steps.writer import Written
+from pyhudi_dagster.timeline.identity import PREFIX
+from pyhudi_dagster.timeline.timeline_view import entries_until, operation_name, timeline_markdown, timeline_table
+
+PARTITIONS_SHOWN = 30
+MOST_BYTES = 8 * 1024
+"""Maximum size of the chart and the table rows together. Table headers and plain entries need nearly as much again."""
+_RECORD_BYTES = 40
+
+
+def definition_metadata(info: HudiAssetInfo) -> dict[str, Any]:
+    """The entries of the asset itself: the columns that organise the table."""
+    settings = info.settings
+    entries: dict[str, Any] = {
+        "hudi/record_key": ", ".join(settings.record_key),
+        "hudi/partition_by": ", ".join(settings.partition_by),
+        "hudi/ordering": settings.ordering or "",
+        "hudi/table_type": settings.table_type,
+        "dagster/table_name": info.table,
+        "dagster/storage_kind": "hudi",
+        "dagster/column_schema": declared_schema(settings),
+    }
+    return {name: value for name, value in entries.items() if value}
+
+
+def size_entries(size: hudi.Size | None) -> dict[str, Any]:
+    """The size of the table. The row count is omitted if it needs a read of the rows."""
+    if size is None:
+        return {}
+    rows = {} if size.rows is None else {"dagster/row_count": size.rows}
+    return {**rows, "dagster/size_bytes": size.bytes}
+
+
+def layout_entries(size: hudi.Size | None) -> dict[str, Any]:
+    """The file groups and small files of the table."""
+    return {} if size is None else {"hudi/file_groups": size.file_groups, "hudi/small_files": size.small_files}
+
+
+def input_entries(written: Written) -> dict[str, Any]:
+    """The backlog of the run's inputs, and the gaps that its commit skips; empty for an asset without `Changes`."""
+    return {**backlog_entries(written.changes), **gap_entries(written.commit.extra)}
+
+
+def row_entries(stats: Iterable[WriteStat], dropped: int = 0) -> dict[str, Any]:
+    """The numbers of changed rows and written files. The sums over the partitions of a commit are the commit's totals.
+
+    ``dropped``: rows of dropped partitions.
+    """
+    written = [stat for stat in stats if stat.path]
+    return {
+        "hudi/rows_inserted": sum(stat.inserts for stat in written),
+        "hudi/rows_updated": sum(stat.updates for stat in written),
+        "hudi/rows_deleted": sum(stat.deletes for stat in written) + dropped,
+        "hudi/rows_unchanged": sum(max(0, stat.rows - stat.inserts - stat.updates) for stat in written),
+        "hudi/files_written": len(written),
+        "hudi/bytes_written": sum(stat.size for stat in written),
+    }
+
+
+def name_entries(table: hudi.HudiTable, commit: past_commits.PastCommit) -> dict[str, Any]:
+    """The entries that identify a commit."""
+    moment = moment_of(table, commit.completion_time)
+    when = {"hudi/completion_time": dg.MetadataValue.timestamp(moment)} if moment else {}
+    return {**when, "hudi/instant": commit.instant.requested_time}
+
+
+def operation_entry(commit: past_commits.PastCommit) -> dict[str, Any]:
+    """The operation of the commit."""
+    return {"hudi/operation": operation_name(commit.metadata.operation, commit.instant.action)}
+
+
+def run_entry(commit: past_commits.PastCommit) -> dict[str, Any]:
+    """The Dagster run that made the commit, if any."""
+    run_id = commit.extra.get(PREFIX + "run_id")
+    return {"hudi/run": dg.MetadataValue.dagster_run(run_id)} if run_id else {}
+
+
+def duration_entries(written: Written) -> dict[str, Any]:
+    """The durations of a commit; the total is the sum of the others. For a commit that this step did not make, only the total is known.
+
+    ``write``: writing the files; ``lock_wait``: waiting for the table's lock; ``commit``: checks and publication.
+    """
+    if written.adopted:
+        return total_entry(written.commit)
+    wait = round(written.lock_wait, 3)
+    write = round(written.write_seconds, 3)
+    commit = round(max(0.0, written.commit_seconds - written.lock_wait), 3)
+    return {
+        "hudi/duration_total_s": round(write + wait + commit, 3),
+        "hudi/duration_write_s": write,
+        "hudi/duration_lock_wait_s": wait,
+        "hudi/duration_commit_s": commit,
+        "hudi/lock_held_s": round(written.lock_held, 3),
+        "hudi/conflict_retries": written.retries,
+    }
+
+
+def total_entry(commit: past_commits.PastCommit) -> dict[str, Any]:
+    """The duration of a commit, from its times on the timeline."""
+    start, end = parsed(commit.instant.requested_time), parsed(commit.completion_time)
+    return {"hudi/duration_total_s": round(_seconds(start, end), 3)} if start and end else {}
+
+
+def _seconds(start: datetime, end: datetime) -> float:
+    return max(0.0, (end - start).total_seconds())
+
+
+def wide_entries(
+    table: hudi.HudiTable, commit: past_commits.PastCommit, dropped: Mapping[str, int] | None = None
+) -> dict[str, Any]:
+    """The tables and the chart, shortened if the event would become too large."""
+    shown = entries_until(table, commit.instant)
+    partitions = PARTITIONS_SHOWN
+    while True:
+        touched = partitions_touched(commit.metadata, partitions, dropped)
+        chart, timeline = timeline_markdown(shown), timeline_table(shown)
+        length = len(chart.md_str or "") + sum(
+            len(str(record.data)) for record in (*touched.records, *timeline.records)
+        )
+        if length <= MOST_BYTES or len(shown) <= 1:
+            return {
+                "hudi/partitions_touched": touched,
+                "hudi/timeline_chart": chart,
+                "hudi/timeline": timeline,
+            }
+        shown, partitions = shown[len(shown) // 4 + 1 :], max(1, partitions * 2 // 3)
+
+
+def place_entries(info: HudiAssetInfo, table: hudi.HudiTable, instant: hudi.Instant) -> dict[str, Any]:
+    """The locations of the table and the commit, and the table's columns."""
+    return {
+        "hudi/commit_url": dg.MetadataValue.path(f"{table.location}/.hoodie/timeline/{instant.file_name()}"),
+        "dagster/uri": table.location,
+        "dagster/table_name": info.table,
+        "dagster/column_schema": column_schema(table),
+    }
+
+
+def partitions_touched(
+    commit: CommitMetadata, shown: int = PARTITIONS_SHOWN, dropped: Mapping[str, int] | None = None
+) -> dg.TableMetadataValue:
+    """The changes of the commit to each partition; only the first ones if there are many."""
+    paths = sorted(commit.partitions)
+    title = "partition" if len(paths) <= shown else f"partition ({shown} of {len(paths)})"
+    kinds = {title: "string", "inserted": "int", "updated": "int", "deleted": "int", "files": "int", "size": "string"}
+    schema = dg.TableSchema(columns=[dg.TableColumn(name, kind) for name, kind in kinds.items()])
+    gone = dropped or {}
+    records = [_partition_record(title, path, commit, gone.get(path, 0)) for path in paths[:shown]]
+    return dg.MetadataValue.table(records=records, schema=schema)
+
+
+def _partition_record(title: str, path: str, commit: CommitMetadata, dropped: int) -> dg.TableRecord:
+    entries = row_entries((stat for stat in commit.stats if stat.partition == path), dropped)
+    return dg.TableRecord(
+        {
+            title: path or "(none)",
+            "inserted": entries["hudi/rows_inserted"],
+            "updated": entries["hudi/rows_updated"],
+            "deleted": entries["hudi/rows_deleted"],
+            "files": entries["hudi/files_written"],
+            "size": readable_bytes(entries["hudi/bytes_written"]),
+        }
+    )
+
+
+def readable_bytes(count: int) -> str:
+    """A number of bytes as text, in the format of the UI: 1000 B are 1 KB."""
+    amount, units = float(count), ["B", "KB", "MB", "GB", "TB"]
+    while amount >= 1000 and len(units) > 1:
+        amount, units = amount / 1000, units[1:]
+    return f"{amount:.0f} {units[0]}" if units[0] == "B" else f"{amount:.1f} {units[0]}"

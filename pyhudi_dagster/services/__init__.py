@@ -1,0 +1,1 @@
+"""Table services as jobs, schedules, a sensor and views."""

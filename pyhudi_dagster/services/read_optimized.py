@@ -1,0 +1,129 @@
+"""The read-optimized view of a merge-on-read table as its own asset: its materialization is a compaction.
+
+A read-optimized query leaves log files out, so it shows new rows only after a compaction. An asset that reads this view depends on the asset of the
+view: it runs when the view shows something new, not after each commit. A freshness policy of the view's asset limits how late compactions may be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import dagster as dg
+
+import pyhudi as hudi
+from pyhudi_core.orchestration.errors import definition_error
+from pyhudi_core.orchestration.past_commits import PastCommit
+from pyhudi_dagster.assets.asset_arguments import only_spec
+from pyhudi_dagster.lake.info import HudiAssetInfo, info_of, step_name
+from pyhudi_dagster.lake.resource import HudiLakeResource
+from pyhudi_dagster.reporting import events
+from pyhudi_dagster.services import service_runs
+from pyhudi_dagster.steps import runner
+
+VIEW = "hudi/read_optimized_view_of"
+Views = Mapping[str, dg.AssetKey]
+"""The asset of the read-optimized view, by table."""
+_COMPACTS = frozenset({hudi.OperationType.COMPACT})
+
+
+class _ViewEntry(dict[str, Any]):
+    """The table of a view as a metadata value; Dagster stores it as JSON."""
+
+    def __init__(self, info: HudiAssetInfo) -> None:
+        super().__init__({"asset": info.key.to_user_string(), "table": info.table})
+        self.info = info
+
+
+def hudi_read_optimized_asset(
+    of: dg.AssetsDefinition | dg.AssetSpec, *, key: dg.CoercibleToAssetKey | None = None, **spec: Any
+) -> dg.AssetsDefinition:
+    """The asset of the read-optimized view of a merge-on-read table.
+
+    A run of it compacts the table; if there is nothing to compact, it makes no event. Pass it to `build_hudi_services` and
+    `build_hudi_timeline_sensor` with the asset of the table: then a compaction by the services, or by another program, is its materialization, too.
+
+    Args:
+        of: the asset of the table, also a `hudi_external_asset`.
+        key: asset key; default: the key of the table's asset with ``_ro`` at its end.
+        spec: all other arguments of `dagster.AssetSpec`, such as ``freshness_policy``, ``owners`` and ``automation_condition``.
+
+    Raises `InvalidOptionError` for an asset that is no merge-on-read table.
+    """
+    table_spec = only_spec(of, "hudi_read_optimized_asset has") if isinstance(of, dg.AssetsDefinition) else of
+    info = info_of(table_spec.key, table_spec.metadata)
+    if info is None or info.settings.kind != "merge_on_read":
+        raise definition_error(
+            f"The asset {table_spec.key.to_user_string()} has no read-optimized view of its own, because it is no merge-on-read table",
+            "Set table_type='merge_on_read' on the asset of the table; a copy-on-write table is read as it is.",
+        )
+    path = [*info.key.path[:-1], f"{info.key.path[-1]}_ro"]
+    named = dg.AssetKey.from_coercible(key) if key is not None else dg.AssetKey(path)
+    entries = {**dict(spec.pop("metadata", None) or {}), VIEW: _ViewEntry(info), "dagster/table_name": info.table}
+    kinds = set(spec.pop("kinds", None) or {"hudi"})
+    deps = [*(spec.pop("deps", None) or []), info.key]
+    described = dg.AssetSpec(named, deps=deps, metadata=entries, kinds=kinds, skippable=True, **spec)
+
+    @dg.multi_asset(
+        specs=[described],
+        name=step_name(named),
+        pool=f"{info.pool}/services",
+        required_resource_keys={info.lake},
+    )
+    def compact(context) -> Iterator[dg.MaterializeResult[Any]]:  # type: ignore[no-untyped-def]
+        lake, step = getattr(context.resources, info.lake), runner.step_of(context, info.key, "compaction")
+        outcome = service_runs.look_after(step, lake, info, "compaction", service_runs.Asked("always"))
+        service_runs.report(step, lake, info, outcome, context.log_event)
+        if outcome.done:
+            table = lake.table(info.table, info.settings)
+            event = materialization(table, events.past_commit(table, outcome.instants[-1]), info, named)
+            yield dg.MaterializeResult(
+                asset_key=named,
+                metadata=event.metadata,
+                data_version=dg.DataVersion(outcome.instants[-1].completion_time or ""),
+                tags={name: text for name, text in (event.tags or {}).items() if name != "dagster/data_version"},
+            )
+
+    return compact
+
+
+def views_of(specs: Iterable[dg.AssetSpec]) -> dict[str, dg.AssetKey]:
+    """The assets of read-optimized views among specs, by table."""
+    return {spec.metadata[VIEW].info.table: spec.key for spec in specs if is_view(spec)}
+
+
+def is_view(spec: dg.AssetSpec) -> bool:
+    """Whether it is the asset of a read-optimized view."""
+    return isinstance(spec.metadata.get(VIEW), _ViewEntry)
+
+
+def shows_more(past: PastCommit) -> bool:
+    """Whether read-optimized queries show more rows after this commit than before it."""
+    return past.metadata.operation in _COMPACTS
+
+
+def report(
+    step: runner.Step,
+    lake: HudiLakeResource,
+    info: HudiAssetInfo,
+    view: dg.AssetKey | None,
+    outcome: service_runs.Outcome,
+    log: service_runs.Log,
+) -> None:
+    """Store what a service did: observations of the table's asset, and materializations of its view by compactions."""
+    service_runs.report(step, lake, info, outcome, log)
+    if view is None or not outcome.instants:
+        return
+    table = lake.table(info.table, info.settings)
+    completed = set(table.timeline.completed)
+    for instant in outcome.instants:
+        if instant in completed and shows_more(past := events.past_commit(table, instant)):
+            log(materialization(table, past, info, view))
+
+
+def materialization(
+    table: hudi.HudiTable, past: PastCommit, info: HudiAssetInfo, view: dg.AssetKey
+) -> dg.AssetMaterialization:
+    """The materialization of the view by a compaction: its data version is the compaction's completion."""
+    event = events.event_of(table, past, info)
+    return dg.AssetMaterialization(view, metadata=event.metadata, tags=events.data_tags(past))

@@ -1,0 +1,147 @@
+"""`build_hudi_services`: jobs, schedules and a sensor for the table services of some assets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import dagster as dg
+
+from pyhudi_core.orchestration.errors import definition_error
+from pyhudi_core.orchestration.settings import refuse_no_count
+from pyhudi_dagster.lake.info import HudiAssetInfo, info_of
+from pyhudi_dagster.lake.names import name_of
+from pyhudi_dagster.lake.resource import HudiLakeResource
+from pyhudi_dagster.services.read_optimized import Views, is_view, views_of
+from pyhudi_dagster.services.service_jobs import ServiceTable, batch_job, job_of
+from pyhudi_dagster.services.service_policy import PerTableJob, ServicePolicy, ServiceRunner, SharedSession
+from pyhudi_dagster.services.service_sensor import Clock, schedules_of, service_sensor, utc_now
+
+HudiAssets = Sequence[dg.AssetsDefinition | dg.AssetSpec]
+
+
+def build_hudi_services(
+    lake: HudiLakeResource,
+    assets: HudiAssets,
+    *,
+    policy: ServicePolicy | None = None,
+    runner: ServiceRunner | None = None,
+    name: str | None = None,
+    clock: Clock = utc_now,
+) -> dg.Definitions:
+    """The table services of the assets, as definitions to merge with the others.
+
+    - a job for each table (``hudi__orders__services``) with an op for each service of the core. Config of an op: ``when`` (due, always, planned,
+      never) and ``dry_run``, which shows the plan and writes nothing;
+    - a job for many tables in one process (``hudi__services``);
+    - a schedule for each service with ``OnCron``;
+    - a sensor (``hudi__services``) that starts the other services of ``services=Services(...)`` when they are due, rolls back what dead writers
+      left, and executes plans of any service that somebody else made (Hudi, ``pyhudi compact --schedule``) and that nobody executes.
+
+    An op with nothing to do succeeds, with the reason in ``skipped_because``. What a service did is an observation of the asset.
+
+    Args:
+        lake: the lake resource of the assets; the definitions contain it under the assets' resource key.
+        assets: assets of Hudi tables.
+        policy: limits of time, quiet hours, and whether sensor and schedules run at once.
+        runner: ``PerTableJob()`` (a run for each table) or ``SharedSession(batch=50)`` (a run for all tables with something to do; the default).
+        name: of the job for many tables and of the sensor; default: ``hudi__services``, for a lake with another resource key than ``lake``
+            ``hudi__<lake>__services``. For two policies on one lake, call it once for each with its tables, and name one of them.
+        clock: the time now, for tests.
+
+    Raises `InvalidOptionError` for an asset that is no Hudi table, for two assets of one table, and for assets of several lakes.
+
+    Example:
+        .. code-block:: python
+
+            defs = dg.Definitions.merge(
+                dg.Definitions(assets=[orders], resources={"lake": lake}),
+                build_hudi_services(lake, [orders], policy=ServicePolicy(max_minutes=50, quiet_hours="08:00-10:00")),
+            )
+    """
+    tables = _service_tables(lake, assets)
+    named = name_of("services", tables[0].info.lake, name, "build_hudi_services")
+    policy, how = policy or ServicePolicy(), _checked_runner(runner or SharedSession())
+    jobs = [job_of(table, policy, how) for table in tables]
+    shared = batch_job(named, lake, tables, policy, how)
+    schedules = [
+        schedule
+        for table, job in zip(tables, jobs, strict=True)
+        for schedule in schedules_of(table, job, policy, clock)
+    ]
+    sensor = service_sensor(named, tables, [*jobs, shared], policy, how, clock)
+    return dg.Definitions(
+        jobs=[*jobs, shared], schedules=schedules, sensors=[sensor], resources={tables[0].info.lake: lake}
+    )
+
+
+def _service_tables(lake: HudiLakeResource, assets: HudiAssets) -> list[ServiceTable]:
+    """The tables with their views. Raises `InvalidOptionError` for options of an asset that do not fit the lake."""
+    views = views_of_tables(assets, "build_hudi_services")
+    tables = [ServiceTable(info, views.get(info.table)) for info in tables_of(assets, "build_hudi_services")]
+    for table in tables:
+        lake.refuse_unfit(table.info)
+    return tables
+
+
+def _checked_runner(how: ServiceRunner) -> ServiceRunner:
+    if not isinstance(how, SharedSession | PerTableJob):
+        raise definition_error(f"runner={how!r} cannot run services", "Pass SharedSession(batch=50) or PerTableJob().")
+    if isinstance(how, SharedSession):
+        refuse_no_count(f"runner={how!r} cannot run services, it has batch", how.batch)
+    return how
+
+
+def tables_of(assets: HudiAssets, builder: str) -> list[HudiAssetInfo]:
+    """The tables of assets, which share a lake. Raises `InvalidOptionError` as `build_hudi_services`."""
+    found = list(_infos(assets, builder))
+    if not found:
+        raise definition_error(f"{builder} has no asset", "Pass the assets of Hudi tables.")
+    for number, info in enumerate(found):
+        for other in found[:number]:
+            if other.table == info.table:
+                raise definition_error(
+                    f"{builder} has two assets of the table {info.table}: {other.key.to_user_string()} and {info.key.to_user_string()}",
+                    "Pass one of them.",
+                )
+            if other.lake != info.lake:
+                raise definition_error(
+                    f"{builder} has assets of two lakes: {other.key.to_user_string()} has lake={other.lake!r}, "
+                    f"and {info.key.to_user_string()} has lake={info.lake!r}",
+                    "Call it once for each lake.",
+                )
+    return found
+
+
+def views_of_tables(assets: HudiAssets, builder: str) -> Views:
+    """The assets of read-optimized views, by table. Raises `InvalidOptionError` for a view without the asset of its table."""
+    views = views_of(_specs(assets, builder))
+    tables = {info.table for info in _infos(assets, builder)}
+    for table, view in views.items():
+        if table not in tables:
+            raise definition_error(
+                f"{builder} has the read-optimized view {view.to_user_string()} without the asset of its table {table}",
+                "Pass the asset of the table, too.",
+            )
+    return views
+
+
+def _specs(assets: HudiAssets, builder: str) -> Iterator[dg.AssetSpec]:
+    for asset in assets:
+        for spec in list(asset.specs) if isinstance(asset, dg.AssetsDefinition) else [asset]:
+            if not isinstance(spec, dg.AssetSpec):
+                raise definition_error(
+                    f"{builder} has {spec!r} among its assets", "Pass the assets themselves, not their names or keys."
+                )
+            yield spec
+
+
+def _infos(assets: HudiAssets, builder: str) -> Iterator[HudiAssetInfo]:
+    for spec in _specs(assets, builder):
+        if not is_view(spec):
+            info = info_of(spec.key, spec.metadata, spec.partitions_def)
+            if info is None:
+                raise definition_error(
+                    f"The asset {spec.key.to_user_string()} of {builder} is no Hudi table",
+                    "Pass assets of @hudi_asset, or with hudi_metadata(...).",
+                )
+            yield info

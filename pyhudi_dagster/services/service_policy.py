@@ -1,0 +1,101 @@
+"""How Dagster runs table services: how many tables in one run, how long, and when not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, time
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pyhudi_core.orchestration.errors import definition_error
+from pyhudi_core.orchestration.settings import names, refuse_no_count
+
+TICK_SECONDS = 40
+"""A tick of a sensor ends after this time, before Dagster ends it at 60 seconds; the next one continues with the tables that waited longest."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedSession:
+    """The sensor starts one run for all tables with something to do, with at most ``batch`` tables. ``spark``: on a Spark session, else on Arrow."""
+
+    batch: int = 50
+    spark: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PerTableJob:
+    """The sensor starts one run for each table with something to do. ``spark``: each on a Spark session, else on Arrow."""
+
+    spark: bool = False
+
+
+ServiceRunner = SharedSession | PerTableJob
+
+
+@dataclass(frozen=True, slots=True)
+class ServicePolicy:
+    """The limits of services.
+
+    Attributes:
+        max_minutes: time after which a run begins no further service; what has begun is finished. None: no limit.
+        quiet_hours: times of the day such as ``08:00-10:00`` in which sensor and schedules start nothing; runs by hand start. Such a time may
+            pass midnight.
+        timezone: of the quiet hours.
+        interval_seconds: time between two looks of the sensor.
+        again_minutes: a table without a new instant is examined again after this time. A plan that was due and whose run did not end it is
+            asked for again then, too.
+        priority: of the runs, among waiting ones; below 0, so that writes come first.
+        running: whether sensor and schedules run without being started in the UI.
+    """
+
+    max_minutes: int | None = None
+    quiet_hours: str | Sequence[str] = ()
+    timezone: str = "UTC"
+    interval_seconds: int = 30
+    again_minutes: int = 10
+    priority: int = -5
+    running: bool = True
+
+    def __post_init__(self) -> None:
+        try:
+            ZoneInfo(self.timezone)
+        except (ZoneInfoNotFoundError, ValueError, OSError) as error:  # OSError: a folder of zones, such as 'Europe'
+            raise definition_error(
+                f"ServicePolicy has timezone={self.timezone!r}, which does not exist",
+                "Pass a name such as 'Europe/Berlin'.",
+            ) from error
+        for text in names(self.quiet_hours):
+            _hours(text)
+        for figure in ("interval_seconds", "again_minutes"):
+            refuse_no_count(f"ServicePolicy has {figure}", getattr(self, figure))
+        if self.max_minutes is not None:
+            refuse_no_count("ServicePolicy has max_minutes", self.max_minutes)
+        if not isinstance(self.priority, int) or isinstance(self.priority, bool):
+            raise definition_error(f"ServicePolicy has priority={self.priority!r}", "Pass a whole number such as -5.")
+
+    def quiet_at(self, now: datetime) -> str:
+        """The quiet hours that a moment (with a time zone) is in, as text; empty outside."""
+        here = now.astimezone(ZoneInfo(self.timezone)).time()
+        for text in names(self.quiet_hours):
+            begin, end = _hours(text)
+            inside = begin <= here < end if begin < end else here >= begin or here < end
+            if inside:
+                return f"{text} {self.timezone}"
+        return ""
+
+
+def _hours(text: str) -> tuple[time, time]:
+    begin, _, end = str(text).partition("-")
+    try:
+        found = time.fromisoformat(begin.strip()), time.fromisoformat(end.strip())
+    except ValueError as error:
+        raise _bad_hours(text) from error
+    if found[0] == found[1] or any(each.tzinfo for each in found):
+        raise _bad_hours(text)
+    return found
+
+
+def _bad_hours(text: str) -> Exception:
+    return definition_error(
+        f"ServicePolicy has quiet_hours={text!r}, which is no time of the day", "Pass quiet_hours='08:00-10:00'."
+    )

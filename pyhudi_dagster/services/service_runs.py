@@ -1,0 +1,231 @@
+"""One table service in a Dagster step: whether it runs now, its run under the gate of the step, and its events.
+
+A service runs without the table's lock, but for the decisions of its plan and of its end. The process that executes a plan holds its heartbeat, so a
+second run does nothing and says who executes the plan. A run that was terminated publishes nothing: the gate refuses its decision.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import dagster as dg
+
+import pyhudi as hudi
+from pyhudi.errors import TableNotFoundError
+from pyhudi_core.orchestration.table_services import ServiceState, state_of
+from pyhudi_dagster.lake.info import HudiAssetInfo
+from pyhudi_dagster.lake.resource import HudiLakeResource
+from pyhudi_dagster.lake.service_settings import ALWAYS, OnCron
+from pyhudi_dagster.reporting import events
+from pyhudi_dagster.steps import runner
+from pyhudi_dagster.timeline.identity import PREFIX
+
+When = Literal["auto", "due", "always", "planned", "never"]
+"""``due``: plans that nobody executes, and what is due by the trigger; ``always``: also before the trigger says so; ``planned``: only plans that
+nobody executes; ``never``: nothing; ``auto``: ``due`` for services that the asset names with a trigger, ``planned`` for the others."""
+Log = Callable[[dg.AssetObservation | dg.AssetMaterialization], None]
+_MOST_ENTRIES = 30
+_SECONDS_BETWEEN_LINES = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How a service is to run. ``until``: the moment (in UTC) after which it does not begin. ``spark``: on the lake's Spark session."""
+
+    when: When = "auto"
+    dry_run: bool = False
+    spark: bool = False
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a service did in a step.
+
+    Attributes:
+        service: its name.
+        plan: what it would do when the step began, as a sentence.
+        skipped_because: why it did nothing; empty if it did something.
+        done: what it did, as a sentence.
+        figures: numbers of what it did; in a dry run of what it would do.
+        instants: the instants that it completed.
+        seconds: duration.
+    """
+
+    service: str
+    plan: str = ""
+    skipped_because: str = ""
+    done: str = ""
+    figures: Mapping[str, int | float] = field(default_factory=dict)
+    instants: tuple[hudi.Instant, ...] = ()
+    seconds: float = 0.0
+
+    def entries(self) -> dict[str, Any]:
+        """The metadata entries of the step's output."""
+        texts = {
+            "hudi/service": self.service,
+            "hudi/plan": self.plan,
+            "skipped_because": self.skipped_because,
+            "hudi/done": self.done,
+        }
+        found: dict[str, Any] = {name: text for name, text in texts.items() if text}
+        if self.figures:
+            found["hudi/figures"] = figures_table(self.figures)
+        if self.seconds:
+            found["hudi/duration_total_s"] = round(self.seconds, 3)
+        return found
+
+
+def triggered(info: HudiAssetInfo) -> frozenset[str]:
+    """The services of an asset's table that run as soon as their triggers say so."""
+    named = info.services.named if info.services is not None else {}
+    return ALWAYS | {name for name, trigger in named.items() if not isinstance(trigger, OnCron)}
+
+
+def figures_table(figures: Mapping[str, int | float]) -> dg.TableMetadataValue:
+    """Numbers by name as a table."""
+    records = [dg.TableRecord({"figure": name.replace("_", " "), "number": number}) for name, number in figures.items()]
+    columns = [dg.TableColumn("figure", "string"), dg.TableColumn("number", "float")]
+    return dg.MetadataValue.table(records=records, schema=dg.TableSchema(columns=columns))
+
+
+def look_after(step: runner.Step, lake: HudiLakeResource, info: HudiAssetInfo, service: str, asked: Asked) -> Outcome:
+    """Run one service of the asset's table if it is asked for; a service with nothing to do says why.
+
+    Raises what the service raises; errors that a retry cannot mend as `dagster.Failure` without retries.
+    """
+    if asked.when == "auto":
+        asked = replace(asked, when="due" if service in triggered(info) else "planned")
+    if asked.when == "never":
+        return Outcome(service, skipped_because="this run was not asked for it")
+    if asked.until is not None and datetime.now(UTC) >= asked.until:
+        return Outcome(service, skipped_because=f"the time of the run was over at {asked.until:%H:%M:%S} UTC")
+    started = time.monotonic()
+    outcome = runner.run(step, lambda: _looked_after(step, lake, info, service, asked))
+    return replace(outcome, seconds=time.monotonic() - started) if outcome.done else outcome
+
+
+def _looked_after(step: runner.Step, lake: HudiLakeResource, info: HudiAssetInfo, name: str, asked: Asked) -> Outcome:
+    try:
+        table = lake.table(info.table, info.settings)
+    except TableNotFoundError:
+        return Outcome(name, skipped_because="the table does not exist yet")
+    if why := table.config.why_not_written:
+        return Outcome(name, skipped_because=why)
+    service = table.services[name]
+    if asked.when == "planned" and not asked.dry_run and not service.unattended():
+        others = ", ".join(plan.requested_time for plan in service.under_way())
+        why = f"another process executes {others}" if others else "no plan on the timeline waits to be executed"
+        return Outcome(name, skipped_because=why)
+    state = state_of(name, service)
+    if asked.dry_run:
+        return Outcome(name, _planned(state), "it is a dry run", figures=state.figures)
+    attended = bool(service.waiting()) and not state.waiting  # a planned restore is for who planned it to execute
+    runs = not attended and (asked.when == "always" or (asked.when == "due" and state.due))
+    if not runs and not state.waiting:
+        return Outcome(name, _planned(state), state.reason)
+    step.log.info("%s: %s: %s", info.table, name, _planned(state))
+    results = _run(step, lake, table, service, asked, 0 if runs else len(state.waiting))
+    done = [result for result in results if result]
+    if not done:
+        return Outcome(name, _planned(state), state.reason if state.under_way else results[-1].why_not)
+    return Outcome(
+        name,
+        _planned(state),
+        done="; ".join(map(str, done)),
+        figures=_sums([result.figures for result in done]),
+        instants=tuple(instant for result in done for instant in result.instants),
+    )
+
+
+def _run(
+    step: runner.Step,
+    lake: HudiLakeResource,
+    table: hudi.HudiTable,
+    service: hudi.TableService[Any],
+    asked: Asked,
+    plans: int,
+) -> list[hudi.ServiceResult]:
+    """Execute so many plans of the timeline; if 0, let the service execute them all, plan, and execute its own plan."""
+    how: dict[str, Any] = {
+        "spark": lake.spark if asked.spark else None,
+        "gate": runner.gate(step, table),
+        "extra_metadata": step.identity.extra(),
+        "progress": _ProgressLines(step, service.name),
+    }
+    return [service.execute(**how) for _ in range(plans)] if plans else [service.run(**how)]
+
+
+@dataclass(slots=True)
+class _ProgressLines:
+    """Writes how far a service is into the log of the run: when it begins something else, and then at most every ten seconds.
+
+    It is called from the threads of the service's tasks. Two of them may write a line at once, and nothing else can happen.
+    """
+
+    step: runner.Step
+    service: str
+    what: str = ""
+    written: float = 0.0
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        if what == self.what and now - self.written < _SECONDS_BETWEEN_LINES:
+            return
+        self.what, self.written = what, now
+        number = f": {done:,} of {total:,}" if total else ""
+        self.step.log.info("%s: %s%s", self.service, what, number)
+
+
+def _planned(state: ServiceState) -> str:
+    waiting = f"Execute {', '.join(state.waiting)}, which no process executes. " if state.waiting else ""
+    seconds = state.figures.get("estimated_seconds", 0)
+    return waiting + state.plan + (f" (about {seconds:,.1f} s)" if seconds else "")
+
+
+def _sums(all_figures: list[Mapping[str, int | float]]) -> dict[str, int | float]:
+    found: dict[str, int | float] = {}
+    for figures in all_figures:
+        for name, number in figures.items():
+            found[name] = found.get(name, 0) + number
+    return found
+
+
+def report(step: runner.Step, lake: HudiLakeResource, info: HudiAssetInfo, outcome: Outcome, log: Log) -> None:
+    """Store the events of what a service did: observations of the asset, because no row has changed."""
+    if not outcome.done:
+        if outcome.plan:  # else it was not looked at
+            step.log.info("%s: %s did nothing: %s", info.table, outcome.service, outcome.skipped_because)
+        return
+    step.log.info("%s: %s", info.table, outcome.done)
+    table = lake.table(info.table, info.settings)
+    completed = set(table.timeline.completed)
+    on_timeline = [instant for instant in outcome.instants if instant in completed]
+    own = _event_entries(step, outcome)
+    for instant in on_timeline:
+        event = events.commit_event(table, instant, info)
+        entries = {**own, **{name: value for name, value in event.metadata.items() if name not in own}}
+        shown = dict(list(entries.items())[:_MOST_ENTRIES])
+        log(dg.AssetObservation(info.key, metadata=shown, tags=event.tags))
+    if (
+        not on_timeline
+    ):  # archival and rollbacks leave no instant of their own; services of the metadata table have their own timeline
+        place = {"dagster/uri": table.location, "dagster/table_name": info.table}
+        log(dg.AssetObservation(info.key, metadata={**own, **place}))
+
+
+def _event_entries(step: runner.Step, outcome: Outcome) -> dict[str, Any]:
+    numbers = {f"hudi/{outcome.service}_{name}": number for name, number in outcome.figures.items()}
+    entries = {
+        "hudi/service": outcome.service,
+        "hudi/plan": outcome.plan,
+        "hudi/done": outcome.done,
+        **numbers,
+        "hudi/duration_total_s": round(outcome.seconds, 3),
+    }
+    run_id = step.identity.extra().get(PREFIX + "run_id")
+    return {**entries, "hudi/run": dg.MetadataValue.dagster_run(run_id)} if run_id else entries
