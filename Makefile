@@ -11,7 +11,7 @@ UI ?= 1
 DAYS ?= 7
 PORT ?= 3000
 FUZZ ?= 100
-KINDS ?= oldest newest python3.12 python3.13
+KINDS ?= oldest newest python3.12 python3.13 airflow-oldest airflow-newest
 HUDI ?=
 COMMA := ,
 # Compiled modules are kept, beside neither the sources nor the packages: each of the many processes of a suite would compile them.
@@ -21,7 +21,7 @@ HUDI_JARS = $(filter-out hudi-rs,$(subst $(COMMA), ,$(HUDI)))
 TESTS ?= tests
 
 .DEFAULT_GOAL := help
-.PHONY: e2e help install java check format test demo interop bench smoke35 environments site release fuzz locks evidence docs clean
+.PHONY: e2e help install java check format test demo demo-airflow interop bench smoke35 environments site release fuzz locks evidence docs clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9_-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -48,6 +48,9 @@ test: $(INSTALLED) java ## The complete quick suite, about 10 minutes on two cor
 
 demo: $(INSTALLED) java ## A week of real flights through Dagster, then the UI (UI=0: without; DAYS=7, PORT=3000)
 	$(BIN)/python scripts/demo.py --days $(DAYS) --port $(PORT) $(if $(filter 0,$(UI)),--no-ui)
+
+demo-airflow: $(INSTALLED) ## The same lake through Airflow: a backfill of a week, then the UI (UI=0: without; DAYS=7, PORT=8080)
+	$(BIN)/python scripts/demo_airflow.py --days $(DAYS) $(if $(filter command line,$(origin PORT)),--port $(PORT)) $(if $(filter 0,$(UI)),--no-ui)
 
 interop: $(INSTALLED) java ## Real Apache Hudi reads and continues our tables (HUDI=1.0.2,hudi-rs: only these)
 	$(BIN)/python scripts/interop_env.py $(HUDI_JARS:%=--only hudi-spark3.5-bundle_2.12:%)
@@ -78,8 +81,7 @@ locks: $(INSTALLED) java ## Locks and storages on real servers: installs, starts
 	$(BIN)/python scripts/interop_env.py --only hudi-spark3.5-bundle_2.12:1.0.2
 	$(BIN)/pytest tests/locks -q --durations=10 $(if $(ONLY),-k "$(ONLY)")
 
-e2e: $(INSTALLED) java ## Real servers: `dagster dev` with its daemon, and Airflow (in .airflow): schedules, backfills, killed processes
-	@test -x .airflow/bin/airflow || { $(BIN)/python -m venv .airflow && .airflow/bin/python -m pip install --quiet -r requirements-airflow.lock; }
+e2e: $(INSTALLED) java ## Real servers: `dagster dev` with its daemon, and Airflow: schedules, backfills, killed processes
 	$(BIN)/pytest tests/e2e -q -m slow --durations=10
 
 evidence: $(INSTALLED) ## All that is slow, in parts of an hour; continues where it stopped (PARTS="fuzz bench-*"; ANEW=1); docs/evidence.md

@@ -24,7 +24,8 @@ from pyhudi_core.read.changes import ChangeFeed
 from pyhudi_core.read.expired import how_to_keep_more
 from pyhudi_core.read.scan import Scan
 from pyhudi_core.table import HudiTable
-from pyhudi_core.write.operations import commit_with_retries
+from pyhudi_core.transaction.commit import Gate
+from pyhudi_core.write.handle import commit_with_retries
 from pyhudi_core.write.result import Commit
 
 R = TypeVar("R")
@@ -254,8 +255,9 @@ class Batch:
         operation: str = "upsert",
         deletes: object = None,
         extra_metadata: Mapping[str, str] | None = None,
+        gate: Gate | None = None,
     ) -> Commit:
-        """Write rows and the checkpoint in one commit; without rows, the commit has only the checkpoint.
+        """Write rows and the checkpoint in one commit; without rows, the commit has only the checkpoint. ``gate`` is asked just before each commit.
 
         ``deletes`` are keys of rows to delete. They are deleted by a commit of their own before: a consumer that dies between the two deletes them
         again when it processes the batch again. Raises `CommitRequirementError` if another process has moved the checkpoint, before the
@@ -264,18 +266,20 @@ class Batch:
         if self.is_committed:
             raise InvalidOptionError("This batch is committed already", hint="Call consumer.next() for the next one.")
         if deletes is not None:
-            self._write("delete", deletes, {}, allow_empty=False)
+            self._write("delete", deletes, {}, gate, allow_empty=False)
         checkpoint = Checkpoint(self.consumer.source.name, self.until, self.restored).to_json()
         extra = {**(extra_metadata or {}), f"{CONSUMER_KEY}{self.consumer.name}": checkpoint}
-        made = self._write(operation, data, extra, allow_empty=not operation.startswith("insert_overwrite"))
+        made = self._write(operation, data, extra, gate, allow_empty=not operation.startswith("insert_overwrite"))
         self.is_committed = True
         return made
 
-    def _write(self, operation: str, data: object, extra: Mapping[str, str], *, allow_empty: bool) -> Commit:
+    def _write(
+        self, operation: str, data: object, extra: Mapping[str, str], gate: Gate | None, *, allow_empty: bool
+    ) -> Commit:
         """Commit to the output, if the checkpoint is still the one from which the batch began."""
         ours = CheckpointIsOurs(self.consumer.name, self.seen)
         with self.consumer.into.begin(operation, extra, requirements=[ours], allow_empty=allow_empty) as write:
-            return commit_with_retries(write, partial(write.write, data))
+            return commit_with_retries(write, partial(write.write, data), gate)
 
     def _read(self, read: Callable[[], R]) -> R:
         try:

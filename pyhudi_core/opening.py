@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from pyhudi_core.errors import (
 from pyhudi_core.late import late, late_call
 from pyhudi_core.model.help_pages import see
 from pyhudi_core.model.masking import takes_options
+from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.properties import OPERATION_FIELD, MergeMode, TableConfig, TableType
 from pyhudi_core.naming import set_module
 from pyhudi_core.opened_table.opened_table import OpenedTable
@@ -44,13 +46,17 @@ if TYPE_CHECKING:
     from pyhudi_core.model.schema import normalise, to_avro
     from pyhudi_core.storage.no_table import first_data_file, no_table
     from pyhudi_core.validators import Validator, Validators
-    from pyhudi_core.write import asked_metadata_table, checks, coercion
+    from pyhudi_core.write import coercion, refusals
+    from pyhudi_core.write.first_metadata import asked_metadata_table
 else:
     difflib = late("difflib")
     doctor, validators = late("pyhudi_core.doctor"), late("pyhudi_core.validators")
     record_merger = late("pyhudi_core.merge.record_merger")
-    asked_metadata_table, coercion = late("pyhudi_core.write.asked_metadata_table"), late("pyhudi_core.write.coercion")
-    checks = late("pyhudi_core.write.checks")
+    asked_metadata_table, coercion = (
+        late("pyhudi_core.write.first_metadata.asked_metadata_table"),
+        late("pyhudi_core.write.coercion"),
+    )
+    refusals = late("pyhudi_core.write.refusals")
     text_problem = late_call("pyhudi_core.model.key_text", "text_problem")
     new_table_config = late_call("pyhudi_core.model.new_table", "new_table_config")
     partition_paths = late_call("pyhudi_core.model.partition_path", "partition_paths")
@@ -169,7 +175,7 @@ def checked_config(
     )
     _refuse_absent(logical, {"record_key": keys, "partition_by": partitions, "ordering": orderings})
     _refuse_types(logical, keys, partitions, orderings)
-    coercion.refuse_internal_names(arrow_schema.names, storage.location)
+    coercion.refuse_internal_names(arrow_schema, storage.location)
     config = new_table_config(
         chosen,
         keys,
@@ -198,7 +204,8 @@ def _refuse_unfit_index(config: TableConfig, options: WriteOptions, location: st
     """Raise `InvalidOptionError` for an index that the first write would refuse."""
     if options.index.type is not None:
         comes = asked_metadata_table.gets_record_index(config, options.metadata)
-        checks.refuse_index_of_new_table(config, options.index, location, record_index=comes)
+        case = refusals.Case(operation=OperationType.UPSERT, table=location, config=config, options=options)
+        refusals.of_new_table(replace(case, record_index=comes, by_index=not config.generates_keys))
 
 
 def _merge_mode(given: TableOptions) -> MergeMode | None:

@@ -1,8 +1,10 @@
-"""The public table class. Every method delegates; read this first, then ``write/operations.py``, then ``transaction/commit.py``."""
+"""The public table class. Every method delegates; read this first, then ``write/write.py``, then ``transaction/commit.py``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyhudi_core.errors import InvalidOptionError
@@ -20,11 +22,12 @@ from pyhudi_core.timeline.active import Timeline
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pyhudi_core import doctor, engine, validators
+    from pyhudi_core import doctor, validators
     from pyhudi_core.conflicts import explain
     from pyhudi_core.conflicts.explanation import ConflictExplanation
     from pyhudi_core.conflicts.requirement import CommitRequirement
     from pyhudi_core.model.snapshot_token import SnapshotToken
+    from pyhudi_core.opened_table.table_context import TableContext
     from pyhudi_core.read import change_feed, history_rows, lookups, reads, sizes, snapshots
     from pyhudi_core.read.bounds import TimePoint
     from pyhudi_core.read.changes import ChangeFeed
@@ -34,14 +37,14 @@ if TYPE_CHECKING:
     from pyhudi_core.snapshot.snapshot import Snapshot
     from pyhudi_core.transaction import status
     from pyhudi_core.validators import Validator
-    from pyhudi_core.write import operations, result, states
+    from pyhudi_core.write import batch, handle, result, states
     from pyhudi_core.write.handle import Write
     from pyhudi_core.write.result import Commit
 else:
     auto, explain = late("pyhudi_core.services.auto"), late("pyhudi_core.conflicts.explain")
     change_feed, history_rows, lookups = late_in("pyhudi_core.read", "change_feed", "history_rows", "lookups")
-    doctor, engine, validators = late_in("pyhudi_core", "doctor", "engine", "validators")
-    operations, result, states = late_in("pyhudi_core.write", "operations", "result", "states")
+    doctor, validators = late_in("pyhudi_core", "doctor", "validators")
+    batch, handle, result, states = late_in("pyhudi_core.write", "batch", "handle", "result", "states")
     reads, sizes, snapshots = late_in("pyhudi_core.read", "reads", "sizes", "snapshots")
     status = late("pyhudi_core.transaction.status")
 
@@ -162,7 +165,8 @@ class HudiTable(TableServices):
         With ``partial``, the rows may lack columns, which keep their values. All keys must be in the table: raises `SchemaMismatchError`
         otherwise. The columns of key, partition and ordering are needed.
         """
-        return self._run(OperationType.UPSERT, data, extra_metadata, spark, pre_commit, partial=partial)
+        with self._writing(OperationType.UPSERT, extra_metadata, spark, pre_commit, partial=partial) as write:
+            return write.until_committed(batch.UserRows(data))
 
     def insert(
         self,
@@ -172,7 +176,8 @@ class HudiTable(TableServices):
         pre_commit: Sequence[Validator] = (),
     ) -> Commit:
         """Insert rows with new keys. Raises `DuplicateKeyError` and writes nothing if a key exists already."""
-        return self._run(OperationType.INSERT, data, extra_metadata, spark, pre_commit)
+        with self._writing(OperationType.INSERT, extra_metadata, spark, pre_commit) as write:
+            return write.until_committed(batch.UserRows(data))
 
     def bulk_insert(
         self,
@@ -182,7 +187,8 @@ class HudiTable(TableServices):
         pre_commit: Sequence[Validator] = (),
     ) -> Commit:
         """Insert rows with new keys into new file groups, for first loads. Raises `DuplicateKeyError` as `insert` does."""
-        return self._run(OperationType.BULK_INSERT, data, extra_metadata, spark, pre_commit)
+        with self._writing(OperationType.BULK_INSERT, extra_metadata, spark, pre_commit) as write:
+            return write.until_committed(batch.UserRows(data))
 
     def insert_overwrite(
         self,
@@ -192,7 +198,8 @@ class HudiTable(TableServices):
         pre_commit: Sequence[Validator] = (),
     ) -> Commit:
         """Replace all rows of every partition that the data has rows for."""
-        return self._run(OperationType.INSERT_OVERWRITE, data, extra_metadata, spark, pre_commit)
+        with self._writing(OperationType.INSERT_OVERWRITE, extra_metadata, spark, pre_commit) as write:
+            return write.until_committed(batch.UserRows(data))
 
     def insert_overwrite_table(
         self,
@@ -202,7 +209,8 @@ class HudiTable(TableServices):
         pre_commit: Sequence[Validator] = (),
     ) -> Commit:
         """Replace all rows of the table."""
-        return self._run(OperationType.INSERT_OVERWRITE_TABLE, data, extra_metadata, spark, pre_commit)
+        with self._writing(OperationType.INSERT_OVERWRITE_TABLE, extra_metadata, spark, pre_commit) as write:
+            return write.until_committed(batch.UserRows(data))
 
     def delete(
         self,
@@ -219,16 +227,14 @@ class HudiTable(TableServices):
             hint = f"Write delete(where={keys[:80]!r})."
             raise InvalidOptionError("delete takes data as keys, not text", table=self.location, hint=hint)
         if keys is not None:
-            return self._run(OperationType.DELETE, keys, extra_metadata, spark, pre_commit)
+            with self._writing(OperationType.DELETE, extra_metadata, spark, pre_commit) as write:
+                return write.until_committed(batch.UserRows(keys))
 
         def keys_of(found: Scan) -> object:
             return found.to_arrow() if spark is None else found.to_spark(spark)
 
-        with self._opened.verb() as context:
-            commit = operations.delete_found(
-                context, reads, where, keys_of, extra_metadata or {}, spark, validators.Validators.of(pre_commit)
-            )
-            return auto.followed(context, commit)
+        with self._writing(OperationType.DELETE, extra_metadata, spark, pre_commit) as write:
+            return handle.delete_found(write, where, keys_of)
 
     def delete_partitions(
         self,
@@ -241,15 +247,8 @@ class HudiTable(TableServices):
 
         Raises `PartitionNotFoundError` for a path without rows, before anything is changed, unless ``missing_ok=True``.
         """
-        with self._opened.verb() as context:
-            commit = operations.delete_partitions(
-                context,
-                partitions,
-                extra_metadata or {},
-                missing_ok=missing_ok,
-                pre_commit=validators.Validators.of(pre_commit),
-            )
-            return auto.followed(context, commit)
+        with self._writing(OperationType.DELETE_PARTITION, extra_metadata, None, pre_commit) as write:
+            return write.until_committed(batch.Partitions(partitions, missing_ok))
 
     def begin(
         self,
@@ -268,16 +267,10 @@ class HudiTable(TableServices):
         an upsert may lack columns, as in `upsert`.
         """
         with self._opened.verb() as context:
-            kind = operations.operation_type(operation)
-            if partial and kind is not OperationType.UPSERT:
-                what = f"{operation} takes whole rows: nothing could fill the columns of a partial one"
-                hint = "Give rows with every column (nulls are fine), or upsert partial rows of known keys."
-                raise InvalidOptionError(what, table=self.location, hint=hint)
-            extra = extra_metadata or {}
-            request = states.WriteSpec(
-                context, kind, extra, spark, requirements, allow_empty, partial, validators.Validators.of(pre_commit)
-            )
-            return auto.ServicedWrite(request, reads)
+            kind = handle.operation_type(operation)
+            request = self._request(context, kind, extra_metadata, spark, pre_commit)
+            request = replace(request, requirements=requirements, allow_empty=allow_empty, partial=partial)
+            return handle.Write(request, reads)
 
     def commit_status(self, token: str) -> status.CommitStatus:
         """Return whether the write with this token was committed or not, or is undecided (only this answer can change later)."""
@@ -324,19 +317,24 @@ class HudiTable(TableServices):
         ``mode="read_optimized"`` reads only base files; ``scan.staleness()`` counts what the log files contain in addition. With
         ``refuse_pending_deletes``, it raises `PendingDeletesError` if the log files contain deletes.
         """
-        if mode == "read_optimized":
-            with self._opened.verb() as context:
-                return reads.read_optimized(
-                    context, columns, where, as_of, semi_join, refuse_pending_deletes, meta=meta
-                )
-        if mode != "snapshot" or refuse_pending_deletes:
+        optimized = mode == "read_optimized"
+        if not optimized and (mode != "snapshot" or refuse_pending_deletes):
             raise InvalidOptionError(
                 f"mode={mode!r} is unknown, or cannot be combined with refuse_pending_deletes",
                 table=self.location,
                 hint='Use mode="snapshot" or mode="read_optimized"; refuse_pending_deletes needs mode="read_optimized".',
             )
         with self._opened.verb() as context:
-            return reads.scan(context, columns, where, as_of, semi_join, meta=meta)
+            return reads.scan(
+                context,
+                columns,
+                where,
+                as_of,
+                semi_join,
+                meta=meta,
+                optimized=optimized,
+                refuse_deletes=refuse_pending_deletes,
+            )
 
     def incremental(
         self,
@@ -366,22 +364,34 @@ class HudiTable(TableServices):
         with self._opened.verb() as context:
             return lookups.lookup(context, keys, columns, index)
 
-    def _run(
+    @contextmanager
+    def _writing(
         self,
         operation: OperationType,
-        data: object,
         extra: Mapping[str, str] | None,
         spark: Any,
         pre_commit: Sequence[Validator],
         *,
         partial: bool = False,
-    ) -> Commit:
-        asked = validators.Validators.of(pre_commit)
+    ) -> Iterator[Write]:
+        """The handle of one write."""
         with self._opened.verb() as context:
-            commit = operations.run(
-                context, operation, data, extra or {}, spark, partial_rows=partial, pre_commit=asked
-            )
-            return auto.followed(context, commit, engine.engine_for(data, context.runtime.executor, spark))
+            request = self._request(context, operation, extra, spark, pre_commit)
+            with handle.Write(replace(request, partial=partial), reads) as write:
+                yield write
+
+    def _request(
+        self,
+        context: TableContext,
+        operation: OperationType,
+        extra: Mapping[str, str] | None,
+        spark: Any,
+        pre_commit: Sequence[Validator],
+    ) -> states.WriteSpec:
+        """What a write is asked to do; the table services follow it."""
+        asked = validators.Validators.of(pre_commit) if pre_commit != () else None
+        after = auto.following(context)
+        return states.WriteSpec(context, operation, extra or {}, spark, pre_commit=asked, after=after)
 
     def __repr__(self) -> str:
         config = self.config

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pyhudi_core.late import late, late_call
+from pyhudi_core.late import late, late_call, late_in
+from pyhudi_core.model.operation import OperationType
 from pyhudi_core.naming import NamesInstead
 from pyhudi_core.opened_table.opened_table import OpenedTable
 
@@ -42,10 +43,11 @@ if TYPE_CHECKING:
     from pyhudi_core.services.sweep.disk_usage import DiskUsage
     from pyhudi_core.services.sweep.sweep import Sweep
     from pyhudi_core.validators import Validator
-    from pyhudi_core.write import operations
+    from pyhudi_core.write import batch, handle, states
     from pyhudi_core.write.result import Commit
 else:
-    auto, operations = late("pyhudi_core.services.auto"), late("pyhudi_core.write.operations")
+    auto = late("pyhudi_core.services.auto")
+    batch, handle, states = late_in("pyhudi_core.write", "batch", "handle", "states")
     usage, keys = late("pyhudi_core.services.sweep.disk_usage"), late("pyhudi_core.read.key_history")
     alteration, validators = late("pyhudi_core.model.alteration"), late("pyhudi_core.validators")
     Archival = late_call("pyhudi_core.services.archival.archival", "Archival")
@@ -151,7 +153,12 @@ class TableServices(NamesInstead):
         changes = alteration.ColumnChanges.of(add, drop, rename, retype, order)
         with self._opened.verb() as context:
             asked = validators.Validators.of(pre_commit)
-            return auto.followed(context, operations.alter(context, changes, extra_metadata or {}, pre_commit=asked))
+            extra, after = extra_metadata or {}, auto.following(context)
+            request = states.WriteSpec(
+                context, OperationType.ALTER_SCHEMA, extra, allow_empty=True, pre_commit=asked, after=after
+            )
+            with handle.Write(request) as write:
+                return write.until_committed(batch.Columns(changes))
 
     def disk_usage(self) -> DiskUsage:
         """Count the files of the table and their bytes: newest state, old versions, metadata table, what nothing names. Lists every file."""

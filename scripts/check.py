@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = sys.executable
-TYPED = ("pyhudi", "pyhudi_core", "pyhudi_dagster", "definitions.py", "benchmarks")
+TYPED = ("pyhudi", "pyhudi_airflow", "pyhudi_core", "pyhudi_dagster", "definitions.py", "benchmarks")
 HOUSE_RULES = (
     "-q",
     "--no-header",

@@ -1,7 +1,8 @@
-"""Test in other environments than ``.venv``: ``python scripts/environments.py oldest|newest|python3.12|python3.13 ...``.
+"""Test in other environments than ``.venv``: ``python scripts/environments.py oldest|newest|python3.12|airflow-oldest ...``.
 
 ``oldest`` has the oldest release of everything that ``pyproject.toml`` allows, ``newest`` the newest; ``python3.12`` and ``python3.13`` have the
-versions of ``requirements.lock`` on another Python. Packages that ``pyproject.toml`` does not name have the lock's versions, except in ``newest``.
+versions of ``requirements.lock`` on another Python; ``airflow-oldest`` and ``airflow-newest`` have Airflow and run its tests alone, because old
+releases of Airflow and of Dagster do not fit together. Packages that ``pyproject.toml`` does not name have the lock's versions, except in ``newest``.
 Each environment is ``.cache/venv-KIND``, and stays until ``pyproject.toml`` or the lock changes (``newest``: for a day). ``--only-make`` runs no
 tests.
 
@@ -20,6 +21,7 @@ from install import ROOT, find_python, find_uv, run, works
 
 DAY = 24 * 3600
 EXTRAS = ("dagster", "dynamodb", "hive", "s3", "spark", "sql-lock", "testing", "zookeeper")
+AIRFLOW_EXTRAS = ("airflow", "testing")
 WITH_TESTS = ("dagster-pyspark", "duckdb", "moto", "polars", "pytest-timeout", "pytest-xdist")
 """What tests need from the extra ``dev``; the other packages of it are tools."""
 TESTS = (
@@ -38,6 +40,7 @@ TESTS = (
     "tests/dagster/test_loading.py",
     "tests/dagster/test_polars.py",
 )
+AIRFLOW_TESTS = ("tests/airflow",)
 
 
 def direct():
@@ -66,13 +69,17 @@ def python_for(version, uv):
     return found[-1] if found and works([found[-1], "--version"]) else None
 
 
+def of_airflow(kind):
+    return kind.startswith("airflow")
+
+
 def make(kind, uv):
     """The folder of the environment; None without its Python."""
     folder = ROOT / ".cache" / f"venv-{kind}"
     digest = hashlib.sha256(Path(__file__).read_bytes())
     for name in ("pyproject.toml", "requirements.lock"):
         digest.update((ROOT / name).read_bytes())
-    digest.update(str(time.time() // DAY if kind == "newest" else "").encode())
+    digest.update(str(time.time() // DAY if kind.endswith("newest") else "").encode())
     stamp = folder / ".digest"
     if stamp.exists() and stamp.read_text() == digest.hexdigest():
         return folder
@@ -81,12 +88,15 @@ def make(kind, uv):
     if python is None:
         return None
     run(*uv, "venv", "--quiet", "--clear", "--python", python, folder)
-    named = {name_of(line) for line in direct()} if kind == "oldest" else set()
+    named = {name_of(line) for line in direct()} if kind.endswith("oldest") else set()
     pins, wanted = folder / "requirements.txt", folder / "tests.in"
-    pins.write_text("" if kind == "newest" else "\n".join(pin for pin in lock() if name_of(pin) not in named) + "\n")
-    wanted.write_text("\n".join(line for line in direct() if name_of(line) in WITH_TESTS) + "\n")
-    extras = [part for extra in EXTRAS for part in ("--extra", extra)]
-    resolution = "lowest-direct" if kind == "oldest" else "highest"
+    pins.write_text(
+        "" if kind.endswith("newest") else "\n".join(pin for pin in lock() if name_of(pin) not in named) + "\n"
+    )
+    needed = [name for name in WITH_TESTS if name.startswith("pytest")] if of_airflow(kind) else WITH_TESTS
+    wanted.write_text("\n".join(line for line in direct() if name_of(line) in needed) + "\n")
+    extras = [part for extra in (AIRFLOW_EXTRAS if of_airflow(kind) else EXTRAS) for part in ("--extra", extra)]
+    resolution = "lowest-direct" if kind.endswith("oldest") else "highest"
     binary = folder / "bin" / "python"
     run(
         *(
@@ -124,7 +134,8 @@ def tried(kind, uv):
     if "--only-make" in sys.argv:
         return True, f"{kind}: {folder}"
     began = time.monotonic()
-    command = [folder / "bin" / "python", "-m", "pytest", "-q", "-n", "2", "-m", "not slow and not spark", *TESTS]
+    command = [folder / "bin" / "python", "-m", "pytest", "-q", "-n", "2", "-m", "not slow and not spark"]
+    command += AIRFLOW_TESTS if of_airflow(kind) else TESTS
     ended = subprocess.run(command, cwd=ROOT, check=False)
     return ended.returncode == 0, f"{kind}: exit {ended.returncode}, {time.monotonic() - began:.0f} s"
 

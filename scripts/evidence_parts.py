@@ -151,7 +151,7 @@ PARTS: dict[str, Part] = {
     "hostile-tables": Part("20,000 tables of which somebody changed files: names, paths, sizes, kinds and bytes", paths=_HOSTILE, slow=True),
     "slow-units": _in_two("the slow tests of functions, golden tables and damaged files",
                           ("tests/unit/", "tests/golden/", "tests/hostile/", "tests/style/"), _HOSTILE),
-    "slow-dagster": _in_two("the slow tests of Dagster", ("tests/dagster/",)),
+    "slow-dagster": _in_two("the slow tests of Dagster and Airflow", ("tests/airflow/", "tests/dagster/")),
     "slow-spark": Part("the slow tests on Spark", paths=("tests/spark/",), slow=True),
     "locks": Part("locks and storages on real servers, which it installs", ("make", "--no-print-directory", "locks", "ONLY=not 1000"),
                   paths=("tests/locks/",), but=("1000",)),

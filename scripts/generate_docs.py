@@ -17,6 +17,7 @@ from pyhudi_core.lock.kind import LockKind  # noqa: E402
 from pyhudi_core.lock.kinds import every_kind  # noqa: E402
 from pyhudi_core.options.registry import render_docs, render_own_options  # noqa: E402
 from scripts.conflict_table import render as render_conflicts  # noqa: E402
+from scripts.refusal_table import render as render_refusals  # noqa: E402
 
 NAMES = ("<!-- names: written by scripts/generate_docs.py -->", "<!-- end of names -->")
 """What is between these lines of ``docs/api.md`` is written from the docstrings."""
@@ -63,6 +64,7 @@ def _first_sentence(thing: object) -> str:
 PAGES: dict[str, Callable[[], str]] = {
     "docs/options.md": render_docs,
     "docs/conflicts.md": render_conflicts,
+    "docs/refusals.md": render_refusals,
     "docs/api.md": api_page,
     "docs/locks.md": locks_page,
 }

@@ -22,7 +22,7 @@ from install import ROOT, find_python, find_uv, run
 
 DIST = ROOT / "dist"
 TWINE = "twine==7.0.0"
-PACKAGES = ("pyhudi", "pyhudi_core", "pyhudi_dagster")
+PACKAGES = ("pyhudi", "pyhudi_airflow", "pyhudi_core", "pyhudi_dagster")
 CORE = """
 import importlib.util, sys
 import pyarrow as pa
@@ -36,7 +36,7 @@ table.delete(where="id = 2")
 assert table.scan(columns=["id", "price"], where="price > 8").to_arrow().to_pylist() == [{"id": 1, "price": 9.5}]
 assert hudi.open_table(sys.argv[1]).scan(as_of=first.completion_time).count() == 2
 
-extras = [name for name in ("pyspark", "pandas", "boto3", "dagster", "polars", "greenlet") if importlib.util.find_spec(name)]
+extras = [name for name in ("pyspark", "pandas", "boto3", "dagster", "airflow", "polars", "greenlet") if importlib.util.find_spec(name)]
 assert not extras, f"the core brings packages of extras: {extras}"
 for extra, call in (("s3", lambda: hudi.open_table("s3://bucket/table")), ("spark", lambda: table.scan().to_spark(object()))):
     try:
@@ -45,10 +45,14 @@ for extra, call in (("s3", lambda: hudi.open_table("s3://bucket/table")), ("spar
         assert f"pyhudi[{extra}]" in str(error), error
     else:
         raise AssertionError(f"{extra}: no error")
-for module, extra in (("pyhudi_dagster", "dagster"), ("pyhudi_core.testing", "testing")):
+for line, extra in (
+    ("import pyhudi_dagster", "dagster"),
+    ("from pyhudi_airflow import HudiHook", "airflow"),
+    ("import pyhudi_core.testing", "testing"),
+):
     try:
-        __import__(module)
-    except ModuleNotFoundError as error:
+        exec(line)
+    except (ModuleNotFoundError, MissingExtraError) as error:
         assert f"pyhudi[{extra}]" in str(error), error
     else:
         raise AssertionError(f"{extra}: no error")
@@ -117,7 +121,7 @@ def checked_wheel(wheel, project, top):
     refuse_unless(not dead, f"links of the long description that lead nowhere: {dead[:5]}")
     parts = {
         part: sum(size for name, size in sizes.items() if name.startswith(part))
-        for part in ("pyhudi_dagster/", "pyhudi_core/testing/")
+        for part in ("pyhudi_airflow/", "pyhudi_dagster/", "pyhudi_core/testing/")
     }
     print(
         f"{wheel.name}: {wheel.stat().st_size >> 10} KB, of these "

@@ -63,6 +63,17 @@ SCHEMA = pa.schema(
         ("updated_at", pa.timestamp("us", tz="UTC")),
     ]
 )
+DELAYS = pa.schema(
+    [
+        ("flight_date", pa.date32()),
+        ("carrier", pa.string()),
+        *((name, pa.int64()) for name in ("flights", "landed", "cancelled", "diverted")),
+        *((name, pa.float64()) for name in ("mean_dep_delay", "mean_arr_delay", "share_late")),
+        ("updated_at", pa.timestamp("us", tz="UTC")),
+        ("airline", pa.string()),
+    ]
+)
+"""The columns of `delays`."""
 UNKNOWN_BEFORE = {
     "schedule": ("dep_time", "dep_delay", "arr_time", "arr_delay", "air_time"),
     "departure": ("arr_time", "arr_delay", "air_time"),
@@ -184,6 +195,14 @@ def delays(flights: pa.Table) -> pa.Table:
 def message_folder(root: Path, day: str) -> Path:
     """The folder in which `write_messages` stores the messages received on a day."""
     return root / f"received_on={day}"
+
+
+def messages_of(root: Path, day: str) -> pa.Table:
+    """The messages received on a day, from the folder that `write_messages` has filled; none if there is no such day."""
+    import pyarrow.dataset as ds  # noqa: PLC0415
+
+    folder = message_folder(root, day)
+    return ds.dataset(folder).to_table(columns=SCHEMA.names) if folder.exists() else SCHEMA.empty_table()
 
 
 def days(first: date, count: int) -> Sequence[str]:

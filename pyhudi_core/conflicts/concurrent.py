@@ -129,11 +129,19 @@ def pending_restores(timeline: Timeline) -> tuple[Instant, ...]:
     return tuple(instant for instant in timeline.pending if instant.action is Action.RESTORE)
 
 
+def restore_error(context: TableContext, found: Timeline) -> CommitConflictError | None:
+    """The error for all that may not run beside a pending restore; None if there is none."""
+    restore = next(iter(pending_restores(found)), None)
+    if restore is None:
+        return None
+    conflict = Conflict(ConflictKind.OPERATION, restore, operation=OperationType.RESTORE, verdict=Verdict.ABORT)
+    return conflict_error(context, conflict, None)
+
+
 def refuse_pending_restore(context: TableContext, found: Timeline) -> None:
     """Raise `CommitConflictError` if a restore is pending; asked before anything is written."""
-    for restore in pending_restores(found):
-        conflict = Conflict(ConflictKind.OPERATION, restore, operation=OperationType.RESTORE, verdict=Verdict.ABORT)
-        raise conflict_error(context, conflict, None)
+    if error := restore_error(context, found):
+        raise error
 
 
 @contextmanager

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.index.elsewhere import Elsewhere
+from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.options import IndexOptions
 
 INDEX_KEY = "pyhudi.index"
@@ -46,7 +46,6 @@ class Facts:
         rows: rows of the batch.
     """
 
-    table: str
     partitioned: bool
     record_index: bool
     bucketed: bool | None
@@ -74,10 +73,7 @@ class IndexChoice:
 
 
 def choose(options: IndexOptions, facts: Facts) -> IndexChoice:
-    """The index of a write. Raises `InvalidOptionError` for an index that the table does not have."""
-    refuse_index_options(
-        options, facts.table, record_index=facts.record_index, bucketed=facts.bucketed, consistent=facts.consistent
-    )
+    """The index of a write. Options that the table does not fit are refused before (``write/refusals.py``)."""
     if facts.consistent:
         return IndexChoice(IndexType.BUCKET, Elsewhere.IGNORED, "the table has consistent hashing", consistent=True)
     if options.type is None:
@@ -95,61 +91,10 @@ def choose(options: IndexOptions, facts: Facts) -> IndexChoice:
     return IndexChoice(named, elsewhere, "named by hoodie.index.type", consistent)
 
 
-def refuse_index_options(
-    options: IndexOptions, table: str, *, record_index: bool, bucketed: bool | None, consistent: bool = False
-) -> None:
-    """Raise `InvalidOptionError` if an index is named that the table does not have, or one is missing that it needs."""
-    if not consistent:
-        _refuse_index(options, table, record_index=record_index, bucketed=bucketed)
-    elif options.type not in (None, IndexType.BUCKET) or options.bucket_engine == "SIMPLE":
-        named = options.type if options.type not in (None, IndexType.BUCKET) else "BUCKET with the engine SIMPLE"
-        raise InvalidOptionError(
-            f"hoodie.index.type={named}, but the table has consistent hashing",
-            table=table,
-            hint="Omit hoodie.index.type and hoodie.index.bucket.engine: the table says them.",
-        )
-    if options.buckets is None and (bucketed or consistent or options.type == IndexType.BUCKET):
-        raise InvalidOptionError(
-            "The number of buckets is not known: the table does not say it",
-            table=table,
-            hint="Set hoodie.bucket.index.num.buckets to the number that all writers of the table use (with consistent hashing, for new partitions).",
-        )
-    if options.updates_move and (bucketed or consistent or options.type == IndexType.BUCKET):
-        raise InvalidOptionError(
-            "pyhudi.update.moves.rows=true, but a bucket index puts each key into one file group for ever",
-            table=table,
-            hint="Omit the option.",
-        )
-
-
-def _refuse_index(options: IndexOptions, table: str, *, record_index: bool, bucketed: bool | None) -> None:
-    """The same for a table without consistent hashing."""
-    named = None if options.type is None else IndexType(options.type)
-    if named is IndexType.RECORD_INDEX and not record_index:
-        raise InvalidOptionError(
-            "hoodie.index.type=RECORD_INDEX, but the table has no record index that this release keeps",
-            table=table,
-            hint="Omit the option, and an index is chosen; or make one: create_table with hoodie.metadata.record.index.enable=true (and not with"
-            " hoodie.metadata.enable=false) makes it with the table, `pyhudi metadata LOCATION create --index record_index` for a table that exists.",
-        )
-    if bucketed and named not in (None, IndexType.BUCKET):
-        raise InvalidOptionError(
-            f"hoodie.index.type={named}, but the file groups of the table are those of a bucket index",
-            table=table,
-            hint="Set hoodie.index.type=BUCKET and hoodie.bucket.index.num.buckets: Hudi's bucket index fails on other file groups.",
-        )
-    if named is IndexType.BUCKET and bucketed is False:
-        raise InvalidOptionError(
-            "hoodie.index.type=BUCKET, but the file groups of the table are no buckets",
-            table=table,
-            hint="Omit the option, and an index is chosen; buckets are for tables that were written with them from the beginning.",
-        )
-    if bucketed and options.makes_consistent:
-        raise InvalidOptionError(
-            "hoodie.index.bucket.engine=CONSISTENT_HASHING, but the table has a fixed number of buckets",
-            table=table,
-            hint="Omit the option; consistent hashing is for tables that were written with it from the beginning.",
-        )
+def hash_fields_of(config: TableConfig, options: IndexOptions) -> tuple[str, ...]:
+    """The columns that a bucket index hashes: those of the options, or all key columns."""
+    given = options.hash_fields
+    return config.record_key_fields if given is None else tuple(name.strip() for name in given.split(","))
 
 
 def _fitting(facts: Facts) -> tuple[IndexType, Elsewhere, str]:

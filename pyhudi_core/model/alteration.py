@@ -209,7 +209,8 @@ def _refuse_protected(changes: ColumnChanges, protected: Mapping[str, str]) -> N
                 hint="Make a new table with other columns, and copy the rows. Nothing was changed.",
             )
     reserved = {*META_FIELDS, OPERATION, IS_DELETED}
-    for path in (*changes.add, *changes.rename.values()):
+    renamed = (joined(old.rpartition(".")[0], new) for old, new in changes.rename.items())
+    for path in (*changes.add, *renamed):  # fields of structs may have these names
         if path in reserved:
             raise SchemaMismatchError(
                 f"{path} is a name that Hudi gives a meaning", hint="Choose another name. Nothing was changed."

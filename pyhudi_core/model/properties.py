@@ -176,16 +176,21 @@ class TableConfig:
             return ""
         return f"the table has version {self.version}, which this release reads and does not write"
 
+    def refusal_of_writing(self, table: str) -> TableVersionError | None:
+        """The error for a version that is only read; None for the one that is written."""
+        why, found = self.why_not_written, str(self.version)
+        hint = f"Nothing was changed. {_READ_ONLY}"
+        return TableVersionError(why, found=found, table=table, path=_PATH, hint=hint) if why else None
+
     def refuse_writing(self, table: str) -> None:
         """Raise `TableVersionError` for a version that is only read."""
-        if why := self.why_not_written:
-            raise TableVersionError(
-                why,
-                found=str(self.version),
-                table=table,
-                path=_PATH,
-                hint=f"Nothing was changed. {_READ_ONLY}",
-            )
+        if error := self.refusal_of_writing(table):
+            raise error
+
+    @property
+    def several_formats(self) -> bool:
+        """Whether the table may have base files of several formats."""
+        return self.raw.get("hoodie.table.multiple.base.file.formats.enable", "").strip().lower() == "true"
 
     @property
     def is_partitioned(self) -> bool:
@@ -196,6 +201,11 @@ class TableConfig:
     def generates_keys(self) -> bool:
         """Whether rows get generated keys, because the table has no key columns."""
         return not self.record_key_fields
+
+    @property
+    def may_prefix_keys(self) -> bool:
+        """Whether the record keys may be ``column:value``, as Hudi 1.1 writes those of a COMPLEX generator over one column."""
+        return self.keygenerator_type is KeyGenerator.COMPLEX and len(self.record_key_fields) == 1
 
     @property
     def was_raised(self) -> bool:

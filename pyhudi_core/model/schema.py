@@ -7,8 +7,8 @@ stores it as Avro text (`schema_avro`), and batches are cast to it (`schema_cast
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Container, Iterable
+from functools import partial
 
 import pyarrow as pa
 
@@ -17,10 +17,20 @@ from pyhudi_core.model.meta_fields import META_FIELDS, OPERATION
 from pyhudi_core.model.numbering import column_paths, parts_of
 from pyhudi_core.model.schema_avro import from_avro, to_avro
 from pyhudi_core.model.schema_cast import cast_batch, conform, unfit_for_integers
-from pyhudi_core.model.schema_types import MAX_DECIMAL_PRECISION, is_list, joined, logical_fields, type_for_both
+from pyhudi_core.model.schema_types import (
+    MAX_DECIMAL_PRECISION,
+    Column,
+    ColumnRule,
+    Level,
+    is_list,
+    joined,
+    keep_rules,
+    logical_fields,
+    type_for_both,
+    walk,
+)
 
 __all__ = [
-    "Level",
     "cast_batch",
     "changed_columns",
     "conform",
@@ -28,7 +38,6 @@ __all__ = [
     "from_avro",
     "normalise",
     "reconcile",
-    "shared_levels",
     "spark_incompatible",
     "to_avro",
     "unfit_for_integers",
@@ -91,121 +100,100 @@ def reconcile(
     Raises:
         SchemaMismatchError: two types have no common type, or a new name differs from an existing one in case alone.
     """
-    return pa.schema(_Meeting(integers, fixed).fields(table, incoming, ""))
+    keep_rules(meeting_rules(fixed), walk(incoming, table))
+    return pa.schema(_met(table, incoming, "", integers))
 
 
 def floats_for_integers(table: pa.Schema, incoming: pa.Schema, fixed: Container[str] = ()) -> dict[str, pa.DataType]:
     """Return the table's integer columns (dotted paths) that have a floating-point type in the data, with that type. Raises as `reconcile`."""
-    meeting = _Meeting((), fixed)
-    meeting.fields(table, incoming, "")
-    return meeting.widened
+    seen = list(walk(incoming, table))
+    keep_rules(meeting_rules(fixed), seen)
+    columns = [one for one in seen if isinstance(one, Column) and one.table is not None]
+    return {one.path: one.table for one in columns if pa.types.is_integer(one.table) and pa.types.is_floating(one.data)}
 
 
-class _Meeting:
-    """The state of one call of `reconcile`. ``widened`` lists the integer columns that became float64."""
+def _met(
+    table: Iterable[pa.Field], incoming: Iterable[pa.Field], parent: str, integers: Container[str]
+) -> list[pa.Field]:
+    """The columns of table and data together, which the rules allow."""
+    merged = {field.name: field for field in table}
+    for field in incoming:
+        known = merged.get(field.name)
+        met = field.type if known is None else _met_type(known.type, field.type, joined(parent, field.name), integers)
+        merged[field.name] = pa.field(field.name, met)
+    return list(merged.values())
 
-    def __init__(self, integers: Container[str], fixed: Container[str]) -> None:
-        self._integers, self._fixed = integers, fixed
-        self.widened: dict[str, pa.DataType] = {}
 
-    def fields(self, table: Iterable[pa.Field], incoming: Iterable[pa.Field], parent: str) -> list[pa.Field]:
-        merged = {field.name: field for field in table}
-        lower = {name.lower(): name for name in merged}
-        for field in incoming:
-            column = joined(parent, field.name)
-            known = merged.get(field.name)
-            if known is not None:
-                merged[field.name] = pa.field(field.name, self._type(known.type, field.type, column))
-                continue
-            other = lower.setdefault(field.name.lower(), field.name)
-            if other != field.name:
-                raise SchemaMismatchError(
-                    f"Column {column} of the data and column {joined(parent, other)} of the table differ in case alone",
-                    hint=f"Rename the data's column to {other}",
-                )
-            merged[field.name] = field
-        return list(merged.values())
+def _met_type(table: pa.DataType, incoming: pa.DataType, column: str, integers: Container[str]) -> pa.DataType:
+    types = pa.types
+    if types.is_list(table) and types.is_list(incoming):
+        return pa.list_(_met_type(table.value_type, incoming.value_type, f"{column}.element", integers))
+    if types.is_map(table) and types.is_map(incoming):
+        return pa.map_(pa.string(), _met_type(table.item_type, incoming.item_type, f"{column}.value", integers))
+    if types.is_struct(table) and types.is_struct(incoming):
+        return pa.struct(_met(table.fields, incoming.fields, column, integers))
+    met = _common(table, incoming)
+    assert met is not None, "the rules allow types with a common type only"
+    return table if column in integers and types.is_integer(table) and types.is_floating(incoming) else met
 
-    def _type(self, table: pa.DataType, incoming: pa.DataType, column: str) -> pa.DataType:
-        if table == incoming:
-            return table
-        types = pa.types
-        if table in _NUMBERS and incoming in _NUMBERS:
-            return self._number(table, incoming, column)
-        if types.is_decimal(table) and types.is_decimal(incoming) and incoming.scale <= table.scale:
-            # Arrow infers precision and scale of Python's decimals from the values of the batch, so both may be smaller than the table's.
-            whole = max(table.precision - table.scale, incoming.precision - incoming.scale)
-            return pa.decimal128(min(whole + table.scale, MAX_DECIMAL_PRECISION), table.scale)
-        if types.is_list(table) and types.is_list(incoming):
-            return pa.list_(self._type(table.value_type, incoming.value_type, f"{column}.element"))
-        if types.is_map(table) and types.is_map(incoming):
-            return pa.map_(pa.string(), self._type(table.item_type, incoming.item_type, f"{column}.value"))
-        if types.is_struct(table) and types.is_struct(incoming):
-            return pa.struct(self.fields(table.fields, incoming.fields, column))
-        raise SchemaMismatchError(
-            f"Column {column} is {table} in the table and {incoming} in the data",
-            hint=self._ways_out(table, incoming, column),
-        )
 
-    def _ways_out(self, table: pa.DataType, incoming: pa.DataType, column: str) -> str:
-        cast = f"Cast the data's column to {table}, or write it under another name"
-        both = None if column.partition(".")[0] in self._fixed else type_for_both(table, incoming)
-        if both is None:
-            return cast
-        made = str(both) if pa.types.is_decimal(both) else f"{both}()"
-        return f"Make the column wider: table.alter(retype={{{column!r}: pa.{made}}}). Or cast the data's column to {table}"
-
-    def _number(self, table: pa.DataType, incoming: pa.DataType, column: str) -> pa.DataType:
+def _common(table: pa.DataType, incoming: pa.DataType) -> pa.DataType | None:
+    """The type of a column, and of data for it, without columns inside; None if there is none."""
+    types = pa.types
+    if table == incoming:
+        return table
+    if table in _NUMBERS and incoming in _NUMBERS:
         if _NUMBERS.index(incoming) <= _NUMBERS.index(table):
             return table
-        if not (pa.types.is_integer(table) and pa.types.is_floating(incoming)):
-            return incoming
-        if column in self._integers:
-            return table
-        self.widened[column] = table
-        return pa.float64()
+        return pa.float64() if types.is_integer(table) and types.is_floating(incoming) else incoming
+    if types.is_decimal(table) and types.is_decimal(incoming) and incoming.scale <= table.scale:
+        # Arrow infers precision and scale of Python's decimals from the values of the batch, so both may be smaller than the table's.
+        whole = max(table.precision - table.scale, incoming.precision - incoming.scale)
+        return pa.decimal128(min(whole + table.scale, MAX_DECIMAL_PRECISION), table.scale)
+    return None
 
 
-@dataclass(frozen=True, slots=True)
-class Level:
-    """Names that table and data have side by side: the columns (``parent`` is empty), or the fields of a struct at a dotted path."""
-
-    parent: str
-    table: tuple[str, ...]
-    data: tuple[str, ...]
-
-    @property
-    def missing(self) -> list[str]:
-        """The names that only the table has."""
-        return [name for name in self.table if name not in self.data]
-
-    @property
-    def new(self) -> list[str]:
-        """The names that only the data has."""
-        return [name for name in self.data if name not in self.table]
+def meeting_rules(fixed: Container[str]) -> tuple[ColumnRule, ...]:
+    """The rules that compare data with the table. ``fixed``: the columns that `table.alter` gives no other type."""
+    return (
+        ColumnRule("a name in another case", of_level=_in_another_case),
+        ColumnRule("another type", of_column=partial(_other_type, fixed)),
+    )
 
 
-def shared_levels(table: pa.Schema, data: pa.Schema) -> Iterator[Level]:
-    """Iterate over the columns, and over the fields of every struct that both schemas have, also in lists and in values of maps."""
-    return _levels(list(table), list(data), "")
+def _in_another_case(level: Level) -> SchemaMismatchError | None:
+    lower = {name.lower(): name for name in level.table or ()}
+    for name in level.new:
+        other = lower.get(name.lower(), name)
+        if other != name:
+            return SchemaMismatchError(
+                f"Column {joined(level.parent, name)} of the data and column {joined(level.parent, other)} of the table differ in case alone",
+                hint=f"Rename the data's column to {other}",
+            )
+    return None
 
 
-def _levels(table: list[pa.Field], data: list[pa.Field], parent: str) -> Iterator[Level]:
-    yield Level(parent, tuple(field.name for field in table), tuple(field.name for field in data))
-    given = {field.name: field.type for field in data}
-    for field in table:
-        if field.name in given:
-            yield from _levels_inside(field.type, given[field.name], joined(parent, field.name))
+def _other_type(fixed: Container[str], column: Column) -> SchemaMismatchError | None:
+    table, incoming, types = column.table, column.data, pa.types
+    if table is None or any(
+        is_kind(table) and is_kind(incoming) for is_kind in (types.is_list, types.is_map, types.is_struct)
+    ):
+        return None  # what is inside is a column by itself
+    if _common(table, incoming) is not None:
+        return None
+    return SchemaMismatchError(
+        f"Column {column.path} is {table} in the table and {incoming} in the data",
+        hint=_ways_out(table, incoming, column.path, fixed),
+    )
 
 
-def _levels_inside(table: pa.DataType, data: pa.DataType, column: str) -> Iterator[Level]:
-    types = pa.types
-    if types.is_struct(table) and types.is_struct(data):
-        yield from _levels(list(table.fields), list(data.fields), column)
-    elif types.is_list(table) and is_list(data):
-        yield from _levels_inside(table.value_type, data.value_type, f"{column}.element")
-    elif types.is_map(table) and types.is_map(data):
-        yield from _levels_inside(table.item_type, data.item_type, f"{column}.value")
+def _ways_out(table: pa.DataType, incoming: pa.DataType, column: str, fixed: Container[str]) -> str:
+    cast = f"Cast the data's column to {table}, or write it under another name"
+    both = None if column.partition(".")[0] in fixed else type_for_both(table, incoming)
+    if both is None:
+        return cast
+    made = str(both) if pa.types.is_decimal(both) else f"{both}()"
+    return f"Make the column wider: table.alter(retype={{{column!r}: pa.{made}}}). Or cast the data's column to {table}"
 
 
 def changed_columns(before: pa.Schema, after: pa.Schema) -> tuple[list[str], list[str]]:
@@ -223,17 +211,4 @@ def changed_columns(before: pa.Schema, after: pa.Schema) -> tuple[list[str], lis
 
 def spark_incompatible(schema: pa.Schema) -> list[str]:
     """Return the columns (dotted paths) with types that Spark does not have: times of day."""
-    return [column for field in schema for column in _times(field.type, field.name)]
-
-
-def _times(kind: pa.DataType, column: str) -> list[str]:
-    types = pa.types
-    if types.is_time(kind):
-        return [column]
-    if types.is_list(kind):
-        return _times(kind.value_type, f"{column}.element")
-    if types.is_map(kind):
-        return _times(kind.item_type, f"{column}.value")
-    if types.is_struct(kind):
-        return [found for field in kind.fields for found in _times(field.type, joined(column, field.name))]
-    return []
+    return [one.path for one in walk(schema) if isinstance(one, Column) and pa.types.is_time(one.data)]

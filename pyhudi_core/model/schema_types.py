@@ -4,12 +4,17 @@ Columns have the types that Hudi's Avro schemas can express: bool, int32, int64,
 binary, date32, time64[us], timestamp[us] with zone UTC or without zone, decimal128, list, map with string keys, and
 struct. Every level is nullable. The specification's section "Schema" refers to Avro; where Arrow has more types, the
 choice is the project's own.
+
+What a column may be called, and of which type it may be, are `ColumnRule`s. One walk (`walk`) shows them every level of a schema: the columns, the
+fields of structs, and what is inside lists and maps. So a rule knows nothing of nesting, and cannot forget it. `COLUMN_RULES` are those that need the
+data alone; ``model/schema.py`` has those that compare with the table, ``write/coercion.py`` those of rows that are written.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -45,18 +50,105 @@ _REPLACED: dict[pa.DataType, pa.DataType] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Level:
+    """Names side by side: the columns (``parent`` is empty), or the fields of a struct at a dotted path. ``table``: None if it has none there."""
+
+    parent: str
+    data: tuple[str, ...]
+    table: tuple[str, ...] | None = None
+
+    @property
+    def missing(self) -> list[str]:
+        """The names that only the table has."""
+        return [name for name in self.table or () if name not in self.data]
+
+    @property
+    def new(self) -> list[str]:
+        """The names that only the data has."""
+        return [name for name in self.data if name not in (self.table or ())]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column, a field, or what is inside a list or a map, at a dotted path. ``table``: its type in the table; None if it is not there."""
+
+    path: str
+    data: pa.DataType
+    table: pa.DataType | None = None
+
+
+Fields = Iterable[pa.Field]
+
+
+def walk(data: Fields, table: Fields | None = None, parent: str = "") -> Iterator[Level | Column]:
+    """Iterate over every level of data, and of the table beside it: the names of a level, then each column with what is inside it."""
+    fields, known = list(data), {field.name: field.type for field in table or ()}
+    yield Level(parent, tuple(field.name for field in fields), None if table is None else tuple(known))
+    for field in fields:
+        yield from _inside(joined(parent, field.name), field.type, known.get(field.name))
+
+
+def _inside(path: str, data: pa.DataType, table: pa.DataType | None) -> Iterator[Level | Column]:
+    types = pa.types
+    data = _values_of(data)
+    yield Column(path, data, table)
+    if types.is_struct(data):
+        yield from walk(data.fields, table.fields if table is not None and types.is_struct(table) else None, path)
+    elif is_list(data):
+        inside = table.value_type if table is not None and types.is_list(table) else None
+        yield from _inside(f"{path}.element", data.value_type, inside)
+    elif types.is_map(data):
+        key, value = (table.key_type, table.item_type) if table is not None and types.is_map(table) else (None, None)
+        yield from _inside(f"{path}.key", data.key_type, key)
+        yield from _inside(f"{path}.value", data.item_type, value)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRule:
+    """What no column may be. ``of_level`` is asked about the names of each level, ``of_column`` about each column; it returns the error, or None.
+
+    ``why_top``: why the rule is for the columns of a row alone; empty for a rule that holds at every level, as all others do.
+    """
+
+    name: str
+    of_level: Callable[[Level], SchemaMismatchError | None] | None = None
+    of_column: Callable[[Column], SchemaMismatchError | None] | None = None
+    why_top: str = ""
+
+    def asked(self, seen: Level | Column) -> SchemaMismatchError | None:
+        """The error for a level or a column."""
+        if isinstance(seen, Column):
+            return self.of_column(seen) if self.of_column is not None else None
+        return self.of_level(seen) if self.of_level is not None and not (self.why_top and seen.parent) else None
+
+
+def keep_rules(rules: Sequence[ColumnRule], seen: Iterable[Level | Column]) -> None:
+    """Raise the first error of a rule, in the order in which the levels were seen."""
+    for one in seen:
+        for rule in rules:
+            if error := rule.asked(one):
+                raise error
+
+
 def logical_type(kind: pa.DataType, column: str) -> pa.DataType:
     """Return the logical type of an Arrow type; ``column`` is for errors.
 
     Raises:
         SchemaMismatchError: no table can have such a column.
     """
+    keep_rules(COLUMN_RULES, _inside(column, kind, None))
+    return _logical(kind)
+
+
+def _logical(kind: pa.DataType) -> pa.DataType:
+    """The logical type of an Arrow type that the rules allow."""
     plain = _REPLACED.get(kind)
     if plain is not None:
         return plain
     types = pa.types
     if types.is_dictionary(kind):
-        return logical_type(kind.value_type, column)
+        return _logical(kind.value_type)
     if types.is_fixed_size_binary(kind):
         return pa.binary()
     if types.is_timestamp(kind):
@@ -64,53 +156,130 @@ def logical_type(kind: pa.DataType, column: str) -> pa.DataType:
     if types.is_time(kind):
         return pa.time64("us")
     if types.is_decimal(kind):
-        return _decimal(kind, column)
+        return pa.decimal128(kind.precision, kind.scale)
     if is_list(kind):
-        return pa.list_(logical_type(kind.value_type, f"{column}.element"))
+        return pa.list_(_logical(kind.value_type))
     if types.is_map(kind):
-        return _map(kind, column)
-    if types.is_struct(kind):
-        return pa.struct(logical_fields(kind.fields, column))
-    if types.is_null(kind):
-        raise SchemaMismatchError(
-            f"Column {column} holds only nulls and has no type", hint="Cast it to the type it should have"
-        )
-    raise SchemaMismatchError(f"Column {column} has type {kind}, which no Hudi table can hold", hint=_RESCUE)
+        return pa.map_(pa.string(), _logical(kind.item_type))
+    assert types.is_struct(kind), kind
+    return pa.struct([pa.field(field.name, _logical(field.type)) for field in kind.fields])
 
 
-def logical_fields(fields: Iterable[pa.Field], parent: str = "") -> list[pa.Field]:
-    """Return the nullable logical fields of a schema or struct, without metadata; checks the names."""
+def logical_fields(fields: Iterable[pa.Field]) -> list[pa.Field]:
+    """Return the nullable logical fields of a schema, without metadata. Raises `SchemaMismatchError` as `COLUMN_RULES` say."""
     fields = list(fields)
-    check_names([field.name for field in fields], parent)
-    if not fields:
-        raise SchemaMismatchError(
-            f"Column {parent} is a struct without fields" if parent else "The schema has no columns",
-            hint=_RESCUE if parent else "Give the columns of the rows, one at least: schema=data.schema.",
+    keep_rules(COLUMN_RULES, walk(fields))
+    return [pa.field(field.name, _logical(field.type)) for field in fields]
+
+
+def _bad_name(level: Level) -> SchemaMismatchError | None:
+    bad = next((name for name in level.data if not AVRO_NAME.fullmatch(name)), None)
+    return (
+        bad
+        if bad is None
+        else SchemaMismatchError(
+            f"Column name {joined(level.parent, bad)!r} cannot be written to a Hudi table",
+            hint="Rename it to letters, digits and underscores, not beginning with a digit; hudi.rename_columns(data) renames all"
+            " columns, and so does --rename snake of pyhudi import and bootstrap",
         )
-    return [pa.field(field.name, logical_type(field.type, joined(parent, field.name))) for field in fields]
+    )
 
 
-def check_names(names: list[str], parent: str = "") -> None:
-    """Raise `SchemaMismatchError` for names that Avro does not allow, that occur twice, or that differ in case alone."""
+def _twice(level: Level) -> SchemaMismatchError | None:
+    twice = next((name for number, name in enumerate(level.data) if name in level.data[:number]), None)
+    return (
+        twice
+        if twice is None
+        else SchemaMismatchError(
+            f"Column {joined(level.parent, twice)} occurs twice", hint="Give each column its own name"
+        )
+    )
+
+
+def _in_two_cases(level: Level) -> SchemaMismatchError | None:
     seen: dict[str, str] = {}
-    for name in names:
-        column = joined(parent, name)
-        if not AVRO_NAME.fullmatch(name):
-            raise SchemaMismatchError(
-                f"Column name {column!r} cannot be written to a Hudi table",
-                hint="Rename it to letters, digits and underscores, not beginning with a digit; hudi.rename_columns(data) renames all"
-                " columns, and so does --rename snake of pyhudi import and bootstrap",
+    for name in level.data:
+        other = seen.setdefault(name.lower(), name)
+        if other != name:
+            return SchemaMismatchError(
+                f"Columns {joined(level.parent, other)} and {joined(level.parent, name)} differ in case alone",
+                hint="Spark does not distinguish them; rename one",
             )
-        other = seen.get(name.lower())
-        if other is None:
-            seen[name.lower()] = name
-            continue
-        if other == name:
-            raise SchemaMismatchError(f"Column {column} occurs twice", hint="Give each column its own name")
-        raise SchemaMismatchError(
-            f"Columns {joined(parent, other)} and {column} differ in case alone",
-            hint="Spark does not distinguish them; rename one",
-        )
+    return None
+
+
+def _no_fields(level: Level) -> SchemaMismatchError | None:
+    if level.data:
+        return None
+    if level.parent:
+        return SchemaMismatchError(f"Column {level.parent} is a struct without fields", hint=_RESCUE)
+    return SchemaMismatchError(
+        "The schema has no columns", hint="Give the columns of the rows, one at least: schema=data.schema."
+    )
+
+
+def _no_type(column: Column) -> SchemaMismatchError | None:
+    if not pa.types.is_null(column.data):
+        return None
+    return SchemaMismatchError(
+        f"Column {column.path} holds only nulls and has no type", hint="Cast it to the type it should have"
+    )
+
+
+def _no_such_type(column: Column) -> SchemaMismatchError | None:
+    kind, types = column.data, pa.types
+    nested = is_list(kind) or types.is_map(kind) or types.is_struct(kind)
+    time = types.is_timestamp(kind) or types.is_time(kind)
+    if (
+        kind in _REPLACED
+        or types.is_null(kind)
+        or nested
+        or time
+        or types.is_fixed_size_binary(kind)
+        or types.is_decimal(kind)
+    ):
+        return None
+    return SchemaMismatchError(f"Column {column.path} has type {kind}, which no Hudi table can hold", hint=_RESCUE)
+
+
+def _decimals(column: Column) -> SchemaMismatchError | None:
+    kind = column.data
+    if not pa.types.is_decimal(kind):
+        return None
+    if kind.precision > MAX_DECIMAL_PRECISION:
+        why = f"decimals have at most {MAX_DECIMAL_PRECISION} digits"
+    elif not 0 <= kind.scale <= kind.precision:
+        why = "a scale is between 0 and the precision"
+    else:
+        return None
+    return SchemaMismatchError(f"Column {column.path} has type {kind}; {why}", hint=_RESCUE)
+
+
+def _map_keys(column: Column) -> SchemaMismatchError | None:
+    kind = column.data
+    if not pa.types.is_map(kind) or _REPLACED.get(_values_of(kind.key_type)) == pa.string():
+        return None
+    return SchemaMismatchError(
+        f"Column {column.path} is a map with {kind.key_type} keys; keys are strings", hint=_RESCUE
+    )
+
+
+def _values_of(kind: pa.DataType) -> pa.DataType:
+    """The type of the values of a dictionary; the type itself, if it is none."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+COLUMN_RULES = (
+    ColumnRule("a name that Avro does not allow", of_level=_bad_name),
+    ColumnRule("a name twice", of_level=_twice),
+    ColumnRule("a name in two cases", of_level=_in_two_cases),
+    ColumnRule("no columns", of_level=_no_fields),
+    ColumnRule("no type", of_column=_no_type),
+    ColumnRule("a type of no table", of_column=_no_such_type),
+    ColumnRule("digits of decimals", of_column=_decimals),
+    ColumnRule("keys of maps", of_column=_map_keys),
+)
+"""The rules that need the data alone."""
 
 
 def is_list(kind: pa.DataType) -> bool:
@@ -156,22 +325,3 @@ def _decimal_for(kind: pa.DataType, wanted: pa.DataType) -> pa.DataType | None:
     scale = max(scale, wanted.scale)
     precision = max(digits, wanted.precision - wanted.scale) + scale
     return pa.decimal128(precision, scale) if precision <= MAX_DECIMAL_PRECISION else None
-
-
-def _decimal(kind: pa.DataType, column: str) -> pa.DataType:
-    if kind.precision > MAX_DECIMAL_PRECISION:
-        raise SchemaMismatchError(
-            f"Column {column} has type {kind}; decimals have at most {MAX_DECIMAL_PRECISION} digits", hint=_RESCUE
-        )
-    if not 0 <= kind.scale <= kind.precision:
-        raise SchemaMismatchError(
-            f"Column {column} has type {kind}; a scale is between 0 and the precision", hint=_RESCUE
-        )
-    return pa.decimal128(kind.precision, kind.scale)
-
-
-def _map(kind: pa.DataType, column: str) -> pa.DataType:
-    key = logical_type(kind.key_type, f"{column}.key")
-    if key != pa.string():
-        raise SchemaMismatchError(f"Column {column} is a map with {kind.key_type} keys; keys are strings", hint=_RESCUE)
-    return pa.map_(pa.string(), logical_type(kind.item_type, f"{column}.value"))

@@ -17,7 +17,8 @@ They are as stable as the names of ``pyhudi``, know no orchestrator, and are imp
 From below: the table services that there are (`service_kinds`), before a table is opened; options checked before a run (`options_for_open`,
 `refuse_unfit_options`); a write that retries, and asks before it commits (`commit_with_retries`); the half of `pyhudi.commit_for` that asks another
 process for a write and permits its commit (`WriteRequest`, `Permit`, `open_permit`, `schema_text`); rows of any kind as one Arrow table (`as_table`);
-which options would have kept what has expired (`how_to_keep_more`); and the error for an extra that is not installed (`from_extra`).
+which options would have kept what has expired (`how_to_keep_more`); the tables below a folder (`tables_below`); which names of options hold secrets
+(`is_secret`); and the error for an extra that is not installed (`from_extra`).
 """
 
 from typing import TYPE_CHECKING
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from pyhudi_core.engine.local import as_table as as_table
     from pyhudi_core.engine.pandas_frames import is_pandas as is_pandas
     from pyhudi_core.errors import from_extra as from_extra
+    from pyhudi_core.lake import tables_below as tables_below
+    from pyhudi_core.model.masking import is_secret as is_secret
     from pyhudi_core.options import options_for_open as options_for_open
     from pyhudi_core.options.fitting import refuse_unfit_options as refuse_unfit_options
     from pyhudi_core.orchestration.backlog import Backlog as Backlog
@@ -66,6 +69,10 @@ if TYPE_CHECKING:
     from pyhudi_core.orchestration.past_commits import commits_newest_first as commits_newest_first
     from pyhudi_core.orchestration.past_commits import find_made as find_made
     from pyhudi_core.orchestration.past_commits import newest_with_rows as newest_with_rows
+    from pyhudi_core.orchestration.permit import Permit as Permit
+    from pyhudi_core.orchestration.remote_write import WriteRequest as WriteRequest
+    from pyhudi_core.orchestration.remote_write import open_permit as open_permit
+    from pyhudi_core.orchestration.remote_write import schema_text as schema_text
     from pyhudi_core.orchestration.settings import HudiWrite as HudiWrite
     from pyhudi_core.orchestration.settings import TableSettings as TableSettings
     from pyhudi_core.orchestration.settings import checked_operation as checked_operation
@@ -78,12 +85,8 @@ if TYPE_CHECKING:
     from pyhudi_core.orchestration.timeline_cursor import TablePosition as TablePosition
     from pyhudi_core.orchestration.timeline_cursor import TimelineCursor as TimelineCursor
     from pyhudi_core.read.expired import how_to_keep_more as how_to_keep_more
-    from pyhudi_core.remote import WriteRequest as WriteRequest
-    from pyhudi_core.remote import open_permit as open_permit
-    from pyhudi_core.remote import schema_text as schema_text
     from pyhudi_core.services.registry import service_kinds as service_kinds
-    from pyhudi_core.transaction.permit import Permit as Permit
-    from pyhudi_core.write.operations import commit_with_retries as commit_with_retries
+    from pyhudi_core.write.handle import commit_with_retries as commit_with_retries
 
 _HOMES = {
     "Acceptance": "orchestration.gaps",
@@ -97,7 +100,7 @@ _HOMES = {
     "Giver": "orchestration.data",
     "HudiWrite": "orchestration.settings",
     "PastCommit": "orchestration.past_commits",
-    "Permit": "transaction.permit",
+    "Permit": "orchestration.permit",
     "Positions": "orchestration.checkpoints",
     "Reader": "orchestration.incremental",
     "RunEndedError": "orchestration.errors",
@@ -107,7 +110,7 @@ _HOMES = {
     "TablePosition": "orchestration.timeline_cursor",
     "TableSettings": "orchestration.settings",
     "UpstreamMissingError": "orchestration.errors",
-    "WriteRequest": "remote",
+    "WriteRequest": "orchestration.remote_write",
     "acceptance_of": "orchestration.gaps",
     "as_table": "engine.local",
     "backlog_of": "orchestration.backlog",
@@ -115,7 +118,7 @@ _HOMES = {
     "changes_since": "orchestration.incremental",
     "checked_operation": "orchestration.settings",
     "commit_of": "orchestration.past_commits",
-    "commit_with_retries": "write.operations",
+    "commit_with_retries": "write.handle",
     "commits_newest_first": "orchestration.past_commits",
     "condition_of": "orchestration.partition_condition",
     "definition_error": "orchestration.errors",
@@ -126,11 +129,12 @@ _HOMES = {
     "how_to_keep_more": "read.expired",
     "interruptibly": "orchestration.interrupts",
     "is_pandas": "engine.pandas_frames",
+    "is_secret": "model.masking",
     "moment_of": "orchestration.instant_times",
     "newest_with_rows": "orchestration.past_commits",
     "normalised": "orchestration.data",
     "only_values": "orchestration.data",
-    "open_permit": "remote",
+    "open_permit": "orchestration.remote_write",
     "options_for_open": "options",
     "positions_of": "orchestration.checkpoints",
     "refuse_if_abandoned": "orchestration.interrupts",
@@ -138,11 +142,12 @@ _HOMES = {
     "refuse_mismatch": "orchestration.table_match",
     "refuse_unfit_options": "options.fitting",
     "schema_of": "orchestration.data",
-    "schema_text": "remote",
+    "schema_text": "orchestration.remote_write",
     "service_kinds": "services.registry",
     "service_states": "orchestration.table_services",
     "shared_changes": "orchestration.several_outputs",
     "state_of": "orchestration.table_services",
+    "tables_below": "lake",
     "time_of": "orchestration.instant_times",
     "value_of_path": "orchestration.partition_values",
 }

@@ -1,12 +1,11 @@
 """Remove the rows that `duplicates` found: one commit, a delete that says for each key from which file group it goes.
 
-The commit is a write like every other one (`write/states.py`); its rows have their tags already. If another writer changed one of the file groups
+The commit is a write like every other one (`write/write.py`); its rows have their tags already. If another writer changed one of the file groups
 meanwhile, also those whose copies stay, the duplicates are searched again. The record index then names the file group of the copy that stays.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -24,11 +23,11 @@ from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import NotCalled
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.repairs.duplicates import DuplicatePlan, find_duplicates
-from pyhudi_core.services.auto import ServicedWrite
+from pyhudi_core.services.auto import following
 from pyhudi_core.snapshot.snapshot import Snapshot
-from pyhudi_core.write import checks, states
-from pyhudi_core.write.batch import Found, WriteBatch
-from pyhudi_core.write.operations import commit_with_retries
+from pyhudi_core.write import cases, refusals, states
+from pyhudi_core.write.batch import FoundRows, Search
+from pyhudi_core.write.handle import Write
 from pyhudi_core.write.plan import Volume
 from pyhudi_core.write.prepare import Prepared, prepared_schema
 from pyhudi_core.write.result import Commit
@@ -58,35 +57,31 @@ class Duplicates(NotCalled):
             return Commit.nothing(str(_OPERATION), plan.why_not, plan.snapshot.completion_time)
         engine = engine_for(None, self.context.runtime.executor, spark)
         extra = {REPAIR_KEY: DUPLICATES_REPAIR}
-        with ServicedWrite(states.WriteSpec(_without_first_build(self.context), _OPERATION, extra, spark)) as write:
-            return commit_with_retries(write, partial(write.write_found, engine, partial(self._batch, engine)))
+        # A record index cannot be built while there are duplicates, so no metadata table is made before.
+        after = following(self.context)
+        request = states.WriteSpec(self.context, _OPERATION, extra, spark, makes_metadata_table=False, after=after)
+        with Write(request) as write:
+            return write.until_committed(Search(engine, partial(self._found, engine)))
 
     def _loaded(self) -> Snapshot:
         snapshot = states.load(self.context)
-        checks.refuse_unwritable(self.context, snapshot)
         if not snapshot.config.populate_meta_fields:
             raise UnsupportedTableError(
                 "The table has no meta columns, by which the copies of a row are distinguished",
                 table=self.context.table,
                 hint="Rewrite it without the duplicates (insert_overwrite).",
             )
+        refusals.before_rows(cases.in_state(cases.of_call(self.context, _OPERATION), self.context, snapshot))
         return snapshot
 
-    def _batch(self, engine: Engine, snapshot: Snapshot) -> WriteBatch:
+    def _found(self, engine: Engine, snapshot: Snapshot) -> FoundRows:
         """The keys to delete from this state of the table, tagged as by an index."""
         plan = find_duplicates(snapshot, self.context.storage)
         if not plan:
-            return WriteBatch(engine=engine, found=Found(why_not=plan.why_not))
+            return FoundRows(why_not=plan.why_not)
         stays = plan.surplus.group_by(["partition", "kept"]).aggregate([])
         groups = zip(stays["partition"].to_pylist(), stays["kept"].to_pylist(), strict=True)
-        return WriteBatch(_prepared(plan, engine), engine, found=Found(frozenset(groups), _key_changes(plan)))
-
-
-def _without_first_build(context: TableContext) -> TableContext:
-    """The context without the option that makes a metadata table before a write: a record index cannot be built while there are duplicates."""
-    options = context.options
-    options = replace(options, metadata=replace(options.metadata, enable=False))
-    return context.with_options(options)
+        return FoundRows(_prepared(plan, engine), frozenset(groups), _key_changes(plan))
 
 
 def _prepared(plan: DuplicatePlan, engine: Engine) -> Prepared:

@@ -46,8 +46,10 @@ from pyhudi_core.services.sweep.sweep import Sweep
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import plan_executors
 from pyhudi_core.transaction.commit import Gate, ask_gate
-from pyhudi_core.write import metadata_update, operations
-from pyhudi_core.write.states import load
+from pyhudi_core.write.batch import UserRows
+from pyhudi_core.write.handle import Write
+from pyhudi_core.write.metadata_part import metadata_update
+from pyhudi_core.write.states import WriteSpec, load
 
 _WAYS_OUT = {
     "savepoint": "delete the savepoint (`pyhudi savepoint LOCATION delete INSTANT`)",
@@ -221,7 +223,8 @@ class Erasure(NotCalled):
         done = []
         progress("delete rows", 0, len(rows))
         if len(rows):
-            done.append(operations.run(self.context, OperationType.DELETE, rows, extra, spark, gate=gate).instant)
+            with Write(WriteSpec(self.context, OperationType.DELETE, extra, spark)) as write:
+                done.append(write.until_committed(UserRows(rows), gate).instant)
         if self.context.config.table_type is TableType.MERGE_ON_READ:
             compacted = Compaction(_with_all(reopened(self.context))).run(spark, gate, extra, progress=progress)
             done += [instant.requested_time for instant in compacted.instants]

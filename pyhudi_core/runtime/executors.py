@@ -44,7 +44,7 @@ class ThreadExecutor:
         work = list(items)
         width = min(self.workers, len(work))
         if width <= 1:
-            return [fn(item) for item in work]
+            return list(map(fn, work))
         failed = threading.Event()
 
         def run(item: T) -> R | None:

@@ -42,7 +42,7 @@ from pyhudi_core.savepoints.savepoints import files_to_clean
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.transaction import layout
 from pyhudi_core.transaction.publication import create_once
-from pyhudi_core.write.retrying import Retries, retry
+from pyhudi_core.write.retrying import Retries
 
 _VERSION = 1
 LONGEST_S = 100 * 366 * 24 * 3600
@@ -162,12 +162,7 @@ class Holds(NotCalled):
                 hint="Give the seconds that the reader needs, such as 3600. A savepoint has no end.",
             )
         with at_table(self.context.table), Retries(self.context) as retries:
-
-            def attempt() -> Hold:
-                retries.began()
-                return _create(reopened(self.context), state, int(seconds * 1000), comment)
-
-            return retry(retries, attempt)
+            return retries.until_done(lambda: _create(reopened(self.context), state, int(seconds * 1000), comment))
 
     def delete(self, hold: Hold | str) -> bool:
         """End a hold, given by itself or by name. False if there is none."""

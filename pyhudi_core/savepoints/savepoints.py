@@ -38,7 +38,7 @@ from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, Terms
 from pyhudi_core.transaction.instant_removal import remove_instant
 from pyhudi_core.transaction.record import Publication
 from pyhudi_core.transaction.reserved_decision import deciding
-from pyhudi_core.write.retrying import Retries, retry
+from pyhudi_core.write.retrying import Retries
 
 CommitPoint = Instant | CommitLike | str
 """What names a commit of a table: an instant, what a write returned, or a requested time."""
@@ -78,12 +78,7 @@ class Savepoints(NotCalled):
         `CommitConflictError` if a clean is about to delete some. Then nothing was changed.
         """
         with at_table(self.context.table), Retries(self.context) as retries:
-
-            def attempt() -> Savepoint:
-                retries.began()
-                return _create(reopened(self.context), instant, comment, created_by)
-
-            return retry(retries, attempt)
+            return retries.until_done(lambda: _create(reopened(self.context), instant, comment, created_by))
 
     def delete(self, instant: CommitPoint) -> bool:
         """Delete the savepoint of a commit: cleaning may delete its files from now on. False if the commit has none."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from functools import partial
 
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.engine.choice import engine_for
@@ -11,21 +12,20 @@ from pyhudi_core.errors import HudiError
 from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.metadata.metadata_tables import MetadataTableOf
-from pyhudi_core.services.registry import services_of
+from pyhudi_core.services.registry import with_turns
 from pyhudi_core.transaction import metadata_removal
-from pyhudi_core.transaction.commit import Gate
-from pyhudi_core.write.handle import HandleReader, Write
 from pyhudi_core.write.result import Commit
-from pyhudi_core.write.states import WriteSpec
+from pyhudi_core.write.states import After
 
 _log = logging.getLogger(__name__)
 
 
 def after_commit(context: TableContext, engine: Engine | None = None) -> None:
-    """Give each service its turn, in the order of the registry, on the engine that wrote the commit."""
-    for service in services_of(_with_new_metadata_table(context)).values():
+    """Give each service its turn that has one by the options, in the order of the registry, on the engine that wrote the commit."""
+    context = _with_new_metadata_table(context)
+    for service in with_turns(context.options):
         try:
-            service.after_commit(engine)
+            service(context).after_commit(engine)
         except Exception as error:  # noqa: BLE001  (whatever it is: an error here would make a commit that stands look undone)
             _log.warning(
                 "%s of %s did not finish; the next commit tries it again: %s", service.name, context.table, error
@@ -48,7 +48,7 @@ def _as_it_is(context: TableContext) -> TableContext:
 
 
 def _with_metadata_table_again(context: TableContext, removed: str, engine: Engine | None) -> TableContext:
-    """Make the metadata table again that a commit removed because it changed the type of a column (`write.metadata_update`)."""
+    """Make the metadata table again that a commit removed because it changed the type of a column (`write.metadata_part.metadata_update`)."""
     try:
         engine = engine or engine_for(None, context.runtime.executor)
         MetadataTableOf(reopened(context)).make_again(removed.split(","), engine)
@@ -62,8 +62,13 @@ def _with_metadata_table_again(context: TableContext, removed: str, engine: Engi
     return _as_it_is(context)
 
 
+def following(context: TableContext) -> After:
+    """What follows a write. ``context``: as the caller opened the table."""
+    return partial(followed, context)
+
+
 def followed(context: TableContext, commit: Commit, engine: Engine | None = None) -> Commit:
-    """The result of a write, after the services had their turn if there is a commit. ``context``: as the caller opened the table."""
+    """The result of a write, after the services had their turn if there is a commit."""
     if commit:
         removed = dict(commit.notes).get(metadata_removal.NOTE)
         if removed and not context.options.metadata.remove_unkept:
@@ -71,15 +76,3 @@ def followed(context: TableContext, commit: Commit, engine: Engine | None = None
             commit = replace(commit, made_again=context.config.metadata_partitions)
         after_commit(context, engine)
     return commit
-
-
-class ServicedWrite(Write):
-    """A write in steps that is followed by the services, as the verbs of the table are."""
-
-    def __init__(self, request: WriteSpec, reader: HandleReader | None = None) -> None:
-        super().__init__(request, reader)
-        self._opened = request.context
-
-    def commit(self, gate: Gate | None = None) -> Commit:
-        """Publish what was written, then look after the table. Raises as `Write.commit`."""
-        return followed(self._opened, super().commit(gate), self.engine)

@@ -24,9 +24,11 @@ from pyhudi_core.errors import (
     UnsupportedTableError,
     at_table,
 )
+from pyhudi_core.metadata_table.slices import MetadataSlices
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Action, Instant
 from pyhudi_core.model.internal_schema import names_at
+from pyhudi_core.model.operation import OperationType
 from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.rewriting import refusal_of
@@ -35,9 +37,11 @@ from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import markers, plan_executors
 from pyhudi_core.transaction.begin import Transaction
+from pyhudi_core.transaction.commit import Finished
 from pyhudi_core.transaction.locking import after_failure
-from pyhudi_core.write.attempt import Attempt, CommitCheck, Published, publish
+from pyhudi_core.write.attempt import Attempt, CommitCheck, publish
 from pyhudi_core.write.handles.base import HandleSettings
+from pyhudi_core.write.metadata_part import metadata_update
 from pyhudi_core.write.retrying import Retries
 from pyhudi_core.write.states import load
 from pyhudi_core.write.tasks import Written
@@ -101,7 +105,7 @@ class PlanRun(ABC, Generic[W, T]):
 class Rewritten:
     """The published commit of an execution."""
 
-    published: Published
+    finished: Finished
     metadata: CommitMetadata
 
 
@@ -189,7 +193,8 @@ class RewriteRun(PlanRun[W, Rewritten]):
     def _fit(self, context: TableContext) -> Snapshot:
         """The table's state now. Raises `UnsupportedTableError` if this release cannot rewrite its files."""
         snapshot = load(context)
-        refused, altered = refusal_of(context, snapshot), self._altered_since(snapshot)
+        operation = OperationType.of(self.transaction.requested.action)
+        refused, altered = refusal_of(context, snapshot, operation), self._altered_since(snapshot)
         if refused is None and altered is None:
             return snapshot
         why, hint = altered, "Execute it with the program that planned it."
@@ -206,6 +211,12 @@ class RewriteRun(PlanRun[W, Rewritten]):
         """Why the plan's time does not fit the columns. `table.alter` is refused beside a plan; Hudi's ``ALTER TABLE`` is not."""
         renamed = names_at(snapshot.evolution, self.transaction.requested_time) is not None
         return "the columns of the table were altered after it was planned" if renamed else None
+
+    def _kept_metadata(self) -> MetadataSlices | None:
+        """The metadata table that the commit keeps true; None if there is none. Raises as `slices_to_keep`."""
+        context, current = self.transaction.context, self.current
+        operation = OperationType.of(self.transaction.requested.action)
+        return metadata_update.slices_to_keep(context, current, current.schema, operation)
 
     def _settings(self) -> HandleSettings:
         """How the files are written."""

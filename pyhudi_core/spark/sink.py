@@ -24,7 +24,7 @@ from pyhudi_core.spark.batches import QUERY_KEY, STREAM_KEY, Mark, StreamBatch, 
 from pyhudi_core.spark.settings import OPERATIONS
 from pyhudi_core.spark.streaming_query import query_of
 from pyhudi_core.table import HudiTable
-from pyhudi_core.write.operations import commit_with_retries, operation_type
+from pyhudi_core.write.handle import commit_with_retries, operation_type
 from pyhudi_core.write.result import Commit
 
 _DROP_KNOWN = {"hoodie.datasource.write.insert.drop.duplicates": "true"}

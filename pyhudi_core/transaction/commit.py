@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 from pyhudi_core.errors import (
     CommitAbortedError,
@@ -21,6 +22,7 @@ from pyhudi_core.errors import (
     HudiError,
     StorageError,
 )
+from pyhudi_core.model.commit import UNSHOWN_KEYS
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.opened_table.table_context import TableContext
@@ -67,11 +69,19 @@ def ask_gate(gate: Gate | None, context: TableContext, what: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A published instant; lock times in seconds."""
+    """A published instant.
+
+    Attributes:
+        lock_wait, lock_held: seconds.
+        notes: what the protocol added to the commit's extra metadata.
+        clean_up: removes what only this process needed. Call it once.
+    """
 
     instant: Instant
     lock_wait: float
     lock_held: float
+    notes: tuple[tuple[str, str], ...] = ()
+    clean_up: Callable[[], None] = field(default=lambda: None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +98,28 @@ def finish(
     check: Check,
     gate: Gate | None = None,
     companions: Sequence[CompanionCommit] = (),
+    *,
+    kept: Kept = frozenset(),
+    may_remove: bool | None = None,
+) -> Finished:
+    """Publish the transaction's completed file and clean up, or raise and publish nothing. Arguments and errors as those of `complete`."""
+    finished = complete(transaction, encode, check, gate, companions, kept=kept, may_remove=may_remove)
+    finished.clean_up()
+    return finished
+
+
+def complete(
+    transaction: Transaction,
+    encode: Encode,
+    check: Check,
+    gate: Gate | None = None,
+    companions: Sequence[CompanionCommit] = (),
     attachments: Sequence[Attachment] = (),
     *,
     kept: Kept = frozenset(),
+    may_remove: bool | None = None,
 ) -> Finished:
-    """Publish the transaction's completed file, or raise and publish nothing.
+    """Publish the transaction's completed file, or raise and publish nothing. The caller cleans up (`Finished.clean_up`).
 
     Args:
         encode: the completed file's bytes, given what the protocol adds to the commit's extra metadata.
@@ -103,14 +130,16 @@ def finish(
         gate: asked under the lock, just before the decision; False or an exception gives the commit up. If it takes more than `GATE_LIMIT_S`, it is
             asked again without the lock and then with it, and the third slow answer gives the commit up.
         kept: partitions of a metadata table that stay correct, in addition to those that the commits of the companions write.
+        may_remove: whether a metadata table that does not stay correct may be taken off the list; None: as the options say.
 
     Raises `CommitAbortedError`, `CommitConflictError`, `LockError` (nothing published) or `CommitStateUnknownError`.
     """
     context = transaction.context
     keeper = _GateKeeper(transaction, gate)
     kept = None if kept is None else kept.union(*(companion.keeps for companion in companions))
-    notes = {**metadata_removal.notes(context.config, kept), **notes_of(companions)}
-    finishing = _Finishing(transaction, encode, notes, tuple(companions), kept, tuple(attachments))
+    needed = {**metadata_removal.notes(context.config, kept), **notes_of(companions)}
+    allowed = context.options.metadata.remove_unkept if may_remove is None else may_remove
+    finishing = _Finishing(transaction, encode, needed, tuple(companions), kept, tuple(attachments), may_remove=allowed)
     finishing.stage()
 
     def checked(timeline: Timeline) -> None:
@@ -128,8 +157,9 @@ def finish(
     except OutcomeUnknown as unknown:
         raise _state_unknown(transaction, unknown) from unknown.error
     completed = finishing.completed or _published(transaction, decision)
-    _clean_up(transaction, finishing)
-    return Finished(completed, decision.lock_wait, decision.lock_held - keeper.seconds)
+    notes = tuple(sorted((name, text) for name, text in finishing.notes.items() if name not in UNSHOWN_KEYS))
+    held = decision.lock_held - keeper.seconds
+    return Finished(completed, decision.lock_wait, held, notes, partial(_clean_up, transaction, finishing))
 
 
 @dataclass(slots=True)
@@ -183,6 +213,7 @@ class _Finishing:
     attachments: tuple[Attachment, ...] = ()
     body: bytes = b""
     completed: Instant | None = None
+    may_remove: bool = False
 
     @property
     def staged(self) -> str:
@@ -211,7 +242,7 @@ class _Finishing:
             return None
         still_wanted(transaction, timeline)
         found = metadata_removal.notes_of(_properties(context), self.kept)
-        if found and (self.companions or not context.options.metadata.remove_unkept):
+        if found and (self.companions or not self.may_remove):
             raise CommitConflictError(
                 f"The metadata table was made, or given another partition, while this write ran ({', '.join(found.values())})",
                 table=context.table,

@@ -8,28 +8,25 @@ because a file's requested time says which columns it has.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from pyhudi_core.conflicts.conflict import Conflict, ConflictKind
-from pyhudi_core.conflicts.matrix import Verdict
-from pyhudi_core.errors import CommitConflictError, UnsupportedTableError, at_table
-from pyhudi_core.merge.record_merger import find_merger, ordering_of, why_unfit
+from pyhudi_core.errors import at_table
+from pyhudi_core.merge.record_merger import find_merger, ordering_of
 from pyhudi_core.metadata_table import names
 from pyhudi_core.model.alteration import Altered, ColumnChanges, altered
-from pyhudi_core.model.instant import Action
 from pyhudi_core.model.meta_fields import IS_DELETED
-from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.write import metadata_update
-from pyhudi_core.write.numbers import refuse_other_numbers
+from pyhudi_core.write import cases, refusals
+from pyhudi_core.write.metadata_part import metadata_update
+from pyhudi_core.write.numbers import has_left_numbers
+from pyhudi_core.write.refusals import ALTER
 
 _STATISTICS = {names.COLUMN_STATS, names.PARTITION_STATS}
-_PLANS = {Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING, Action.INDEXING}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,40 +45,21 @@ class NewColumns:
 def new_columns(context: TableContext, changes: ColumnChanges, snapshot: Snapshot) -> NewColumns:
     """The columns after a change in this state. Raises `SchemaMismatchError` or `UnsupportedTableError`; nothing was written then."""
     with at_table(context.table):
-        _refuse_bootstrapped(context)
-        refuse_other_numbers(context, snapshot)
+        case = replace(cases.of_call(context, ALTER), other_numbers=has_left_numbers(context, snapshot))
+        refusals.before_rows(case)
         allow_lossy = context.options.rows.allow_lossy_widening
         found = altered(snapshot.schema, changes, _protected(snapshot.config), allow_lossy=allow_lossy)
-        _refuse_unfit_merger(context, found.schema)
-        _refuse_indexed(context, changes)
         replaced = _replaces_statistics(context.config, snapshot, changes)
-        if replaced:
-            _refuse_other_indexes(context)
-        metadata_update.refuse_undefined(context, found.schema)
+        case = replace(case, after=found.schema, indexed=_indexed(context, changes), statistics=replaced)
+        refusals.after_rows(case)
+        refusals.at_begin(cases.at_begin(context, ALTER, found.schema))
         return NewColumns(found, replaced)
 
 
-def _refuse_bootstrapped(context: TableContext) -> None:
-    if context.config.bootstrap_base_path is not None:
-        raise UnsupportedTableError(
-            "The rows of a bootstrapped table are in files that have no number for their columns (hoodie.bootstrap.base.path)",
-            table=context.table,
-            hint="Copy the rows into a table of their own to change its columns. Nothing was changed.",
-        )
-
-
 def refuse_plans(context: TableContext, found: Timeline) -> None:
-    """Raise `CommitConflictError` while a plan is pending: its files get the columns of now, and the time of the plan."""
-    for plan in found.pending:
-        if plan.action in _PLANS:
-            raise CommitConflictError(
-                f"The {plan.action} {plan.requested_time} is pending, and its files would have other columns than their time says",
-                conflict=Conflict(
-                    ConflictKind.OPERATION, plan, operation=OperationType.of(plan.action), verdict=Verdict.ABORT
-                ),
-                table=context.table,
-                hint="Run it first (table.compaction.run(), table.clustering.run() or table.indexing.run()), then alter again. Nothing was changed.",
-            )
+    """Under the lock: raise `CommitConflictError` while a plan is pending (`cases.plan_error`)."""
+    if error := cases.plan_error(context, found):
+        raise error
 
 
 def _protected(config: TableConfig) -> Mapping[str, str]:
@@ -97,17 +75,6 @@ def _protected(config: TableConfig) -> Mapping[str, str]:
     }
 
 
-def _refuse_unfit_merger(context: TableContext, schema: pa.Schema) -> None:
-    """Raise `UnsupportedTableError` if the merger of the user fails with the columns after the change."""
-    reason = why_unfit(context.config, schema)
-    if reason is not None:
-        raise UnsupportedTableError(
-            reason,
-            table=context.table,
-            hint="Register a merger under this name that takes both these columns and those of now, then alter. Nothing was changed.",
-        )
-
-
 def _replaces_statistics(config: TableConfig, snapshot: Snapshot, changes: ColumnChanges) -> bool:
     """Whether statistics of older files would be found under wrong names, or in another type than the column's."""
     if not _STATISTICS & {*config.written_metadata_partitions}:
@@ -117,32 +84,11 @@ def _replaces_statistics(config: TableConfig, snapshot: Snapshot, changes: Colum
     return bool(changes.touched) or not used.isdisjoint(changes.add)
 
 
-def _refuse_indexed(context: TableContext, changes: ColumnChanges) -> None:
-    """Raise `UnsupportedTableError` for a column that an index is made of."""
-    listed = context.config.written_metadata_partitions
-    for definition in metadata_update.definitions_of(context, listed).values():
-        taken = [
-            path
-            for path in changes.touched
-            if path.partition(".")[0] in {name.partition(".")[0] for name in (definition.column, *definition.more)}
-        ]
-        if taken:
-            raise UnsupportedTableError(
-                f"Column {taken[0]} has the index {definition.name}",
-                table=context.table,
-                hint="Drop the index (table.indexes.drop), alter the table, and create it again. Nothing was changed.",
-            )
-
-
-def _refuse_other_indexes(context: TableContext) -> None:
-    """Statistics are made anew with the whole metadata table, which takes long if it has an index of rows."""
-    config = context.config
-    others = sorted({*config.metadata_partitions} - _STATISTICS - {names.FILES})
-    if (others or config.metadata_partitions_inflight) and not context.options.metadata.remove_unkept:
-        raise UnsupportedTableError(
-            f"The metadata table has statistics, which the change makes wrong, beside {', '.join(others) or 'an index that is being built'}",
-            table=context.table,
-            path=names.FOLDER,
-            hint="Drop column_stats and partition_stats (table.indexes.drop), alter the table, and build them again; or alter with"
-            " pyhudi.metadata.remove_unkept=true, which removes the metadata table. Nothing was changed.",
-        )
+def _indexed(context: TableContext, changes: ColumnChanges) -> tuple[str, str] | None:
+    """A column that is to be changed, and the index that is made of it; None if there is none."""
+    definitions = metadata_update.definitions_of(context, context.config.written_metadata_partitions)
+    for definition in definitions.values():
+        of = {name.partition(".")[0] for name in (definition.column, *definition.more)}
+        if taken := [path for path in changes.touched if path.partition(".")[0] in of]:
+            return taken[0], definition.name
+    return None

@@ -1,7 +1,7 @@
 """An attempt whose files are written: what its commit says, its check against what other writers did, and its commit.
 
-Writes use it through their handle (``write/states.py``). A table service that commits (compaction) makes its own `Attempt` and publishes it here too,
-so every commit passes the same checks.
+The last steps of a write (``write/write.py``) use it. A table service that commits (compaction) makes its own `Attempt` and publishes it here too, so
+every commit passes the same checks.
 
 The same check runs before the lock, where it may read data files, and under the lock, where it must not. If it needs under the lock what it has not
 read before, it asks for another round outside (`PreparationNeeded`). After a few rounds it reads under the lock, so that a commit ends whatever other
@@ -26,7 +26,7 @@ from pyhudi_core.errors import at_table
 from pyhudi_core.file_groups.row_counts import rows_of_slices
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.index.key_files import keys_in_log
-from pyhudi_core.model.commit import ROWS_REPLACED_KEY, SCHEMA_KEY, UNSHOWN_KEYS, CommitMetadata
+from pyhudi_core.model.commit import ROWS_REPLACED_KEY, SCHEMA_KEY, CommitMetadata
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.operation import OVERWRITING, OperationType
 from pyhudi_core.model.schema import to_avro
@@ -35,7 +35,7 @@ from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import markers, plan_executors
 from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction
-from pyhudi_core.transaction.commit import Attachment, Finished, Gate, finish
+from pyhudi_core.transaction.commit import Attachment, Finished, Gate, complete
 from pyhudi_core.transaction.companion import CompanionCommit
 from pyhudi_core.transaction.decision import Check, PreparationNeeded
 from pyhudi_core.write.numbers import Numbers, numbers_after
@@ -72,6 +72,7 @@ class Attempt:
         guard: asked with the other checks; raises `CommitError` for what only this kind of commit must not meet.
         pre_commit: validators of this commit alone, in addition to those of the table's handle.
         engine: where the rows were written; None if there were none.
+        removes_metadata: it is meant to take the metadata table off the list, whatever the options allow.
     """
 
     transaction: Transaction
@@ -86,6 +87,7 @@ class Attempt:
     guard: Check | None = None
     pre_commit: PreCommit | None = None
     engine: Engine | None = None
+    removes_metadata: bool = False
 
     @property
     def requested(self) -> Instant:
@@ -146,12 +148,16 @@ def extra_of(
 
 @dataclass(slots=True)
 class CommitCheck:
-    """The check of one attempt; called with the timeline that was found under the lock. Raises `CommitError` or `PreparationNeeded`."""
+    """The check of one attempt; called with the timeline that was found under the lock. Raises `CommitError` or `PreparationNeeded`.
+
+    ``validation``: the validators that were asked without the lock.
+    """
 
     attempt: Attempt
     overlap: KeyOverlap
     rounds: int = field(default=0)
     looked: Timeline | None = None
+    validation: Validation | None = None
 
     @classmethod
     def of(cls, attempt: Attempt) -> CommitCheck:
@@ -169,6 +175,8 @@ class CommitCheck:
 
     def __call__(self, found: Timeline) -> None:
         self._run(found, self._known, self.looked)
+        if self.validation is not None:
+            self.validation.refuse_old(found)
 
     def outside(self, found: Timeline) -> None:
         """The same without the lock: reads whatever it needs. Raises `CommitError`."""
@@ -214,54 +222,63 @@ class CommitCheck:
         return TableState(context, found, tuple(instant for instant, _ in completed), snapshot.schema, slice_of)
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
-    """A published attempt, and what the protocol added to its extra metadata."""
-
-    finished: Finished
-    notes: tuple[tuple[str, str], ...]
-
-
-def validation_of(attempt: Attempt) -> Validation:
-    """The pre-commit validators of the table's handle and of this commit."""
+def validation_of(attempt: Attempt) -> Validation | None:
+    """The pre-commit validators of the table's handle and of this commit; None if there are none."""
     context = attempt.transaction.context
-    validators = (context.protocol.pre_commit, attempt.pre_commit)
-    return Validation(context, attempt, tuple(one for one in validators if one is not None))
+    validators = tuple(one for one in (context.protocol.pre_commit, attempt.pre_commit) if one is not None)
+    return Validation(context, attempt, validators) if validators else None
 
 
-def publish(check: CommitCheck, retries: Retries, gate: Gate | None = None) -> Published:
-    """Commit an attempt: check it without the lock, ask the validators, then decide it under the lock.
+def publish(check: CommitCheck, retries: Retries, gate: Gate | None = None) -> Finished:
+    """Commit the attempt of a service: the last three steps of a write (``write/write.py``).
 
-    Raises `PreCommitError`, and as `transaction.commit.finish`; then nothing is published.
+    Raises as `check_before_lock` and `decide_attempt`; then nothing is published.
+    """
+    check_before_lock(check, retries)
+    finished = decide_attempt(check, gate)
+    finished.clean_up()
+    return finished
+
+
+def check_before_lock(check: CommitCheck, retries: Retries) -> None:
+    """Check an attempt without the lock, and ask the validators. Raises `CommitError`, `PreCommitError` among them.
 
     Before that, files of task attempts that the engine gave up are removed: they have a marker, but no write stat.
     """
     attempt = check.attempt
-    transaction, metadata = attempt.transaction, attempt.metadata
+    transaction = attempt.transaction
     context = transaction.context
     _remove_leaks(attempt)
-    notes: dict[str, str] = {}
-
-    def encode(added: Mapping[str, str]) -> bytes:
-        notes.update((name, text) for name, text in added.items() if name not in UNSHOWN_KEYS)
-        final = replace(metadata, extra={**metadata.extra, **added})
-        action = transaction.requested.action
-        return encode_record(final.record_name(action), final.to_avro(action), sync_marker=transaction.sync_marker)
-
     claim = retries.claim_before(attempt.touched)
     if claim is not None and not concurrent.keeps_its_groups(context, transaction.requested.action, attempt.touched):
         raise concurrent.conflict_error(context, claim, transaction.requested_time)
-    validation = validation_of(attempt)
-
-    def checked(found: Timeline) -> None:
-        check(found)
-        validation.refuse_old(found)
-
+    check.validation = validation_of(attempt)
     with at_table(context.table):
         check.outside(context.folder.load())
-        validation.run()
-        finished = finish(transaction, encode, checked, gate, attempt.companions, attempt.attachments)
-    return Published(finished, tuple(sorted(notes.items())))
+        if check.validation is not None:
+            check.validation.run()
+
+
+def decide_attempt(check: CommitCheck, gate: Gate | None = None) -> Finished:
+    """Decide an attempt under the lock, and publish it. Raises as `transaction.commit.complete`; then nothing is published."""
+    attempt = check.attempt
+    transaction, metadata = attempt.transaction, attempt.metadata
+    action = transaction.requested.action
+
+    def encode(added: Mapping[str, str]) -> bytes:
+        final = replace(metadata, extra={**metadata.extra, **added})
+        return encode_record(final.record_name(action), final.to_avro(action), sync_marker=transaction.sync_marker)
+
+    with at_table(transaction.context.table):
+        return complete(
+            transaction,
+            encode,
+            check,
+            gate,
+            attempt.companions,
+            attempt.attachments,
+            may_remove=attempt.removes_metadata or transaction.context.options.metadata.remove_unkept,
+        )
 
 
 def _remove_leaks(attempt: Attempt) -> None:

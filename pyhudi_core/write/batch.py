@@ -1,92 +1,171 @@
-"""What a write brings: rows of a user, rows that each attempt finds in the table, partitions to drop, or nothing."""
+"""What a write brings, as one of five values: rows of a user, rows that each attempt finds in the table, partitions to drop, new columns, or nothing.
+
+`Given` is what a caller hands in; `Batch` is what is kept of it for all attempts, after it was checked (the step `prepare` in ``write/write.py``).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import pyarrow as pa
 
 from pyhudi_core.conflicts.conflict import Group, Touched
 from pyhudi_core.engine.base import Engine
+from pyhudi_core.model.alteration import ColumnChanges
 from pyhudi_core.model.operation import INSERTING, OperationType
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.snapshot.snapshot import Snapshot
-from pyhudi_core.write.altering import NewColumns
+from pyhudi_core.write.altering import NewColumns, new_columns
 from pyhudi_core.write.numbers import ColumnsThen
 from pyhudi_core.write.prepare import Prepared
 from pyhudi_core.write.tasks import Written
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What is known of rows that were found in the table, and that have their tags already.
+class UserRows:
+    """Rows as a user gave them: anything that an engine takes."""
+
+    data: object = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of a user, checked. They are evaluated once for all attempts.
 
     Attributes:
+        columns: the table's columns, for which the rows were prepared.
+        removes_metadata: the rows change the type of a column that has statistics, so the commit takes the metadata table off the list.
+    """
+
+    prepared: Prepared
+    engine: Engine
+    columns: ColumnsThen
+    removes_metadata: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRows:
+    """Rows that were found in a state of the table, with their tags.
+
+    Attributes:
+        prepared: the rows; None if there are none.
         stays: file groups that hold other rows of the same keys, and that the rows were chosen by. The commit is refused if another writer
             changed one of them, as it is for file groups that are written.
         key_changes: rows of `KEY_CHANGES`, in place of those that the tasks note.
         why_not: why there are no rows.
     """
 
+    prepared: Prepared | None = None
     stays: frozenset[Group] = frozenset()
     key_changes: pa.Table | None = None
     why_not: str = ""
 
-    def touched(self, touched: Touched) -> Touched:
-        """What the write touches, with the file groups whose rows stay. No base file is written there, so planned compactions do not matter."""
-        unwritten = touched.appended | (self.stays - touched.file_groups)
-        return replace(touched, file_groups=touched.file_groups | self.stays, appended=unwritten)
 
-    def written(self, written: Written, engine: Engine) -> Written:
-        """The files of the write, with the changes of keys that are known here."""
-        if self.key_changes is None or written.key_changes is None:
-            return written
-        return replace(written, key_changes=engine.dataset(self.key_changes), holders=self.stays)
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Rows that each attempt finds in the state from which it starts. ``found``: what the present attempt found."""
+
+    engine: Engine
+    find: Callable[[Snapshot], FoundRows]
+    found: FoundRows = FoundRows()
 
 
 @dataclass(frozen=True, slots=True)
-class WriteBatch:
-    """Rows (prepared, on an engine), or paths of partitions to drop, or nothing. Rows of a user are evaluated once for all attempts.
+class Partitions:
+    """Partitions to drop, given by their paths. ``missing_ok``: some of them may have no rows."""
 
-    Attributes:
-        find: finds the rows in the state from which an attempt starts; the batch of the attempt is what it returns.
-        found: what is known of such rows.
-        altered: new columns of the table, without rows.
-        columns: those that rows of a user were prepared for.
-    """
+    paths: Sequence[str]
+    missing_ok: bool = False
 
-    prepared: Prepared | None = None
-    engine: Engine | None = None
-    partitions: tuple[str, ...] = ()
-    find: Callable[[Snapshot], WriteBatch] | None = None
-    found: Found = field(default=Found())
-    altered: NewColumns | None = None
-    columns: ColumnsThen | None = None
 
-    @property
-    def total(self) -> int:
-        """How many rows."""
-        return self.prepared.total if self.prepared is not None else 0
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """New columns of the table, without rows. ``new``: what they are in the state from which the present attempt starts."""
 
-    def of(self, snapshot: Snapshot) -> WriteBatch:
-        """The batch of an attempt that starts from this state."""
-        return self if self.find is None else self.find(snapshot)
+    changes: ColumnChanges
+    new: NewColumns | None = None
 
-    def why_unchanged(self, operation: OperationType, *, by_condition: bool) -> str:
-        """Why a write of this batch has nothing to change. ``by_condition``: the rows were found by a condition."""
-        if self.found.why_not:
-            return self.found.why_not
-        if self.altered is not None:
-            return "the table has these columns already, with these names and types and in this order"
-        if self.prepared is None:
-            return "the table has none of these partitions"
-        total = self.total
-        if not total:
-            return "no row matches the condition" if by_condition else "the batch has no rows"
-        if operation is OperationType.DELETE:
-            return f"none of the {total:,} keys is in the table"
-        if operation in INSERTING:
-            return f"each of the {total:,} rows has a key that the table has already, or says that it is deleted"
-        return (
-            f"each of the {total:,} rows is older than the table's row, or says that a row is deleted that is not there"
-        )
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """No rows: a commit that only stores extra metadata."""
+
+
+Given: TypeAlias = UserRows | Search | Partitions | Columns | Nothing
+Batch: TypeAlias = Rows | Search | Partitions | Columns | Nothing
+
+
+def batch_at(batch: Batch, context: TableContext, snapshot: Snapshot) -> Batch:
+    """The batch of an attempt that starts from this state. Raises as `new_columns`."""
+    if isinstance(batch, Search):
+        return replace(batch, found=batch.find(snapshot))
+    if isinstance(batch, Columns):
+        return replace(batch, new=new_columns(context, batch.changes, snapshot))
+    return batch
+
+
+def engine_of(batch: Batch | None) -> Engine | None:
+    """Where the rows are; None if there are none."""
+    return batch.engine if isinstance(batch, Rows | Search) else None
+
+
+def rows_of(batch: Batch | None) -> Prepared | None:
+    """The rows; None if the batch has none."""
+    if isinstance(batch, Search):
+        return batch.found.prepared
+    return batch.prepared if isinstance(batch, Rows) else None
+
+
+def columns_of(batch: Batch | None) -> NewColumns | None:
+    """The new columns that the batch consists of; None if it is another batch."""
+    return batch.new if isinstance(batch, Columns) else None
+
+
+def paths_of(batch: Batch) -> tuple[str, ...]:
+    """The partitions to drop."""
+    return tuple(batch.paths) if isinstance(batch, Partitions) else ()
+
+
+def removes_metadata(batch: Batch | None) -> bool:
+    """Whether the commit of the batch takes the metadata table off the list, because its statistics would be wrong. It is made again after it."""
+    if isinstance(batch, Columns):
+        return batch.new is not None and batch.new.new_statistics
+    return isinstance(batch, Rows) and batch.removes_metadata
+
+
+def touched_too(batch: Batch, touched: Touched) -> Touched:
+    """What the write touches, with the file groups whose rows stay. No base file is written there, so planned compactions do not matter."""
+    if not isinstance(batch, Search):
+        return touched
+    stays = batch.found.stays
+    unwritten = touched.appended | (stays - touched.file_groups)
+    return replace(touched, file_groups=touched.file_groups | stays, appended=unwritten)
+
+
+def with_known_keys(batch: Batch, written: Written) -> Written:
+    """The files of the write, with the changes of keys that the batch knows."""
+    if not isinstance(batch, Search) or batch.found.key_changes is None or written.key_changes is None:
+        return written
+    changes = batch.engine.dataset(batch.found.key_changes)
+    return replace(written, key_changes=changes, holders=batch.found.stays)
+
+
+def why_unchanged(batch: Batch, operation: OperationType, *, by_condition: bool) -> str:
+    """Why a write of this batch has nothing to change. ``by_condition``: the rows were found by a condition."""
+    if isinstance(batch, Search) and batch.found.why_not:
+        return batch.found.why_not
+    if isinstance(batch, Columns):
+        return "the table has these columns already, with these names and types and in this order"
+    prepared = rows_of(batch)
+    if prepared is None:
+        return "the table has none of these partitions"
+    total = prepared.total
+    if not total:
+        return "no row matches the condition" if by_condition else "the batch has no rows"
+    if operation is OperationType.DELETE:
+        return f"none of the {total:,} keys is in the table"
+    if operation in INSERTING:
+        return f"each of the {total:,} rows has a key that the table has already, or says that it is deleted"
+    return f"each of the {total:,} rows is older than the table's row, or says that a row is deleted that is not there"

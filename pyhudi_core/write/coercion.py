@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from functools import partial
 from typing import Literal
 
 import pyarrow as pa
@@ -22,14 +23,12 @@ from pyhudi_core.errors import SchemaMismatchError, columns_named
 from pyhudi_core.index.base import POSITION, TAG_LEAVES, TAGS
 from pyhudi_core.model.meta_fields import META_FIELDS
 from pyhudi_core.model.schema import (
-    Level,
     floats_for_integers,
     normalise,
     reconcile,
-    shared_levels,
     unfit_for_integers,
 )
-from pyhudi_core.model.schema_types import joined
+from pyhudi_core.model.schema_types import ColumnRule, Level, joined, keep_rules, walk
 
 INTERNAL = (POSITION, TASK, SORT, ORDER, *TAGS.names, TAG_LEAVES)
 """Names that columns of a table cannot have."""
@@ -68,7 +67,7 @@ def schema_after(
     Raises `SchemaMismatchError` if the data does not fit.
     """
     incoming = normalise(data, known=before)
-    refuse_internal_names(data.names, table, takes)
+    refuse_internal_names(data, table, takes)
     if may_lack != "anything":
         _refuse_missing(before, incoming, table, may_lack == "columns")
     fixed = (*keys, *ordering)
@@ -91,23 +90,43 @@ def unfit_of(batches: Iterable[pa.RecordBatch], columns: pa.Schema) -> dict[str,
     return found
 
 
-def refuse_internal_names(names: Sequence[str], table: str, takes: Sequence[str] = ()) -> None:
-    """Raise `SchemaMismatchError` for columns that have the name of an internal column, or of a meta column that is none.
+def name_rules(table: str, takes: Sequence[str] = ()) -> tuple[ColumnRule, ...]:
+    """The rules for names of columns that are written. ``takes``: the meta columns that the write uses."""
+    return (
+        ColumnRule(
+            "a meta column",
+            of_level=partial(_meta_name, table, takes),
+            why_top="a write fills the columns of rows, and no fields",
+        ),
+        ColumnRule(
+            "a name of writes", of_level=partial(_own_name, table), why_top="writes add columns to rows, and no fields"
+        ),
+    )
 
-    Rows that a scan gave have all meta columns, which are passed over. A few of them are columns of somebody else, whose values would be lost.
-    """
-    own = [name for name in META_FIELDS if name in names and name not in takes]
-    if own and not {*META_FIELDS} <= {*names, *takes}:
-        raise SchemaMismatchError(
-            f"Column {own[0]} has the name of a meta column, which is filled by each write, so its values would be lost",
-            table=table,
-            hint="Rename the column, or leave it out. Rows of a scan are taken with all of their meta columns, or with none: scan(meta=False).",
-        )
-    taken = [name for name in names if name in INTERNAL]
-    if taken:
-        raise SchemaMismatchError(
-            f"Column {taken[0]} has a name that writes use for themselves", table=table, hint="Rename the column."
-        )
+
+def refuse_internal_names(data: pa.Schema, table: str, takes: Sequence[str] = ()) -> None:
+    """Raise `SchemaMismatchError` for columns that have the name of an internal column, or of a meta column that is none."""
+    keep_rules(name_rules(table, takes), walk(data))
+
+
+def _meta_name(table: str, takes: Sequence[str], level: Level) -> SchemaMismatchError | None:
+    """Rows that a scan gave have all meta columns, which are passed over. A few of them are columns of somebody else, whose values would be lost."""
+    own = [name for name in META_FIELDS if name in level.data and name not in takes]
+    if not own or {*META_FIELDS} <= {*level.data, *takes}:
+        return None
+    return SchemaMismatchError(
+        f"Column {own[0]} has the name of a meta column, which is filled by each write, so its values would be lost",
+        table=table,
+        hint="Rename the column, or leave it out. Rows of a scan are taken with all of their meta columns, or with none: scan(meta=False).",
+    )
+
+
+def _own_name(table: str, level: Level) -> SchemaMismatchError | None:
+    taken = [name for name in level.data if name in INTERNAL]
+    if not taken:
+        return None
+    message = f"Column {taken[0]} has a name that writes use for themselves"
+    return SchemaMismatchError(message, table=table, hint="Rename the column.")
 
 
 def meant(name: str, known: Sequence[str]) -> str | None:
@@ -116,7 +135,8 @@ def meant(name: str, known: Sequence[str]) -> str | None:
 
 
 def _refuse_missing(before: pa.Schema, data: pa.Schema, table: str, fields_only: bool) -> None:
-    levels = [level for level in shared_levels(before, data) if level.missing and (level.parent or not fields_only)]
+    seen = [level for level in walk(data, before) if isinstance(level, Level) and level.missing]
+    levels = [level for level in seen if level.parent or not fields_only]
     if levels:
         missing = [joined(level.parent, name) for level in levels for name in level.missing]
         whole = (

@@ -1,7 +1,7 @@
 """A write in steps: write, look at what is staged, ask whether it would commit, commit through a gate, or roll back.
 
-The verbs of a table (``write/operations.py``) are this handle used in one go. The handle only holds the present state (``write/states.py``) and the
-retries (``write/retrying.py``); what a call does, and whether it is allowed, is said there. Leaving the handle without a commit rolls back.
+The verbs of a table are this handle used in one go (`Write.until_committed`). The handle holds the write under way, and takes it through the steps of
+``write/write.py``, which say what a call does. Leaving the handle without a commit rolls back.
 """
 
 from __future__ import annotations
@@ -9,38 +9,37 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from types import TracebackType
 from typing import Any, Protocol, Self
 
 import pyarrow as pa
 
-from pyhudi_core.conflicts.concurrent import restores_as_conflicts
 from pyhudi_core.conflicts.explain import SideAndCommit
 from pyhudi_core.conflicts.explanation import ConflictExplanation
 from pyhudi_core.conflicts.requirement import checked_requirements
 from pyhudi_core.engine.base import Engine
-from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError, HudiError, LockServerError
-from pyhudi_core.index.hash_ranges import has_consistent_hashing
+from pyhudi_core.errors import (
+    CommitConflictError,
+    CommitStateUnknownError,
+    HudiError,
+    InvalidOptionError,
+    LockServerError,
+)
 from pyhudi_core.model.alteration import ColumnChanges
 from pyhudi_core.model.commit import CommitMetadata
-from pyhudi_core.model.operation import REPLACING, OperationType
+from pyhudi_core.model.operation import OPERATIONS, OperationType
 from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.commit import Gate
-from pyhudi_core.transaction.locking import after_failure
-from pyhudi_core.write import altering, checks, metadata_update, moving_updates, staging, states
+from pyhudi_core.write import checks, refusals
 from pyhudi_core.write.attempt import Basis, validation_of
-from pyhudi_core.write.batch import WriteBatch
-from pyhudi_core.write.indexing import is_bucketed
-from pyhudi_core.write.non_blocking import refuse_unfit
+from pyhudi_core.write.batch import Columns, FoundRows, Given, Nothing, Partitions, Search, UserRows, engine_of
 from pyhudi_core.write.result import Commit, CommitStats, CommitVerdict
-from pyhudi_core.write.retrying import Retries
-from pyhudi_core.write.states import Begun, Committed, Draft, Unchanged, WriteSpec, WriteState
-from pyhudi_core.write.streams import Streams
+from pyhudi_core.write.states import Committed, Draft, Unchanged, WriteSpec, WriteState
+from pyhudi_core.write.write import WriteRun, close, locked, release, renewed, undo, write
 
 _log = logging.getLogger(__name__)
 
@@ -72,13 +71,14 @@ class Write:
 
     def __init__(self, request: WriteSpec, reader: HandleReader | None = None) -> None:
         extra = checks.checked_extra(request.extra)
-        requirements = checked_requirements(request.requirements)
-        if request.allow_empty:
-            checks.refuse_empty(request.operation, request.table)
-        self._state: WriteState = Draft(request=replace(request, extra=extra, requirements=requirements))
+        requirements = checked_requirements(request.requirements) if request.requirements != () else ()
+        refusals.of_arguments(request.case)
+        self._run = WriteRun.of(replace(request, extra=extra, requirements=requirements))
         self._reader = reader
-        self._streams = Streams(request.context)
-        self.retries = Retries(request.context)
+
+    @property
+    def _state(self) -> WriteState:
+        return self._run.state
 
     def __repr__(self) -> str:
         state = f"in state {type(self._state).__name__}, instant {self.instant or 'not begun'}"
@@ -96,7 +96,7 @@ class Write:
                 # When the heartbeat has expired, the next writer finishes the commit or rolls it back.
                 pending.heartbeat.handle.cancel()
             else:
-                self._undo(error)
+                undo(self._run, error)
         except HudiError as failure:
             if error is None:
                 raise
@@ -105,10 +105,7 @@ class Write:
             else:
                 _log.warning("could not roll back the failed write; the next writer will: %s", failure)
         finally:
-            self._give_lock_back()
-            self.retries.end()
-            self._forget_batch()
-            self._streams.remove()
+            close(self._run)
 
     @property
     def instant(self) -> str | None:
@@ -150,7 +147,7 @@ class Write:
     @property
     def engine(self) -> Engine | None:
         """Where the rows were written; None before `write`, and if there are none."""
-        return self._state.batch.engine if self._state.batch is not None else None
+        return engine_of(self._state.batch)
 
     def conflict_side(self) -> SideAndCommit:
         """What this write has changed, for ``table.explain_conflict``."""
@@ -165,59 +162,23 @@ class Write:
         Raises `DataError` before anything is written if the data does not fit the table, and `CommitConflictError` if an index came or went, or a
         clustering is pending, at the same time: `again` writes the batch on the state after that.
         """
-        draft = self._state.draft()
-        request = draft.request
-        checks.refuse_unfit(request.operation, request.table, drops=False)
-        snapshot = self._loaded(draft)
-        checks.refuse_index(request.context, request.operation, snapshot)
-        if data is None and request.allow_empty:
-            self._state = replace(draft, batch=WriteBatch())
-            return self._attempt(snapshot.timeline)
-        if isinstance(data, pa.RecordBatchReader) and request.spark is None:
-            states.take_rows(draft, data.schema.empty_table(), snapshot)  # refuses wrong columns before a row is read
-            data = self._streams.kept(data)
-        self._state = draft = states.take_rows(draft, data, snapshot)
-        empties = request.allow_empty or request.operation is OperationType.INSERT_OVERWRITE_TABLE
-        if draft.filled().total or empties:
-            return self._attempt(snapshot.timeline)
-        self._state = states.nothing_to_change(draft, snapshot)
-        return self
+        return self._bring(Nothing() if data is None and self._state.request.allow_empty else UserRows(data))
 
-    def write_found(self, engine: Engine, find: Callable[[Snapshot], WriteBatch]) -> Self:
+    def write_found(self, engine: Engine, find: Callable[[Snapshot], FoundRows]) -> Self:
         """Write the rows that ``find`` returns for the state from which the attempt starts. Each attempt finds them again."""
-        draft = self._state.draft()
-        snapshot = self._loaded(draft)
-        self._state = replace(draft, batch=WriteBatch(engine=engine, find=find))
-        return self._attempt(snapshot.timeline)
+        return self._bring(Search(engine, find))
 
     def drop(self, partitions: Sequence[str], missing_ok: bool = False) -> Self:
         """Remove whole partitions (paths). Raises `PartitionNotFoundError` for one that does not exist, unless ``missing_ok``."""
-        draft = self._state.draft()
-        context, table = draft.context, draft.request.table
-        checks.refuse_unfit(draft.request.operation, table, drops=True)
-        paths = checks.checked_partitions(partitions, context.config, table)
-        snapshot = self._loaded(draft)
-        known = checks.known_partitions(snapshot, paths, table, missing_ok=missing_ok)
-        self._state = draft = replace(draft, batch=WriteBatch(partitions=known))
-        if known:
-            return self._attempt(snapshot.timeline)
-        self._state = states.nothing_to_change(draft, snapshot)
-        return self
+        return self._bring(Partitions(partitions, missing_ok))
 
     def alter(self, changes: ColumnChanges) -> Self:
         """Change the columns of the table; each attempt finds them again. Raises `SchemaMismatchError` before anything is written."""
-        draft = self._state.draft()
-        snapshot = self._loaded(draft)
-        altering.refuse_plans(draft.context, snapshot.timeline)
-        new = altering.new_columns(draft.context, changes, snapshot)
-        if new.altered.unchanged:
-            self._state = states.nothing_to_change(replace(draft, batch=WriteBatch(altered=new)), snapshot)
-            return self
-        find = partial(_altered, draft.context, changes)
-        if new.new_statistics:
-            draft = states.in_context(draft, metadata_update.removing)
-        self._state = replace(draft, batch=WriteBatch(find=find))
-        return self._attempt(snapshot.timeline)
+        return self._bring(Columns(changes))
+
+    def _bring(self, given: Given) -> Self:
+        write(self._run, given, commits=False)
+        return self
 
     def scan(self, columns: Sequence[str] | None = None, where: object = None, *, meta: bool = True) -> Any:
         """Read the table for this write, before `write`: all reads see the state of the first one. ``meta=False`` leaves the meta columns out.
@@ -228,10 +189,10 @@ class Write:
         assert self._reader is not None
         draft = self._state.draft()
         if draft.basis is None:
-            self._state = draft = states.locked(draft)
+            self._run.state = draft = locked(draft)
         basis = draft.basis or Basis(draft.context.folder.load())
         found = self._reader.pinned(draft.context, basis.timeline, columns, where, meta=meta)
-        self._state = replace(draft, basis=replace(basis, reads=(*basis.reads, found)))
+        self._run.state = replace(draft, basis=replace(basis, reads=(*basis.reads, found)))
         return found
 
     def staged(self, columns: Sequence[str] | None = None, where: object = None) -> Any:
@@ -246,7 +207,9 @@ class Write:
             return CommitVerdict(False, f"there is nothing to change: {end.reason}")
         try:
             end.check.outside(end.context.folder.load())
-            validation_of(end.attempt).run()
+            validation = validation_of(end.attempt)
+            if validation is not None:
+                validation.run()
         except HudiError as error:
             why = error.explanation if isinstance(error, CommitConflictError) else None
             return CommitVerdict(False, str(error), why if isinstance(why, ConflictExplanation) else None, error)
@@ -260,12 +223,34 @@ class Write:
         """
         self._refuse_committed()
         state = self._state
-        if isinstance(state, Draft) and state.batch is None and state.request.allow_empty:
-            self.write(None)
-        self._state = done = states.commit(self._state.ready(), self.retries, gate)
-        self._give_lock_back()
-        self.retries.end()
-        return done.commit
+        bare = isinstance(state, Draft) and state.batch is None and state.request.allow_empty
+        if not bare:
+            state.ready()  # refuses a commit of a batch that was rolled back
+        write(self._run, Nothing() if bare else None, gate=gate)
+        return self._commit()
+
+    def until_committed(
+        self,
+        given: Given | Callable[[], object],
+        gate: Gate | None = None,
+        look: Callable[[], object] | None = None,
+        lost: Callable[[CommitConflictError], object] | None = None,
+    ) -> Commit:
+        """Write and commit. If another commit came first, plan again from the state that it left, as often as the table's options say.
+
+        Arguments and errors as those of `commit_with_retries`; ``given`` may also be what the write brings.
+        """
+        while True:
+            with self._run.retries.attempt(self.give_up, lost):
+                if self._run.retries.attempts:
+                    self._renew()
+                brings = None
+                if self._state.batch is None:  # else a lost attempt has kept it
+                    brings = None if callable(given) else given
+                    if callable(given):
+                        given()
+                write(self._run, brings, look, gate)
+                return self._commit()
 
     def again(self, conflict: CommitConflictError) -> None:
         """After a conflict: wait, then plan and write again from the table's present state; the batch is not evaluated again.
@@ -273,7 +258,7 @@ class Write:
         Raises the conflict if that would not help, if the data was read from a state that is gone, or if there were enough attempts.
         """
         self.give_up(conflict)
-        self.retries.wait(conflict)
+        self._run.retries.wait(conflict)
         self.write_again()
 
     def give_up(self, conflict: CommitConflictError) -> None:
@@ -291,70 +276,77 @@ class Write:
     def write_again(self) -> None:
         """Write the batch from the table's present state, if it was rolled back."""
         if isinstance(self._state, Draft):
-            self._state = states.renewed(self._state)
-            self._attempt(None)
+            self._renew()
+            write(self._run, commits=False)
 
     def start_over(self) -> None:
         """Roll back, and forget the batch and what was read."""
         self._refuse_committed()
         self.rollback()
-        self._give_lock_back()
-        self._forget_batch()
-        self._streams.remove()
-        self._state = states.renewed(Draft(request=self._state.request))
+        release(self._run)
+        self._run.state = renewed(Draft(request=self._state.request))
 
     def rollback(self) -> None:
         """Remove what was written; the table is as if nothing had happened. Does nothing after a commit."""
-        self._undo(None)
+        undo(self._run)
 
-    def _undo(self, error: BaseException | None) -> None:
-        """`rollback`, after an error or without one."""
+    def _renew(self) -> None:
+        """Before a further attempt: read the table's properties again."""
+        if isinstance(self._state, Draft):
+            self._run.state = renewed(self._state)
+
+    def _commit(self) -> Commit:
         state = self._state
-        pending = state.pending()
-        if pending is None or isinstance(state, Committed):
-            return
-        self._state = Draft(request=state.request, batch=state.batch, basis=state.basis, lock=state.lock)
-        states.undo(after_failure(state.context, error), pending, asked=not isinstance(state, Begun))
-        self._give_lock_back()
-
-    def _loaded(self, draft: Draft) -> Snapshot:
-        snapshot = states.load(draft.context, publish=True)
-        checks.refuse_unwritable(draft.context, snapshot)
-        checks.refuse_operation(draft.context, draft.request.operation)
-        if draft.request.partial:
-            checks.refuse_partial(draft.context)
-        moving_updates.refuse_unfit(draft.context, partial=draft.request.partial)
-        refuse_unfit(draft.context, bucketed=is_bucketed(snapshot), partial=draft.request.partial)
-        if draft.request.operation in REPLACING and has_consistent_hashing(draft.context):
-            checks.refuse_replaced_ranges(draft.context, draft.request.operation)
-        return snapshot
-
-    def _attempt(self, seen: Timeline | None) -> Self:
-        """Go from a draft to an attempt. After an error the state says how far it came, so that it can be undone."""
-        draft = self._state
-        assert isinstance(draft, Draft)
-        draft.filled()
-        self._state = draft = states.locked(draft)
-        self.retries.began()
-        self._state = begun = states.begin(draft, seen)
-        with restores_as_conflicts(draft.context, begun.transaction.start, begun.transaction.requested_time):
-            self._state = staging.stage(begun)
-        return self
+        assert isinstance(state, Committed)
+        return state.commit
 
     def _refuse_committed(self) -> None:
         if isinstance(self._state, Committed):
             raise checks.committed_already(self._state.request.table, self._state.commit.instant)
 
-    def _give_lock_back(self) -> None:
-        lock, self._state = self._state.lock, replace(self._state, lock=None)
-        if lock is not None:
-            lock.release()
 
-    def _forget_batch(self) -> None:
-        batch = self._state.batch
-        if batch is not None and batch.prepared is not None:
-            batch.prepared.rows.release()
+def commit_with_retries(
+    write: Write,
+    first: Callable[[], object],
+    gate: Gate | None = None,
+    look: Callable[[], object] | None = None,
+    lost: Callable[[CommitConflictError], object] | None = None,
+) -> Commit:
+    """Write and commit. If another commit came first, plan again from the state that it left, as often as the table's options say.
+
+    Args:
+        write: a handle that has written nothing yet.
+        first: writes the batch into it, for example ``lambda: write.write(rows)``. It is called once; later attempts reuse the batch.
+        gate: asked just before the commit is decided, see `Write.commit`.
+        look: called after each attempt, before its commit; raises to refuse what is staged.
+        lost: called with each conflict after which there is another attempt, before that attempt.
+
+    Raises `CommitConflictError` if another attempt would not help or there were enough attempts, and what the callables raise.
+    """
+    return write.until_committed(first, gate, look, lost)
 
 
-def _altered(context: TableContext, changes: ColumnChanges, snapshot: Snapshot) -> WriteBatch:
-    return WriteBatch(altered=altering.new_columns(context, changes, snapshot))
+def delete_found(write: Write, where: object, keys_of: Callable[[Any], object]) -> Commit:
+    """Delete the rows that a condition finds in one state of the table. If another commit changes these rows meanwhile, they are searched again.
+
+    ``keys_of`` takes the scan of the key and partition columns and returns the rows. Raises `PredicateError` if the condition means other rows in the
+    time zone of this process's Spark session.
+    """
+    context, spark = write.context, write._state.request.spark
+    refusals.before_rows(write._state.request.case)  # before the table is searched
+    columns = tuple(dict.fromkeys((*context.config.identifying_fields, *context.config.partition_fields)))
+    while True:
+        with write._run.retries.attempt(lambda _: write.start_over()):
+            found = write.scan(columns, where)
+            if spark is None:
+                found.refuse_other_zone()
+            return write.write(keys_of(found)).commit()
+
+
+def operation_type(name: str) -> OperationType:
+    """The operation that a word such as ``"upsert"`` names; ``"delete_partitions"`` is Hudi's DELETE_PARTITION."""
+    found = OperationType.of(name)
+    if not found.is_writer or name.strip().lower() not in (found.word, f"{found.word}s"):
+        known = ", ".join(operation.word for operation in OPERATIONS if operation.is_writer)
+        raise InvalidOptionError(f"{name!r} is not an operation", hint=f"Choose one of: {known}.")
+    return found

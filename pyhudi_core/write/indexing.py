@@ -6,16 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from pyhudi_core.errors import InvalidOptionError, UnsupportedTableError
 from pyhudi_core.file_groups.slice import FileSlice, LogFile
 from pyhudi_core.index.base import Index
-from pyhudi_core.index.bucket import ANEW, BucketIndex, Hashing
-from pyhudi_core.index.choice import INDEX_KEY, Facts, IndexChoice, IndexType, choose
+from pyhudi_core.index.bucket import BucketIndex, Hashing
+from pyhudi_core.index.choice import INDEX_KEY, Facts, IndexChoice, IndexType, choose, hash_fields_of
 from pyhudi_core.index.consistent import ConsistentIndex
 from pyhudi_core.index.elsewhere import OneRowAKey
 from pyhudi_core.index.files import FilesIndex
 from pyhudi_core.index.hash_ranges import has_consistent_hashing, ranges_of
-from pyhudi_core.index.hashing_metadata import HashingMetadata, has_partition_numbers, make
+from pyhudi_core.index.hashing_metadata import HashingMetadata, make
 from pyhudi_core.index.key_files import FileLookUp
 from pyhudi_core.index.listed_filters import ListedFilters
 from pyhudi_core.index.record_index import RecordIndex
@@ -26,12 +25,11 @@ from pyhudi_core.metadata_table.slices import MetadataSlices
 from pyhudi_core.model.commit import BUCKETS_KEY, CONSISTENT, MERGES_KEY
 from pyhudi_core.model.file_names import BUCKET_FILE_ID
 from pyhudi_core.model.operation import OVERWRITING, UPDATING, OperationType
-from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.options import IndexOptions
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.storage.base import Storage
-from pyhudi_core.write import metadata_update
+from pyhudi_core.write.metadata_part import metadata_update
 from pyhudi_core.write.plan import Volume
 
 _BY_FILTER = (IndexType.BLOOM, IndexType.GLOBAL_BLOOM)
@@ -68,33 +66,19 @@ class Tagging:
 
 
 def hashing_of(context: TableContext) -> Hashing:
-    """How keys come to buckets. Raises as `hash_fields_of`."""
+    """How keys come to buckets, by the options."""
     config, options = context.config, context.options.index
-    return Hashing(options.buckets or 1, config.record_key_fields, hash_fields_of(config, options, context.table))
-
-
-def hash_fields_of(config: TableConfig, options: IndexOptions, table: str) -> tuple[str, ...]:
-    """The columns that a bucket index hashes. Raises `InvalidOptionError` for some that are no key columns."""
-    keys, given = config.record_key_fields, options.hash_fields
-    fields = keys if given is None else tuple(name.strip() for name in given.split(","))
-    strange = [name for name in fields if name not in keys]
-    if strange:
-        raise InvalidOptionError(
-            f"hoodie.bucket.index.hash.field names {strange[0]!r}, which is no column of the record key",
-            table=table,
-            hint=f"Give some of {', '.join(keys)}, or omit the option.",
-        )
-    return fields
+    return Hashing(options.buckets or 1, config.record_key_fields, hash_fields_of(config, options))
 
 
 def known_hashing(context: TableContext, snapshot: Snapshot) -> Hashing:
-    """How keys come to buckets: as the newest commit says that does; else by the options. Raises as `hashing_of`."""
+    """How keys come to buckets: as the newest commit says that does; else by the options."""
     given = hashing_of(context)
-    known = _known_buckets(snapshot)
+    known = known_buckets(snapshot)
     return given if known is None else replace(given, fields=tuple(known.partition(":")[2].split(",")))
 
 
-def _known_buckets(snapshot: Snapshot) -> str | None:
+def known_buckets(snapshot: Snapshot) -> str | None:
     """What the newest commit says of its buckets; Hudi's commits do not."""
     commits = map(snapshot.visibility.read_commit, reversed(snapshot.visibility.commits))
     return next((commit.extra[BUCKETS_KEY] for commit in commits if BUCKETS_KEY in commit.extra), None)
@@ -114,35 +98,6 @@ def index_notes(context: TableContext, choice: IndexChoice, *, merges: bool) -> 
         if merges:
             notes[MERGES_KEY] = "true"
     return notes
-
-
-def refuse_other_buckets(
-    context: TableContext, operation: OperationType, snapshot: Snapshot, *, consistent: bool
-) -> None:
-    """Raise `UnsupportedTableError` if the table's buckets are known, and this write would put keys into others.
-
-    The newest commit that says it decides; Hudi's commits do not. An operation that replaces all file groups may have other buckets.
-    """
-    if not consistent and has_partition_numbers(context.storage):
-        raise UnsupportedTableError(
-            "The partitions of the table have their own numbers of buckets (hoodie.bucket.index.partition.expressions)",
-            table=context.table,
-            hint="It can be read here; write to it with Hudi. Nothing was changed.",
-        )
-    if operation is OperationType.INSERT_OVERWRITE_TABLE:
-        return
-    mine = _buckets(context, consistent=consistent)
-    known = _known_buckets(snapshot) or mine
-    if known != mine:
-        number, _, fields = known.partition(":")
-        hint = f"Set hoodie.bucket.index.num.buckets={number} and hoodie.bucket.index.hash.field={fields}. {ANEW}"
-        if number == CONSISTENT:
-            hint = f"Set hoodie.bucket.index.hash.field={fields}, and no other bucket engine."
-        raise UnsupportedTableError(
-            f"The table has {number} buckets in a partition, by the hash of {fields}; this write has {mine.replace(':', ', by ')}",
-            table=context.table,
-            hint=hint,
-        )
 
 
 def is_bucketed(snapshot: Snapshot) -> bool | None:
@@ -172,13 +127,10 @@ def asks_index(context: TableContext, operation: OperationType, snapshot: Snapsh
     return operation not in OVERWRITING or named or bool(is_bucketed(snapshot))
 
 
-def choose_index(
-    context: TableContext, operation: OperationType, snapshot: Snapshot, volumes: Mapping[str, Volume]
-) -> ChosenIndex:
-    """Choose the index of a write. Raises `InvalidOptionError` for one that the table does not have, and as `refuse_other_buckets`."""
-    record_index = _listed(context, snapshot, names.RECORD_INDEX)
+def choose_index(context: TableContext, snapshot: Snapshot, volumes: Mapping[str, Volume]) -> ChosenIndex:
+    """Choose the index of a write. `refusals.at_begin` has refused one that the table does not have."""
+    record_index = listed(context, snapshot, names.RECORD_INDEX)
     facts = Facts(
-        table=context.table,
         partitioned=snapshot.config.is_partitioned,
         record_index=record_index is not None,
         bucketed=is_bucketed(snapshot),
@@ -187,10 +139,8 @@ def choose_index(
         consistent=has_consistent_hashing(context),
     )
     choice = choose(context.options.index, facts)
-    if choice.type is IndexType.BUCKET:
-        refuse_other_buckets(context, operation, snapshot, consistent=choice.consistent)
     by_filter = choice.type in _BY_FILTER
-    return ChosenIndex(choice, record_index, _listed(context, snapshot, names.BLOOM_FILTERS) if by_filter else None)
+    return ChosenIndex(choice, record_index, listed(context, snapshot, names.BLOOM_FILTERS) if by_filter else None)
 
 
 def index_of(context: TableContext, indexing: ChosenIndex, snapshot: Snapshot, how: Tagging) -> Index:
@@ -229,7 +179,7 @@ def _ranges(context: TableContext, snapshot: Snapshot, partition: str, *, makes:
     return make(context.storage, partition, hashing_of(context).buckets) if found is None and makes else found
 
 
-def _listed(context: TableContext, snapshot: Snapshot, partition: str) -> MetadataSlices | None:
+def listed(context: TableContext, snapshot: Snapshot, partition: str) -> MetadataSlices | None:
     """A partition of the metadata table that has one answer for the table, if this release keeps it and it knows every commit."""
     if not metadata_update.keeps(snapshot.config) or partition not in snapshot.config.metadata_partitions:
         return None

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from pyhudi_core.errors import UnsupportedTableError
 from pyhudi_core.model.internal_schema import Evolution, NumberedColumn, Version, version_text, versions_text
 from pyhudi_core.model.numbering import Origins, first_version, numbered_paths, renumbered
 from pyhudi_core.model.properties import TableConfig
@@ -114,11 +113,6 @@ def history_files(transaction: Transaction, snapshot: Snapshot, numbers: Numbers
     return (Attachment(f"{FOLDER}/{history_name(time)}", versions_text(numbers.history).encode()),)
 
 
-def refuse_other_numbers(context: TableContext, snapshot: Snapshot) -> None:
-    """Raise `UnsupportedTableError` if columns had numbers that a later write left out: new ones would not fit the older files."""
-    if snapshot.evolution is None and has_other_numbers(context.storage, snapshot.visibility):
-        raise UnsupportedTableError(
-            "The columns of the table were altered, and then it was written to without hoodie.schema.on.read.enable",
-            table=context.table,
-            hint="Since then columns are read by name, in old files too. Copy the rows into a new table to alter its columns. Nothing was changed.",
-        )
+def has_left_numbers(context: TableContext, snapshot: Snapshot) -> bool:
+    """Whether columns had numbers that a later write left out: new ones would not fit the older files."""
+    return snapshot.evolution is None and has_other_numbers(context.storage, snapshot.visibility)

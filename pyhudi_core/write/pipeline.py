@@ -7,19 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_core.conflicts.concurrent import pending_plans, planned_first
 from pyhudi_core.conflicts.conflict import Touched
-from pyhudi_core.conflicts.early import early_check, stopped
+from pyhudi_core.conflicts.early import EarlyCheck, early_check, stopped
 from pyhudi_core.engine.base import Dataset, Engine, TaskInfo
-from pyhudi_core.errors import EarlyConflictError, UnsafePathError
-from pyhudi_core.file_groups.listing import list_folders
+from pyhudi_core.errors import EarlyConflictError
 from pyhudi_core.file_groups.slice import FileSlice
+from pyhudi_core.file_groups.visibility import Visibility
 from pyhudi_core.formats.log.changes import ChangeForm
 from pyhudi_core.formats.log.writer import BlockFormat
 from pyhudi_core.index.base import TAG_FILE_ID, Group, Tagged
@@ -33,12 +34,12 @@ from pyhudi_core.model.instant import Action
 from pyhudi_core.model.internal_schema import Evolution
 from pyhudi_core.model.meta_fields import IS_DELETED, with_meta_fields
 from pyhudi_core.model.operation import INSERTING, OVERWRITING, UPDATING, OperationType
-from pyhudi_core.model.properties import TableType
+from pyhudi_core.model.properties import MergeMode, TableType
 from pyhudi_core.model.schema import to_avro
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.options import FileOptions, WriteOptions
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.storage.base import Storage
-from pyhudi_core.storage.own_part import other_tables
 from pyhudi_core.transaction.begin import Transaction, withdraw
 from pyhudi_core.write.from_source import suits, write_from_source
 from pyhudi_core.write.handles.base import (
@@ -51,7 +52,6 @@ from pyhudi_core.write.handles.base import (
     runtime_opener,
 )
 from pyhudi_core.write.indexing import ChosenIndex, Tagging, asks_index, choose_index, index_of
-from pyhudi_core.write.late_rows import LateRows
 from pyhudi_core.write.non_blocking import begins_with_logs
 from pyhudi_core.write.numbers import evolution_after
 from pyhudi_core.write.plan import Plan, Planner, Sizing, WorkloadProfile
@@ -60,8 +60,27 @@ from pyhudi_core.write.tasks import WRITTEN, WriteTask, Written, route
 
 
 @dataclass(frozen=True, slots=True)
+class TaggedRows:
+    """Rows with what the index found, and what a plan is made of.
+
+    Attributes:
+        indexing: the index; None if no key was looked up.
+        planner: plans these rows.
+        profile: how many of them go where.
+    """
+
+    tagged: Tagged
+    indexing: ChosenIndex | None
+    planner: Planner
+    profile: WorkloadProfile
+
+
+@dataclass(slots=True)
 class WriteJob:
-    """One attempt at writing prepared rows on top of a snapshot. ``key_changes``: note what happens to keys (`Written.key_changes`)."""
+    """The rows of one attempt on top of a snapshot: `tag`, `plan`, `write`. Use it in a ``with`` block, which gives back what they keep.
+
+    ``key_changes``: note what happens to keys (`Written.key_changes`).
+    """
 
     operation: OperationType
     engine: Engine
@@ -69,72 +88,93 @@ class WriteJob:
     snapshot: Snapshot
     transaction: Transaction
     key_changes: bool = False
+    _kept: ExitStack = field(default_factory=ExitStack)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._kept.close()
 
     @property
     def options(self) -> WriteOptions:
         return self.transaction.context.options
 
-    def run(self) -> Written:
-        """Write the files. Raises `DuplicateKeyError` for inserts of existing keys."""
-        context = self.transaction.context
-        open_runtime = runtime_opener(self.engine, context.storage, context.runtime)
+    def tag(self) -> TaggedRows:
+        """Ask the index where the keys are, and count. Raises `DuplicateKeyError` for inserts of existing keys."""
         self.snapshot.view.prepare(self.prepared.volumes)
-        self._refuse_other_tables()
         indexing = self._indexing()
         hashed = indexing is not None and indexing.choice.type is IndexType.BUCKET
         planner = self._planner(hashed=hashed)
         planner.keeps_late_out = self._late_rows(indexing).are_kept_out
-        tagging = self._tagging(open_runtime)
+        tagging = self._tagging()
         tagged = self._tag(planner, indexing, tagging)
-        with ExitStack() as kept:
-            if tagged.has_tags:
-                # The tags are counted, and then used: the look-up runs once.
-                tagged = _persisted(tagged.rows, tagged, kept)
+        if tagged.has_tags:
+            # The tags are counted, and then used: the look-up runs once.
+            tagged = self._persisted(tagged.rows, tagged)
+        profile = WorkloadProfile.of(tagged, self.prepared.volumes)
+        leaving = self._leaving(profile, indexing)
+        if leaving:
+            planner.left = leaving if self._moves_inside else frozenset()
+            tagged = self._persisted(self._moved(tagged, leaving, indexing, tagging), tagged)
             profile = WorkloadProfile.of(tagged, self.prepared.volumes)
-            leaving = self._leaving(profile, indexing)
-            if leaving:
-                planner.left = leaving if self._moves_inside else frozenset()
-                tagged = _persisted(self._moved(tagged, leaving, indexing, tagging), tagged, kept)
-                profile = WorkloadProfile.of(tagged, self.prepared.volumes)
-            if self.operation in INSERTING and not hashed:
-                self._refuse_existing(profile)
-            settings = self._settings(indexing)
-            plan = self._plan(planner, profile)
-            self._refuse_planned(plan, planner.busy)
-            written = self._write(tagged, plan, open_runtime, settings)
-            written.index = None if indexing is None else indexing.choice
-            if self.key_changes:
-                written.kept.push(kept.pop_all())
-            return written
+        if self.operation in INSERTING and not hashed:
+            self._refuse_existing(profile)
+        return TaggedRows(tagged, indexing, planner, profile)
 
-    def _refuse_other_tables(self) -> None:
-        """Raise `UnsafePathError` for rows whose new partition is in the folder of another table: no reader of this table would find them there."""
+    def plan(self, rows: TaggedRows) -> Plan:
+        """Choose a file group for each row. Raises `CommitConflictError` if a planned clustering keeps one of them."""
+        plan = self._plan(rows.planner, rows.profile)
+        self._refuse_planned(plan, rows.planner.busy)
+        return plan
+
+    def write(self, rows: TaggedRows, plan: Plan) -> Written:
+        """Write the files: each row goes to the task of its file group, which merges it with the stored rows."""
+        source, settings = self.prepared.source, self._settings(rows.indexing)
+        task = WriteTask(self._open_runtime, settings, self._unique, self.key_changes)
+        if source is not None and not rows.tagged.has_tags and suits(plan):
+            output = write_from_source(source, plan, self.engine.cores, task)
+        else:
+            routed = route(rows.tagged.rows, plan, self.engine.cores)
+            output = routed.rows.map(task, WRITTEN, routed.buckets)
+        try:
+            written = Written.collect(output, settings.schema, key_changes=self.key_changes)
+        except EarlyConflictError as error:
+            context, own = self.transaction.context, self.transaction.requested_time
+            raise stopped(context, own, self.operation, error, plan.rewritten_bytes) from None
+        finally:
+            if not self.key_changes:
+                output.release()
+        written.index = None if rows.indexing is None else rows.indexing.choice
+        if self.key_changes:
+            written.kept.push(self._kept.pop_all())
+        self._kept.callback(written.release)
+        return written
+
+    @property
+    def _open_runtime(self) -> OpenRuntime:
         context = self.transaction.context
-        new = [path for path in self.prepared.volumes if not self._slices(path)]
-        others = other_tables(new, partial(list_folders, context.storage, context.runtime.executor))
-        if others:
-            withdraw(self.transaction)
-            path = next(path for path in new if f"{path}/".startswith(f"{others[0]}/"))
-            raise UnsafePathError(
-                f"Rows go to the partition {path}, but another table is in the folder {others[0]}",
-                table=context.table,
-                path=others[0],
-                hint="Move one of the tables to a folder of its own, or write these rows to the other table.",
-            )
+        return runtime_opener(self.engine, context.storage, context.runtime)
+
+    def _persisted(self, rows: Dataset, tagged: Tagged) -> Tagged:
+        """The answer of an index with these rows, which are computed once."""
+        persisted = rows.persist()
+        self._kept.callback(persisted.release)
+        return Tagged(persisted, tagged.whole)
 
     def _indexing(self) -> ChosenIndex | None:
         """The choice of the index; None if no key is looked up, or the rows have their tags already."""
         tagged = TAG_FILE_ID in self.prepared.rows.schema.names
         if tagged or not asks_index(self.transaction.context, self.operation, self.snapshot):
             return None
-        return choose_index(self.transaction.context, self.operation, self.snapshot, self.prepared.volumes)
+        return choose_index(self.transaction.context, self.snapshot, self.prepared.volumes)
 
-    def _tagging(self, open_runtime: OpenRuntime) -> Tagging:
+    def _tagging(self) -> Tagging:
         """What the index is given."""
         config = self.snapshot.config
         ordering = () if self.operation is OperationType.DELETE else ordering_of(config)
         living = LivingRows(Merging(config, self._evolution), with_meta_fields(self.prepared.schema))
-        one_row, opener = OneRowAKey(ordering, self._unique), _StorageOpener(open_runtime)
+        one_row, opener = OneRowAKey(ordering, self._unique), _StorageOpener(self._open_runtime)
         return Tagging(opener, self.engine.cores, one_row, living, self.options.index, self.operation)
 
     def _may_move(self, indexing: ChosenIndex | None) -> bool:
@@ -249,27 +289,6 @@ class WriteJob:
             withdraw(self.transaction)
             raise found
 
-    def _write(self, tagged: Tagged, plan: Plan, open_runtime: OpenRuntime, settings: HandleSettings) -> Written:
-        source = self.prepared.source
-        task = self._task(open_runtime, settings)
-        if source is not None and not tagged.has_tags and suits(plan):
-            output = write_from_source(source, plan, self.engine.cores, task)
-        else:
-            routed = route(tagged.rows, plan, self.engine.cores)
-            output = routed.rows.map(task, WRITTEN, routed.buckets)
-        try:
-            written = Written.collect(output, settings.schema, key_changes=self.key_changes)
-        except EarlyConflictError as error:
-            context, own = self.transaction.context, self.transaction.requested_time
-            raise stopped(context, own, self.operation, error, plan.rewritten_bytes) from None
-        finally:
-            if not self.key_changes:
-                output.release()
-        return written
-
-    def _task(self, open_runtime: OpenRuntime, settings: HandleSettings) -> WriteTask:
-        return WriteTask(open_runtime, settings, self._unique, self.key_changes)
-
     @property
     def _unique(self) -> bool:
         """Whether two rows with one key are an error."""
@@ -304,8 +323,15 @@ class WriteJob:
             known=self._known if index is IndexType.BUCKET else KnownKeys.UPDATE,
             changes=self._change_form(),
             evolution=self._evolution,
-            early=early_check(context, transaction.start, transaction.requested_time),
+            early=self._early_check(),
         )
+
+    def _early_check(self) -> EarlyCheck | None:
+        """The check of the tasks for older writes; None where the option is off."""
+        transaction = self.transaction
+        if not self.options.conflict.early_detection:
+            return None
+        return early_check(transaction.context, transaction.start, transaction.requested_time)
 
     @property
     def _evolution(self) -> Evolution | None:
@@ -344,13 +370,6 @@ def block_format(files: FileOptions, schema: pa.Schema, ordering: Sequence[str])
     return BlockFormat(files.log_block_format or (BlockFormat.AVRO if texts else BlockFormat.PARQUET))
 
 
-def _persisted(rows: Dataset, tagged: Tagged, kept: ExitStack) -> Tagged:
-    """The answer of an index with these rows, which are computed once. ``kept`` gives them back."""
-    persisted = rows.persist()
-    kept.callback(persisted.release)
-    return Tagged(persisted, tagged.whole)
-
-
 @dataclass(frozen=True, slots=True)
 class _StorageOpener:
     """Opens the table's storage inside a task."""
@@ -372,3 +391,55 @@ class _OnlyNew:
         for batch in batches:
             found = batch.column(TAG_FILE_ID)
             yield batch.filter(pc.or_(found.is_null(), pc.is_in(found, value_set=maybe)))
+
+
+@dataclass(frozen=True, slots=True)
+class LateRows:
+    """From which slices of a snapshot a write keeps late rows out: rows that are older than the delete of their key in the logs of the slice.
+
+    Readers do not see such a row, until a compaction removes the delete. If the compaction was planned before the row's commit completed, the row's
+    log belongs to the slice after it, so the row would come back: the compaction would change results, and neither the record index nor a secondary
+    index would know the row. To leave it out, the write must read the logs of the slice. Therefore it does so only where it matters (decision 0039):
+
+    - in a table with a record index always, because a compaction may be planned after the write began (not if the record
+      index itself found the file groups: then the keys have rows, so no delete is their last version);
+    - in other tables if a compaction of the file group is pending when the write begins;
+    - never if no log of the slice has deletes, as the commits of the logs say, which the write has read anyway.
+
+    Attributes:
+        groups: the file groups for which it matters; None: all.
+        counted: the commits count all deletes in logs. Rows that say they are deleted, and those of a merger, are not counted by every writer.
+    """
+
+    visibility: Visibility
+    groups: frozenset[Group] | None
+    counted: bool
+
+    @classmethod
+    def of(
+        cls, context: TableContext, snapshot: Snapshot, schema: pa.Schema, index: IndexType | None, *, keeps_keys: bool
+    ) -> Self:
+        """For an upsert or an insert. ``index`` found its keys; ``keeps_keys``: it keeps a record index."""
+        config = snapshot.config
+        groups: frozenset[Group] | None = frozenset()
+        if ordering_of(config) and index is not IndexType.RECORD_INDEX:
+            groups = None if keeps_keys else _to_be_compacted(context, snapshot)
+        counted = IS_DELETED not in schema.names and config.merge_mode is not MergeMode.CUSTOM
+        return cls(snapshot.visibility, groups, counted)
+
+    def are_kept_out(self, piece: FileSlice) -> bool:
+        """Whether rows that are older than their deletes are not appended to a slice."""
+        if not piece.logs or (self.groups is not None and piece.group not in self.groups):
+            return False
+        if not self.counted:
+            return True
+        stats = (self.visibility.stat(log.name.requested_time, log.path) for log in piece.logs)
+        return any(stat is None or stat.deletes > 0 for stat in stats)
+
+
+def _to_be_compacted(context: TableContext, snapshot: Snapshot) -> frozenset[Group]:
+    """The file groups of pending compactions; the plans are read only if there are any."""
+    if not any(instant.action is Action.COMPACTION for instant in snapshot.timeline.pending):
+        return frozenset()
+    plans = pending_plans(context, snapshot.timeline)
+    return frozenset().union(*(named for plan, named in plans if plan.action is Action.COMPACTION))

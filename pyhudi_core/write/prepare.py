@@ -15,10 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pyhudi_core.engine.base import Dataset, KeyColumns, Source, SourceCounts, TaskInfo
-from pyhudi_core.errors import SchemaMismatchError, columns_named
 from pyhudi_core.formats.key_hash import hash_keys
 from pyhudi_core.index.base import POSITION
-from pyhudi_core.merge.record_merger import ordering_of
 from pyhudi_core.model.key_text import text_problem
 from pyhudi_core.model.meta_fields import PARTITION_PATH, RECORD_KEY, with_meta_fields
 from pyhudi_core.model.partition_path import partition_paths
@@ -86,7 +84,7 @@ def prepared_schema(table: pa.Schema | None) -> pa.Schema:
     return pa.schema([*own, *(table or ())])
 
 
-def prepare(
+def prepare_rows(
     data: Dataset,
     config: TableConfig,
     table_schema: pa.Schema,
@@ -106,10 +104,6 @@ def prepare(
         updates: the rows are versions of rows, so a table that generates keys needs the keys that it has given them.
     """
     generate = config.generates_keys and not updates
-    if config.generates_keys and updates:
-        _refuse_without_key(data.schema, table)
-    if partial:
-        _refuse_unnamed(data.schema, config, table)
     # Data whose values are looked at is read twice, so it is kept: the input itself is evaluated once.
     kept = data
 
@@ -161,38 +155,9 @@ def prepare_keys(
 ) -> Prepared:
     """Prepare keys to be deleted: rows that hold the key columns, and the partition columns. ``stored``: a condition found them in the table."""
     names = dict.fromkeys((*config.identifying_fields, *config.partition_fields))
-    missing = [name for name in names if name not in data.schema.names]
-    if missing:
-        raise SchemaMismatchError(
-            f"The rows to delete have no {columns_named(missing)}",
-            table=table,
-            hint="Give the key columns and the partition columns, or delete(where=...) to find rows by other columns.",
-        )
     known = with_meta_fields(table_schema)
     columns = pa.schema([known.field(name) for name in names])
     return _run(data, PrepareRows(config, columns, True, prefixed, stored=stored), prepared_schema(None), table_schema)
-
-
-def _refuse_without_key(incoming: pa.Schema, table: str) -> None:
-    """Raise `SchemaMismatchError` for updates of a table that generates keys, if the rows do not have the keys that they got."""
-    if RECORD_KEY not in incoming.names:
-        raise SchemaMismatchError(
-            f"The table has generated record keys, so rows without {RECORD_KEY} identify no row to update",
-            table=table,
-            hint=f"Insert new rows. To correct rows, read them with scan(where=...), change them, and upsert them with their {RECORD_KEY}.",
-        )
-
-
-def _refuse_unnamed(incoming: pa.Schema, config: TableConfig, table: str) -> None:
-    """Partial updates: raise `SchemaMismatchError` if the data lacks a column that names a row (key, partition), or orders its versions."""
-    needed = dict.fromkeys((*config.record_key_fields, *config.partition_fields, *ordering_of(config)))
-    missing = [name for name in needed if name not in incoming.names]
-    if missing:
-        raise SchemaMismatchError(
-            f"The partial rows have no {columns_named(missing)}",
-            table=table,
-            hint="Give the columns of the record key, the partition columns and the ordering columns; others may be left out.",
-        )
 
 
 def _run(data: Dataset, how: PrepareRows, prepared: pa.Schema, schema: pa.Schema) -> Prepared:

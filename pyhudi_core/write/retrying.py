@@ -10,7 +10,8 @@ runtime.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Self, TypeVar
 
@@ -58,14 +59,37 @@ class Retries:
     def __exit__(self, *_: object) -> None:
         self.end()
 
+    @contextmanager
+    def attempt(self, undo: OnConflict | None = None, before_next: OnConflict | None = None) -> Iterator[None]:
+        """The block of one attempt, in an endless loop: after a conflict the block ends without an error when another attempt makes sense.
+
+        Args:
+            undo: removes what the lost attempt left; it may raise the conflict if another attempt would be wrong.
+            before_next: called after the wait, if there is another attempt.
+
+        Raises `CommitConflictError` if no attempt makes sense any more, `CorruptionError` if a file of the newest state is missing, and what the
+        block and the callables raise.
+        """
+        self.began()
+        try:
+            yield
+        except ObjectNotFoundError as error:
+            lost = lost_file(self.context.folder, error.path)
+            if lost is None:
+                raise
+            raise lost from error
+        except CommitConflictError as conflict:
+            if undo is not None:
+                undo(conflict)
+            self.wait(conflict)
+            if before_next is not None:
+                before_next(conflict)
+
     def until_done(self, attempt: Callable[[], T]) -> T:
-        """Call a service's attempt until it does not end with a conflict; see `retry`."""
-
-        def timed() -> T:
-            self.began()
-            return attempt()
-
-        return retry(self, timed)
+        """Call a service's attempt, which plans, writes and commits from the table's present state, until it does not end with a conflict."""
+        while True:
+            with self.attempt():
+                return attempt()
 
     def began(self) -> None:
         """An attempt begins now."""
@@ -129,33 +153,3 @@ class Retries:
         runtime = self.context.runtime
         wait_ms = runtime.ids.below(bound_ms + 1) if self.context.protections.jitter else bound_ms
         runtime.clock.sleep(wait_ms / 1000)
-
-
-def retry(
-    retries: Retries, attempt: Callable[[], T], undo: OnConflict | None = None, before_next: OnConflict | None = None
-) -> T:
-    """Call ``attempt`` until it does not end with a conflict; return what it returns.
-
-    Args:
-        retries: counts the attempts and waits between them.
-        attempt: plans, writes and commits from the table's present state.
-        undo: removes what the lost attempt left; it may raise the conflict if another attempt would be wrong.
-        before_next: called after the wait, if there is another attempt.
-
-    Raises `CommitConflictError` if no attempt makes sense any more, `CorruptionError` if a file of the newest state is missing, and what the
-    callables raise.
-    """
-    while True:
-        try:
-            return attempt()
-        except ObjectNotFoundError as error:
-            lost = lost_file(retries.context.folder, error.path)
-            if lost is None:
-                raise
-            raise lost from error
-        except CommitConflictError as conflict:
-            if undo is not None:
-                undo(conflict)
-            retries.wait(conflict)
-            if before_next is not None:
-                before_next(conflict)

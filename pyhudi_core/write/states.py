@@ -1,4 +1,4 @@
-"""The states of a write, and the steps between them.
+"""The states of a write.
 
     Draft --begin--> Begun --stage--> Staged or Unchanged --commit--> Committed
       ^                |                |
@@ -9,7 +9,7 @@
   nothing of it is left on disk. A draft whose batch is empty becomes `Unchanged` at once.
 - `Committed`: the end. There is a commit, or the answer that there was nothing to change.
 
-Each state is a frozen value. Each step is a function: `stage` in ``write/staging.py``, the others below. A state refuses a call that does not fit it.
+Each state is a frozen value. The steps between them are in ``write/write.py``. A state refuses a call that does not fit it.
 
 A write that changes nothing makes no commit and is no error: its result is false and says why. This follows from the rows, for every operation. An
 empty batch of an upsert, an insert or a delete changes nothing; nor do keys that are not in the table, rows that lose against newer ones, and inserts
@@ -21,40 +21,31 @@ rows is made only if it is asked for by name (``allow_empty``).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from pyhudi_core.conflicts.explain import SideAndCommit
 from pyhudi_core.conflicts.requirement import CommitRequirement
-from pyhudi_core.engine import engine_for
-from pyhudi_core.engine.local import as_table
-from pyhudi_core.engine.pandas_frames import is_pandas
-from pyhudi_core.errors import at_table
+from pyhudi_core.engine.base import Engine
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Action, Instant, State
-from pyhudi_core.model.numbering import column_paths
 from pyhudi_core.model.operation import OperationType
-from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.opened_table.table_context import PreCommit, TableContext
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import lost_completions, markers
-from pyhudi_core.transaction.begin import Transaction, begin_write
-from pyhudi_core.transaction.commit import Gate
-from pyhudi_core.transaction.locking import WholeWrite, hold
-from pyhudi_core.transaction.rollback import repair_by_policy, roll_back, sweep_late_files
-from pyhudi_core.write import checks, key_form, metadata_update
-from pyhudi_core.write.asked_metadata_table import make_if_due
-from pyhudi_core.write.attempt import Attempt, Basis, CommitCheck, publish
-from pyhudi_core.write.batch import WriteBatch
-from pyhudi_core.write.non_blocking import refuse_unfit_table
-from pyhudi_core.write.numbers import ColumnsThen
-from pyhudi_core.write.prepare import prepare, prepare_keys
-from pyhudi_core.write.result import Commit, CommitStats
-from pyhudi_core.write.retrying import Retries
+from pyhudi_core.transaction import lost_completions
+from pyhudi_core.transaction.begin import Transaction
+from pyhudi_core.transaction.locking import WholeWrite
+from pyhudi_core.write import cases, checks
+from pyhudi_core.write.attempt import Attempt, Basis, CommitCheck
+from pyhudi_core.write.batch import Batch
+from pyhudi_core.write.refusals import Case
+from pyhudi_core.write.result import Commit
+
+After: TypeAlias = Callable[[Commit, Engine | None], Commit]
+"""Called with the result of a write when it has ended, and with the engine that wrote it; returns the result that the caller gets."""
 
 _NEVER = Instant("0", Action.COMMIT, State.REQUESTED)  # of a write that has nothing to change
 
@@ -70,6 +61,8 @@ class WriteSpec:
         allow_empty: a commit is made even if no row changes.
         partial: the rows may lack columns, which keep their values.
         pre_commit: validators of this write alone.
+        makes_metadata_table: before the write, the metadata table is made that the options ask for.
+        after: what follows the commit: the table services. It is given, because services are above writing. None: nothing.
     """
 
     context: TableContext
@@ -80,10 +73,17 @@ class WriteSpec:
     allow_empty: bool = False
     partial: bool = False
     pre_commit: PreCommit | None = None
+    makes_metadata_table: bool = True
+    after: After | None = field(default=None, repr=False)
 
     @property
     def table(self) -> str:
         return self.context.table
+
+    @property
+    def case(self) -> Case:
+        """What the law of refusals knows of the call."""
+        return cases.of_call(self.context, self.operation, partial=self.partial, allow_empty=self.allow_empty)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,7 @@ class WriteState:
     """What all states have. ``lock`` is the table's lock, if this write holds it from its start to its end (pessimistic concurrency)."""
 
     request: WriteSpec
-    batch: WriteBatch | None = None
+    batch: Batch | None = None
     basis: Basis | None = None
     lock: WholeWrite | None = None
 
@@ -127,7 +127,7 @@ class Draft(WriteState):
             raise checks.second_batch(self.request.table)
         return self
 
-    def filled(self) -> WriteBatch:
+    def filled(self) -> Batch:
         """The batch; refused if there is none."""
         if self.batch is None:
             raise checks.nothing_written(self.request.table)
@@ -232,14 +232,6 @@ class Committed(WriteState):
         return self.end
 
 
-def locked(draft: Draft) -> Draft:
-    """Wait for the table's lock and keep it, if the write's concurrency is pessimistic."""
-    request = draft.request
-    if draft.lock is not None or request.context.options.conflict.concurrency != "pessimistic":
-        return draft
-    return replace(draft, lock=hold(request.context, f"the whole of a write ({request.operation})"))
-
-
 def load(context: TableContext, timeline: Timeline | None = None, *, publish: bool = False) -> Snapshot:
     """The table's state now, or as of a timeline. ``publish``: a lost completed file is published again, as the commit record says.
 
@@ -248,111 +240,3 @@ def load(context: TableContext, timeline: Timeline | None = None, *, publish: bo
     found = context.folder.load() if timeline is None else timeline
     found = (lost_completions.published_again if publish else lost_completions.restored)(context, found)
     return build(context.storage, context.folder, context.config, found, executor=context.runtime.executor)
-
-
-def renewed(draft: Draft) -> Draft:
-    """The draft for another attempt, with the table's properties read again: a partition of the metadata table may have come or gone."""
-    return in_context(draft, reopened)
-
-
-def take_rows(draft: Draft, data: object, snapshot: Snapshot) -> Draft:
-    """Check rows and give each its key and partition. Raises `DataError`."""
-    request, context = draft.request, draft.context
-    engine = engine_for(data, context.runtime.executor, request.spark)
-    allow_lossy = context.options.rows.allow_lossy_widening
-    deletes = request.operation is OperationType.DELETE
-    with at_table(context.table):
-        prefixed = key_form.has_prefixed_keys(context, snapshot)
-        how = partial(prepare_keys, prefixed=prefixed, stored=draft.basis is not None)
-        if not deletes:
-            updates = request.operation is OperationType.UPSERT
-            how = partial(prepare, allow_lossy=allow_lossy, partial=request.partial, prefixed=prefixed, updates=updates)
-        if is_pandas(type(data)) and request.spark is None:
-            data = as_table(data, snapshot.schema)
-        prepared = how(engine.dataset(data), context.config, snapshot.schema, context.table)
-        if not deletes:
-            checks.refuse_evolution(snapshot.schema, prepared, context.options.rows.schema_evolution, context.table)
-            checks.refuse_unfit_merger(context, prepared)
-        for validators in (context.protocol.pre_commit, request.pre_commit):
-            if validators is not None:
-                validators.refuse_unfit(snapshot.schema if deletes else prepared.schema)
-    filled = replace(draft, batch=WriteBatch(prepared, engine, columns=ColumnsThen.of(snapshot)))
-    if not deletes and metadata_update.replaces_statistics(context.config, snapshot.schema, prepared.schema):
-        return in_context(filled, metadata_update.removing)
-    return filled
-
-
-def in_context(draft: Draft, changed: Callable[[TableContext], TableContext]) -> Draft:
-    """The draft with another context."""
-    lock = draft.lock and replace(draft.lock, context=changed(draft.lock.context))
-    return replace(draft, lock=lock, request=replace(draft.request, context=changed(draft.request.context)))
-
-
-def begin(draft: Draft, seen: Timeline | None = None) -> Begun:
-    """Finish what dead writers left, then put the instant of an attempt on the timeline. ``seen``: the timeline, if it was just listed."""
-    batch, context, operation = draft.filled(), draft.context, draft.request.operation
-    metadata_update.refuse_unkept(context)
-    refuse_unfit_table(context)
-    if make_if_due(context, batch.engine or engine_for(None, context.runtime.executor, draft.request.spark)):
-        draft = renewed(draft)
-        context = draft.context
-    seen = None if repair_by_policy(context, seen) else seen
-    if batch.prepared is not None:
-        metadata_update.refuse_undefined(context, batch.prepared.schema)
-    transaction = begin_write(context, operation.action_on(context.config.table_type), str(operation), seen)
-    return Begun(request=draft.request, batch=batch, basis=draft.basis, lock=draft.lock, transaction=transaction)
-
-
-def nothing_to_change(state: WriteState, snapshot: Snapshot) -> Unchanged:
-    """The end of an attempt that has nothing to change in this state of the table."""
-    batch = state.batch or WriteBatch()
-    reason = batch.why_unchanged(state.request.operation, by_condition=state.basis is not None)
-    return Unchanged(
-        request=state.request, batch=state.batch, basis=state.basis, lock=state.lock, snapshot=snapshot, reason=reason
-    )
-
-
-def commit(end: Staged | Unchanged, retries: Retries, gate: Gate | None) -> Committed:
-    """Publish an attempt. If it changes nothing, there is no commit, and the gate is not asked."""
-    if isinstance(end, Unchanged):
-        time = end.snapshot.completion_time
-        made = Commit.nothing(str(end.request.operation), end.reason, time, retries.attempts)
-    else:
-        published = publish(end.check, retries, gate)
-        finished, transaction, lock = published.finished, end.attempt.transaction, end.lock
-        made = Commit(
-            instant=transaction.requested_time,
-            completion_time=finished.instant.completion_time or "",
-            token=transaction.token,
-            operation=str(end.request.operation),
-            retries=retries.attempts,
-            stats=CommitStats.of(end.metadata),
-            lock_wait=lock.waited if lock else finished.lock_wait,
-            lock_held=lock.held() if lock else finished.lock_held,
-            notes=published.notes,
-            bytes_saved=retries.bytes_saved,
-            extra_metadata=dict(end.request.extra),
-            columns_added=_columns_added(end),
-        )
-    return Committed(request=end.request, batch=end.batch, basis=end.basis, lock=end.lock, end=end, commit=made)
-
-
-def _columns_added(end: Staged) -> tuple[str, ...]:
-    """The columns, and fields of structs, that the rows brought. An alteration names its columns itself."""
-    if end.batch is not None and end.batch.altered is None:
-        before = dict(column_paths(end.snapshot.schema))
-        return tuple(path for path, _ in column_paths(end.schema) if path not in before)
-    return ()
-
-
-def undo(context: TableContext, transaction: Transaction, *, asked: bool = True) -> None:
-    """Remove all that an attempt has put on disk, as if it had never begun.
-
-    ``asked``: its commit may have been asked for. If it was not, its files go before the rollback is written: on a full disk they hold the room.
-    """
-    transaction.heartbeat.handle.cancel()
-    if not asked:
-        markers.remove_leaks(context, transaction.requested_time)
-    if roll_back(context, transaction.requested_time) is None:
-        sweep_late_files(context, transaction.requested)
-    transaction.heartbeat.stop(context)

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark import cloudpickle
 from support import global_index
-from support.global_index import GlobalIndex, job
+from support.global_index import GlobalIndex, job, written_by
 from support.metadata_tables import assert_metadata_is_true, build
 from support.spark_frames import frame
 from support.tables import make, orders, reopen, rows
@@ -77,7 +77,7 @@ def test_tasks_return_ranges_and_changes_of_keys(spark: Any, location: str, way:
     table.insert(orders((1, "a", 1.0, 1), (2, "a", 2.0, 1), (3, "b", 3.0, 1)))
     batch = frame(spark, orders((1, "a", 9.0, 5), (4, "a", 4.0, 5), (5, "c", 5.0, 6)))
     with job(table, OperationType.UPSERT, batch, key_changes=True) as write:
-        written = write.run()
+        written = written_by(write)
         assert written.key_changes is not None
         changes = written.key_changes.collect().to_pylist()
         files = [pq.read_table(Path(location, stat.path), partitioning=None) for stat in written.stats]

@@ -74,7 +74,7 @@ def test_a_broken_link_is_found(line: str, said: str | None, tmp_path: Path) -> 
 
 
 def _modules_that_are_not_there(page: Path) -> Iterator[str]:
-    homes = [ROOT, ROOT / "pyhudi_core", ROOT / "pyhudi_dagster"]
+    homes = [ROOT, ROOT / "pyhudi_core", ROOT / "pyhudi_dagster", ROOT / "pyhudi_airflow"]
     for number, line in enumerate(page.read_text().splitlines(), 1):
         for module in MODULE.findall(line):
             if not any((home / module).exists() for home in homes):
@@ -90,7 +90,9 @@ def test_the_table_of_packages_has_the_layers_that_the_linter_checks() -> None:
     shown = [name.removesuffix(".py") for row in rows for name in re.findall(r"`([a-z_]+(?:\.py)?)/?`", row)]
     contract = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]
     layers = [name for layer in reversed(contract["layers"]) for name in layer.split(" | ")]
-    assert shown == [name.removeprefix("pyhudi_core.") for name in layers if name != "pyhudi_dagster"]
+    assert shown == [
+        name.removeprefix("pyhudi_core.") for name in layers if name not in ("pyhudi_airflow", "pyhudi_dagster")
+    ]
 
 
 @pytest.mark.sample
@@ -132,7 +134,9 @@ def test_no_number_of_a_decision_is_used_twice() -> None:
 def test_a_decision_that_is_named_has_a_page() -> None:
     numbers = {page.name[:4] for page in DECISIONS}
     sources = [
-        path for top in ("pyhudi_core", "pyhudi_dagster", "tests", "scripts") for path in ROOT.glob(f"{top}/**/*.py")
+        path
+        for top in ("pyhudi_airflow", "pyhudi_core", "pyhudi_dagster", "tests", "scripts")
+        for path in ROOT.glob(f"{top}/**/*.py")
     ]
     named = {
         f"{_name(path)}: {number}"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.sources import INSIDE, MODULES, ROOT, keep, name, names, text
 
-CORE, DAGSTER = ROOT / "pyhudi_core", ROOT / "pyhudi_dagster"
+CORE, ORCHESTRATORS = ROOT / "pyhudi_core", ("pyhudi_airflow", "pyhudi_dagster")
 
 CHANCE = {"time", "uuid", "random", "secrets", "threading", "_thread", "multiprocessing", "concurrent", "asyncio", "sched", "signal", "subprocess",
           "timeit", "urandom", "greenlet"}  # fmt: skip
@@ -31,8 +31,13 @@ GIVEN = {"SerialExecutor", "HeldSettings", "Settings", "collector_paused"}
 
 _DOOR = "a door: it makes the runtime of the tables that a caller opens"
 _ORCHESTRATED = "the processes of an orchestrator hand in no clock and no threads"
+_IN_AIRFLOW = "a triggerer has a loop, and a worker hands in no clock"
 _IN_DAGSTER = "Dagster's processes hand in no clock and no threads"
 ALLOWED = {
+    ("pyhudi_airflow/hook.py", "asyncio"): _IN_AIRFLOW,
+    ("pyhudi_airflow/sensors.py", "asyncio"): _IN_AIRFLOW,
+    ("pyhudi_airflow/service_operators.py", "datetime.datetime.now"): _IN_AIRFLOW,
+    ("pyhudi_airflow/triggers.py", "asyncio"): _IN_AIRFLOW,
     ("pyhudi_core/late.py", "sys.modules"): "it puts imported names into a package",
     ("pyhudi_core/cli/help.py", "pathlib.Path"): "the pages are files of the package itself",
     ("pyhudi_core/engine/spark.py", "os"): "workers run this interpreter: an environment variable of Spark",
@@ -63,7 +68,7 @@ ALLOWED = {
     ("pyhudi_core/lake.py", "pyhudi_core.runtime.system.system_runtime"): _DOOR,
     ("pyhudi_core/opening.py", "pyhudi_core.runtime.system.system_runtime"): _DOOR,
     ("pyhudi_core/importing/recovery.py", "pyhudi_core.runtime.system.system_runtime"): _DOOR,
-    ("pyhudi_core/remote.py", "pyhudi_core.runtime.system_runtime"): _DOOR,
+    ("pyhudi_core/orchestration/remote_write.py", "pyhudi_core.runtime.system_runtime"): _DOOR,
     ("pyhudi_core/orchestration/partition_values.py", "urllib.parse.unquote"): "it decodes the names of folders",
     ("pyhudi_dagster/assets/asset_function.py", "asyncio"): "it runs the functions of users that are async",
     ("pyhudi_dagster/reporting/checks.py", "datetime.datetime.now"): _IN_DAGSTER,
@@ -77,8 +82,9 @@ ALLOWED = {
     ("pyhudi_dagster/steps/runner.py", "time"): _IN_DAGSTER,
     ("pyhudi_dagster/services/service_runs.py", "datetime.datetime.now"): _IN_DAGSTER,
     ("pyhudi_dagster/services/service_runs.py", "time"): _IN_DAGSTER,
-    ("pyhudi_dagster/services/service_sensor.py", "datetime.datetime.now"): _IN_DAGSTER,
+    ("pyhudi_dagster/services/service_schedules.py", "time"): _IN_DAGSTER,
     ("pyhudi_dagster/services/service_sensor.py", "time"): _IN_DAGSTER,
+    ("pyhudi_dagster/services/ticks.py", "datetime.datetime.now"): _IN_DAGSTER,
     ("pyhudi_dagster/lake/spark_session.py", "subprocess"): "the session runs in a child process",
     ("pyhudi_dagster/lake/spark_session.py", "time"): _IN_DAGSTER,
     ("pyhudi_dagster/observation/timeline_sensor.py", "time"): _IN_DAGSTER,
@@ -159,8 +165,8 @@ def core_effects(path: Path) -> list[str]:
     return [*_effects(path, CHANCE | PLACES, OTHERS | {f"builtins.{word}" for word in BUILTINS}), *built_in]
 
 
-def dagster_effects(path: Path) -> list[str]:
-    """What a module of pyhudi_dagster takes of clocks, randomness, threads and processes."""
+def orchestrator_effects(path: Path) -> list[str]:
+    """What a module for Airflow or Dagster takes of clocks, randomness, threads and processes."""
     return list(_effects(path, CHANCE, set()))
 
 
@@ -179,10 +185,10 @@ def test_the_core_takes_the_outside_only_as_an_argument() -> None:
     )
 
 
-def test_clocks_and_threads_of_the_dagster_package_are_in_known_modules() -> None:
-    paths = [path for path in MODULES if path.is_relative_to(DAGSTER)]
+def test_clocks_and_threads_of_the_orchestrators_are_in_known_modules() -> None:
+    paths = [path for path in MODULES if name(path).startswith(ORCHESTRATORS)]
     keep(
-        dagster_effects,
+        orchestrator_effects,
         paths,
         "Use a module that does this already, or add the name to ALLOWED of tests/style/test_effects.py with its reason.",
     )

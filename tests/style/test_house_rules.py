@@ -15,7 +15,7 @@ from support.sources import INSIDE, MODULES, ROOT, TESTS, keep, name, names, tex
 
 from pyhudi_core import errors
 
-MODULE_LINES = 400
+MODULE_LINES = 600  # from 400 on, a reviewer asks whether the module is one subject
 FUNCTION_LINES = 80
 
 
@@ -65,8 +65,8 @@ MAY_DELETE = {
     "index/hashing_metadata.py", "spark/writer.py", "services/archival/archived_files.py", "timeline/history_writing.py",
     "timeline/properties_file.py", "transaction/begin.py", "transaction/commit.py", "transaction/heartbeat.py",
     "services/clustering/spilled_sort.py", "transaction/instant_removal.py", "transaction/left_by_executors.py",
-    "transaction/markers.py", "transaction/metadata_removal.py", "transaction/permit.py", "conflicts/precedence.py", "transaction/record.py",
-    "transaction/removal.py", "transaction/rollback.py", "transaction/temporaries.py", "transaction/waiting_rows.py",
+    "transaction/markers.py", "transaction/metadata_removal.py", "orchestration/permit.py", "conflicts/precedence.py", "transaction/record.py",
+    "transaction/removal.py", "transaction/rollback.py", "transaction/waiting_rows.py",
 }  # fmt: skip
 
 
@@ -162,7 +162,7 @@ def test_parquet_files_are_opened_in_one_place() -> None:
 @pytest.mark.parametrize(
     ("rule", "source", "said"),
     [
-        (_too_long, '"""What it is."""\n' * (MODULE_LINES + 1), "the module has 401 lines, at most 400 are allowed"),
+        (_too_long, '"""What it is."""\n' * (MODULE_LINES + 1), "the module has 601 lines, at most 600 are allowed"),
         (_too_long, "def f():\n" + "    f()\n" * FUNCTION_LINES, "line 1: f has 81 lines, at most 80 are allowed"),
         (_without_docstring, "def _f(): ...", "the module has no docstring"),
         (_without_docstring, '"""What it is."""\ndef f(): ...', "line 2: f has no docstring"),

@@ -43,7 +43,7 @@ def test_a_late_import_of_a_library_is_one_of_the_library() -> None:
 
 
 def test_a_broken_layer_is_named_with_its_line(tmp_path: Path) -> None:
-    for folder in ("pyhudi", "pyhudi_core", "pyhudi_dagster"):
+    for folder in ("pyhudi", "pyhudi_airflow", "pyhudi_core", "pyhudi_dagster"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "scripts").mkdir()
     for file in ("pyproject.toml", "scripts/layers.py"):

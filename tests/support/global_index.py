@@ -21,7 +21,8 @@ from pyhudi_core.transaction.begin import begin_write
 from pyhudi_core.transaction.rollback import roll_back
 from pyhudi_core.write import pipeline
 from pyhudi_core.write.pipeline import WriteJob
-from pyhudi_core.write.prepare import prepare, prepare_keys
+from pyhudi_core.write.prepare import prepare_keys, prepare_rows
+from pyhudi_core.write.tasks import Written
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,12 @@ def _with_tags(batch: pa.RecordBatch, found: list[Group | None]) -> pa.RecordBat
     return pa.RecordBatch.from_arrays([*batch.columns, *tags], schema=pa.schema([*batch.schema, *TAGS]))
 
 
+def written_by(job: WriteJob) -> Written:
+    """Write the batch of a job."""
+    tagged = job.tag()
+    return job.write(tagged, job.plan(tagged))
+
+
 @contextmanager
 def job(
     table: hudi.HudiTable, operation: OperationType, data: object, spark: Any = None, *, key_changes: bool = False
@@ -89,10 +96,11 @@ def job(
     engine = engine_for(data, context.runtime.executor, spark)
     transaction = begin_write(context, operation.action_on(context.config.table_type), str(operation))
     snapshot = build(context.storage, context.folder, context.config, transaction.start)
-    how = prepare_keys if operation is OperationType.DELETE else prepare
+    how = prepare_keys if operation is OperationType.DELETE else prepare_rows
     prepared = how(engine.dataset(data), context.config, snapshot.schema, context.table)
     try:
-        yield WriteJob(operation, engine, prepared, snapshot, transaction, key_changes)
+        with WriteJob(operation, engine, prepared, snapshot, transaction, key_changes) as made:
+            yield made
     finally:
         prepared.rows.release()
         transaction.heartbeat.handle.cancel()

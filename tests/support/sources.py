@@ -12,7 +12,9 @@ from scripts.layers import Names
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = sorted(
-    path for package in ("pyhudi", "pyhudi_core", "pyhudi_dagster") for path in (ROOT / package).rglob("*.py")
+    path
+    for package in ("pyhudi", "pyhudi_airflow", "pyhudi_core", "pyhudi_dagster")
+    for path in (ROOT / package).rglob("*.py")
 )
 OUTSIDE_PACKAGES = {"storage", "lock", "runtime", "testing"}
 """The packages of the core that implement what the others are given."""

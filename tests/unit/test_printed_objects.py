@@ -264,7 +264,7 @@ OBJECTS: dict[str, Callable[[pyhudi.HudiTable], Any]] = {
     "Batch": lambda table: pyhudi.Consumer("c", table, _table()).next(),
     "Candidate": _candidate,
     "CommitVerdict": _verdict,
-    "ServicedWrite": lambda table: table.begin(),
+    "Write": lambda table: table.begin(),
     "Consumer": lambda table: pyhudi.Consumer(HOSTILE, table, _table()),
     "ServicesByName": lambda table: table.services,
     "Indexes": lambda table: table.indexes,

@@ -14,7 +14,7 @@ from support.tables import make, reopen
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import SchemaMismatchError
-from pyhudi_core.write import staging
+from pyhudi_core.write import write as writing
 
 KINDS = ["COPY_ON_WRITE", "MERGE_ON_READ"]
 SCHEMA = pa.schema(
@@ -111,16 +111,16 @@ def test_statistics_do_not_hide_rows_whose_column_came_back(location: str, kind:
 
 def altering_once(monkeypatch: pytest.MonkeyPatch, alter: Callable[[], object]) -> None:
     """The first attempt that has its files written meets this change."""
-    stage, done = staging.stage, []
+    stage, done = writing.stage, []
 
-    def staged(begun: Any) -> Any:
-        end = stage(begun)
+    def staged(*given: Any) -> Any:
+        end = stage(*given)
         if not done:
             done.append(True)
             alter()
         return end
 
-    monkeypatch.setattr(staging, "stage", staged)
+    monkeypatch.setattr(writing, "stage", staged)
 
 
 MEANWHILE: dict[str, dict[str, Any]] = {

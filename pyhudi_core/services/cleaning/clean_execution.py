@@ -17,9 +17,10 @@ from dataclasses import dataclass, replace
 
 from pyhudi_core.conflicts.concurrent import refuse_pending_restore
 from pyhudi_core.formats.avro.container import encode_record
+from pyhudi_core.metadata_table.slices import MetadataSlices
 from pyhudi_core.model.file_names import split
+from pyhudi_core.model.operation import OperationType
 from pyhudi_core.opened_table.opened_table import reopened
-from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.savepoints.holds import held_files
 from pyhudi_core.savepoints.savepoint_files import kept_files
 from pyhudi_core.services.cleaning.clean_plan import DONE, PlannedClean
@@ -31,7 +32,8 @@ from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import markers, plan_executors, removal
 from pyhudi_core.transaction.commit import Finished, ask_gate, finish
 from pyhudi_core.transaction.companion import CompanionCommit
-from pyhudi_core.write import metadata_update
+from pyhudi_core.write import cases, refusals
+from pyhudi_core.write.metadata_part import metadata_update
 from pyhudi_core.write.retrying import Retries
 from pyhudi_core.write.states import load
 
@@ -59,15 +61,13 @@ class CleaningRun(PlanRun[PlannedClean, Cleaned]):
 
         Raises `CommitConflictError` while a restore is pending, `DeletesFailedError`, and as `transaction.commit.finish`.
         """
-        self.transaction = replace(self.transaction, context=_keeping(self.transaction.context))
         context = self.transaction.context
         self.began_ms = context.runtime.clock.now_ms()
         timeline = context.folder.load()
         refuse_pending_restore(context, timeline)
-        metadata_update.refuse_unkept(context, may_remove=False)
+        refusals.at_begin(cases.at_begin(context, OperationType.CLEAN))
         if not context.prefix:
-            newest = load(context)
-            metadata_update.slices_to_keep(context, newest, newest.schema)  # refuses before anything is deleted
+            self._kept_metadata(load(context))  # refuses before anything is deleted
         done = self.work.without(self._still_needed(timeline))
         ask_gate(self.how.gate, context, "to delete files")
         plan_executors.refuse_overtaken(self.transaction)
@@ -108,15 +108,13 @@ class CleaningRun(PlanRun[PlannedClean, Cleaned]):
         def encode(_notes: Mapping[str, str]) -> bytes:
             return encode_record(DONE, metadata, sync_marker=transaction.sync_marker)
 
-        return finish(transaction, encode, self._refuse_overtaken, companions=companions)
+        return finish(transaction, encode, self._refuse_overtaken, companions=companions, may_remove=False)
 
     def _staged(self, snapshot: Snapshot, done: PlannedClean) -> tuple[CompanionCommit, ...]:
         """The metadata table's part, if there is one."""
-        slices = metadata_update.slices_to_keep(self.transaction.context, snapshot, snapshot.schema)
-        return metadata_update.stage_removed(self.transaction, slices, done.files, snapshot)
+        return metadata_update.stage_removed(self.transaction, self._kept_metadata(snapshot), done.files, snapshot)
 
-
-def _keeping(context: TableContext) -> TableContext:
-    """The same table; a metadata table is never removed from it as a side effect of a clean."""
-    metadata = replace(context.options.metadata, remove_unkept=False)
-    return context.with_options(replace(context.options, metadata=metadata))
+    def _kept_metadata(self, snapshot: Snapshot) -> MetadataSlices | None:
+        """The metadata table, which a clean never removes as a side effect; None if there is none."""
+        context = self.transaction.context
+        return metadata_update.slices_to_keep(context, snapshot, snapshot.schema, OperationType.CLEAN)

@@ -46,11 +46,11 @@ from pyhudi_core.services.clustering.streamed import Unit, UnitTask
 from pyhudi_core.services.plan_run import RewriteRun, shared_out
 from pyhudi_core.services.progress import Steps
 from pyhudi_core.transaction import layout
-from pyhudi_core.write import metadata_update
 from pyhudi_core.write.attempt import Attempt, extra_of
 from pyhudi_core.write.handles.base import HandleContext, HandleSettings, OpenRuntime, runtime_opener
 from pyhudi_core.write.handles.new_file import NewFile
 from pyhudi_core.write.indexing import known_hashing
+from pyhudi_core.write.metadata_part import metadata_update
 from pyhudi_core.write.tasks import KEY_CHANGES, WRITTEN, Written, files_batch
 
 _INFLATED = 8
@@ -98,7 +98,7 @@ class ClusteringRun(RewriteRun[ClusteringWork]):
             task = KeysTask(runtime_opener(engine, context.storage, context.runtime))
             shares = shared_out(written.stats, lambda stat: stat.size, engine.cores)
             written = replace(written, key_changes=engine.run(task, KEY_CHANGES, shares))
-        kept = metadata_update.slices_to_keep(context, self.current, self.current.schema)
+        kept = self._kept_metadata()
         companions = metadata_update.stage(transaction, kept, self.current, written, replaced, schema, engine)
         touched, guard = Touched.by(metadata), self._refuse_overtaken
         made = Attempt(transaction, self.snapshot, metadata, touched, schema, companions=companions, guard=guard)

@@ -29,10 +29,10 @@ from pyhudi_core.services.progress import Steps
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import plan_executors
 from pyhudi_core.transaction.begin import Transaction
-from pyhudi_core.write import metadata_update
 from pyhudi_core.write.attempt import Attempt, extra_of
 from pyhudi_core.write.handles.base import HandleContext, HandleSettings, OpenRuntime, runtime_opener
 from pyhudi_core.write.handles.compact import compact
+from pyhudi_core.write.metadata_part import metadata_update
 from pyhudi_core.write.tasks import WRITTEN, Written, files_batch
 
 
@@ -87,7 +87,7 @@ class CompactionRun(RewriteRun[Sequence[FileSlice]]):
         transaction, schema, gone = self.transaction, self.snapshot.schema, self._gone()
         left = without_groups(written, gone)
         metadata = self._metadata(written, left, gone)
-        kept = metadata_update.slices_to_keep(transaction.context, self.current, self.current.schema)
+        kept = self._kept_metadata()
         companions = metadata_update.stage(transaction, kept, self.current, left, {}, schema, self.how.engine)
         guard = self._guard(frozenset((s.partition, s.file_id) for s in left.stats))
         touched = Touched.by(metadata)

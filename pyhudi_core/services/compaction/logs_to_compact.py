@@ -40,7 +40,7 @@ def plan_log_compaction(context: TableContext, timeline: Timeline) -> Compaction
         why_not = "a restore is pending, so the content of the table is not known"
         return CompactionPlan(why_not=why_not, log_only=True)
     snapshot = load(context, timeline)
-    refused = refusal_of(context, snapshot)
+    refused = refusal_of(context, snapshot, OperationType.LOG_COMPACT)
     if refused is not None:
         return CompactionPlan((), refused.error.message, due=True, log_only=True, refused=refused)
     threshold = context.options.compaction.log_threshold

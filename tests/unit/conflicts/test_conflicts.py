@@ -14,21 +14,24 @@ from pyhudi_core.conflicts.conflict import Concurrent, ConflictKind, Touched, fi
 from pyhudi_core.errors import CommitConflictError, SchemaMismatchError
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.write import write as writing
+from pyhudi_core.write.attempt import CommitCheck
+from pyhudi_core.write.retrying import Retries
 
 BASE = orders((1, "a", 1.0), (2, "b", 2.0))
 
 
 def _between(monkeypatch: pytest.MonkeyPatch, action: Callable[[], object]) -> None:
     """Let something happen once, just before the next commit asks for the lock."""
-    real = hudi.Write.commit
+    real = writing.check_before_lock
     pending = [action]
 
-    def commit(self: hudi.Write, *arguments: object) -> object:
+    def check(check: CommitCheck, retries: Retries) -> None:
         if pending:
             pending.pop()()
-        return real(self, *arguments)  # type: ignore[arg-type]
+        real(check, retries)
 
-    monkeypatch.setattr(hudi.Write, "commit", commit)
+    monkeypatch.setattr(writing, "check_before_lock", check)
 
 
 def test_two_updates_of_one_file_group_conflict(location: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 from support.disk import contents, data_files
-from support.global_index import GlobalIndex, job
+from support.global_index import GlobalIndex, job, written_by
 from support.tables import make, orders, rows
 
 import pyhudi_core as hudi
@@ -61,7 +61,7 @@ def test_a_key_may_be_deleted_in_one_partition_and_inserted_in_another_by_one_wr
     index.use(monkeypatch)
     moving = batch((1, "b", 9.0), (2, "a", 8.0))
     with job(table, OperationType.UPSERT, moving, key_changes=True) as write:
-        written = write.run()
+        written = written_by(write)
         assert written.key_changes is not None
         changes = written.key_changes.collect().to_pylist()
         written.release()

@@ -56,14 +56,14 @@ def key_reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.mark.parametrize(
     ("facts", "expected"),
     [
-        (Facts("t", partitioned=True, record_index=True, bucketed=False, groups=500, rows=1), IndexType.RECORD_INDEX),
-        (Facts("t", partitioned=True, record_index=False, bucketed=None, groups=MANY_GROUPS, rows=1), IndexType.BLOOM),
+        (Facts(partitioned=True, record_index=True, bucketed=False, groups=500, rows=1), IndexType.RECORD_INDEX),
+        (Facts(partitioned=True, record_index=False, bucketed=None, groups=MANY_GROUPS, rows=1), IndexType.BLOOM),
         (
-            Facts("t", partitioned=True, record_index=False, bucketed=None, groups=MANY_GROUPS - 1, rows=1),
+            Facts(partitioned=True, record_index=False, bucketed=None, groups=MANY_GROUPS - 1, rows=1),
             IndexType.SIMPLE,
         ),
         (
-            Facts("t", partitioned=True, record_index=False, bucketed=None, groups=MANY_GROUPS, rows=10_000_000),
+            Facts(partitioned=True, record_index=False, bucketed=None, groups=MANY_GROUPS, rows=10_000_000),
             IndexType.SIMPLE,
         ),
     ],

@@ -15,7 +15,7 @@ import pyhudi_core as hudi
 from pyhudi_core.errors import CommitAbortedError, DuplicateKeyError, UnsupportedTableError
 from pyhudi_core.metadata_table import names
 from pyhudi_core.model.instant import time_after
-from pyhudi_core.write.operations import commit_with_retries
+from pyhudi_core.write.handle import commit_with_retries
 
 OF_HUDI = [
     "hudi-1.0.2/cow_plain",

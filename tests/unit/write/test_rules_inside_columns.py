@@ -10,6 +10,9 @@ import pytest
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import SchemaMismatchError
+from pyhudi_core.model.schema import meeting_rules
+from pyhudi_core.model.schema_types import COLUMN_RULES, Column, ColumnRule, Level, walk
+from pyhudi_core.write.coercion import name_rules
 
 Fields = list[tuple[str, pa.Array]]
 _NUMBERS: Iterator[int] = count()
@@ -128,3 +131,53 @@ def test_a_partial_update_may_lack_columns_and_no_fields(level: str) -> None:
     with pytest.raises(SchemaMismatchError, match=f"no columns '{level}street' and '{level}big'.*all their fields"):
         table.upsert(part, partial=True)
     assert table.upsert(_rows(level, STORED).select(["id"]), partial=True) is not None
+
+
+# --- the rules themselves: one walk shows each of them every level
+
+RULES = {rule.name: rule for rule in (*COLUMN_RULES, *meeting_rules(()), *name_rules("t"))}
+BROKEN: dict[str, Fields] = {
+    "a name that Avro does not allow": [*STORED, ("a b", NEW)],
+    "a name twice": [*STORED, ("street", NEW)],
+    "a name in two cases": [*STORED, ("zip", NEW), ("ZIP", NEW)],
+    "no columns": [*STORED, ("empty", pa.array([{}], pa.struct([])))],
+    "no type": [*STORED, ("zip", pa.nulls(1))],
+    "a type of no table": [*STORED, ("zip", pa.array([1], pa.duration("s")))],
+    "digits of decimals": [*STORED, ("zip", pa.array([None], pa.decimal256(60, 2)))],
+    "keys of maps": [*STORED, ("zip", pa.array([[(1, 2)]], pa.map_(pa.int32(), pa.int32())))],
+    "a name in another case": _with("street", NEW, "Street"),
+    "another type": _with("number", NEW),
+    "a meta column": [*STORED, ("_hoodie_file_name", NEW)],
+    "a name of writes": [*STORED, ("_pyhudi_position", NEW)],
+}
+"""Fields that break each rule, and no other one."""
+
+
+@pytest.mark.row("D10")
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("name", RULES)
+def test_each_rule_for_columns_holds_at_each_level(name: str, level: str) -> None:
+    assert set(BROKEN) == set(RULES), "a new rule needs an example here"
+    rule = RULES[name]
+    seen = list(walk(_rows(level, BROKEN[name]).schema, _rows(level, STORED).schema))
+    errors = [error for error in map(rule.asked, seen) if error is not None]
+    if rule.why_top and level:
+        assert errors == []
+        return
+    [error] = errors
+    assert level in error.message
+    others = [other.name for other in RULES.values() if any(map(other.asked, seen))]
+    assert others == [name]
+
+
+def test_a_new_rule_is_asked_at_every_level_without_doing_anything_for_it() -> None:
+    def refuse_zip(of: Level) -> SchemaMismatchError | None:
+        return SchemaMismatchError(f"zip in {of.parent!r}") if "zip" in of.data else None
+
+    def refuse_floats(of: Column) -> SchemaMismatchError | None:
+        return SchemaMismatchError(f"{of.path} is floating") if pa.types.is_floating(of.data) else None
+
+    for level in LEVELS:
+        rows = _rows(level, [*STORED, ("zip", NEW), ("share", pa.array([0.5]))])
+        found = [ColumnRule("x", of_level=refuse_zip, of_column=refuse_floats).asked(one) for one in walk(rows.schema)]
+        assert [error.message for error in found if error] == [f"zip in {level[:-1]!r}", f"{level}share is floating"]

@@ -31,7 +31,6 @@ from pyhudi_core.metadata_table import names
 from pyhudi_core.metadata_table.file_entries import GroupChange
 from pyhudi_core.metadata_table.records import removals
 from pyhudi_core.metadata_table.secondary_index import SecondaryIndex
-from pyhudi_core.write import staging
 from pyhudi_core.write.pipeline import WriteJob
 
 SCHEMA = pa.schema(
@@ -351,7 +350,7 @@ def test_a_write_is_done_again_if_its_index_is_dropped_meanwhile(monkeypatch: py
     table = made("COPY_ON_WRITE")
     table.indexes.create("idx_city", ["city"])
     writer = hudi.open_table(table.location, options=ON)
-    write, dropped = staging._written, []
+    write, dropped = WriteJob.write, []
 
     def drop(*arguments: Any) -> Any:
         found = write(*arguments)
@@ -359,7 +358,7 @@ def test_a_write_is_done_again_if_its_index_is_dropped_meanwhile(monkeypatch: py
             dropped.append(hudi.open_table(table.location).indexes.drop("idx_city"))
         return found
 
-    monkeypatch.setattr(staging, "_written", drop)
+    monkeypatch.setattr(WriteJob, "write", drop)
     commit = writer.upsert(rows(10, 12, 5))
     assert commit.retries == 1
     assert dropped
@@ -371,16 +370,16 @@ def test_a_write_is_done_again_if_the_record_index_is_dropped_before_it_asks(mon
     table.indexes.create("record_index")
     writer = hudi.open_table(table.location, options={**ON, "hoodie.parquet.small.file.limit": 0})
     writer.bulk_insert(rows(500, 520, 5))  # with two file groups in a partition, keys are looked up
-    run, dropped = WriteJob.run, []
+    tag, dropped = WriteJob.tag, []
 
     def drop(job: WriteJob) -> Any:
         if not dropped:
             dropped.append(hudi.open_table(table.location).indexes.drop("record_index"))
             storage = job.transaction.context.root
             storage.delete_many([info.path for info in storage.list(".hoodie/metadata/record_index/")])
-        return run(job)
+        return tag(job)
 
-    monkeypatch.setattr(WriteJob, "run", drop)
+    monkeypatch.setattr(WriteJob, "tag", drop)
     commit = writer.upsert(rows(10, 12, 5))
     assert commit.retries == 1
     assert_metadata_is_true(hudi.open_table(table.location))

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from support.global_index import job
+from support.global_index import job, written_by
 from support.tables import make, orders
 
 import pyhudi_core as hudi
@@ -42,7 +42,7 @@ def _rows(count: int) -> pa.Table:
 def test_ranges_of_columns_are_those_of_the_values_in_the_file(location: str, row_group: int) -> None:
     table = make(location, KINDS, options={"pyhudi.parquet.row.group.rows": row_group})
     with job(table, OperationType.INSERT, _rows(50)) as write:
-        written = write.run()
+        written = written_by(write)
         [stat] = written.stats
         [found] = written.ranges.to_pylist()
         file = pq.read_table(Path(location, stat.path))
@@ -65,7 +65,7 @@ def test_a_bound_that_is_not_known_is_null_and_not_left_out(location: str) -> No
     table = make(location, schema)
     far = pa.array([1 << 62], pa.int64()).cast(pa.timestamp("us"))
     with job(table, OperationType.INSERT, pa.table([["a"], ["x" * 10_000], far], schema=schema)) as write:
-        [found] = write.run().ranges.to_pylist()
+        [found] = written_by(write).ranges.to_pylist()
     assert found["text"] == found["at"] == {"min": None, "max": None, "nulls": 0}
     assert found["id"] == {"min": "a", "max": "a", "nulls": 0}
 
@@ -74,14 +74,14 @@ def test_a_write_of_no_file_has_no_ranges(location: str) -> None:
     table = make(location)
     table.upsert(orders((1, "a", 1.0)))
     with job(table, OperationType.DELETE, pa.table({"id": [9], "day": ["a"]})) as write:
-        written = write.run()
+        written = written_by(write)
     assert (written.stats, written.ranges.num_rows, written.key_changes) == ((), 0, None)
     assert "price" in written.ranges.schema.names
 
 
 def _changes(table: hudi.HudiTable, operation: OperationType, data: object) -> dict[tuple[Any, ...], str]:
     with job(table, operation, data, key_changes=True) as write:
-        written = write.run()
+        written = written_by(write)
         assert written.key_changes is not None
         found = written.key_changes.collect().to_pylist()
         written.release()
@@ -109,7 +109,7 @@ def test_a_key_that_did_not_fit_into_its_planned_group_is_noted_where_it_is(loca
     )  # fmt: skip
     batch = orders(*((n, "a", n * 1.1, n) for n in range(20_000)))
     with job(table, OperationType.INSERT, batch, key_changes=True) as write:
-        written = write.run()
+        written = written_by(write)
         assert written.key_changes is not None
         found = written.key_changes.collect()
         assert len(written.stats) > 4

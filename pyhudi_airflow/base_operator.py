@@ -1,0 +1,48 @@
+"""What all operators share: the connection, the table, and the end from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from airflow.sdk import BaseOperator
+
+import pyhudi as hudi
+from pyhudi.errors import TableNotFoundError
+from pyhudi_airflow.hook import DEFAULT_CONNECTION, HudiHook
+from pyhudi_airflow.task_run import TaskRun
+
+
+class HudiOperator(BaseOperator):
+    """An operator of tables in the warehouse of a connection."""
+
+    template_fields: Sequence[str] = ("hudi_conn_id",)
+    ui_color = "#d5ecf5"
+    _killed = False
+
+    def __init__(self, *, hudi_conn_id: str = DEFAULT_CONNECTION, **more: Any) -> None:
+        super().__init__(**more)
+        self.hudi_conn_id = hudi_conn_id
+
+    @property
+    def hook(self) -> HudiHook:
+        """The hook of the connection."""
+        return HudiHook(self.hudi_conn_id)
+
+    def task_run(self, context: Any) -> TaskRun:
+        """The running try of this task."""
+        return TaskRun(context["ti"], self.log, lambda: self._killed)
+
+    def existing(self, table: str, options: Mapping[str, str] | None = None) -> hudi.HudiTable:
+        """Open a table. Raises `TableNotFoundError`, with what to do in Airflow, if it does not exist yet."""
+        try:
+            return self.hook.table(table, options)
+        except TableNotFoundError as error:
+            error.hint = (
+                f"Let a task that writes {table} run before this one, or correct the name. {error.hint or ''}".strip()
+            )
+            raise
+
+    def on_kill(self) -> None:
+        """Note that Airflow ends the task: its next commit is refused, and a service stops at its next step."""
+        self._killed = True

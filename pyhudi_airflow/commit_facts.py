@@ -1,0 +1,42 @@
+"""What Airflow is told of a commit, in the event of an asset and in the XCom of a task. Knows no Airflow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyhudi as hudi
+from pyhudi_core import orchestration
+
+_SHOWN = 100
+"""The most partitions in the facts of one commit; events and XComs are small."""
+
+
+def commit_facts(table: hudi.HudiTable, instant: hudi.Instant, commit: hudi.CommitMetadata) -> dict[str, Any]:
+    """The facts of a commit as JSON values: which commit, what it did, how many rows, which partitions, and which run of Airflow made it."""
+    stats = hudi.CommitStats.of(commit)
+    partitions = sorted(commit.partitions)
+    moment = orchestration.moment_of(table, instant.completion_time or instant.requested_time)
+    return {
+        "table": table.location,
+        "instant": instant.requested_time,
+        "completion_time": instant.completion_time or instant.requested_time,
+        "completed_at": moment.isoformat() if moment is not None else None,
+        "action": str(instant.action),
+        "operation": hudi.OperationType.of(commit.operation).word,
+        "rows_inserted": stats.rows_inserted,
+        "rows_updated": stats.rows_updated,
+        "rows_deleted": stats.rows_deleted,
+        "bytes_written": stats.bytes_written,
+        "files": len(stats.files),
+        "partitions": partitions[:_SHOWN],
+        "partition_count": len(partitions),
+        "run": {
+            name: commit.extra[f"airflow.{name}"] for name in ("dag_id", "run_id") if f"airflow.{name}" in commit.extra
+        },
+    }
+
+
+def partition_keys(table: hudi.HudiTable, commit: hudi.CommitMetadata) -> list[str]:
+    """The keys that Airflow's partitioned DAGs know for the folders of a commit: the values of each, joined by ``|``."""
+    columns = table.config.partition_fields
+    return ["|".join(orchestration.value_of_path(path, columns)) for path in sorted(commit.partitions) if path]

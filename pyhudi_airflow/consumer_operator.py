@@ -1,0 +1,135 @@
+"""A task that processes what is new in a table, exactly once: the checkpoint is in the commits of the table that it writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import pyhudi as hudi
+from pyhudi.errors import CommitRequirementError, SnapshotExpiredError, TableNotFoundError
+from pyhudi_airflow.assets import report_outlets
+from pyhudi_airflow.base_operator import HudiOperator
+from pyhudi_airflow.commit_facts import commit_facts
+from pyhudi_airflow.hook import settings_of
+from pyhudi_airflow.task_run import TaskRun, without_useless_retries
+from pyhudi_core import orchestration
+from pyhudi_core.orchestration import Giver, HudiWrite
+
+_REBUILD = "insert_overwrite_table"
+
+
+class HudiConsumerOperator(HudiOperator):
+    """Read what changed in one table since the last commit of this task to another, and commit what a function makes of it.
+
+    Args:
+        source, into: names or locations of the tables. ``into`` is created with ``schema``, ``record_key`` and the other settings.
+        python_callable, op_kwargs: the function, and its arguments beside the `pyhudi.Batch`: ``batch.rows()`` are the rows that changed, in
+            their latest state, and ``batch.changes()`` every change with deletes. It returns rows as for a `HudiWriteOperator`; without rows the
+            commit has only the checkpoint.
+        operation: as for a `HudiWriteOperator`.
+        consumer: the name of the checkpoint; the default is the DAG and the task.
+        most_commits: the most commits of the source in one batch. Batches follow each other until nothing is new.
+        after_gap: what to do if changes were cleaned before they were read, or undone by a restore: ``fail``; ``rebuild``: make the output
+            anew from all rows of the source.
+
+    Nothing new is a skipped task. Rows and checkpoint are one commit, so a task that dies, is cleared or runs twice processes nothing twice.
+    """
+
+    template_fields: Sequence[str] = ("hudi_conn_id", "source", "into", "op_kwargs")
+
+    def __init__(
+        self,
+        *,
+        source: str,
+        into: str,
+        python_callable: Callable[..., Any],
+        op_kwargs: Mapping[str, Any] | None = None,
+        operation: str = "upsert",
+        consumer: str = "",
+        most_commits: int | None = None,
+        after_gap: Literal["fail", "rebuild"] = "fail",
+        record_key: str | Sequence[str] = (),
+        partition_by: str | Sequence[str] = (),
+        ordering: str | None = None,
+        table_type: str | None = None,
+        schema: Any = None,
+        options: Mapping[str, str] | None = None,
+        **more: Any,
+    ) -> None:
+        super().__init__(**more)
+        whose = f"The task {self.task_id}"
+        self.settings = settings_of(whose, record_key, partition_by, ordering, table_type, schema, options)
+        orchestration.checked_operation(operation, whose)
+        if after_gap not in ("fail", "rebuild"):
+            raise orchestration.definition_error(
+                f"{whose} has after_gap={after_gap!r}, which does not exist", "Use 'fail' or 'rebuild'."
+            )
+        self.source, self.into, self.operation = source, into, operation
+        self.python_callable, self.op_kwargs = python_callable, dict(op_kwargs or {})
+        self.consumer, self.most_commits, self.after_gap = consumer, most_commits, after_gap
+
+    def execute(self, context: Any) -> list[dict[str, Any]]:
+        """Process all batches. Raises ``AirflowSkipException`` if nothing is new."""
+        run = self.task_run(context)
+        with without_useless_retries():
+            consumer = self._consumer(run)
+            made = list(self._processed(run, consumer))
+        if not made:
+            run.skip(f"nothing is new in {self.source} since {self._checkpoint(consumer)}")
+        report_outlets(context, made[-1], [])
+        return made
+
+    def _consumer(self, run: TaskRun) -> hudi.Consumer:
+        source, name = self.existing(self.source), self.consumer or f"airflow.{run.ti.dag_id}.{run.ti.task_id}"
+        try:
+            into = self.hook.table(self.into, orchestration.options_for_open(dict(self.settings.options)))
+        except TableNotFoundError as error:
+            if self.settings.schema is None:
+                error.hint = f"Give the task schema= and record_key=, and it creates {self.into}."
+                raise
+            into = self.hook.of_settings(self.into, self.settings, None)
+        return hudi.Consumer(name, source, into, most_commits=self.most_commits)
+
+    def _processed(self, run: TaskRun, consumer: hudi.Consumer) -> Iterator[dict[str, Any]]:
+        while True:
+            run.refuse_if_killed()
+            try:
+                commit = self._next(run, consumer)
+            except CommitRequirementError as error:  # another run of this task has processed the batch
+                self.log.info("%s: nothing was published: %s", self.into, error)
+                return
+            if commit is None:
+                return
+            self.log.info("%s: published instant %s, up to %s", self.into, commit.instant, self._checkpoint(consumer))
+            past = orchestration.commit_of(consumer.into, commit.instant)
+            yield {
+                **commit_facts(consumer.into, past.instant, past.metadata),
+                "consumed_until": self._checkpoint(consumer),
+            }
+
+    def _next(self, run: TaskRun, consumer: hudi.Consumer) -> hudi.Commit | None:
+        """Process the next batch; None if nothing is new."""
+        try:
+            batch = consumer.next()
+            return None if batch is None else self._commit(run, batch, self.operation)
+        except SnapshotExpiredError as error:
+            if self.after_gap != "rebuild":
+                error.hint = f"Set after_gap='rebuild', or: {error.hint or ''}".strip()
+                raise
+            self.log.warning("%s: %s All rows are processed again.", self.into, error)
+            return self._commit(run, consumer.rebuild(), _REBUILD)
+
+    def _commit(self, run: TaskRun, batch: hudi.Batch, operation: str) -> hudi.Commit:
+        self.log.info("%s: began %r", self.into, batch)
+        returned = self.python_callable(batch, **self.op_kwargs)
+        asked = returned if isinstance(returned, HudiWrite) else HudiWrite(returned, operation)  # type: ignore[arg-type]
+        rows = orchestration.normalised(
+            asked.data, Giver(f"The function of the task {self.task_id}"), keep_empty=asked.operation == _REBUILD
+        )
+        extra = {**run.extra(), **asked.extra_metadata}
+        return batch.commit(rows, asked.operation, extra_metadata=extra, gate=run.gate)
+
+    @staticmethod
+    def _checkpoint(consumer: hudi.Consumer) -> str:
+        known = consumer.checkpoint
+        return known.until if known is not None else "the beginning"

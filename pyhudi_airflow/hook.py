@@ -1,0 +1,236 @@
+"""The hook: a connection of type ``hudi`` names a warehouse of tables, and what is needed to open them.
+
+A connection has the warehouse as its host, an S3 key as login and password, and in its extra ``storage_options`` and ``options``, each as an object
+or as JSON text. All values that are secrets are masked in Airflow's logs. Opening a table starts no JVM.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, ClassVar
+
+import pyhudi as hudi
+from pyhudi.errors import HudiError, InvalidOptionError, TableExistsError, TableNotFoundError
+from pyhudi_airflow.airflow_names import AirflowNotFoundException, BaseHook, connection_in_loop, mask_secret
+from pyhudi_airflow.provider import CONNECTION_TYPE, form
+from pyhudi_core import orchestration
+from pyhudi_core.orchestration import TableSettings
+
+DEFAULT_CONNECTION = "hudi_default"
+_SHOWN = 10
+
+
+class HudiHook(BaseHook):
+    """Opens tables of the warehouse that a connection of type ``hudi`` names.
+
+    A table is named by its folder in the warehouse (``orders``, ``sales/orders``) or by a location (``/lake/orders``, ``s3://bucket/orders``). A
+    location needs no connection: without the default connection such a table is opened without storage options.
+    """
+
+    conn_name_attr: ClassVar[str] = "hudi_conn_id"
+    default_conn_name: ClassVar[str] = DEFAULT_CONNECTION
+    conn_type: ClassVar[str] = CONNECTION_TYPE
+    hook_name: ClassVar[str] = "Apache Hudi"
+
+    def __init__(self, hudi_conn_id: str = DEFAULT_CONNECTION, **more: Any) -> None:
+        super().__init__(**more)
+        self.hudi_conn_id = hudi_conn_id
+        self.absent: AirflowNotFoundException | None = None
+
+    @classmethod
+    def get_ui_field_behaviour(cls) -> dict[str, Any]:
+        """The form for an Airflow that does not read it from the provider's description. There, options are written into the extra, as JSON."""
+        return {name.replace("-", "_"): value for name, value in form().items()} | {"hidden_fields": ["port", "schema"]}
+
+    def get_conn(self) -> HudiHook:
+        """Return the hook itself: there is no session to open."""
+        return self
+
+    @cached_property
+    def settings(self) -> Settings:
+        """What the connection says. Raises `InvalidOptionError` for a connection of another type, and for an extra that is no JSON."""
+        if self.absent is not None:
+            raise self.absent
+        return Settings.of(self.get_connection(self.hudi_conn_id), self.hudi_conn_id)
+
+    def location(self, table: str) -> str:
+        """Return the location of a table that is named by its folder or by its location."""
+        self.refuse_no_name(table)
+        if _is_location(table):
+            return table.rstrip("/")
+        return f"{self.settings.warehouse}/{table.strip('/')}"
+
+    @staticmethod
+    def refuse_no_name(table: object) -> None:
+        """Raise `InvalidOptionError` for what names no table."""
+        if not isinstance(table, str) or not table.strip("/ "):
+            raise InvalidOptionError(
+                f"{table!r} names no table",
+                hint="Give a name such as 'sales/orders', or a location such as '/lake/orders'.",
+            )
+
+    def table(self, name: str, options: Mapping[str, object] | None = None) -> hudi.HudiTable:
+        """Open a table. ``options`` are added to those of the connection. Raises `TableNotFoundError` if there is none yet."""
+        location, settings = self.location(name), self._settings_for(name)
+        return hudi.open_table(
+            location, storage_options=settings.storage_options, options={**settings.options, **(options or {})}
+        )
+
+    def table_or_new(self, name: str, schema: Any, **settings: Any) -> hudi.HudiTable:
+        """Open a table, or create it with this schema (pyarrow or Spark) if it does not exist.
+
+        ``settings``: ``record_key``, ``partition_by``, ``ordering``, ``table_type``, ``options``. Raises `TableMismatchError` if some are given and
+        the existing table has others.
+        """
+        return self.of_settings(name, settings_of(f"The table {name}", **settings), schema)
+
+    def of_settings(self, name: str, settings: TableSettings, schema: Any) -> hudi.HudiTable:
+        """`table_or_new` for settings that are checked already."""
+        opened = orchestration.options_for_open(dict(settings.options))
+        try:
+            return self._matching(name, settings, opened)
+        except TableNotFoundError:
+            pass
+        known = self._settings_for(name)
+        try:
+            return hudi.create_table(
+                self.location(name),
+                schema=settings.schema if settings.schema is not None else schema,
+                record_key=list(settings.record_key),
+                partition_by=list(settings.partition_by),
+                ordering=settings.ordering,
+                table_type=settings.table_type,
+                options={**known.options, **settings.options},
+                storage_options=known.storage_options,
+            )
+        except TableExistsError:  # another task created it first
+            return self._matching(name, settings, opened)
+
+    def _matching(self, name: str, settings: TableSettings, options: Mapping[str, object]) -> hudi.HudiTable:
+        table = self.table(name, options)
+        if settings.record_key or settings.partition_by:
+            orchestration.refuse_mismatch(table, settings, "task")
+        return table
+
+    def tables(self) -> list[str]:
+        """Return the names of the tables in the warehouse, sorted."""
+        settings = self.settings
+        found = orchestration.tables_below(settings.warehouse, settings.storage_options)
+        return [location.removeprefix(settings.warehouse).strip("/") or location for location in found]
+
+    def test_connection(self) -> tuple[bool, str]:
+        """List the tables of the warehouse, for the button "Test" of the form."""
+        try:
+            found = self.tables()
+        except (HudiError, AirflowNotFoundException) as error:
+            return False, str(error)
+        if not found:
+            return True, f"{self.settings.warehouse} can be read, and has no table yet"
+        more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        return True, f"Tables in {self.settings.warehouse}: {', '.join(found[:_SHOWN])}{more}"
+
+    def _settings_for(self, name: str) -> Settings:
+        """The settings of the connection; empty ones for a location if the default connection does not exist."""
+        try:
+            return self.settings
+        except AirflowNotFoundException:
+            if _is_location(name) and self.hudi_conn_id == DEFAULT_CONNECTION:
+                return Settings("", {}, {})
+            raise
+
+
+class Settings:
+    """What a connection says: the warehouse, and the options of storage and tables. It prints no option, because some are secrets."""
+
+    def __init__(self, warehouse: str, storage_options: dict[str, str], options: dict[str, str]) -> None:
+        self.warehouse = warehouse
+        self.storage_options = storage_options
+        self.options = options
+
+    def __repr__(self) -> str:
+        return f"Settings of the warehouse {self.warehouse}"
+
+    @classmethod
+    def of(cls, connection: Any, conn_id: str) -> Settings:
+        """Read a connection, and tell Airflow which values no log may show."""
+        if connection.conn_type != CONNECTION_TYPE:
+            raise InvalidOptionError(
+                f"The connection {conn_id!r} has the type {connection.conn_type!r}, not 'hudi'",
+                hint=f"Choose the type 'Apache Hudi' in its form, or set hudi_conn_id to another connection. {_example(conn_id)}",
+            )
+        extra = connection.extra_dejson
+        unknown = sorted(set(extra) - {"storage_options", "options"})
+        if unknown:
+            raise InvalidOptionError(
+                f"The extra of the connection {conn_id!r} has {unknown[0]!r}, which means nothing",
+                hint="It may have storage_options and options. Options of S3 belong into storage_options, hoodie.* into options.",
+            )
+        storage = _mapping(extra.get("storage_options"), "storage_options", conn_id)
+        if connection.login:
+            storage.setdefault("access_key_id", connection.login)
+            storage.setdefault("secret_access_key", connection.password or "")
+        options = _mapping(extra.get("options"), "options", conn_id)
+        for name, value in (*storage.items(), *options.items()):
+            if value and orchestration.is_secret(name):
+                mask_secret(value)
+        warehouse = str(connection.host or "")
+        if not warehouse:
+            raise InvalidOptionError(
+                f"The connection {conn_id!r} names no warehouse",
+                hint=f"Fill in its field Warehouse. {_example(conn_id)}",
+            )
+        return cls(warehouse.rstrip("/") or "/", storage, options)
+
+
+async def hook_in_loop(conn_id: str) -> HudiHook:
+    """Return a hook for a trigger. The connection is fetched now, without blocking the loop, so the other methods may run in a thread."""
+    hook = HudiHook(conn_id)
+    try:
+        connection = await connection_in_loop(hook, conn_id)
+    except AirflowNotFoundException as error:
+        hook.absent = error
+    else:
+        hook.settings = await asyncio.to_thread(Settings.of, connection, conn_id)
+    return hook
+
+
+def settings_of(
+    whose: str,
+    record_key: str | Sequence[str] = (),
+    partition_by: str | Sequence[str] = (),
+    ordering: str | None = None,
+    table_type: str | None = None,
+    schema: Any = None,
+    options: Mapping[str, str] | None = None,
+) -> TableSettings:
+    """The settings with which a task creates its table. Raises `InvalidOptionError` for settings with which none could be created."""
+    kind = table_type or (options or {}).get("hoodie.table.type", "copy_on_write")
+    keys, partitions = ((given,) if isinstance(given, str) else tuple(given) for given in (record_key, partition_by))
+    settings = TableSettings(keys, partitions, ordering, kind, schema, dict(options or {}))
+    settings.refuse_unfit(whose)
+    return settings
+
+
+def _is_location(table: str) -> bool:
+    return "://" in table or table.startswith(("/", "~"))  # opening a table refuses a '~'
+
+
+def _example(conn_id: str) -> str:
+    return f"""For example AIRFLOW_CONN_{conn_id.upper()}='{{"conn_type": "hudi", "host": "/lake"}}'."""
+
+
+def _mapping(given: object, name: str, conn_id: str) -> dict[str, str]:
+    """Options from an object or from JSON text. The text itself is in no error: it may hold secrets."""
+    try:
+        found = json.loads(given) if isinstance(given, str) and given.strip() else given or {}
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or any(isinstance(value, dict | list) for value in found.values()):
+        raise InvalidOptionError(
+            f"The {name} of the connection {conn_id!r} are no JSON object with a text for each name",
+            hint='Write them as {"name": "value"}.',
+        )
+    return {str(key): value if isinstance(value, str) else json.dumps(value) for key, value in found.items()}

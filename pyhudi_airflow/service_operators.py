@@ -1,0 +1,243 @@
+"""Table services as tasks: one service of one table, the upkeep of a lake, and the examination of a table.
+
+A service with nothing to do is a skipped task with the plan's reason. What it does is planned when it runs, so a task that runs twice or beside
+another program does nothing twice: a plan on the timeline has one executor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+import pyhudi as hudi
+from pyhudi.errors import InvalidOptionError, TableError
+from pyhudi_airflow.base_operator import HudiOperator
+from pyhudi_airflow.task_run import TaskRun, without_useless_retries
+from pyhudi_core import orchestration
+
+_SHOWN, _NAMED = 200, 5
+_MILDEST = ("repairable", "warning", "error")
+
+
+class HudiServiceOperator(HudiOperator):
+    """Run one table service of one table, if it is due.
+
+    Args:
+        table: the name of the table in the warehouse, or its location.
+        service: ``compaction``, ``log_compaction``, ``clustering``, ``cleaning``, ``archival``, ``indexing``, ``expiry``, ``failed_writes``
+            (rollback), ``sweep`` or another service of the table.
+        when: ``due`` runs what the service's trigger asks for, ``always`` also what it could do before its trigger says so. Plans on the timeline
+            that no process executes are executed in both cases.
+        options: Hudi options for this run, for example the strategy of a clustering.
+        dry_run: only say what would be done; the task is skipped.
+        spark: returns the Spark session to run on. Without it the service runs on Arrow in the worker.
+
+    The XCom says what was done: ``done``, ``figures``, ``instants``. A skipped task has its reason in ``skipped_because``.
+    """
+
+    template_fields: Sequence[str] = ("hudi_conn_id", "table", "service", "options")
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        service: str,
+        when: Literal["due", "always"] = "due",
+        options: dict[str, str] | None = None,
+        dry_run: bool = False,
+        spark: Callable[[], Any] | None = None,
+        **more: Any,
+    ) -> None:
+        super().__init__(**more)
+        if when not in ("due", "always"):
+            raise InvalidOptionError(f"when={when!r} is not known", hint="Choose 'due' or 'always'.")
+        known = [kind.name for kind in orchestration.service_kinds()]
+        if isinstance(service, str) and "{{" not in service and service not in known:
+            raise InvalidOptionError(f"{service!r} is no table service", hint=f"Choose one of {', '.join(known)}.")
+        self.table, self.service, self.when = table, service, when
+        self.options, self.only_plan, self.spark = options or {}, dry_run, spark
+
+    def execute(self, context: Any) -> dict[str, Any]:
+        """Plan, and run what is to be done. Raises ``AirflowSkipException`` if that is nothing."""
+        run = self.task_run(context)
+        with without_useless_retries():
+            table = self.existing(self.table, self.options)
+            if why := table.config.why_not_written:
+                run.skip(why)
+            results = self._results(run, table)
+        done = [result for result in results if result]
+        if not done:
+            run.skip(results[-1].why_not)
+        for result in done:
+            self.log.info("%s: published: %s", self.table, result)
+        return {
+            "table": table.location,
+            "service": self.service,
+            "done": "; ".join(map(str, done)),
+            "figures": [dict(result.figures) for result in done],
+            "instants": [instant.requested_time for result in done for instant in result.instants][:_SHOWN],
+        }
+
+    def _results(self, run: TaskRun, table: hudi.HudiTable) -> list[hudi.ServiceResult]:
+        service = table.services[self.service]
+        state = orchestration.state_of(self.service, service)
+        self.log.info("%s: %s: planned: %s", self.table, self.service, state.plan)
+        if self.only_plan:
+            run.skip(f"it is a dry run: {state.plan}")
+        attended = bool(service.waiting()) and not state.waiting  # a planned restore is for who planned it to execute
+        runs = not attended and (self.when == "always" or state.due)
+        if not runs and not state.waiting:
+            run.skip(state.reason)
+        how: dict[str, Any] = {
+            "spark": self.spark() if self.spark is not None else None,
+            "gate": run.gate,
+            "extra_metadata": run.extra(),
+            "progress": _ProgressLines(run, self.service),
+        }
+        return [service.run(**how)] if runs else [service.execute(**how) for _ in state.waiting]
+
+
+class HudiUpkeepOperator(HudiOperator):
+    """Run the services that are due in several tables, the most urgent table first, within limits.
+
+    Args:
+        tables: names or locations of tables and of folders with tables; the default is the whole warehouse.
+        services: only these services; the default is all.
+        seconds, bytes: no service is begun that would pass this limit of the run; a part of a compaction or clustering that fits is done.
+        rules: further rules, instead of ``services``, ``seconds`` and ``bytes``.
+        dry_run: only decide; the task is skipped.
+
+    An error of one table does not stop the others; the task fails at its end. The XCom has a line for each service that was due.
+    """
+
+    template_fields: Sequence[str] = ("hudi_conn_id", "tables")
+
+    def __init__(
+        self,
+        *,
+        tables: str | Sequence[str] | None = None,
+        services: Sequence[str] | None = None,
+        seconds: float | None = None,
+        bytes: int | None = None,  # noqa: A002  (the name of the rule)
+        rules: hudi.UpkeepRules | None = None,
+        dry_run: bool = False,
+        **more: Any,
+    ) -> None:
+        super().__init__(**more)
+        given = {"services": None if services is None else tuple(services), "seconds": seconds, "bytes": bytes}
+        own: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        if rules is not None and own:
+            raise InvalidOptionError(
+                f"rules= and {min(own)}= are both given", hint=f"Write rules=UpkeepRules({min(own)}=..., ...)."
+            )
+        self.tables, self.only_plan = tables, dry_run
+        self.rules = rules or hudi.UpkeepRules(**own)
+
+    def execute(self, context: Any) -> list[dict[str, Any]]:
+        """Look at all tables, then run what is due. Raises `TableError` at the end if a table or a service failed."""
+        run, hook = self.task_run(context), self.hook
+        with without_useless_retries():
+            settings = hook.settings
+            report = hudi.upkeep(
+                self._locations(),
+                self.rules,
+                plan=self.only_plan,
+                options=settings.options,
+                storage_options=settings.storage_options,
+                gate=run.gate,
+                progress=lambda table, service, *_: self._told(run, table, service),
+            )
+        lines = [line.to_dict() for line in report.lines if line.outcome != "not due"]
+        for line in report.lines:
+            self.log.info("%s %s: %s: %s", line.table, line.service, line.outcome, line.result or line.reason)
+        if report.failed:
+            worst = "; ".join(f"{line.table} {line.service}: {line.reason}" for line in report.failed)
+            raise TableError(f"Upkeep failed ({report}): {worst}", hint="The other tables were looked after.")
+        if not any(line.outcome == "ran" for line in report.lines):
+            run.skip(f"{'it is a dry run: ' if self.only_plan else 'nothing was done: '}{report}")
+        return lines[:_SHOWN]
+
+    def _locations(self) -> list[str]:
+        hook, given = self.hook, self.tables
+        if given is None:
+            return [hook.settings.warehouse]
+        return [hook.location(name) for name in ([given] if isinstance(given, str) else given)]
+
+    def _told(self, run: TaskRun, table: str, service: str) -> None:
+        run.refuse_if_killed()
+        self.log.info("looking at %s %s", table, service)
+
+
+class HudiCheckOperator(HudiOperator):
+    """Examine a table, and fail if something is wrong with its files, timeline, metadata table or keys. The table is only read.
+
+    Args:
+        table: the name of the table in the warehouse, or its location.
+        fail_on: the mildest finding that fails the task: ``repairable`` (the next write repairs it), ``warning`` or ``error``.
+        fresh_within: how old the newest commit with rows may be; None: any age.
+
+    The XCom has the verdict and the findings.
+    """
+
+    template_fields: Sequence[str] = ("hudi_conn_id", "table")
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        fail_on: Literal["repairable", "warning", "error"] = "warning",
+        fresh_within: timedelta | None = None,
+        **more: Any,
+    ) -> None:
+        super().__init__(**more)
+        if fail_on not in _MILDEST:
+            raise InvalidOptionError(f"fail_on={fail_on!r} is not known", hint=f"Choose one of {', '.join(_MILDEST)}.")
+        self.table, self.fail_on, self.fresh_within = table, fail_on, fresh_within
+
+    def execute(self, context: Any) -> dict[str, Any]:
+        """Examine the table. Raises `TableError` with what to do if something is wrong."""
+        with without_useless_retries():
+            table = self.existing(self.table)
+            report = table.check()
+        self.log.info("%s", report)
+        counted = _MILDEST[_MILDEST.index(self.fail_on) :]
+        bad = [finding for finding in report.findings if finding.severity in counted]
+        if bad:
+            raise TableError(
+                f"The examination found: {report.verdict}: " + "; ".join(finding.what for finding in bad[:_NAMED]),
+                table=report.location,
+                hint=bad[0].what_to_do,
+            )
+        self._refuse_stale(table)
+        return {
+            "table": report.location,
+            "verdict": report.verdict,
+            "findings": [f.what for f in report.findings][:_SHOWN],
+        }
+
+    def _refuse_stale(self, table: hudi.HudiTable) -> None:
+        if self.fresh_within is None:
+            return
+        commits = (past for past in orchestration.commits_newest_first(table) if past.metadata.changes_rows)
+        newest = next(commits, None)
+        at = orchestration.moment_of(table, newest.completion_time) if newest is not None else None
+        if at is None or datetime.now(UTC) - at > self.fresh_within:
+            raise TableError(
+                f"The newest commit with rows is of {at:%Y-%m-%d %H:%M:%S} UTC" if at else "No commit has rows",
+                table=table.location,
+                hint=f"It may be {self.fresh_within} old. Look for the task or program that writes the table.",
+            )
+
+
+class _ProgressLines:
+    """Write into the task's log when a service begins another step, and stop it if Airflow ends the task."""
+
+    def __init__(self, run: TaskRun, service: str) -> None:
+        self.run, self.service, self.what = run, service, ""
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        self.run.refuse_if_killed()
+        if what != self.what:
+            self.what = what
+            self.run.log.info("%s: %s%s", self.service, what, f": {done:,} of {total:,}" if total else "")

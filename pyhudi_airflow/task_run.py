@@ -1,0 +1,91 @@
+"""The running task: the identity that its commits store, the gate that each commit passes, and how its errors become states of Airflow.
+
+A commit of a task has the names of its DAG, run and task in its extra metadata. The gate is asked under the table's lock, just before a commit is
+decided: it refuses the commit of a task that was killed, marked or cleared meanwhile, so nothing is published after the end of its task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from pyhudi.errors import ConfigError, DataError, PreCommitError, UnsupportedTableError
+from pyhudi_airflow.airflow_names import AirflowFailException, AirflowSkipException
+from pyhudi_core.orchestration import RunEndedError
+
+PREFIX = "airflow."
+SKIPPED_BECAUSE = "skipped_because"
+NOT_RETRIED = (DataError, ConfigError, UnsupportedTableError, PreCommitError)
+"""Errors that a retry of the task cannot mend."""
+_NOT_MAPPED = -1
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRun:
+    """One try of a task instance. ``killed`` says whether Airflow has called ``on_kill`` of its operator."""
+
+    ti: Any
+    log: Any
+    killed: Callable[[], bool]
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """What all tries of the task instance share, as it is stored in commits."""
+        ti = self.ti
+        names = {"dag_id": ti.dag_id, "run_id": ti.run_id, "task_id": ti.task_id}
+        if ti.map_index is not None and ti.map_index != _NOT_MAPPED:
+            names["map_index"] = str(ti.map_index)
+        return {PREFIX + name: value for name, value in names.items()}
+
+    def extra(self) -> dict[str, str]:
+        """The entries for the extra metadata of a commit."""
+        return {**self.identity, PREFIX + "try_number": str(self.ti.try_number)}
+
+    def made(self, extra: Mapping[str, str]) -> bool:
+        """Whether a try of this task instance made the commit with this extra metadata."""
+        names = ("dag_id", "run_id", "task_id", "map_index")
+        return all(extra.get(PREFIX + name) == self.identity.get(PREFIX + name) for name in names)
+
+    def gate(self) -> bool:
+        """Return True, for the commit is wanted. Raises `RunEndedError` if Airflow has ended this task."""
+        self.refuse_if_killed()
+        ti = self.ti
+        mapped = ti.map_index is not None and ti.map_index != _NOT_MAPPED
+        states = ti.get_task_states(
+            dag_id=ti.dag_id,
+            task_ids=[ti.task_id],
+            run_ids=[ti.run_id],
+            map_index=ti.map_index if mapped else None,
+        )
+        of_run = states.get(ti.run_id, {})
+        state = of_run.get(f"{ti.task_id}_{ti.map_index}" if mapped else ti.task_id)
+        if str(state) != "running":
+            raise RunEndedError(
+                f"Airflow's task {ti.dag_id}.{ti.task_id} of the run {ti.run_id} is {state or 'gone'}, not running",
+                hint="Nothing was published. Clear the task if you still need its result.",
+            )
+        return True
+
+    def refuse_if_killed(self) -> None:
+        """Raise `RunEndedError` if Airflow has called ``on_kill``."""
+        if self.killed():
+            raise RunEndedError(
+                f"Airflow has ended the task {self.ti.dag_id}.{self.ti.task_id}",
+                hint="Nothing was published, and a plan stays on the timeline for the next run.",
+            )
+
+    def skip(self, reason: str) -> NoReturn:
+        """End the task as skipped. The reason is in its log, and in its XCom under ``skipped_because``."""
+        self.ti.xcom_push(key=SKIPPED_BECAUSE, value=reason)
+        raise AirflowSkipException(reason)
+
+
+@contextmanager
+def without_useless_retries() -> Iterator[None]:
+    """Turn an error that a retry cannot mend into one that ends the task at once. The text says what to do, as before."""
+    try:
+        yield
+    except NOT_RETRIED as error:
+        raise AirflowFailException(f"{type(error).__name__}: {error}") from error

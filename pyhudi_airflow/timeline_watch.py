@@ -1,0 +1,142 @@
+"""Looks at the timelines of a lake, and which commits of a table have not been reported. It blocks: callers use a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyhudi as hudi
+from pyhudi.errors import HudiError, TableNotFoundError
+from pyhudi_airflow.airflow_names import AirflowNotFoundException
+from pyhudi_airflow.commit_facts import commit_facts
+from pyhudi_core.orchestration import TablePosition, TimelineCursor
+from pyhudi_core.orchestration.timeline_cursor import before, completion_of
+
+MOST = 100
+"""The most commits that one look reports; the next look reports the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One state of a table's timeline. ``table`` is None while the table does not exist."""
+
+    name: str
+    table: hudi.HudiTable | None
+    timeline: hudi.Timeline | None
+
+    @property
+    def token(self) -> object:
+        """Equal for two looks at the same state."""
+        return None if self.timeline is None else frozenset(self.timeline)
+
+
+@dataclass(slots=True)
+class Looker:
+    """Opens tables once and looks at them again and again. What it says of a table that cannot be read, it says once."""
+
+    tables: dict[str, hudi.HudiTable] = field(default_factory=dict)
+    said: dict[str, str] = field(default_factory=dict)
+
+    def look(self, names: Iterable[str], hook: Any) -> tuple[list[Look], list[str]]:
+        """Return a look at each table that can be read, and what is to be said of the others."""
+        looks: list[Look] = []
+        news: list[str] = []
+        for name in names:
+            found, text = self._one(name, hook)
+            if found is not None:
+                looks.append(found)
+            news += self.news(name, text)
+        return looks, news
+
+    def news(self, name: str, text: str) -> list[str]:
+        """What is to be said of a table, or of the connection (an empty name), if it was not said before. An empty text: all is well."""
+        if text == self.said.get(name, ""):
+            return []
+        self.said[name] = text
+        return [text or f"{name or 'The connection'} can be used again."]
+
+    def _one(self, name: str, hook: Any) -> tuple[Look | None, str]:
+        try:
+            if name not in self.tables:
+                self.tables[name] = hook.table(name)
+            return Look(name, self.tables[name], self.tables[name].timeline), ""
+        except TableNotFoundError:
+            self.tables.pop(name, None)
+            return Look(name, None, None), f"The table {name} does not exist yet; its watcher waits for it."
+        except (HudiError, AirflowNotFoundException) as error:
+            self.tables.pop(name, None)
+            return None, f"The timeline of {name} cannot be read; its watcher tries again. {error}"
+
+
+def first_position(look: Look, start: str) -> TablePosition:
+    """Where a watcher without a cursor begins: after the newest commit, or before the oldest one of the timeline (``earliest``)."""
+    position = TablePosition()
+    if look.timeline is not None and start == "newest":
+        for instant in look.timeline.completed:
+            position.reported(instant)
+        position.waits_for(look.timeline.pending)
+    return position
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What a look shows that was not reported.
+
+    Attributes:
+        facts: of the commits with rows, oldest completion first.
+        position: after them.
+        more: whether the next look has more to report, because this one had `MOST`.
+    """
+
+    facts: list[dict[str, Any]]
+    position: TablePosition
+    more: bool = False
+
+
+def news_of(look: Look, before_it: TablePosition) -> News:
+    """What is not reported yet. ``before_it`` is not changed, so what an error interrupts is reported by the next look.
+
+    A commit that completes late is reported, whatever its times are. Commits that were archived meanwhile come from the history.
+    """
+    position = replace(before_it, seen=dict(before_it.seen), pending=list(before_it.pending))
+    news = News([], position)
+    if look.table is None or look.timeline is None:
+        return news
+    commits, found = set(look.timeline.commits), _unreported(look.table, look.timeline, position)
+    for place, (instant, known) in enumerate(found):
+        if len(news.facts) == MOST:
+            position.waits_for([*look.timeline.pending, *(later for later, _ in found[place:])])
+            return replace(news, more=True)
+        commit = look.table.commit_metadata(instant) if known is None and instant in commits else known
+        if commit is not None and commit.changes_rows:
+            news.facts.append(commit_facts(look.table, instant, commit))
+        position.reported(instant)
+    position.waits_for(look.timeline.pending)
+    return news
+
+
+def _unreported(
+    table: hudi.HudiTable, timeline: hudi.Timeline, position: TablePosition
+) -> list[tuple[hudi.Instant, hudi.CommitMetadata | None]]:
+    """The instants that are not reported, oldest completion first; with their metadata if they come from the history."""
+    active = position.unreported(timeline.completed)
+    found: list[tuple[hudi.Instant, hudi.CommitMetadata | None]] = [(instant, None) for instant in active]
+    oldest = min(map(completion_of, timeline.completed), default="")
+    if position.watermark and timeline.has_history and oldest > before(position.watermark):
+        known = {instant.group for instant in active}
+        archived = table.commits_with("", before(position.watermark))
+        found += [one for one in archived if one[0].group not in known and position.unreported([one[0]])]
+    return sorted(found, key=lambda one: (completion_of(one[0]), one[0].requested_time))
+
+
+def position_of(text: object, name: str) -> TablePosition | None:
+    """The position in a stored cursor; None if there is none that can be read."""
+    positions: dict[str, TablePosition] = TimelineCursor.read(text if isinstance(text, str) else None).positions
+    return positions.get(name)
+
+
+def cursor_text(position: TablePosition, name: str) -> str:
+    """A position as it is stored."""
+    text: str = TimelineCursor({name: position}).text([name])
+    return text

@@ -1,0 +1,234 @@
+"""The triggers: one that follows the timeline of a table for an asset, and those of deferred sensors. The triggerer's loop never waits for a disk.
+
+With Airflow 3.3 all watchers of a connection share one loop that lists their timelines. The cursor of each table is in the state store of its asset,
+and is stored after Airflow has stored the events before it. So a triggerer that dies repeats events of its last seconds, which have the same
+``instant``, and never loses one. Before 3.3 a trigger has no store: it begins with the next commit whenever it starts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Asset
+from airflow.triggers.base import BaseEventTrigger, TriggerEvent
+
+from pyhudi.errors import HudiError, InvalidOptionError
+from pyhudi_airflow.hook import DEFAULT_CONNECTION, HudiHook, hook_in_loop
+from pyhudi_airflow.timeline_watch import Look, Looker, News, cursor_text, first_position, news_of, position_of
+from pyhudi_core.orchestration import TablePosition
+
+if TYPE_CHECKING:
+    from airflow.triggers.shared_stream import AdvanceItem, SharedStreamProducer
+else:
+    try:
+        from airflow.triggers.shared_stream import SharedStreamProducer
+    except ImportError:  # before Airflow 3.3
+        SharedStreamProducer = object
+
+_log = logging.getLogger(__name__)
+_CURSOR = "pyhudi_cursor"
+Save = Callable[[], Awaitable[None]]
+
+
+@dataclass(slots=True)
+class Wanted:
+    """The tables that the watchers of one stream want to see, and those of which a watcher wants a look even if nothing has changed."""
+
+    names: Counter[str] = field(default_factory=Counter)
+    fresh: set[str] = field(default_factory=set)
+    woken: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def want(self, name: str) -> None:
+        """Add a watcher of this table."""
+        self.names[name] += 1
+        self.again(name)
+
+    def again(self, name: str) -> None:
+        """Ask for a look at this table now."""
+        self.fresh.add(name)
+        self.woken.set()
+
+    def leave(self, name: str) -> None:
+        """Take a watcher of this table away."""
+        self.names[name] -= 1
+        self.names += Counter()
+
+
+@dataclass(slots=True)
+class Seen:
+    """A look that all watchers of a stream get. A watcher of the table adds how to store its cursor when its events are stored."""
+
+    look: Look
+    saves: list[Save] = field(default_factory=list)
+
+
+_wanted: dict[Hashable, Wanted] = {}
+
+
+def _wanted_of(key: Hashable) -> Wanted:
+    return _wanted.setdefault(key, Wanted())
+
+
+class HudiTimelineTrigger(BaseEventTrigger):
+    """Fire once for each completed commit with rows. `hudi_asset` makes one; the arguments are explained there.
+
+    Commits of table services do not fire. The payload says which commit it is, what it did, and in which partitions.
+    """
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        asset: str,
+        hudi_conn_id: str = DEFAULT_CONNECTION,
+        start: str = "newest",
+        poll_interval: float = 30.0,
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        if start not in ("newest", "earliest"):
+            raise InvalidOptionError(f"start={start!r} is not known", hint="Choose 'newest' or 'earliest'.")
+        if not poll_interval > 0:
+            raise InvalidOptionError(f"poll_interval={poll_interval!r} is not above 0", hint="Give seconds.")
+        HudiHook(hudi_conn_id).refuse_no_name(table)
+        self.table, self.asset, self.hudi_conn_id = table, asset, hudi_conn_id
+        self.start, self.poll_interval = start, poll_interval
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """The class and the arguments. They are stored with the DAG, and have no secret."""
+        names = ("table", "asset", "hudi_conn_id", "start", "poll_interval")
+        return f"{__name__}.HudiTimelineTrigger", {name: getattr(self, name) for name in names}
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Watch alone, before Airflow 3.3."""
+        looker, position, token = Looker(), None, object()
+        while True:
+            looks, said = await look_at(looker, [self.table], self.hudi_conn_id)
+            for text in said:
+                self.log.warning(text)
+            for look in looks:
+                if look.token != token:
+                    position = position or first_position(look, self.start)
+                    news = await self._news(look, position)
+                    position, token = news.position, object() if news.more else look.token
+                    for payload in news.facts:
+                        yield event_of(payload)
+            await asyncio.sleep(self.poll_interval)
+
+    def shared_stream_key(self) -> Hashable | None:
+        """Watchers of one connection with one interval share a loop."""
+        return ("pyhudi timeline", self.hudi_conn_id, self.poll_interval)
+
+    @classmethod
+    def create_shared_stream_producer(cls, kwargs: dict[str, Any]) -> SharedStreamProducer:
+        """The loop that lists the timelines."""
+        return LakeWatch(kwargs["hudi_conn_id"], kwargs["poll_interval"])
+
+    async def filter_shared_stream(self, shared_stream: AsyncIterator[Any]) -> AsyncIterator[TriggerEvent]:
+        """The events of this table among the looks at all tables of the loop."""
+        wanted = _wanted_of(self.shared_stream_key())
+        store = self.asset_state_store[Asset.ref(name=self.asset)] if self.asset_state_store is not None else None
+        position = position_of(await store.aget(_CURSOR), self.table) if store is not None else None
+        stored = cursor_text(position, self.table) if position is not None else None
+        wanted.want(self.table)
+        try:
+            async for seen in shared_stream:
+                look = seen.look
+                if look.name != self.table:
+                    continue
+                if position is None:
+                    position = first_position(look, self.start if look.table is not None else "earliest")
+                news = await self._news(look, position)
+                position = news.position
+                for payload in news.facts:
+                    yield event_of(payload)
+                text = cursor_text(position, self.table)
+                if store is not None and text != stored:
+                    stored = text
+                    seen.saves.append(_saving(store, text))
+                if news.more:
+                    wanted.again(self.table)
+        finally:
+            wanted.leave(self.table)
+
+    async def _news(self, look: Look, position: TablePosition) -> News:
+        """What the look shows. A commit that cannot be read is reported by a later look."""
+        try:
+            return await asyncio.to_thread(news_of, look, position)
+        except HudiError as error:
+            _log.warning("A commit of %s cannot be read; its watcher tries again. %s", self.table, error)
+            _wanted_of(self.shared_stream_key()).fresh.add(self.table)
+            return News([], position)
+
+
+async def look_at(looker: Looker, names: list[str], conn_id: str) -> tuple[list[Look], list[str]]:
+    """Look at the tables in a thread. A connection that cannot be used is something to say, too: it may be corrected."""
+    try:
+        hook = await hook_in_loop(conn_id)
+    except HudiError as error:
+        return [], looker.news("", str(error))
+    looks, said = await asyncio.to_thread(looker.look, names, hook)
+    return looks, [*looker.news("", ""), *said]
+
+
+def event_of(payload: Any) -> TriggerEvent:
+    """An event with these facts."""
+    return TriggerEvent(payload)  # type: ignore[no-untyped-call]
+
+
+def _saving(store: Any, text: str) -> Save:
+    async def save() -> None:
+        await store.aset(_CURSOR, text)
+
+    return save
+
+
+class LakeWatch(SharedStreamProducer):
+    """Lists the timelines of all watched tables of a connection in a thread, and hands on what has changed."""
+
+    def __init__(self, hudi_conn_id: str, poll_interval: float) -> None:
+        self.hudi_conn_id, self.poll_interval = hudi_conn_id, poll_interval
+        self.wanted = _wanted_of(("pyhudi timeline", hudi_conn_id, poll_interval))
+        self._unsaved: list[Save] = []
+
+    async def open_stream(self) -> AsyncIterator[tuple[Any, Any]]:
+        """Look at all tables, then wait; a new watcher does not wait."""
+        looker, tokens = Looker(), dict[str, object]()
+        self.wanted.woken = asyncio.Event()  # one of this loop
+        while True:
+            self.wanted.woken.clear()
+            names, fresh = sorted(self.wanted.names), set(self.wanted.fresh)
+            self.wanted.fresh -= fresh
+            looks, said = await look_at(looker, names, self.hudi_conn_id)
+            for text in said:
+                _log.warning(text)
+            for look in looks:
+                if look.name in fresh or tokens.get(look.name) != look.token:
+                    tokens[look.name] = look.token
+                    seen = Seen(look)
+                    yield seen, seen
+            await _until(self.wanted.woken, self.poll_interval)
+
+    async def advance(self, batch: Sequence[AdvanceItem]) -> None:
+        """Store the cursors of looks whose events are stored. A store that does not answer is asked again after the next look."""
+        for item in batch:
+            if not item.outcome.failed:
+                self._unsaved += item.broker_payload.saves
+        while self._unsaved:
+            try:
+                await self._unsaved[0]()
+            except Exception:  # noqa: BLE001  (whatever Airflow's server answers, the watchers go on)
+                _log.exception("A cursor could not be stored; the next look stores it.")
+                return
+            del self._unsaved[0]
+
+
+async def _until(event: asyncio.Event, seconds: float) -> None:
+    try:
+        await asyncio.wait_for(event.wait(), seconds)
+    except TimeoutError:
+        return

@@ -1,0 +1,177 @@
+"""Writes on behalf of another process, which asked for them by a request and permits the commit: `commit_for` is its remote half."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from pyhudi_core.errors import CommitAbortedError, InvalidOptionError, TableExistsError, TableNotFoundError
+from pyhudi_core.model.masking import takes_options
+from pyhudi_core.naming import set_module
+from pyhudi_core.opening import create_table, open_table
+from pyhudi_core.options import options_for_open, without_secrets
+from pyhudi_core.orchestration.permit import Permit
+from pyhudi_core.runtime import system_runtime
+from pyhudi_core.storage import open_storage
+from pyhudi_core.table import HudiTable
+from pyhudi_core.transaction.decision import PreparationNeeded
+from pyhudi_core.validators import Validator
+from pyhudi_core.write.handle import Write, commit_with_retries
+from pyhudi_core.write.result import Commit
+
+_VERSION = 1
+_RENEWALS = 3
+"""How often a permission that grew old while the lock was awaited is asked for again."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRequest:
+    """What one process asks another one to write; it has no credentials, so that it can be sent as plain JSON.
+
+    Attributes:
+        table: location of the table.
+        permit: location of the folder of the `Permit`.
+        operation: the write operation.
+        record_key, partition_by, ordering, table_type, schema: used to create the table if it does not exist.
+        options: options of the table, of the write and of its lock. Secrets among them are dropped: give them to `commit_for`.
+        extra_metadata: entries of the commit, by which the other process finds it.
+        wait_s: seconds to wait for the permission to commit.
+    """
+
+    table: str
+    permit: str
+    operation: str
+    record_key: tuple[str, ...] = ()
+    partition_by: tuple[str, ...] = ()
+    ordering: str | None = None
+    table_type: str = "copy_on_write"
+    schema: str = ""
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    extra_metadata: Mapping[str, str] = field(default_factory=dict)
+    wait_s: float = 120.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "options", without_secrets(self.options))
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON."""
+        return {"version": _VERSION, **asdict(self)}
+
+    @classmethod
+    def of_json(cls, found: Mapping[str, Any]) -> WriteRequest:
+        """From JSON. Raises `InvalidOptionError` if it is no request, or one of a later release."""
+        entries = dict(found) if isinstance(found, Mapping) else {}
+        if entries.pop("version", None) != _VERSION or set(entries) != set(cls.__dataclass_fields__):
+            raise InvalidOptionError(
+                "This is no request that this release can carry out",
+                hint="Pass pipes.get_extra('hudi') of a step that returned HudiPipes, and use the same release of pyhudi on both sides.",
+            )
+        names = ("record_key", "partition_by")
+        return cls(**{**entries, **{name: tuple(entries[name]) for name in names}})
+
+
+@takes_options
+def open_permit(location: str, storage_options: Mapping[str, str] | None = None) -> Permit:
+    """The permit in a folder."""
+    return Permit(open_storage(location, storage_options or {}), system_runtime().clock)
+
+
+def schema_text(schema: pa.Schema) -> str:
+    """A schema as text, for `WriteRequest.schema`."""
+    return base64.b64encode(schema.serialize().to_pybytes()).decode()
+
+
+@set_module("pyhudi")
+@takes_options
+def commit_for(
+    request: WriteRequest | Mapping[str, Any],
+    data: Any,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    options: Mapping[str, str] | None = None,
+    pre_commit: Sequence[Validator] = (),
+) -> Commit:
+    """Write the rows that a request asks for, and commit when its sender permits it. The table is created if it does not exist.
+
+    Args:
+        request: of the sender, such as ``pipes.get_extra("hudi")`` of a Dagster step.
+        data: Arrow data or a Spark DataFrame.
+        storage_options: credentials and other options of the storage on this machine.
+        options: options that the request does not have because they are secret, such as ``pyhudi.lock.sql.url``; they go before those of the request.
+        pre_commit: validators of this commit.
+
+    Raises `CommitAbortedError` if the sender refuses the commit or does not answer; nothing is published then. Otherwise as `HudiTable.upsert`.
+    """
+    asked = request if isinstance(request, WriteRequest) else WriteRequest.of_json(request)
+    permit, clock = open_permit(asked.permit, storage_options), system_runtime().clock
+    table = _table(asked, {**asked.options, **(options or {})}, data, storage_options or {})
+    write = table.begin(asked.operation, extra_metadata=asked.extra_metadata, pre_commit=list(pre_commit))
+    asking = _Asking(write, permit, asked.wait_s)
+    began = staged = clock.monotonic()
+
+    def planned() -> None:
+        nonlocal staged
+        staged = clock.monotonic()
+        asking.ask()
+
+    with write:
+        commit = commit_with_retries(write, lambda: write.write(data), asking.gate, planned)
+    if commit:
+        figures = {"lock_wait": commit.lock_wait, "lock_held": commit.lock_held, "retries": commit.retries}
+        times = {"write_seconds": staged - began, "commit_seconds": clock.monotonic() - staged}
+        permit.tell({"instant": commit.instant, **figures, **times})
+    return commit
+
+
+@dataclass(slots=True)
+class _Asking:
+    """Asks for the permission of one write: before the lock is taken, and again if the permission is old when the lock is there."""
+
+    write: Write
+    permit: Permit
+    wait_s: float
+    renewals: int = 0
+
+    def ask(self) -> None:
+        """Wait for the permission. Raises `CommitAbortedError`."""
+        stats = self.write.stats
+        facts = {"instant": self.write.instant, "partitions": stats.partitions, "rows": stats.rows_written}
+        self.permit.ask(facts, self.wait_s)
+
+    def gate(self) -> bool:
+        """Under the lock. Raises `PreparationNeeded` to ask again without it, and `CommitAbortedError` if the permission was taken back."""
+        if self.permit.stands():
+            return True
+        if self.renewals == _RENEWALS:
+            raise CommitAbortedError(
+                f"The permission to commit grew old {_RENEWALS + 1} times before the table's lock was held",
+                hint="Nothing was published. Write again when fewer writers wait for the lock.",
+            )
+        self.renewals += 1
+        raise PreparationNeeded(self.ask)
+
+
+def _table(asked: WriteRequest, options: Mapping[str, str], data: Any, storage_options: Mapping[str, str]) -> HudiTable:
+    opening = options_for_open(options)
+    try:
+        return open_table(asked.table, storage_options, opening)
+    except TableNotFoundError:
+        pass
+    schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(asked.schema))) if asked.schema else data.schema
+    try:
+        return create_table(
+            asked.table,
+            schema=schema,
+            record_key=list(asked.record_key),
+            partition_by=list(asked.partition_by),
+            ordering=asked.ordering,
+            table_type=asked.table_type,
+            options=options,
+            storage_options=storage_options,
+        )
+    except TableExistsError:  # another writer made it first
+        return open_table(asked.table, storage_options, opening)

@@ -1,0 +1,146 @@
+"""What the law of refusals has to know of an operation, gathered from the table (``write/refusals.py``). All that is read for a rule is read here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
+
+import pyarrow as pa
+
+from pyhudi_core.conflicts.concurrent import restore_error
+from pyhudi_core.conflicts.conflict import Conflict, ConflictKind
+from pyhudi_core.conflicts.matrix import Verdict
+from pyhudi_core.errors import CommitConflictError
+from pyhudi_core.file_groups.listing import list_folders
+from pyhudi_core.index.base import TAG_FILE_ID
+from pyhudi_core.index.hash_ranges import has_consistent_hashing
+from pyhudi_core.index.hashing_metadata import has_partition_numbers
+from pyhudi_core.metadata_table import names
+from pyhudi_core.model.instant import Action
+from pyhudi_core.model.operation import INSERTING, REPLACING, OperationType
+from pyhudi_core.model.schema import reconcile
+from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.snapshot.snapshot import Snapshot
+from pyhudi_core.storage.own_part import other_tables
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.write.indexing import asks_index, is_bucketed, known_buckets, listed
+from pyhudi_core.write.metadata_part import metadata_update
+from pyhudi_core.write.non_blocking import is_non_blocking
+from pyhudi_core.write.numbers import ColumnsThen
+from pyhudi_core.write.prepare import Prepared
+from pyhudi_core.write.refusals import ALTER, Case
+
+_PLANS = {Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING, Action.INDEXING}
+
+
+def of_call(
+    context: TableContext, operation: OperationType, *, partial: bool = False, allow_empty: bool = False
+) -> Case:
+    """What is known without a look at the state of the table."""
+    return Case(
+        operation=operation,
+        table=context.table,
+        config=context.config,
+        options=context.options,
+        partial=partial,
+        allow_empty=allow_empty,
+    )
+
+
+def in_state(case: Case, context: TableContext, snapshot: Snapshot) -> Case:
+    """The case in a state of the table."""
+    by_index = case.gives == "rows" and asks_index(context, case.operation, snapshot)
+    case = replace(
+        case,
+        restore=restore_error(context, snapshot.timeline),
+        plan=plan_error(context, snapshot.timeline) if case.operation is ALTER else None,
+        record_index=metadata_update.needs_keys(context.config),
+    )
+    return _with_buckets(case, context, snapshot, by_index=by_index)
+
+
+def _with_buckets(case: Case, context: TableContext, snapshot: Snapshot, *, by_index: bool) -> Case:
+    """The case with what is known of buckets. Folders are listed only if they matter."""
+    looks = by_index or case.operation in REPLACING or is_non_blocking(case.options)
+    consistent = looks and has_consistent_hashing(context)
+    case = replace(case, loaded=True, by_index=by_index, bucketed=is_bucketed(snapshot), consistent=consistent)
+    if not case.hashes:
+        return case
+    own = not case.becomes_consistent and has_partition_numbers(context.storage)
+    return replace(case, own_numbers=own, known_buckets=known_buckets(snapshot) or "")
+
+
+def at_begin(
+    context: TableContext, operation: OperationType, schema: pa.Schema | None = None, *, removes: bool = False
+) -> Case:
+    """What an attempt knows before its instant is announced: whether it can keep the metadata table, also with these columns.
+
+    ``removes``: the attempt takes the metadata table off the list.
+    """
+    case = replace(of_call(context, operation), removes=removes)
+    if schema is None:
+        return replace(case, unkept=metadata_update.why_unkept_now(context))
+    return replace(case, undefined=metadata_update.why_undefined_now(context, schema))
+
+
+def in_attempt(
+    context: TableContext, operation: OperationType, snapshot: Snapshot, prepared: Prepared, then: ColumnsThen | None
+) -> Case:
+    """What an attempt knows of its rows in the state that it has begun with. ``then``: the columns that they were prepared for."""
+    case = replace(
+        of_call(context, operation),
+        moved=operation is not OperationType.DELETE and _moved(prepared.schema, then, snapshot),
+        logs=_logs(snapshot, prepared.volumes) if operation in INSERTING else "",
+        foreign=_foreign(context, snapshot, prepared.volumes),
+        record_index=listed(context, snapshot, names.RECORD_INDEX) is not None,
+    )
+    is_tagged = TAG_FILE_ID in prepared.rows.schema.names  # the rows were found in their file groups
+    return _with_buckets(case, context, snapshot, by_index=not is_tagged and asks_index(context, operation, snapshot))
+
+
+def of_service(context: TableContext, operation: OperationType, snapshot: Snapshot) -> Case:
+    """What a service knows of the table, before it plans and when it begins."""
+    unkept = metadata_update.why_unkept_now(context)
+    undefined = "" if unkept else metadata_update.why_undefined_now(context, snapshot.schema)
+    consistent = operation is OperationType.CLUSTER and has_consistent_hashing(context)
+    case = of_call(context, operation)
+    return replace(case, unkept=unkept, undefined=undefined, consistent=consistent, by_index=consistent)
+
+
+def plan_error(context: TableContext, found: Timeline) -> CommitConflictError | None:
+    """The error for a change of columns beside a pending plan, whose files get the columns of now and the time of the plan; None if there is none."""
+    plan = next((pending for pending in found.pending if pending.action in _PLANS), None)
+    if plan is None:
+        return None
+    operation = OperationType.of(plan.action)
+    return CommitConflictError(
+        f"The {plan.action} {plan.requested_time} is pending, and its files would have other columns than their time says",
+        conflict=Conflict(ConflictKind.OPERATION, plan, operation=operation, verdict=Verdict.ABORT),
+        table=context.table,
+        hint="Run it first (table.compaction.run(), table.clustering.run() or table.indexing.run()), then alter again. Nothing was changed.",
+    )
+
+
+def _moved(schema: pa.Schema, then: ColumnsThen | None, now: Snapshot) -> bool:
+    """Whether rows do not fit the columns of now any more. A column of the same name and type can be another one."""
+    other = then is not None and then.moved(now) is not None
+    return other or reconcile(now.schema, schema) != schema
+
+
+def _logs(snapshot: Snapshot, partitions: Iterable[str]) -> str:
+    """A file group without meta columns that has logs, which another writer made: their keys are not known."""
+    if snapshot.config.populate_meta_fields:
+        return ""
+    pieces = (piece for path in partitions for piece in snapshot.view.slices(path))
+    return next((piece.path for piece in pieces if piece.logs), "")
+
+
+def _foreign(context: TableContext, snapshot: Snapshot, partitions: Iterable[str]) -> tuple[str, str] | None:
+    """A new partition in the folder of another table, where no reader of this one would find it, and that folder."""
+    snapshot.view.prepare(partitions)
+    new = [path for path in partitions if not snapshot.view.slices(path)]
+    if not new:
+        return None
+    others = other_tables(new, partial(list_folders, context.storage, context.runtime.executor))
+    return (next(path for path in new if f"{path}/".startswith(f"{others[0]}/")), others[0]) if others else None

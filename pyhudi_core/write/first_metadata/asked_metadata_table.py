@@ -1,0 +1,83 @@
+"""The metadata table that options ask for: made with a new table, or before the first write to a table that has none."""
+
+from __future__ import annotations
+
+import logging
+
+from pyhudi_core.engine.base import Engine
+from pyhudi_core.engine.choice import engine_for
+from pyhudi_core.errors import HudiError
+from pyhudi_core.metadata_table import names
+from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.options.write_options import MetadataOptions
+from pyhudi_core.write.first_metadata.metadata_build import (
+    build_partitions,
+    foreign_writes,
+    wanted_partitions,
+    why_unfit,
+)
+
+_log = logging.getLogger(__name__)
+
+
+def make_if_due(context: TableContext, engine: Engine) -> bool:
+    """Make the metadata table that the options ask for, before a write, if the table has none. Returns whether one was made.
+
+    While another program writes there cannot be one; then the write goes on without, and the next write tries again. A
+    metadata table that is there gets no other partition, so an option that asks for one is warned about; so is one that asks for a partition of a
+    metadata table that no option makes. Raises as `build_partitions`.
+    """
+    options, listed = context.options.metadata, context.config.metadata_partitions
+    for asked, name in ((options.record_index, names.RECORD_INDEX), (options.bloom_filters, names.BLOOM_FILTERS)):
+        if listed and asked and name not in listed:
+            _log.warning(
+                "%s gets no %s by an option, because it has a metadata table already;"
+                " `pyhudi metadata LOCATION create --index %s` adds it",
+                context.table,
+                name,
+                name,
+            )
+        elif asked and not listed and not options.enable:
+            _log.warning(
+                "%s gets no %s: without hoodie.metadata.enable=true a write makes no metadata table",
+                context.table,
+                name,
+            )
+    if not options.enable or listed:
+        return False
+    others = [*foreign_writes(context, context.folder.load()), *context.config.metadata_partitions_inflight]
+    if others:
+        _log.warning("%s gets no metadata table yet: another program is writing (%s)", context.table, ", ".join(others))
+        return False
+    return bool(build_partitions(context, wanted_partitions(context.config, options), engine))
+
+
+def gets_record_index(config: TableConfig, options: MetadataOptions) -> bool:
+    """Whether a new table gets a record index by its options."""
+    groups = wanted_partitions(config, options)
+    return options.of_new_tables and names.RECORD_INDEX in groups and not why_unfit(config, groups)
+
+
+def make_first(context: TableContext) -> bool:
+    """Make the metadata table of a table that was just created. Returns whether one was made.
+
+    So two first writers need not agree on who makes it. The table exists whatever happens here: an error is logged. With
+    ``hoodie.metadata.enable=true`` the first write tries again.
+    """
+    options = context.options.metadata
+    groups = wanted_partitions(context.config, options)
+    why = why_unfit(context.config, groups)
+    if why:
+        if not options.enable:  # else each write is refused, and says why
+            _log.warning("%s was created without a metadata table: %s", context.table, why)
+        return False
+    try:
+        return bool(build_partitions(context, groups, engine_for(None, context.runtime.executor)))
+    except HudiError as error:
+        _log.warning(
+            "%s was created without a metadata table; `pyhudi metadata LOCATION create` makes it: %s",
+            context.table,
+            error,
+        )
+        return False

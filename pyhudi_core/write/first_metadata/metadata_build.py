@@ -1,0 +1,395 @@
+"""Make a metadata table for a table that has none, or another partition of one that it has (specification, "Metadata Table").
+
+Nothing of it is below ``.hoodie/metadata`` before it is decided. Its files are made from one state of the table, and staged. Then one decision
+publishes them together with the list in the table's properties, and any process can finish that. If anything completed since that state, the
+decision is refused, and the build begins again. So readers see a whole metadata table or none. A process that dies leaves staged bytes only; the
+next writer removes them.
+
+The build has no instant on the table's timeline; Hudi's has none either. Its reservation (the heartbeat) stands for it: the decision counts as long
+as that file is there. A write of ours that runs at the same time is planned again by its own commit, because it does not know the new partitions. A
+pending write of another program would not do that, so nothing is built beside one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from pyhudi_core.conflicts.concurrent import refuse_pending_restore
+from pyhudi_core.engine.base import Engine
+from pyhudi_core.errors import CommitConflictError, InvalidOptionError, UnsupportedTableError
+from pyhudi_core.file_groups.row_counts import most_rows_of_slices
+from pyhudi_core.metadata_table import column_statistics, names, new_metadata_table
+from pyhudi_core.metadata_table.defined_indexes import first_groups
+from pyhudi_core.metadata_table.index_definitions import IndexDefinition, changed_definitions, of_statistics
+from pyhudi_core.metadata_table.new_metadata_table import FirstBuild
+from pyhudi_core.metadata_table.slices import MetadataSlices
+from pyhudi_core.model.instant import DATA_ACTIONS, Action, State
+from pyhudi_core.model.operation import OperationType
+from pyhudi_core.model.printing import printable
+from pyhudi_core.model.properties import INDEX_DEFINITIONS, TableConfig
+from pyhudi_core.opened_table.opened_table import reopened
+from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.options.write_options import MetadataOptions
+from pyhudi_core.snapshot.snapshot import Snapshot, build
+from pyhudi_core.timeline import properties_file
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction import heartbeat, metadata_removal
+from pyhudi_core.transaction.begin import Transaction, companions_high_water_mark, completion_time_after
+from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, Terms, decide, staged_intent
+from pyhudi_core.transaction.metadata_removal import LISTED
+from pyhudi_core.transaction.publication import digest
+from pyhudi_core.transaction.record import Publication, PublicationKind
+from pyhudi_core.transaction.rollback import repair_by_policy
+from pyhudi_core.write import cases, refusals
+from pyhudi_core.write.first_metadata.metadata_first_files import FirstFiles
+from pyhudi_core.write.first_metadata.metadata_staging import Moved, StagedBuild, Staging, staged_decision, unclear
+from pyhudi_core.write.metadata_part import metadata_update
+from pyhudi_core.write.retrying import Retries
+
+_ASK_OTHERS = "Ask for other partitions, or try again when the other program has ended."
+_SERVICES = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING, Action.INDEXING})
+
+_LEFT = "; if its process is gone, table.indexing.take_over() (of Hudi's: execute(instant)) ends it, and table.indexing.cancel(instant) removes it"
+_MOST_GROUPS, _ROOM, _ENTRY_BYTES = 10_000, 2, 48
+
+Groups = Mapping[str, int]
+"""Numbers of file groups by partition of the metadata table."""
+
+
+@dataclass(frozen=True, slots=True)
+@printable
+class Built:
+    """What a build did: the partitions that it made (none: all were there already), and how many file groups each has.
+
+    ``why_not``: which of the partitions that were there before it left out, and why; only if a metadata table was built again.
+    """
+
+    partitions: Mapping[str, int] = field(default_factory=dict)
+    why_not: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.partitions)
+
+    def __str__(self) -> str:
+        done = f"built {', '.join(self.partitions)}" if self else "all of it was there already"
+        return f"{done}, but left out: {self.why_not}" if self.why_not else done
+
+
+def wanted_partitions(config: TableConfig, options: MetadataOptions) -> dict[str, int]:
+    """The partitions that a new metadata table gets by the options, and the least number of file groups of each."""
+    found = {names.FILES: 1}
+    plain = config.bootstrap_base_path is None
+    if options.column_stats and plain:
+        found[names.COLUMN_STATS] = options.column_stats_groups
+    if options.partition_stats and config.is_partitioned and plain:
+        found[names.PARTITION_STATS] = 1
+    if options.record_index:
+        found[names.RECORD_INDEX] = options.record_index_least_groups
+    if options.bloom_filters:
+        found[names.BLOOM_FILTERS] = options.bloom_filters_groups
+    return found
+
+
+def build_partitions(
+    context: TableContext,
+    groups: Groups,
+    engine: Engine,
+    definitions: Sequence[IndexDefinition] = (),
+    drop: Callable[[], object] | None = None,
+) -> Built:
+    """Make the partitions that the table does not list yet; ``files`` is always one of them. Other writers may write meanwhile.
+
+    ``definitions``: of indexes among them that the table does not define yet. ``drop`` removes the metadata table that the new one replaces. It is
+    called when the new one is staged: a table that cannot be read keeps the old one.
+
+    Raises `UnsupportedTableError` if one could not be kept true, or if another program is writing; `DuplicateKeyError` if a record index is asked for
+    and a key is in the table twice; `CommitConflictError` if others commit faster than this builds. Then the table is as before.
+    """
+    with Retries(context) as retries:
+        return retries.until_done(lambda: _attempt(reopened(context), groups, engine, definitions, drop))
+
+
+def unlisted(context: TableContext) -> TableContext:
+    """The table as it is without its metadata table."""
+    changes = {LISTED: None, metadata_removal.INFLIGHT: None}
+    config = context.config.with_properties(changes, table=context.table)
+    return replace(context, config=config, companions=())
+
+
+def makeable(context: TableContext, partitions: Collection[str], added: Collection[str] = ()) -> dict[str, int]:
+    """The partitions that this release makes, and the least number of file groups of each. Indexes that users defined are among them if they are
+    among ``partitions``; ``added``: those that are not defined yet.
+    """
+    options = context.options.metadata
+    defined = {*metadata_update.definitions_of(context, partitions), *added}
+    return {
+        **{name: first_groups(name, options) for name in defined},
+        names.FILES: 1,
+        names.COLUMN_STATS: options.column_stats_groups,
+        names.PARTITION_STATS: 1,
+        names.RECORD_INDEX: options.record_index_least_groups,
+        names.BLOOM_FILTERS: options.bloom_filters_groups,
+    }
+
+
+def asked_for(context: TableContext, partitions: Sequence[str] | None, added: Collection[str] = ()) -> dict[str, int]:
+    """The partitions that were asked for, ``files`` first, with their least numbers of file groups; None: those of the options.
+
+    ``added``: indexes that are not defined yet. Raises `InvalidOptionError` for one that this release does not make.
+    """
+    if partitions is None:
+        return wanted_partitions(context.config, context.options.metadata)
+    known = makeable(context, partitions, added)
+    unknown = [name for name in partitions if name not in known]
+    if isinstance(partitions, str) or unknown:
+        raise InvalidOptionError(
+            f"{partitions!r} is no list of partitions of a metadata table that this release makes",
+            table=context.table,
+            hint=f"Give a list of {', '.join(known)}.",
+        )
+    return {name: known[name] for name in (names.FILES, *(name for name in partitions if name != names.FILES))}
+
+
+def why_not(context: TableContext, timeline: Timeline, groups: Groups) -> str:
+    """Why the partitions cannot be made now, in one decision; empty if they can."""
+    building, foreign = context.config.metadata_partitions_inflight, foreign_writes(context, timeline)
+    others = f"{', '.join(building)} is being built{_LEFT}" if building else ""
+    others = others or (_beside(foreign) if foreign else "")
+    return why_unfit(context.config, groups) or others
+
+
+def why_unfit(config: TableConfig, groups: Groups) -> str:
+    """Why the table cannot have the partitions; empty if it can."""
+    wanted = {*config.metadata_partitions, *groups, names.FILES}
+    why = metadata_update.why_unkept(config, wanted)
+    if why:
+        return f"with them, this release could not keep the metadata table true: {why}"
+    of_keys = sorted(wanted & {names.RECORD_INDEX, names.BLOOM_FILTERS})
+    if of_keys and not config.populate_meta_fields:
+        return f"{of_keys[0]} is made from the column of the record key, and the table has no meta columns (hoodie.populate.meta.fields=false)"
+    return ""
+
+
+def _attempt(
+    known: TableContext,
+    groups: Groups,
+    engine: Engine,
+    definitions: Sequence[IndexDefinition],
+    drop: Callable[[], object] | None,
+) -> Built:
+    context = known if drop is None else unlisted(known)
+    refusals.at_begin(cases.at_begin(context, OperationType.INDEX))
+    wanted = (names.FILES, *(name for name in groups if name != names.FILES))
+    missing = {name: groups.get(name, 1) for name in wanted if name not in context.config.metadata_partitions}
+    if not missing:
+        return Built()
+    repair_by_policy(known)
+    with staged_decision(context) as transaction:
+        snapshot = build(
+            context.storage, context.folder, context.config, transaction.start, executor=context.runtime.executor
+        )
+        refusals.before_rows(cases.in_state(cases.of_call(context, OperationType.INDEX), context, snapshot))
+        why = why_not(context, transaction.start, missing) or metadata_update.why_undefined(
+            context, snapshot.schema, missing, definitions
+        )
+        if why:
+            raise refusal(context, why)
+        missing = sized(context, snapshot, missing)
+        _Build(transaction, snapshot, missing, engine, definitions, drop).run()
+    return Built(missing)
+
+
+def _has_an_entry_a_row(partition: str) -> bool:
+    return partition == names.RECORD_INDEX or partition.startswith(names.SECONDARY_INDEX_PREFIX)
+
+
+def sized(context: TableContext, snapshot: Snapshot, groups: Groups) -> dict[str, int]:
+    """The numbers of file groups, with as many as this state of the table needs for indexes with an entry for each row.
+
+    As Hudi counts: one for each GB, with room for as many rows again. Of slices with logs the most rows that they can have count, because too many
+    file groups do less harm than too few.
+    """
+    of_rows = [name for name in groups if _has_an_entry_a_row(name)]
+    if not of_rows:
+        return dict(groups)
+    rows = most_rows_of_slices(context, snapshot.visibility, snapshot.view.all_slices())
+    least = min(_MOST_GROUPS, -(-rows * _ROOM * _ENTRY_BYTES // (1 << 30)))
+    return {**groups, **{name: max(groups[name], least) for name in of_rows}}
+
+
+def definitions_change(
+    staging: Staging, snapshot: Snapshot, partitions: Collection[str], added: Sequence[IndexDefinition] = ()
+) -> Publication | None:
+    """The staged change of the index definitions: those that are added, and that of new column statistics. None if nothing changes."""
+    context, found = staging.transaction.context, list(added)
+    if names.COLUMN_STATS in partitions:
+        found.append(of_statistics(column_statistics.indexed_columns(snapshot.schema)))
+    if not found:
+        return None
+    known = definitions_now(context)
+    staged = staging.kept(changed_definitions(known, found))
+    return Publication(context.config.index_defs_path, staged, PublicationKind.REPLACE, digest(known))
+
+
+def next_number(context: TableContext, timeline: Timeline) -> int:
+    """The number of the next build of a partition: above those of all builds before. Raises `UnsupportedTableError` if the metadata table is out
+    of date.
+    """
+    if not context.config.metadata_partitions:
+        return 0
+    slices = MetadataSlices.load(timeline, context.folder)
+    if not slices.knows(timeline.commits):
+        raise refusal(context, "the metadata table that is there is out of date; rebuild it")
+    number = max((int(i.requested_time) for i in slices.builds()), default=-1) + 1
+    while slices.own.has_history and slices.history.find(f"{names.INITIAL_INSTANTS}{number:03d}") is not None:
+        number += 1  # archived
+    return number
+
+
+def foreign_writes(context: TableContext, timeline: Timeline) -> list[str]:
+    """Pending writes of other programs. A plan of a table service counts only after somebody began to execute it."""
+    return [
+        instant.requested_time
+        for instant in timeline.pending
+        if (instant.action in DATA_ACTIONS or (instant.action in _SERVICES and instant.state is State.INFLIGHT))
+        and not heartbeat.is_ours(context, instant)
+    ]
+
+
+def refuse_foreign_writes(context: TableContext, timeline: Timeline) -> None:
+    """Raise `UnsupportedTableError` if another program is writing."""
+    foreign = foreign_writes(context, timeline)
+    if foreign:
+        raise refusal(context, _beside(foreign))
+
+
+def _beside(foreign: Sequence[str]) -> str:
+    return f"another program is writing ({', '.join(foreign)})"
+
+
+def refusal(context: TableContext, why: str, hint: str = _ASK_OTHERS) -> UnsupportedTableError:
+    """The error for partitions that cannot be made. ``hint``: what to do, after "Nothing was changed."."""
+    return UnsupportedTableError(
+        f"The metadata table's partitions cannot be made: {why}",
+        table=context.table,
+        path=names.FOLDER,
+        hint=f"Nothing was changed. {hint}",
+    )
+
+
+@dataclass(slots=True)
+class _Build:
+    """One attempt: ``missing`` are the partitions to make, of the state that ``snapshot`` shows; ``added`` are new definitions of indexes.
+
+    ``drop`` as in `build_partitions`.
+    """
+
+    transaction: Transaction
+    snapshot: Snapshot
+    missing: Groups
+    engine: Engine
+    added: Sequence[IndexDefinition] = ()
+    drop: Callable[[], object] | None = None
+
+    def run(self) -> None:
+        """Stage the files, and publish them by one decision. Raises `CommitConflictError` if something completed since the snapshot."""
+        context, transaction = self.transaction.context, self.transaction
+        first = next_number(context, self.snapshot.timeline)
+        staging = Staging(transaction)
+        defined = metadata_update.definitions_of(context, self.missing) | {item.name: item for item in self.added}
+        files = FirstFiles(transaction, self.snapshot, self.engine, staging, defined)
+        builds = [
+            files.staged(FirstBuild(name, number, self.missing[name]))
+            for number, name in enumerate(self.missing, first)
+        ]
+        listed = context.config.metadata_partitions
+        table_files = [] if listed else [staging.put(*new_metadata_table.properties_file(context.config.name))]
+        definitions = definitions_change(staging, self.snapshot, self.missing, self.added)
+        deciding = _BuildDecision(transaction, tuple(builds), tuple(table_files), definitions)
+        if self.drop is not None:
+            self.drop()
+        terms = Terms("make the metadata table", seems_alive=lambda: transaction.heartbeat.is_young(context))
+        try:
+            decide(context, deciding.intent, lambda _: None, terms)
+        except OutcomeUnknown as unknown:
+            raise unclear(transaction, "made", unknown) from unknown.error
+        deciding.refuse_unpublished()
+
+
+@dataclass(slots=True)
+class _BuildDecision:
+    """The intent of a build."""
+
+    transaction: Transaction
+    builds: tuple[StagedBuild, ...]
+    table_files: tuple[Moved, ...]
+    definitions: Publication | None
+
+    @property
+    def target(self) -> str:
+        """The list of partitions after it."""
+        listed = self.transaction.context.config.metadata_partitions
+        return ",".join(sorted({*listed, *(staged.first.partition for staged in self.builds)}))
+
+    def intent(self, timeline: Timeline) -> StagedIntent | None:
+        """What is to be decided on this timeline; None if it is done. Raises `CommitConflictError` if the table is not as it was any more."""
+        context = self.transaction.context
+        config = TableConfig.from_properties(properties_file.read(context.storage), table=context.table)
+        if ",".join(config.metadata_partitions) == self.target:
+            return None
+        if (
+            set(timeline.completed) != set(self.transaction.start.completed)
+            or config.metadata_partitions != context.config.metadata_partitions
+            or config.metadata_partitions_inflight
+            or (self.definitions is not None and digest(definitions_now(context)) != self.definitions.replaces)
+        ):
+            raise self._conflict(
+                "Another writer completed an instant, or changed the list of the metadata table's partitions"
+            )
+        refuse_pending_restore(context, timeline)
+        refuse_foreign_writes(context, timeline)
+        if not config.metadata_partitions:
+            # No program uses a folder that the table does not list; it may be of a build that Hudi gave up.
+            metadata_removal.remove_folder(context.root)
+        else:
+            # An index of the same name may have been here, and its files would count.
+            left = metadata_removal.files_of(context.root, [staged.first.partition for staged in self.builds])
+            metadata_removal.remove_files(context.root, left)
+        publications = [moved.publication for moved in self.table_files]
+        time = self._first_time(timeline)
+        for staged in self.builds:
+            publications += staged.publications(time)
+            time = completion_time_after(context, time)
+        changes = {LISTED: self.target}
+        if self.definitions is not None:
+            publications.append(self.definitions)
+            changes[INDEX_DEFINITIONS] = config.index_defs_path
+        listing = tuple(sorted(changes.items()))
+        publications.append(Publication(properties_file.PATH, "", PublicationKind.PROPERTIES, changes=listing))
+        return staged_intent(self.transaction, publications, {}, completion_time=time)
+
+    def refuse_unpublished(self) -> None:
+        """Raise `CommitConflictError` if the decision was overtaken before it was published: its reservation was swept."""
+        context = self.transaction.context
+        listed = reopened(context).config.metadata_partitions
+        if not {staged.first.partition for staged in self.builds} <= {*listed}:
+            raise self._conflict("Another process took this one for dead")
+
+    def _first_time(self, timeline: Timeline) -> str:
+        context, own = self.transaction.context, self.transaction.requested_time
+        return completion_time_after(context, max(timeline.high_water_mark, own, companions_high_water_mark(context)))
+
+    def _conflict(self, what: str) -> CommitConflictError:
+        return CommitConflictError(
+            f"{what} while the metadata table was built",
+            table=self.transaction.context.table,
+            instant=self.transaction.requested_time,
+            hint="Nothing was published; build again.",
+        )
+
+
+def definitions_now(context: TableContext) -> bytes | None:
+    """The index definitions as they are; None if there are none."""
+    path = context.config.index_defs_path
+    return None if context.storage.head(path) is None else context.storage.get(path)

@@ -1,0 +1,99 @@
+"""The first files of the metadata table's partitions, from one state of a table (`write.metadata_build` decides them).
+
+What is little is read here: the list of files, and the footers for statistics. Keys and filters are read and sorted by tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pyhudi_core.engine.base import Engine
+from pyhudi_core.file_groups.listing import StorageListing
+from pyhudi_core.metadata_table import names
+from pyhudi_core.metadata_table.bloom_filters import BloomFilterIndex
+from pyhudi_core.metadata_table.changes import CommitChanges, records_of
+from pyhudi_core.metadata_table.defined_indexes import file_index
+from pyhudi_core.metadata_table.file_entries import GroupChange
+from pyhudi_core.metadata_table.first_records import ExistingTable
+from pyhudi_core.metadata_table.index_definitions import IndexDefinition
+from pyhudi_core.metadata_table.new_metadata_table import FirstBuild, FirstFile
+from pyhudi_core.snapshot.snapshot import Snapshot
+from pyhudi_core.transaction.begin import Transaction
+from pyhudi_core.write.first_metadata.metadata_staging import Moved, StagedBuild, Staging
+from pyhudi_core.write.first_metadata.record_index_build import built_index
+from pyhudi_core.write.metadata_part import metadata_update
+from pyhudi_core.write.metadata_part.file_indexes import built_files
+
+
+@dataclass(slots=True)
+class FirstFiles:
+    """Stages the first files of partitions, of the state that ``snapshot`` shows. ``definitions``: of indexes that users defined, by partition."""
+
+    transaction: Transaction
+    snapshot: Snapshot
+    engine: Engine
+    staging: Staging
+    definitions: Mapping[str, IndexDefinition]
+    _changes: CommitChanges | None = field(default=None, init=False)
+
+    def staged(self, first: FirstBuild) -> StagedBuild:
+        """Stage all files of one partition. Raises as `built_index`."""
+        base = self._base_files(first)
+        groups = staged_groups(self.staging, first)
+        files = (*(Moved(file.path, file.staged) for file in base), *groups.files)
+        return StagedBuild(first, files, self.staging.kept(first.completed_body(base)))
+
+    def staged_base(self, first: FirstBuild) -> StagedBuild:
+        """Stage the base files alone, for file groups that are there. Raises as `built_index`."""
+        base, nothing = self._base_files(first), self.staging.kept(b"")
+        files = [Moved(file.path, file.staged) for file in base]
+        files += [Moved(path, nothing) for path in first.pending_paths()]
+        return StagedBuild(first, tuple(files), self.staging.kept(first.completed_body(base, logs=False)))
+
+    def _base_files(self, first: FirstBuild) -> list[FirstFile]:
+        transaction, snapshot, prefix = self.transaction, self.snapshot, self.staging.prefix
+        if first.partition == names.RECORD_INDEX:
+            return built_index(transaction, snapshot, first, self.engine, prefix)
+        if first.partition == names.BLOOM_FILTERS:
+            return built_files(transaction, BloomFilterIndex(), self._files(), first, self.engine, prefix)
+        if first.partition in self.definitions:
+            table = metadata_update.indexed_table(transaction.context, snapshot, snapshot.schema)
+            index = file_index(self.definitions[first.partition], table)
+            every = self._slices() if index.of_slices else self._files()
+            return built_files(transaction, index, every, first, self.engine, prefix)
+        records = records_of(self._known(), first.partition)
+        return [file.at(self.staging.kept(file.data)) for file in first.base_files(records)]
+
+    def _files(self) -> list[GroupChange]:
+        """All files, as if each were new."""
+        return [GroupChange(stat.partition, (stat.path,)) for stat in self._existing().files()]
+
+    def _slices(self) -> list[GroupChange]:
+        """All file groups, as if each were new."""
+        return [GroupChange(piece.partition, (), None, piece) for piece in self.snapshot.view.all_slices()]
+
+    def _known(self) -> CommitChanges:
+        """All files with the ranges of their columns, read once."""
+        if self._changes is None:
+            self._changes = self._existing().changes()
+        return self._changes
+
+    def _existing(self) -> ExistingTable:
+        context, snapshot = self.transaction.context, self.snapshot
+        executor = context.runtime.executor
+        listing = StorageListing(context.storage, context.config.is_partitioned, executor)
+        return ExistingTable(
+            context.storage, listing, snapshot.visibility, snapshot.schema, executor, snapshot.evolution
+        )
+
+
+def staged_groups(staging: Staging, first: FirstBuild) -> StagedBuild:
+    """Stage what makes the file groups of a partition: its metafile, and a log without records for each."""
+    log, nothing = staging.kept(first.first_log()), staging.kept(b"")
+    files = [
+        staging.put(*first.metafile()),
+        *(Moved(path, log) for path in first.log_paths()),
+        *(Moved(path, nothing) for path in first.pending_paths()),
+    ]
+    return StagedBuild(first, tuple(files), staging.kept(first.completed_body(())))

@@ -1,0 +1,382 @@
+"""The metadata table's part of a write: its log files are written and its commit is staged, before the lock (specification, "Metadata Table").
+
+Every partition that the table lists learns of the commit, and every one that an indexing builds at this time. If one cannot, the write is refused
+before it writes a file, unless the option ``pyhudi.metadata.remove_unkept`` allows to take the metadata table off the list
+(`transaction.metadata_removal`). One decision publishes both commits (`transaction.companion`).
+
+If a write changes the type of a column, its statistics would have bounds of two types, which Hudi cannot compare. A metadata table of listing and
+statistics alone is then removed by the commit and made again after it (`services.auto`); with other indexes the write is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from pyhudi_core.engine.base import Engine
+from pyhudi_core.engine.choice import engine_for
+from pyhudi_core.errors import (
+    CommitConflictError,
+    CorruptionError,
+    ObjectNotFoundError,
+    at_table,
+)
+from pyhudi_core.merge.merged_slice import Merging
+from pyhudi_core.metadata_table import column_statistics, defined_indexes, file_groups, names
+from pyhudi_core.metadata_table.bloom_filters import BloomFilterIndex
+from pyhudi_core.metadata_table.changes import CommitChanges, records_of
+from pyhudi_core.metadata_table.commits import OPERATION, LogWriting, commit_of
+from pyhudi_core.metadata_table.defined_indexes import IndexedTable
+from pyhudi_core.metadata_table.file_entries import FileIndex
+from pyhudi_core.metadata_table.index_definitions import IndexDefinition, read_definitions
+from pyhudi_core.metadata_table.records import Records
+from pyhudi_core.metadata_table.slices import MetadataSlices
+from pyhudi_core.model.commit import WriteStat
+from pyhudi_core.model.instant import Action, epoch_ms
+from pyhudi_core.model.operation import OperationType
+from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.opened_table.opened_table import reopened
+from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.snapshot.snapshot import Snapshot
+from pyhudi_core.transaction import plan_executors
+from pyhudi_core.transaction.begin import Transaction
+from pyhudi_core.transaction.companion import CompanionCommit, begin_companion
+from pyhudi_core.write.handles.new_file import new_token
+from pyhudi_core.write.metadata_part.file_indexes import FileIndexUpdate, changes_of
+from pyhudi_core.write.metadata_part.record_index_update import RecordIndexUpdate
+from pyhudi_core.write.refusals import Case, at_begin
+from pyhudi_core.write.tasks import Written
+
+_VERSION = 2
+"""Of the log files that are written here; those of the record index that come before them have 1."""
+_OF_CLEANS = frozenset({names.FILES, names.COLUMN_STATS, names.BLOOM_FILTERS})
+"""What a clean changes: nothing else names files of older slices."""
+_KEEPING_ROWS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING})
+_STATISTICS = {names.COLUMN_STATS, names.PARTITION_STATS}
+
+
+def why_unkept(config: TableConfig, partitions: Collection[str] | None = None) -> str:
+    """Why this release cannot keep the metadata table that a table lists true; empty if it can, or if none is listed.
+
+    ``partitions``: as if the table listed these.
+    """
+    listed = {*(config.metadata_partitions if partitions is None else partitions)}
+    building = config.metadata_partitions_inflight
+    unknown = sorted(name for name in {*listed, *building} if not defined_indexes.is_kept(name))
+    if unknown:
+        return f"it has {_listed(unknown)}, which this release does not write"
+    unsure = sorted({*listed, *building} - names.SAME_FORM) if config.bootstrap_base_path else []
+    if unsure:
+        return f"it has {_listed(unsure)}, and the values of a bootstrapped table's rows are in files outside of it"
+    if building and not listed:
+        return f"its {_listed(building)} is being built by another process"
+    if listed and names.FILES not in listed:
+        return "it has no list of files"
+    return next(filter(None, (defined_indexes.why_unlisted(name, listed) for name in sorted(listed))), "")
+
+
+def keeps(config: TableConfig) -> bool:
+    """Whether a table lists a metadata table, and this release keeps every partition of it."""
+    return bool(config.metadata_partitions) and not why_unkept(config)
+
+
+def needs_keys(config: TableConfig) -> bool:
+    """Whether a write has to say which keys came and went."""
+    return keeps(config) and names.RECORD_INDEX in config.written_metadata_partitions
+
+
+def why_unkept_now(context: TableContext) -> str:
+    """As `why_unkept`, also if the files are missing. Raises `CommitConflictError` if another process has dropped it since the table was opened."""
+    why = why_unkept(context.config)
+    if not why and context.config.metadata_partitions and _place_of(context) is None:
+        refuse_changed(context)
+        why = "its files are missing, or cannot be read"
+    return why
+
+
+def slices_to_keep(
+    context: TableContext,
+    snapshot: Snapshot,
+    schema: pa.Schema,
+    operation: OperationType,
+    *,
+    removes: bool = False,
+) -> MetadataSlices | None:
+    """The file groups of the metadata table, for an operation that starts from this snapshot and leaves the table with this schema.
+
+    None if there is none to keep. Raises as `refusals.at_begin` if it is out of date or of another form, and
+    `CommitConflictError` if another process has dropped a part of it meanwhile.
+    """
+    if _place_of(context) is None or not keeps(context.config):
+        return None
+    # Its timeline is read after the data table's, so it has every commit that is known here, unless a writer ignored it.
+    read = snapshot.metadata
+    slices = MetadataSlices.load(snapshot.timeline, context.folder) if read is None else read.slices
+    why = _why_outdated(slices, snapshot, schema) or why_undefined(context, schema)
+    if why:
+        refuse_changed(context)
+    case = Case(operation=operation, table=context.table, config=context.config, options=context.options)
+    at_begin(replace(case, outdated=why, removes=removes))
+    return None if why else slices
+
+
+def replaces_statistics(config: TableConfig, before: pa.Schema, after: pa.Schema) -> bool:
+    """Whether a write that changes the schema so replaces the metadata table: types of columns with statistics change, and it has no other index.
+
+    Such a metadata table is removed by the decision of the commit, and made again after it: its statistics would have bounds of two types.
+    """
+    listed = {*config.metadata_partitions}
+    only = listed <= {names.FILES, *_STATISTICS} and not config.metadata_partitions_inflight
+    return only and bool(listed & _STATISTICS) and bool(_widened(before, after))
+
+
+def why_undefined(
+    context: TableContext,
+    schema: pa.Schema,
+    partitions: Collection[str] | None = None,
+    added: Sequence[IndexDefinition] = (),
+) -> str:
+    """Why an index that a user defined cannot be kept true in a table with this schema; empty if all can.
+
+    ``partitions``: as if the table had these in its metadata table; ``added``: as if these were defined, too.
+    """
+    listed = context.config.written_metadata_partitions if partitions is None else partitions
+    table = IndexedTable(Merging(context.config), schema, context.options.index.in_utc)
+    found = definitions_of(context, listed) | {item.name: item for item in added}
+    return next(filter(None, (defined_indexes.why_not(name, found, table) for name in listed)), "")
+
+
+def why_undefined_now(context: TableContext, schema: pa.Schema) -> str:
+    """As `why_undefined`. A drop that another process had only decided may have been published since the table was opened."""
+    return why_undefined(context, schema) and why_undefined(reopened(context), schema)
+
+
+def indexed_table(context: TableContext, snapshot: Snapshot, schema: pa.Schema) -> IndexedTable:
+    """What indexes must know of a table with this schema."""
+    return IndexedTable(Merging(snapshot.config, snapshot.evolution), schema, context.options.index.in_utc)
+
+
+def definitions_of(context: TableContext, partitions: Collection[str]) -> dict[str, IndexDefinition]:
+    """The definitions of indexes that a user defined, by partition of the metadata table. Nothing is read if these partitions have none."""
+    if not any(map(defined_indexes.kind_of, partitions)):
+        return {}
+    found = read_definitions(context.storage, context.config.index_defs_path)
+    return {item.name: item for item in found if defined_indexes.kind_of(item.name) is not None}
+
+
+def _listed_definitions(context: TableContext, partitions: Sequence[str]) -> list[IndexDefinition]:
+    """Those of these partitions that users defined. Raises `CommitConflictError` if another process dropped one since the write began."""
+    found = definitions_of(context, partitions)
+    defined = [name for name in partitions if defined_indexes.kind_of(name) is not None]
+    if missing := [name for name in defined if name not in found]:
+        refuse_changed(context)
+        raise CorruptionError(
+            f"The table lists {_listed(missing)}, but its index definitions do not have it",
+            table=context.table,
+            path=context.config.index_defs_path,
+            hint="Nothing was published. `pyhudi check LOCATION` shows whether the definitions can be read.",
+        )
+    return [found[name] for name in defined]
+
+
+def refuse_changed(context: TableContext) -> None:
+    """Raise `CommitConflictError` if the table lists other partitions now: another process built or dropped some, or a decision was published."""
+    if reopened(context).config.written_metadata_partitions != context.config.written_metadata_partitions:
+        raise CommitConflictError(
+            "The metadata table was made or removed while this write began",
+            table=context.table,
+            path=names.FOLDER,
+            hint="Nothing was published. Run the write or the service again.",
+        )
+
+
+def _why_outdated(slices: MetadataSlices, snapshot: Snapshot, schema: pa.Schema) -> str:
+    partitions = snapshot.config.written_metadata_partitions
+    if not slices.knows(snapshot.timeline.commits):
+        return "it is out of date: another writer committed without it"
+    try:
+        building = [name for name in snapshot.config.metadata_partitions_inflight if not slices.pieces(name)]
+        other = [partition for partition in partitions if not has_known_groups(slices, partition)]
+    except CorruptionError as error:
+        return f"it is damaged ({error.path}): {error.message}"
+    if building:
+        return f"its {_listed(building)} is being built by another program, and has no file groups yet"
+    if other:
+        return f"the file groups of its {_listed(other)} have a form that this release does not write"
+    if (widened := _widened(snapshot.schema, schema)) and _STATISTICS & {*partitions}:
+        return f"it has statistics of {_listed(widened)}, whose type this write changes, and Hudi cannot compare bounds of two types"
+    return ""
+
+
+def stage(
+    transaction: Transaction,
+    slices: MetadataSlices | None,
+    snapshot: Snapshot,
+    written: Written | None,
+    replaced: Mapping[str, Sequence[str]],
+    schema: pa.Schema,
+    engine: Engine | None,
+) -> tuple[CompanionCommit, ...]:
+    """Write and stage the metadata table's part of a write, if there is one (``slices``). Arguments as in `_MetadataUpdate`; releases ``written``."""
+    written = written or Written.nothing(schema)
+    try:
+        if slices is None:
+            return ()
+        with at_table(transaction.context.table):
+            return (_MetadataUpdate(transaction, slices, snapshot, written, replaced, schema, engine).stage(),)
+    except (ObjectNotFoundError, CorruptionError):
+        refuse_changed(transaction.context)  # an index was dropped while this write read it
+        raise
+    finally:
+        written.release()
+
+
+def stage_removed(
+    transaction: Transaction, slices: MetadataSlices | None, removed: Mapping[str, Sequence[str]], snapshot: Snapshot
+) -> tuple[CompanionCommit, ...]:
+    """Write and stage the metadata table's part of a clean, if there is one (``slices``).
+
+    Args:
+        removed: names of deleted files, by partition path.
+        snapshot: the table's newest state.
+    """
+    if slices is None:
+        return ()
+    schema = snapshot.schema
+    with at_table(transaction.context.table):
+        update = _MetadataUpdate(transaction, slices, snapshot, Written.nothing(schema), {}, schema, None, removed)
+        return (update.stage(),)
+
+
+@dataclass(frozen=True, slots=True)
+class _MetadataUpdate:
+    """What a write changed, for the metadata table.
+
+    Attributes:
+        transaction: the write's own.
+        slices: the file groups of the metadata table.
+        snapshot: the state that it started from.
+        written: its files, and the dataset of changed keys if `needs_keys`.
+        replaced: file ids of replaced file groups by partition path.
+        schema: of the table after the write, without meta columns.
+        engine: the one that wrote; None if no file was written.
+        removed: for a clean: names of files that it deleted, by partition path. It changes the lists of files and their statistics, and no key.
+    """
+
+    transaction: Transaction
+    slices: MetadataSlices
+    snapshot: Snapshot
+    written: Written
+    replaced: Mapping[str, Sequence[str]]
+    schema: pa.Schema
+    engine: Engine | None
+    removed: Mapping[str, Sequence[str]] | None = None
+
+    def stage(self) -> CompanionCommit:
+        """Write and stage the metadata table's commit."""
+        place = _place_of(self.transaction.context)
+        assert place is not None, "there are slices of a metadata table"
+        partitions = self.transaction.context.config.written_metadata_partitions
+        companion = begin_companion(self.transaction, place, OPERATION, self.slices.own)
+        changes = self._changes()
+        stats: list[WriteStat] = []
+        defined = self._defined()
+        cleans = self.removed is not None
+        ready = {} if cleans else self._ready(changes, [name for name in partitions if name not in defined])
+        for partition in partitions:
+            if cleans:
+                stats += self._without_files(place, partition, changes)
+            elif partition == names.RECORD_INDEX:
+                stats += self._index(place).write(self.engine)
+            elif partition == names.BLOOM_FILTERS:
+                stats += self._from_files(place, BloomFilterIndex())
+            elif partition in defined:
+                stats += self._from_files(place, defined[partition])
+            elif defined_indexes.kind_of(partition) is not None:
+                continue  # a service that keeps all rows changes nothing of it
+            else:
+                stats += self._log(place, partition, ready[partition])
+        companion.stage(commit_of(stats), {name: self.slices.base_times(name) for name in partitions})
+        return companion
+
+    def _ready(self, changes: CommitChanges, partitions: Sequence[str]) -> dict[str, Records]:
+        """The encoded records of the partitions that are written here; those that tasks write are not among them."""
+        by_tasks = {names.RECORD_INDEX, names.BLOOM_FILTERS}
+        here = [name for name in partitions if name not in by_tasks and defined_indexes.kind_of(name) is None]
+        return dict(zip(here, Records.encoded_together([records_of(changes, name) for name in here]), strict=True))
+
+    def _index(self, place: TableContext) -> RecordIndexUpdate:
+        return RecordIndexUpdate(
+            self.transaction, place, self.slices, self.snapshot, self.written, self.replaced, self._instant_ms
+        )
+
+    def _without_files(self, place: TableContext, partition: str, changes: CommitChanges) -> Iterable[WriteStat]:
+        """Write the log files of one partition after files were deleted."""
+        if partition in _OF_CLEANS:
+            return self._log(place, partition, records_of(changes, partition))
+        kind = defined_indexes.kind_of(partition)
+        if kind is None or kind.removed is None:
+            return ()
+        [definition] = _listed_definitions(self.transaction.context, [partition])
+        return self._log(place, partition, kind.removed(definition, self.removed or {}))
+
+    def _defined(self) -> dict[str, FileIndex]:
+        """The indexes that users defined and that this commit changes, by partition of the metadata table."""
+        context, action = self.transaction.context, self.transaction.requested.action
+        table = indexed_table(context, self.snapshot, self.schema)
+        listed = () if self.removed is not None else context.config.written_metadata_partitions
+        indexes = [defined_indexes.file_index(item, table) for item in _listed_definitions(context, listed)]
+        return {index.partition: index for index in indexes if not (index.of_slices and action in _KEEPING_ROWS)}
+
+    def _from_files(self, place: TableContext, index: FileIndex) -> list[WriteStat]:
+        """Write the log files of an index that is made from the written files."""
+        context = self.transaction.context
+        groups, salt = len(self.slices.pieces(index.partition)), plan_executors.salt_of(self.transaction.nonce)
+        update = FileIndexUpdate(self.transaction, place.prefix, index, groups, salt)
+        changes = changes_of(self.snapshot, self.written.stats, self.replaced, self.written.holders)
+        return update.write(self.engine or engine_for(None, context.runtime.executor), changes)
+
+    def _changes(self) -> CommitChanges:
+        ranges = column_statistics.with_unknown(self.written.ranges, [stat.path for stat in self.written.stats])
+        columns = column_statistics.indexed_columns(self.schema)
+        return CommitChanges(self.written.stats, ranges, self._instant_ms, columns, removed=self.removed or {})
+
+    @property
+    def _instant_ms(self) -> int:
+        context = self.transaction.context
+        return epoch_ms(self.transaction.requested_time, utc=context.utc) or context.runtime.clock.now_ms()
+
+    def _log(self, place: TableContext, partition: str, records: Records) -> Iterator[WriteStat]:
+        """Write the log files of one partition from here."""
+        # The salt tells the files of two executions of one plan apart.
+        salt = plan_executors.salt_of(self.transaction.nonce)
+        token = new_token(0, self.transaction.context.runtime.ids, of=salt)
+        # Only of a plan there may be two executions at one time, and one of them gives its files up.
+        planned = self.transaction.requested.action in plan_executors.PLANNED
+        writing = LogWriting(place.storage, self.transaction.requested_time, token, announces=planned)
+        for number, inside in file_groups.split(records, len(self.slices.pieces(partition))):
+            yield writing.write(partition, number, _VERSION, inside)
+
+
+def _place_of(context: TableContext) -> TableContext | None:
+    return next((place for place in context.companions if place.prefix == names.FOLDER), None)
+
+
+def _widened(before: pa.Schema, after: pa.Schema) -> list[str]:
+    """The columns with statistics whose type changes."""
+    kept = [
+        field for field in after if field.name in before.names and column_statistics.kind_of(field.type) is not None
+    ]
+    return [field.name for field in kept if before.field(field.name).type != field.type]
+
+
+def _listed(found: Sequence[str]) -> str:
+    return ", ".join(found)
+
+
+def has_known_groups(slices: MetadataSlices, partition: str) -> bool:
+    """Whether the file groups of a partition have the names that we write to. Those of a record index kept by partition have others."""
+    found = [piece.file_id for piece in slices.pieces(partition)]
+    return bool(found) and found == [file_groups.file_id(partition, number) for number in range(len(found))]

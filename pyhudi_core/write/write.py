@@ -1,0 +1,513 @@
+"""The write: one function with its nine steps, which every write of the package passes, and below it the steps in their order.
+
+``docs/how-a-write-works.md`` follows the function line by line. The states that a write goes through are in ``write/states.py``; the handle that
+users hold (``write/handle.py``) calls the function, for all steps at once or for a part of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal
+
+import pyarrow as pa
+
+from pyhudi_core.conflicts.concurrent import restores_as_conflicts
+from pyhudi_core.engine.choice import engine_for
+from pyhudi_core.engine.local import as_table
+from pyhudi_core.engine.pandas_frames import is_pandas
+from pyhudi_core.errors import (
+    CommitConflictError,
+    CorruptionError,
+    HudiError,
+    ObjectNotFoundError,
+    UnsupportedTableError,
+    at_table,
+)
+from pyhudi_core.index.choice import IndexType
+from pyhudi_core.metadata_table.slices import MetadataSlices
+from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.model.numbering import column_paths
+from pyhudi_core.model.operation import OperationType
+from pyhudi_core.opened_table.opened_table import reopened
+from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.snapshot.snapshot import Snapshot
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction import markers
+from pyhudi_core.transaction.begin import Transaction, begin_write, withdraw
+from pyhudi_core.transaction.commit import Finished, Gate
+from pyhudi_core.transaction.locking import after_failure, hold
+from pyhudi_core.transaction.rollback import repair_by_policy, roll_back, sweep_late_files
+from pyhudi_core.write import altering, cases, checks, key_form, non_blocking, refusals
+from pyhudi_core.write.attempt import (
+    Attempt,
+    CommitCheck,
+    check_before_lock,
+    decide_attempt,
+    extra_of,
+    replaced_by,
+    touched_by,
+)
+from pyhudi_core.write.batch import (
+    Batch,
+    Columns,
+    Given,
+    Nothing,
+    Partitions,
+    Rows,
+    UserRows,
+    batch_at,
+    columns_of,
+    engine_of,
+    paths_of,
+    removes_metadata,
+    rows_of,
+    touched_too,
+    why_unchanged,
+    with_known_keys,
+)
+from pyhudi_core.write.first_metadata.asked_metadata_table import make_if_due
+from pyhudi_core.write.indexing import index_notes
+from pyhudi_core.write.metadata_part import metadata_update
+from pyhudi_core.write.numbers import ColumnsThen, history_files, numbers_after
+from pyhudi_core.write.pipeline import WriteJob
+from pyhudi_core.write.prepare import Prepared, prepare_keys, prepare_rows
+from pyhudi_core.write.result import Commit, CommitStats
+from pyhudi_core.write.retrying import Retries
+from pyhudi_core.write.states import Begun, Committed, Draft, Staged, Unchanged, WriteSpec, WriteState, load
+from pyhudi_core.write.streams import Streams
+from pyhudi_core.write.tasks import Written
+
+
+@dataclass(slots=True)
+class WriteRun:
+    """A write under way.
+
+    Attributes:
+        state: how far it is. Each step replaces it at once, so that after an error it says what there is to undo.
+        retries: its attempts.
+        streams: files with rows of streams; None if there are none.
+    """
+
+    state: WriteState
+    retries: Retries
+    streams: Streams | None = None
+
+    @classmethod
+    def of(cls, request: WriteSpec) -> WriteRun:
+        """A write of which nothing is done yet."""
+        return cls(Draft(request=request), Retries(request.context))
+
+
+def write(
+    run: WriteRun,
+    given: Given | None = None,
+    look: Callable[[], object] | None = None,
+    gate: Gate | None = None,
+    *,
+    commits: bool = True,
+) -> None:
+    """Take a write through its nine steps, from the state that it is in. Every write passes here.
+
+    Args:
+        given: what the write brings; None for a further attempt with the batch that the write has.
+        look: called before the seventh step; raises to refuse what is staged.
+        gate: asked just before the commit is decided.
+        commits: False stops before the seventh step.
+
+    Raises `DataError` before anything is written, and `CommitError`; `undo` then removes what there is of the attempt.
+    """
+    seen: Timeline | None = None
+    if given is not None:
+        run.state, seen = prepare(run, given)  # 1. check the rows, give each its key and partition
+    if isinstance(run.state, Draft):
+        run.state = locked(run.state)
+        run.retries.began()
+        run.state, seen = repair(run.state, seen)  # 2. finish what dead writers left
+        run.state = begun = begin(run.state, seen)  # 3. reserve a time, announce the instant
+        with started(begun) as start:
+            written = None
+            if start.job is not None:  # there are rows
+                tagged = start.job.tag()  # 4. find the file group of each key
+                plan = start.job.plan(tagged)  # 5. choose a file group for each row
+                written = start.job.write(tagged, plan)  # 6. merge the rows and write the files
+            run.state = stage(start, written)
+    if not commits:
+        return
+    if look is not None:
+        look()
+    end = run.state.ready()
+    if isinstance(end, Staged):
+        check_before_lock(end.check, run.retries)  # 7. look for conflicts, ask the validators
+        finished = decide_attempt(end.check, gate)  # 8. check again under the lock, decide, publish
+        run.state = committed(end, finished, run.retries)
+        finished.clean_up()  # 9. remove what only this process needed
+    else:
+        run.state = uncommitted(end, run.retries)
+    close(run)
+    run.state = followed(run.state)
+
+
+def prepare(run: WriteRun, given: Given) -> tuple[Draft | Unchanged, Timeline]:
+    """Check what the write brings, and keep it for all attempts. Returns the timeline that was read, too.
+
+    Raises `DataError` and `ConfigError`, and `CommitConflictError` if an index came or went, or a clustering is pending: a later attempt may succeed.
+    """
+    draft = run.state.draft()
+    request = draft.request
+    case = replace(request.case, gives=_GIVES.get(type(given), ""))
+    refusals.of_arguments(case)
+    if isinstance(given, Partitions):
+        given = replace(given, paths=checks.checked_partitions(given.paths, draft.context.config, request.table))
+    snapshot = load(draft.context, publish=True)
+    refusals.before_rows(cases.in_state(case, draft.context, snapshot))
+    if isinstance(given, UserRows):
+        draft = _with_rows(draft, _kept_stream(run, given.data, snapshot), snapshot)
+        empties = request.allow_empty or request.operation is OperationType.INSERT_OVERWRITE_TABLE
+        is_empty = not (empties or rows_total(draft.batch))
+    elif isinstance(given, Partitions):
+        paths = checks.known_partitions(snapshot, tuple(given.paths), request.table, missing_ok=given.missing_ok)
+        draft = replace(draft, batch=Partitions(paths))
+        is_empty = not paths
+    elif isinstance(given, Columns):
+        batch = batch_at(given, draft.context, snapshot)
+        new = columns_of(batch)
+        draft = replace(draft, batch=batch)
+        is_empty = new is not None and new.altered.unchanged
+    else:
+        draft = replace(draft, batch=given)
+        is_empty = False
+    return nothing_to_change(draft, snapshot) if is_empty else draft, snapshot.timeline
+
+
+_GIVES: Mapping[type[Given], Literal["rows", "partitions"]] = {
+    UserRows: "rows",
+    Nothing: "rows",
+    Partitions: "partitions",
+}
+"""What the law of refusals calls what a write is given."""
+
+
+def _kept_stream(run: WriteRun, data: object, snapshot: Snapshot) -> object:
+    """The data; many rows of a `pyarrow.RecordBatchReader` go into files. Its wrong columns are refused before a row of it is read."""
+    draft = run.state.draft()
+    if not isinstance(data, pa.RecordBatchReader) or draft.request.spark is not None:
+        return data
+    _with_rows(draft, data.schema.empty_table(), snapshot)
+    run.streams = Streams(draft.request.context)
+    return run.streams.kept(data)
+
+
+def _with_rows(draft: Draft, data: object, snapshot: Snapshot) -> Draft:
+    """Check rows and give each its key and partition. Raises `DataError`."""
+    request, context = draft.request, draft.context
+    engine = engine_for(data, context.runtime.executor, request.spark)
+    deletes = request.operation is OperationType.DELETE
+    with at_table(context.table):
+        prefixed = context.config.may_prefix_keys and key_form.has_prefixed_keys(context, snapshot)
+        if not isinstance(data, pa.Table) and is_pandas(type(data)) and request.spark is None:
+            data = as_table(data, snapshot.schema)
+        rows, config, schema = engine.dataset(data), context.config, snapshot.schema
+        refusals.before_rows(replace(request.case, given=rows.schema))
+        if deletes:
+            stored = draft.basis is not None
+            prepared = prepare_keys(rows, config, schema, context.table, prefixed=prefixed, stored=stored)
+        else:
+            prepared = prepare_rows(
+                rows,
+                config,
+                schema,
+                context.table,
+                allow_lossy=context.options.rows.allow_lossy_widening,
+                partial=request.partial,
+                prefixed=prefixed,
+                updates=request.operation is OperationType.UPSERT,
+            )
+        try:
+            _refuse_after_rows(request, schema, prepared.schema)
+        except BaseException:
+            prepared.rows.release()
+            raise
+    removes = not deletes and metadata_update.replaces_statistics(config, schema, prepared.schema)
+    return replace(draft, batch=Rows(prepared, engine, ColumnsThen.of(snapshot), removes))
+
+
+def _refuse_after_rows(request: WriteSpec, before: pa.Schema, after: pa.Schema) -> None:
+    """Raise the error of the law, or of a validator, for the columns that the rows would leave."""
+    refusals.after_rows(replace(request.case, before=before, after=after))
+    for validators in (request.context.protocol.pre_commit, request.pre_commit):
+        if validators is not None:
+            validators.refuse_unfit(after)
+
+
+def rows_total(batch: Batch | None) -> int:
+    """How many rows a batch has."""
+    prepared = rows_of(batch)
+    return 0 if prepared is None else prepared.total
+
+
+def locked(draft: Draft) -> Draft:
+    """Wait for the table's lock and keep it, if the write's concurrency is pessimistic."""
+    request = draft.request
+    if draft.lock is not None or request.context.options.conflict.concurrency != "pessimistic":
+        return draft
+    return replace(draft, lock=hold(request.context, f"the whole of a write ({request.operation})"))
+
+
+def renewed(draft: Draft) -> Draft:
+    """The draft with the table's properties read again: a partition of the metadata table may have come or gone."""
+    lock = draft.lock and replace(draft.lock, context=reopened(draft.lock.context))
+    return replace(draft, lock=lock, request=replace(draft.request, context=reopened(draft.request.context)))
+
+
+def repair(draft: Draft, seen: Timeline | None) -> tuple[Draft, Timeline | None]:
+    """Make the metadata table that the options ask for, and finish what dead writers left. ``seen``: the timeline, if it was just listed.
+
+    Returns None instead of the timeline if it is another one now.
+    """
+    batch = draft.filled()
+    removes = removes_metadata(batch)
+    refusals.at_begin(cases.at_begin(draft.context, draft.request.operation, removes=removes))
+    if draft.request.makes_metadata_table and draft.context.options.metadata.asks_for_more:
+        engine = engine_of(batch) or engine_for(None, draft.context.runtime.executor, draft.request.spark)
+        if make_if_due(draft.context, engine):
+            draft = renewed(draft)
+    return draft, None if repair_by_policy(draft.context, seen) else seen
+
+
+def begin(draft: Draft, seen: Timeline | None) -> Begun:
+    """Put the instant of an attempt on the timeline."""
+    context, request, prepared = draft.context, draft.request, rows_of(draft.batch)
+    if prepared is not None:
+        removes = removes_metadata(draft.batch)
+        refusals.at_begin(cases.at_begin(context, request.operation, prepared.schema, removes=removes))
+    action = request.operation.action_on(context.config.table_type)
+    transaction = begin_write(context, action, str(request.operation), seen)
+    return Begun(request=request, batch=draft.batch, basis=draft.basis, lock=draft.lock, transaction=transaction)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What an attempt starts from.
+
+    Attributes:
+        begun: its instant.
+        batch: what it brings in this state of the table.
+        snapshot: the state.
+        kept: the metadata table that the commit keeps true; None if there is none, or the commit removes it.
+        prepared: the rows, as they fit the table now.
+        job: tags, plans and writes the rows; None if there are none.
+    """
+
+    begun: Begun
+    batch: Batch
+    snapshot: Snapshot
+    kept: MetadataSlices | None
+    prepared: Prepared | None
+    job: WriteJob | None
+
+
+@contextmanager
+def started(begun: Begun) -> Iterator[Start]:
+    """Read the state from which an attempt starts. What the table lost meanwhile is a conflict, not a missing file."""
+    context, transaction = begun.context, begun.transaction
+    with restores_as_conflicts(context, transaction.start, transaction.requested_time):
+        start = _start(begun, load(context, transaction.start))
+        if start.job is None:
+            yield start
+            return
+        try:
+            with at_table(context.table), start.job:
+                yield start
+        except (ObjectNotFoundError, CorruptionError):
+            metadata_update.refuse_changed(context)  # the index that found the keys was dropped meanwhile
+            raise
+
+
+def _start(begun: Begun, snapshot: Snapshot) -> Start:
+    request, context = begun.request, begun.context
+    assert begun.batch is not None
+    batch = batch_at(begun.batch, context, snapshot)
+    kept = _kept(begun, batch, snapshot)
+    prepared, engine = rows_of(batch), engine_of(batch)
+    if prepared is None or engine is None or not prepared.total:
+        return Start(begun, batch, snapshot, kept, prepared, None)
+    then = batch.columns if isinstance(batch, Rows) else None
+    try:
+        refusals.at_begin(cases.in_attempt(context, request.operation, snapshot, prepared, then))
+    except HudiError:
+        withdraw(begun.transaction)
+        raise
+    if request.operation is OperationType.DELETE:
+        prepared = replace(prepared, schema=snapshot.schema)  # keys alone are needed, so other columns do not matter
+    notes_keys = metadata_update.needs_keys(snapshot.config)
+    job = WriteJob(request.operation, engine, prepared, snapshot, begun.transaction, notes_keys)
+    return Start(begun, batch, snapshot, kept, prepared, job)
+
+
+def _kept(begun: Begun, batch: Batch, snapshot: Snapshot) -> MetadataSlices | None:
+    """The metadata table that the commit keeps true; None if there is none, or the commit removes it. If it cannot, the instant is taken back."""
+    try:
+        new = columns_of(batch)
+        if new is not None and new.new_statistics:
+            return None
+        schema = _schema_after(begun, batch, snapshot)
+        operation, removes = begun.request.operation, removes_metadata(begun.batch)
+        return metadata_update.slices_to_keep(begun.context, snapshot, schema, operation, removes=removes)
+    except (UnsupportedTableError, CommitConflictError):
+        withdraw(begun.transaction)
+        raise
+
+
+def _schema_after(begun: Begun, batch: Batch, snapshot: Snapshot) -> pa.Schema:
+    new, prepared = columns_of(batch), rows_of(batch)
+    if new is not None:
+        return new.schema
+    deletes = begun.request.operation is OperationType.DELETE
+    return snapshot.schema if deletes or prepared is None else prepared.schema
+
+
+def stage(start: Start, written: Written | None) -> Staged | Unchanged:
+    """The attempt with its files, and with everything else that its commit will publish. If it changes nothing, the instant is taken back."""
+    begun, batch, snapshot, prepared = start.begun, start.batch, start.snapshot, start.prepared
+    request, transaction = begun.request, begun.transaction
+    written = None if written is None else with_known_keys(batch, written)
+    stats = written.stats if written is not None else ()
+    replaced = replaced_by(request.operation, snapshot, prepared, paths_of(batch))
+    empty = not stats and not replaced
+    if empty and not request.allow_empty:
+        withdraw(transaction)
+        return nothing_to_change(replace(begun, batch=batch), snapshot)
+    new = columns_of(batch)
+    schema = snapshot.schema if empty or prepared is None else prepared.schema
+    schema = schema if new is None else new.schema
+    origins = None if new is None else new.altered.origins
+    numbers = numbers_after(snapshot, schema, transaction.requested_time, origins)
+    extra = {**extra_of(transaction, request.extra, snapshot, replaced, schema, numbers), **_found_by(start, written)}
+    metadata = CommitMetadata(str(request.operation), stats, extra, replaced)
+    touched = touched_by(metadata, request.operation, prepared, paths_of(batch))
+    index = written.index if written is not None else None
+    keys_of_table = metadata_update.needs_keys(snapshot.config) or (index is not None and index.is_global)
+    hashed = index is not None and index.type is IndexType.BUCKET and not index.consistent
+    engine = engine_of(batch)
+    attempt = Attempt(
+        transaction,
+        snapshot,
+        metadata,
+        touched_too(batch, replace(touched, keys_of_table=keys_of_table, hashed=hashed)),
+        schema,
+        begun.basis,
+        request.requirements,
+        metadata_update.stage(transaction, start.kept, snapshot, written, replaced, schema, engine),
+        history_files(transaction, snapshot, numbers),
+        guard=None if new is None else partial(altering.refuse_plans, begun.context),
+        pre_commit=request.pre_commit,
+        engine=engine,
+        removes_metadata=removes_metadata(batch),
+    )
+    return Staged(request=request, batch=batch, basis=begun.basis, lock=begun.lock, check=CommitCheck.of(attempt))
+
+
+def _found_by(start: Start, written: Written | None) -> Mapping[str, str]:
+    """What the commit says of the index that found the keys."""
+    if written is None or written.index is None:
+        return {}
+    begun = start.begun
+    reads = begun.basis is not None or not isinstance(start.batch, Rows)
+    merges = non_blocking.leaves_to_merge(begun.context.options, begun.request.operation, reads=reads)
+    return index_notes(begun.context, written.index, merges=merges)
+
+
+def nothing_to_change(state: WriteState, snapshot: Snapshot) -> Unchanged:
+    """The end of an attempt that has nothing to change in this state of the table."""
+    assert state.batch is not None
+    reason = why_unchanged(state.batch, state.request.operation, by_condition=state.basis is not None)
+    return Unchanged(
+        request=state.request, batch=state.batch, basis=state.basis, lock=state.lock, snapshot=snapshot, reason=reason
+    )
+
+
+def committed(end: Staged, finished: Finished, retries: Retries) -> Committed:
+    """The end of a write whose commit was published."""
+    transaction, lock = end.attempt.transaction, end.lock
+    made = Commit(
+        instant=transaction.requested_time,
+        completion_time=finished.instant.completion_time or "",
+        token=transaction.token,
+        operation=str(end.request.operation),
+        retries=retries.attempts,
+        stats=CommitStats.of(end.metadata),
+        lock_wait=lock.waited if lock else finished.lock_wait,
+        lock_held=lock.held() if lock else finished.lock_held,
+        notes=finished.notes,
+        bytes_saved=retries.bytes_saved,
+        extra_metadata=dict(end.request.extra),
+        columns_added=_columns_added(end),
+    )
+    return Committed(request=end.request, batch=end.batch, basis=end.basis, lock=end.lock, end=end, commit=made)
+
+
+def uncommitted(end: Unchanged, retries: Retries) -> Committed:
+    """The end of a write that had nothing to change: there is no commit, and the gate is not asked."""
+    made = Commit.nothing(str(end.request.operation), end.reason, end.snapshot.completion_time, retries.attempts)
+    return Committed(request=end.request, batch=end.batch, basis=end.basis, lock=end.lock, end=end, commit=made)
+
+
+def _columns_added(end: Staged) -> tuple[str, ...]:
+    """The columns, and fields of structs, that the rows brought. An alteration names its columns itself."""
+    if isinstance(end.batch, Columns):
+        return ()
+    before = dict(column_paths(end.snapshot.schema))
+    return tuple(path for path, _ in column_paths(end.schema) if path not in before)
+
+
+def followed(state: Committed) -> Committed:
+    """The end of a write after what follows it: each table service has had its turn."""
+    after = state.request.after
+    return state if after is None else replace(state, commit=after(state.commit, engine_of(state.batch)))
+
+
+def close(run: WriteRun) -> None:
+    """Give back what the write holds: the lock, its claim, the rows. Safe to call twice."""
+    run.retries.end()
+    release(run)
+
+
+def release(run: WriteRun) -> None:
+    """Give back the lock and the rows. Safe to call twice."""
+    release_lock(run)
+    prepared = rows_of(run.state.batch)
+    if prepared is not None:
+        prepared.rows.release()
+    if run.streams is not None:
+        run.streams.remove()
+
+
+def release_lock(run: WriteRun) -> None:
+    """Let other writers in, if this write holds the lock from its start to its end."""
+    lock, run.state = run.state.lock, replace(run.state, lock=None)
+    if lock is not None:
+        lock.release()
+
+
+def undo(run: WriteRun, error: BaseException | None = None) -> None:
+    """Remove all that an attempt has put on disk, as if it had never begun; after an error or without one. Does nothing after a commit."""
+    state = run.state
+    pending = state.pending()
+    if pending is None or isinstance(state, Committed):
+        return
+    run.state = Draft(request=state.request, batch=state.batch, basis=state.basis, lock=state.lock)
+    _remove(after_failure(state.context, error), pending, asked=not isinstance(state, Begun))
+    release_lock(run)
+
+
+def _remove(context: TableContext, transaction: Transaction, *, asked: bool) -> None:
+    """``asked``: its commit may have been asked for. If not, its files go before the rollback is written: on a full disk they hold the room."""
+    transaction.heartbeat.handle.cancel()
+    if not asked:
+        markers.remove_leaks(context, transaction.requested_time)
+    if roll_back(context, transaction.requested_time) is None:
+        sweep_late_files(context, transaction.requested)
+    transaction.heartbeat.stop(context)

@@ -1,0 +1,115 @@
+"""A consumer processes each change once, and sensors wait for a state or a service."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from support.airflow_home import dag_of, states, xcoms
+
+import pyhudi as hudi
+from pyhudi.errors import InvalidOptionError
+from pyhudi_airflow import HudiConsumerOperator, HudiServiceDueSensor, HudiSnapshotSensor
+from pyhudi_airflow.sensors import HudiTableTrigger
+
+CONSUMER = """
+import pyarrow as pa
+from airflow.sdk import DAG as Dag
+from pyhudi_airflow import HudiConsumerOperator
+
+def doubled(batch, factor):
+    rows = batch.rows(columns=["id", "n"]).to_arrow()
+    return pa.table({"id": rows["id"], "n": pa.array([factor * n for n in rows["n"].to_pylist()])})
+
+with Dag("consumes", schedule=None) as DAG:
+    HudiConsumerOperator(task_id="double", source="orders", into="doubles", python_callable=doubled, op_kwargs={"factor": 2},
+                         record_key="id", schema=pa.schema([("id", pa.int64()), ("n", pa.int64())]), after_gap="rebuild")
+"""
+
+
+def orders(lake: Path, **more: Any) -> hudi.HudiTable:
+    schema = pa.schema([("id", pa.int64()), ("n", pa.int64())])
+    return hudi.create_table(f"{lake}/orders", schema=schema, record_key="id", **more)
+
+
+def rows(**numbers: int) -> pa.Table:
+    return pa.table({"id": [int(name[1:]) for name in numbers], "n": list(numbers.values())})
+
+
+def test_a_consumer_commits_each_change_once_with_its_checkpoint(home: Path, lake: Path) -> None:
+    table = orders(lake)
+    table.upsert(rows(k1=1, k2=2))
+    dag = dag_of(CONSUMER, "consumes")
+    first = dag.test()
+    assert states(first) == {"double": "success"}
+    second = dag.test()
+    assert states(second) == {"double": "skipped"}
+    assert "nothing is new in orders since" in xcoms(second, "double")["skipped_because"]
+    table.upsert(rows(k2=5))
+    assert states(dag.test()) == {"double": "success"}
+    into = hudi.open_table(f"{lake}/doubles")
+    found = into.scan(columns=["id", "n"]).to_arrow().sort_by("id")
+    assert found.to_pydict() == {"id": [1, 2], "n": [2, 10]}
+    assert len(into.timeline.commits) == 2
+    (facts,) = xcoms(first, "double")["return_value"]
+    assert facts["rows_inserted"] == 2 and facts["run"]["dag_id"] == "consumes"
+
+
+def test_a_consumer_without_an_output_says_what_to_give(lake: Path) -> None:
+    orders(lake).upsert(rows(k1=1))
+    operator = HudiConsumerOperator(task_id="t", source="orders", into="nowhere", python_callable=list, consumer="c")
+    with pytest.raises(hudi.HudiError, match="Give the task schema= and record_key="):
+        operator._consumer(None)  # type: ignore[arg-type]
+
+
+def test_a_sensor_finds_a_state_and_a_service_that_is_due(lake: Path) -> None:
+    sensor = HudiSnapshotSensor(task_id="s", table="orders", known="")
+    assert not sensor.poke({}).is_done, "a table that does not exist yet is waited for"
+    table = orders(lake, table_type="merge_on_read")
+    assert not sensor.poke({}).is_done
+    table.upsert(rows(k1=1))
+    token = sensor.poke({}).xcom_value
+    assert token == str(table.snapshot_token())
+    assert not HudiSnapshotSensor(task_id="s", table="orders", known=token).poke({}).is_done
+    due = HudiServiceDueSensor(task_id="s", table="orders", service="compaction")
+    assert not due.poke({}).is_done
+    for number in range(5):
+        table.upsert(rows(k1=number))
+    assert due.poke({}).xcom_value == str(table.compaction.plan())
+
+
+def test_a_deferred_sensor_waits_in_the_triggerer(lake: Path) -> None:
+    trigger = HudiTableTrigger(
+        what="snapshot", poll_interval=0.05, hudi_conn_id="hudi_default", table="orders", known=""
+    )
+    path, arguments = trigger.serialize()
+    assert path == "pyhudi_airflow.sensors.HudiTableTrigger"
+
+    async def life() -> dict[str, Any]:
+        again = HudiTableTrigger(**arguments)
+        waiting = asyncio.ensure_future(anext(again.run()))
+        await asyncio.sleep(0.3)
+        assert not waiting.done()
+        await asyncio.to_thread(lambda: orders(lake).upsert(rows(k1=1)))
+        return (await asyncio.wait_for(waiting, 30)).payload
+
+    token = str(hudi.open_table(f"{lake}/orders").snapshot_token()) if (found := asyncio.run(life())) else ""
+    assert found == {"found": token}
+    assert HudiSnapshotSensor(task_id="s", table="orders").resume({}, found) == token
+
+
+def test_what_no_waiting_mends_fails_at_once(lake: Path) -> None:
+    orders(lake)
+    trigger = HudiTableTrigger(
+        what="service", poll_interval=1, hudi_conn_id="hudi_default", table="orders", service="compact"
+    )
+
+    async def first() -> dict[str, Any]:
+        return (await anext(trigger.run())).payload
+
+    event = asyncio.run(first())
+    with pytest.raises(InvalidOptionError, match="'compact' is no table service"):
+        HudiServiceDueSensor(task_id="s", table="orders", service="compact").resume({}, event)

@@ -1,0 +1,148 @@
+"""Table services, upkeep and checks as tasks of DAGs, run by Airflow in this process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from support.airflow_home import dag_of, states, xcoms
+
+import pyhudi as hudi
+from pyhudi.errors import InvalidOptionError
+from pyhudi_airflow import HudiCheckOperator, HudiServiceOperator, HudiUpkeepOperator
+
+HEAD = """
+from datetime import datetime, timedelta
+from airflow.sdk import DAG as Dag, task
+from pyhudi_airflow import HudiCheckOperator, HudiServiceOperator, HudiUpkeepOperator
+
+with Dag({name!r}, schedule=None) as DAG:
+"""
+
+
+def merge_on_read(place: Path, commits: int = 5, **options: str) -> hudi.HudiTable:
+    rows = pa.table({"id": [1, 2], "ts": [1, 1]})
+    table = hudi.create_table(
+        str(place), schema=rows.schema, record_key="id", ordering="ts", table_type="merge_on_read", options=options
+    )
+    for ts in range(commits):
+        table.upsert(pa.table({"id": [1, 2], "ts": [ts, ts]}))
+    return table
+
+
+def run(name: str, *lines: str) -> Any:
+    """The finished run of a DAG with these tasks."""
+    return dag_of(HEAD.format(name=name) + "".join(f"    {line}\n" for line in lines), name).test()
+
+
+def test_services_run_or_are_skipped_with_the_reason_of_their_plan(home: Path, lake: Path) -> None:
+    merge_on_read(lake / "orders")
+    finished = run(
+        "services",
+        "compact = HudiServiceOperator(task_id='compact', table='orders', service='compaction')",
+        "again = HudiServiceOperator(task_id='again', table='orders', service='compaction')",
+        "plan = HudiServiceOperator(task_id='plan', table='orders', service='cleaning', dry_run=True, trigger_rule='all_done')",
+        "several = HudiServiceOperator.partial(task_id='several', trigger_rule='all_done', map_index_template='{{ task.service }}',",
+        "    service='archival').expand(table=['orders', {!r}])".format(f"{lake}/orders"),
+        "check = HudiCheckOperator(task_id='check', table='orders', trigger_rule='all_done', fresh_within=timedelta(hours=1))",
+        "compact >> again >> plan >> several >> check",
+    )
+    assert states(finished) == {
+        "compact": "success",
+        "again": "skipped",
+        "plan": "skipped",
+        "several[0]": "skipped",
+        "several[1]": "skipped",
+        "check": "success",
+    }
+    did = xcoms(finished, "compact")["return_value"]
+    table = hudi.open_table(str(lake / "orders"))
+    (instant,) = (i for i in table.timeline.commits if i.action is hudi.Action.COMMIT)
+    assert did["instants"] == [instant.requested_time]
+    assert did["service"] == "compaction" and "1" in did["done"]
+    extra = table.commit_metadata(instant).extra
+    assert (extra["airflow.dag_id"], extra["airflow.task_id"]) == ("services", "compact")
+    assert extra["airflow.run_id"] == finished.run_id
+    assert xcoms(finished, "again")["skipped_because"] == table.compaction.plan().why_not
+    assert "dry run" in xcoms(finished, "plan")["skipped_because"]
+    assert xcoms(finished, "check")["return_value"]["verdict"].startswith("nothing wrong")
+
+
+def test_a_plan_that_another_process_executes_is_a_skip(
+    home: Path, lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other process holds the plan as long as its gate is asked; the task comes in between."""
+    table = merge_on_read(lake / "orders")
+    seen = []
+
+    def meanwhile() -> bool:
+        seen.append(run("claimed", "HudiServiceOperator(task_id='late', table='orders', service='compaction')"))
+        return True
+
+    done = table.compaction.run(gate=meanwhile)
+    assert done
+    assert states(seen[0]) == {"late": "skipped"}
+    assert done.instants[0].requested_time in xcoms(seen[0], "late")["skipped_because"]
+
+
+def test_upkeep_runs_what_is_due_in_the_whole_warehouse(home: Path, lake: Path) -> None:
+    for name in ("orders", "sales/returns"):
+        merge_on_read(lake / name)
+    finished = run(
+        "upkeep",
+        "all = HudiUpkeepOperator(task_id='all', seconds=600)",
+        "again = HudiUpkeepOperator(task_id='again', services=['compaction'])",
+        "all >> again",
+    )
+    assert states(finished) == {"all": "success", "again": "skipped"}
+    lines = xcoms(finished, "all")["return_value"]
+    ran = {(Path(line["table"]).name, line["service"]) for line in lines if line["outcome"] == "ran"}
+    assert {("orders", "compaction"), ("returns", "compaction")} <= ran
+    assert "not due" in xcoms(finished, "again")["skipped_because"]
+
+
+def test_a_failed_table_fails_the_upkeep_after_the_others(home: Path, lake: Path) -> None:
+    merge_on_read(lake / "orders")
+    broken = merge_on_read(lake / "broken")
+    Path(broken.location, ".hoodie", "hoodie.properties").write_text("hoodie.table.version=77\n")
+    finished = run("broken", "HudiUpkeepOperator(task_id='all', services=['compaction'])")
+    assert states(finished) == {"all": "failed"}
+    assert hudi.open_table(str(lake / "orders")).compaction.plan().why_not, "the other table was compacted"
+
+
+def test_a_missing_table_fails_with_what_to_do(home: Path, lake: Path, caplog: pytest.LogCaptureFixture) -> None:
+    operator = HudiServiceOperator(task_id="t", table="nowhere", service="compaction")
+    with pytest.raises(hudi.HudiError, match="Let a task that writes nowhere run before this one"):
+        operator.existing("nowhere")
+
+
+def test_a_check_fails_on_what_is_wrong_or_old(home: Path, lake: Path) -> None:
+    table = merge_on_read(lake / "orders")
+    finished = run(
+        "checks",
+        "HudiCheckOperator(task_id='old', table='orders', fresh_within=timedelta(0))",
+    )
+    assert states(finished) == {"old": "failed"}
+    for path in Path(table.location).glob("*.parquet"):
+        path.unlink()
+    assert states(run("checks2", "HudiCheckOperator(task_id='bad', table='orders', fail_on='error')")) == {
+        "bad": "failed"
+    }
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: HudiServiceOperator(task_id="t", table="a", service="compact"), "'compact' is no table service"),
+        (lambda: HudiServiceOperator(task_id="t", table="a", service="cleaning", when="now"), "when='now'"),
+        (lambda: HudiUpkeepOperator(task_id="t", services=["compact"]), "'compact' is no table service"),
+        (lambda: HudiUpkeepOperator(task_id="t", seconds=-1), "seconds=-1 is not above 0"),
+        (lambda: HudiUpkeepOperator(task_id="t", seconds=1, rules=hudi.UpkeepRules()), "both given"),
+        (lambda: HudiCheckOperator(task_id="t", table="a", fail_on="info"), "fail_on='info'"),
+    ],
+)
+def test_a_wrong_argument_is_refused_when_the_dag_file_is_parsed(make: Any, said: str) -> None:
+    with pytest.raises(InvalidOptionError, match=said):
+        make()

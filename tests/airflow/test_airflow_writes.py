@@ -1,0 +1,231 @@
+"""Writes as tasks: what a function returns is one commit, and a second try of its task adopts it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from support.airflow_home import dag_of, states, xcoms
+
+import pyhudi as hudi
+from pyhudi.errors import InvalidOptionError
+from pyhudi_airflow import HudiWriteOperator
+from pyhudi_core.orchestration import RunEndedError
+
+HEAD = """
+from datetime import datetime, timedelta
+import pyarrow as pa
+import pyhudi as hudi
+from airflow.sdk import Asset, DAG as Dag, task
+from pyhudi_airflow import HudiWrite, HudiWriteOperator
+
+def rows(*ids, day="2026-01-01"):
+    return pa.table({{"id": list(ids), "day": [day] * len(ids)}})
+
+with Dag({name!r}, schedule=None) as DAG:
+"""
+
+
+def run(name: str, body: str) -> Any:
+    lines = [line[4:] for line in body.splitlines()]
+    return dag_of(HEAD.format(name=name) + "\n".join(f"    {line}" for line in lines) + "\n", name).test()
+
+
+def ids(lake: Path, name: str = "orders") -> list[int]:
+    return sorted(hudi.open_table(f"{lake}/{name}").scan(columns=["id"]).to_arrow()["id"].to_pylist())
+
+
+def test_what_a_function_returns_is_one_commit_that_names_its_run(home: Path, lake: Path) -> None:
+    finished = run(
+        "writes",
+        """
+    orders = Asset("orders")
+
+    @task.hudi(table="orders", record_key="id", partition_by="day", outlets=[orders])
+    def load(first, ds=None):
+        yield rows(first, 2)
+        yield rows(3, day="2026-01-02")
+
+    @task.hudi(table="orders")
+    def drop():
+        return HudiWrite(["day=2026-01-02"], "delete_partitions")
+
+    @task.hudi(table="orders")
+    def nothing():
+        return rows()
+
+    drop_done = drop()
+    load(1) >> drop_done >> nothing()
+    """,
+    )
+    assert states(finished) == {"load": "success", "drop": "success", "nothing": "success"}
+    assert ids(lake) == [1, 2]
+    table = hudi.open_table(f"{lake}/orders")
+    first, second = table.timeline.commits
+    extra = table.commit_metadata(first).extra
+    assert {name: extra[f"airflow.{name}"] for name in ("dag_id", "run_id", "task_id", "try_number")} == {
+        "dag_id": "writes",
+        "run_id": finished.run_id,
+        "task_id": "load",
+        "try_number": "1",
+    }
+    facts = xcoms(finished, "load")["return_value"]
+    assert facts["instant"] == first.requested_time and facts["rows_inserted"] == 3 and not facts["adopted"]
+    assert facts["partitions"] == ["day=2026-01-01", "day=2026-01-02"] or facts["partitions"] == [
+        "2026-01-01",
+        "2026-01-02",
+    ]
+    assert xcoms(finished, "drop")["return_value"]["instant"] == second.requested_time
+    assert xcoms(finished, "nothing")["return_value"]["reason"] == "the function returned no rows"
+
+
+def test_a_second_try_adopts_the_commit_of_the_first(home: Path, lake: Path) -> None:
+    """The task dies after its commit and before Airflow knows of it; the function must not be called again."""
+    finished = run(
+        "retried",
+        """
+    def dies(context, result):
+        if context["ti"].try_number == 1:
+            raise RuntimeError("the worker dies after the commit")
+
+    @task.hudi(table="orders", operation="insert", record_key="id", retries=1, retry_delay=timedelta(0), post_execute=dies)
+    def load(ti=None):
+        return rows(ti.try_number)
+
+    @task.hudi(table="again", operation="insert", record_key="id", retries=1, retry_delay=timedelta(0), post_execute=dies, adopt=False)
+    def each_time(ti=None):
+        return rows(ti.try_number)
+
+    load()
+    each_time()
+    """,
+    )
+    assert states(finished) == {"load": "success", "each_time": "success"}
+    assert ids(lake) == [1]
+    assert xcoms(finished, "load")["return_value"]["adopted"]
+    assert ids(lake, "again") == [1, 2]
+
+
+def test_the_later_of_two_tries_at_once_adopts_the_commit_of_the_other(home: Path, lake: Path) -> None:
+    """While the function of a task runs, another process commits with the same identity."""
+    finished = run(
+        "twice",
+        f"""
+    @task.hudi(table="orders", operation="insert", record_key="id")
+    def load(ti=None):
+        other = hudi.create_table({str(lake / "orders")!r}, schema=rows(1).schema, record_key="id")
+        return rows(1)
+
+    @task.hudi(table="orders", operation="insert", record_key="id", pre_commit=[lambda candidate: meanwhile()])
+    def again(ti=None):
+        meanwhile.ti = ti
+        return rows(2)
+
+    def meanwhile():
+        ti = meanwhile.__dict__.pop("ti", None)
+        if ti is not None:
+            names = {{"dag_id": ti.dag_id, "run_id": ti.run_id, "task_id": ti.task_id}}
+            with hudi.open_table({str(lake / "orders")!r}).begin("insert", {{f"airflow.{{k}}": v for k, v in names.items()}}) as write:
+                write.write(rows(7))
+                write.commit()
+
+    load() >> again()
+    """,
+    )
+    assert states(finished) == {"load": "success", "again": "success"}
+    assert ids(lake) == [1, 7], "the rows of the later try were rolled back"
+    assert xcoms(finished, "again")["return_value"]["adopted"]
+
+
+def test_nothing_is_published_after_a_task_is_marked_failed(home: Path, lake: Path) -> None:
+    """The function marks its own task, as a person does in the UI."""
+    run(
+        "marked",
+        f"""
+    @task.hudi(table="orders", record_key="id")
+    def load(ti=None):
+        import sqlite3
+        hudi.create_table({str(lake / "orders")!r}, schema=rows(1).schema, record_key="id")
+        with sqlite3.connect({str(home / "airflow.db")!r}, timeout=30) as database:
+            changed = database.execute("update task_instance set state = 'failed' where dag_id = 'marked'")
+            assert changed.rowcount == 1
+        return rows(1)
+
+    load()
+    """,
+    )
+    table = hudi.open_table(f"{lake}/orders")
+    assert list(table.timeline.commits) == []
+    assert not list(table.timeline.pending), "it was rolled back"
+
+
+def test_nothing_is_published_after_a_timeout(home: Path, lake: Path) -> None:
+    """The time ends while the second batch of rows is made; the first one is written already."""
+    schema = pa.schema([("id", pa.int64()), ("day", pa.string())])
+    hudi.create_table(f"{lake}/orders", schema=schema, record_key="id")
+    finished = run(
+        "timed",
+        """
+    @task.hudi(table="orders", record_key="id", execution_timeout=timedelta(seconds=3))
+    def load():
+        import time
+        yield rows(1)
+        time.sleep(60)
+        yield rows(2)
+
+    load()
+    """,
+    )
+    assert states(finished) == {"load": "failed"}
+    table = hudi.open_table(f"{lake}/orders")
+    assert list(table.timeline.commits) == []
+    assert not list(table.timeline.pending), "it was rolled back"
+
+
+def test_a_killed_operator_publishes_nothing() -> None:
+    """Airflow calls ``on_kill`` when a person ends the task; then the gate refuses every commit, and a service stops at its next step."""
+    operator = HudiWriteOperator(task_id="t", table="a", python_callable=list)
+    task = operator.task_run({"ti": SimpleNamespace(dag_id="d", task_id="t", run_id="r", map_index=-1)})
+    task.refuse_if_killed()
+    operator.on_kill()
+    with pytest.raises(RunEndedError, match=r"Airflow has ended the task d\.t"):
+        task.gate()
+
+
+def test_bad_rows_fail_at_once_and_nothing_is_published(home: Path, lake: Path) -> None:
+    finished = run(
+        "bad",
+        """
+    @task.hudi(table="orders", record_key="id", pre_commit=[hudi.not_null("day")], retries=3)
+    def refused():
+        return pa.table({"id": [1], "day": pa.array([None], pa.string())})
+
+    @task.hudi(table="other", record_key="id", retries=3)
+    def no_rows():
+        return {"id": 1}
+
+    refused()
+    no_rows()
+    """,
+    )
+    assert states(finished) == {"refused": "failed", "no_rows": "failed"}
+    assert {ti.try_number for ti in finished.get_task_instances()} == {1}, "a retry cannot mend it"
+    assert list(hudi.open_table(f"{lake}/orders").timeline.commits) == []
+    assert not (lake / "other").exists()
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"operation": "upserts"}, "operation='upserts'"),
+        ({"table_type": "delta"}, "table_type='delta'"),
+        ({"options": {"hoodie.no.such": "1"}}, "unfit options"),
+        ({"record_key": "key", "schema": pa.schema([("id", pa.int64())])}, "record_key="),
+    ],
+)
+def test_a_wrong_argument_is_refused_when_the_dag_file_is_parsed(how: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidOptionError, match=said):
+        HudiWriteOperator(task_id="t", table="a", python_callable=list, **how)

@@ -1,0 +1,110 @@
+"""A real Airflow on SQLite: API server, scheduler, DAG processor and triggerer, each a process that a test may kill."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from support.ports import free_port
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAMS = ("api-server", "dag-processor", "scheduler", "triggerer")
+
+
+class Airflow:
+    """The servers of one home, with the DAG files of a folder, and a warehouse that the default connection names."""
+
+    def __init__(self, home: Path, lake: Path) -> None:
+        self.home, self.lake, self.port = home, lake, free_port()
+        self.dags = home / "dags"
+        self.dags.mkdir(parents=True)
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self.environment = {
+            **os.environ,
+            "AIRFLOW_HOME": str(home),
+            "AIRFLOW__CORE__DAGS_FOLDER": str(self.dags),
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}?timeout=120",
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
+            "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{self.port}/execution/",
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
+            "AIRFLOW__CORE__PARALLELISM": "2",
+            "AIRFLOW__API__PORT": str(self.port),
+            "AIRFLOW__API__WORKERS": "1",
+            "AIRFLOW__API__BASE_URL": f"http://127.0.0.1:{self.port}",
+            "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_hex(32),
+            "AIRFLOW__API__SECRET_KEY": secrets.token_hex(32),
+            "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "5",
+            "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "5",
+            "AIRFLOW__SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "1",
+            "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "30",
+            "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "5",
+            "AIRFLOW__TRIGGERER__JOB_HEARTBEAT_SEC": "1",
+            "AIRFLOW_CONN_HUDI_DEFAULT": json.dumps({"conn_type": "hudi", "host": str(lake)}),
+            "PYTHONPATH": str(ROOT),
+        }
+
+    def command(self, *words: str) -> str:
+        """What a command of Airflow prints; an error fails the test."""
+        done = subprocess.run(
+            [sys.executable, "-m", "airflow", *words], env=self.environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        return done.stdout
+
+    def start(self, *programs: str) -> None:
+        """Start servers; without names all of them."""
+        if not (self.home / "airflow.db").exists():
+            self.command("db", "migrate")
+        for name in programs or PROGRAMS:
+            log = (self.home / f"{name}.log").open("ab")
+            self.running[name] = subprocess.Popen(
+                [sys.executable, "-m", "airflow", name],
+                env=self.environment,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def kill(self, *programs: str) -> None:
+        """Kill servers with all their processes, as ``kill -9`` does; without names all of them."""
+        for name in programs or tuple(self.running):
+            process = self.running.pop(name)
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        """The answer of Airflow's database."""
+        with sqlite3.connect(f"file:{self.home / 'airflow.db'}?mode=ro", uri=True, timeout=60) as database:
+            return database.execute(query, values).fetchall()
+
+    def events(self, asset: str) -> list[dict[str, Any]]:
+        """The payloads of the events of an asset, oldest first."""
+        found = self.rows(
+            "select e.extra from asset_event e join asset a on a.id = e.asset_id where a.name = ? order by e.id", asset
+        )
+        extras = [json.loads(extra) for (extra,) in found]
+        return [extra.get("payload", extra) for extra in extras]
+
+    def log(self, program: str) -> str:
+        """The end of what a server has written."""
+        path = self.home / f"{program}.log"
+        return path.read_text(errors="replace")[-6000:] if path.exists() else ""
+
+    def wait(self, condition: Callable[[], object], what: str, seconds: float = 300) -> None:
+        """Wait until a condition holds; else fail with the logs."""
+        end = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() > end:
+                said = "\n".join(f"=== {name}\n{self.log(name)}" for name in PROGRAMS)
+                raise AssertionError(f"{what}: not within {seconds} s\n{said}")
+            time.sleep(0.25)
