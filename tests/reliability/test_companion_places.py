@@ -92,7 +92,7 @@ def prepare_companion(transaction: Transaction, place: TableContext, number: int
     body = base_file(transaction.requested_time, name, number)
     place.storage.put(name, body)
     stat = WriteStat("files-0000-0", name, "", rows=1, updates=1, size=len(body))
-    companion.stage(CommitMetadata("UPSERT_PREPPED", (stat,), {"number": str(number)}))
+    companion.stage(CommitMetadata("UPSERT_PREPPED", (stat,), {"number": str(number)}), {})
     return companion
 
 
