@@ -51,7 +51,7 @@ class HudiConsumerOperator(HudiOperator):
         record_key: str | Sequence[str] = (),
         partition_by: str | Sequence[str] = (),
         ordering: str | None = None,
-        table_type: str = "copy_on_write",
+        table_type: str | None = None,
         schema: Any = None,
         options: Mapping[str, str] | None = None,
         **more: Any,

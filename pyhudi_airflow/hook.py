@@ -42,8 +42,8 @@ class HudiHook(BaseHook):
 
     @classmethod
     def get_ui_field_behaviour(cls) -> dict[str, Any]:
-        """The form for an Airflow that does not read it from the provider's description."""
-        return {name.replace("-", "_"): value for name, value in form().items()}
+        """The form for an Airflow that does not read it from the provider's description. There, options are written into the extra, as JSON."""
+        return {name.replace("-", "_"): value for name, value in form().items()} | {"hidden_fields": ["port", "schema"]}
 
     def get_conn(self) -> HudiHook:
         """Return the hook itself: there is no session to open."""
@@ -202,13 +202,14 @@ def settings_of(
     record_key: str | Sequence[str] = (),
     partition_by: str | Sequence[str] = (),
     ordering: str | None = None,
-    table_type: str = "copy_on_write",
+    table_type: str | None = None,
     schema: Any = None,
     options: Mapping[str, str] | None = None,
 ) -> TableSettings:
     """The settings with which a task creates its table. Raises `InvalidOptionError` for settings with which none could be created."""
+    kind = table_type or (options or {}).get("hoodie.table.type", "copy_on_write")
     keys, partitions = ((given,) if isinstance(given, str) else tuple(given) for given in (record_key, partition_by))
-    settings = TableSettings(keys, partitions, ordering, table_type, schema, dict(options or {}))
+    settings = TableSettings(keys, partitions, ordering, kind, schema, dict(options or {}))
     settings.refuse_unfit(whose)
     return settings
 

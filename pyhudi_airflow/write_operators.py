@@ -75,7 +75,7 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
         record_key: str | Sequence[str] = (),
         partition_by: str | Sequence[str] = (),
         ordering: str | None = None,
-        table_type: str = "copy_on_write",
+        table_type: str | None = None,
         schema: Any = None,
         options: Mapping[str, str] | None = None,
         pre_commit: Sequence[Any] = (),

@@ -40,6 +40,7 @@ def main() -> None:
         console.print(f"{feed.write_messages(DATA / 'feed'):,} messages of the feed are in {DATA / 'feed'}")
     environment = _environment(options.port)
     HOME.mkdir(parents=True, exist_ok=True)
+    _plan(environment, options.days)
     with (HOME / "standalone.log").open("ab") as log:
         server = subprocess.Popen(
             [sys.executable, "-m", "airflow", "standalone"],
@@ -49,7 +50,7 @@ def main() -> None:
             start_new_session=True,
         )
     try:
-        _work(server, environment, options)
+        _work(server, options)
         if not options.no_ui:
             console.print(f"\nThe UI: http://localhost:{options.port}   (Ctrl-C stops it)\n")
             server.wait()
@@ -75,6 +76,7 @@ def _environment(port: int) -> dict[str, str]:
         "AIRFLOW_HOME": str(HOME),
         "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "examples" / "airflow"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{HOME / 'airflow.db'}?timeout=120",
         "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://localhost:{port}/execution/",
@@ -87,13 +89,20 @@ def _environment(port: int) -> dict[str, str]:
     }
 
 
-def _work(server: subprocess.Popen[bytes], environment: dict[str, str], options: argparse.Namespace) -> None:
-    started, last = time.monotonic(), feed.FIRST_DAY + timedelta(days=options.days - 1)
+def _plan(environment: dict[str, str], days: int) -> None:
+    """Ask for the backfill before the scheduler starts: SQLite has one writer at a time."""
+    last = feed.FIRST_DAY + timedelta(days=days - 1)
+    _airflow(environment, "db", "migrate")
+    _airflow(environment, "dags", "reserialize")
+    span = ["--from-date", str(feed.FIRST_DAY), "--to-date", str(last), "--reprocess-behavior", "completed"]
+    _airflow(environment, "backfill", "create", "--dag-id", "load_flights", *span)
+    console.print(f"backfill of {days} days: {feed.FIRST_DAY} to {last}")
+
+
+def _work(server: subprocess.Popen[bytes], options: argparse.Namespace) -> None:
+    started = time.monotonic()
     _wait(server, lambda: _answers(options.port), "Airflow does not answer")
-    _wait(server, lambda: "load_flights" in _airflow(environment, "dags", "list"), "Airflow does not find the DAGs")
-    span = ["--from-date", str(feed.FIRST_DAY), "--to-date", str(last)]
-    _airflow(environment, "backfill", "create", "--dag-id", "load_flights", *span, "--reprocess-behavior", "completed")
-    console.print(f"backfill of {options.days} days: {feed.FIRST_DAY} to {last}")
+    console.print(f"Airflow answers on http://localhost:{options.port}")
     _wait(server, lambda: _ended("load_flights", options.days), "the backfill does not end")
     _wait(server, lambda: _ended("daily_delays", 1) and not _running(), "the runs on events do not end")
     console.print(f"{options.days} days in {time.monotonic() - started:.0f} s\n")

@@ -27,7 +27,7 @@ from pyhudi_airflow import (
 )
 
 MESSAGES = Path(os.environ.get("PYHUDI_DEMO_DATA", ".data")).resolve() / "feed"
-FLIGHTS = hudi_asset("flights", poll_interval=10)
+FLIGHTS = hudi_asset("flights", poll_interval=10, start="earliest")
 
 
 @dag(

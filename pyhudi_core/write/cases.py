@@ -140,5 +140,7 @@ def _foreign(context: TableContext, snapshot: Snapshot, partitions: Iterable[str
     """A new partition in the folder of another table, where no reader of this one would find it, and that folder."""
     snapshot.view.prepare(partitions)
     new = [path for path in partitions if not snapshot.view.slices(path)]
+    if not new:
+        return None
     others = other_tables(new, partial(list_folders, context.storage, context.runtime.executor))
     return (next(path for path in new if f"{path}/".startswith(f"{others[0]}/")), others[0]) if others else None

@@ -148,6 +148,7 @@ class WriteJob:
         written.index = None if rows.indexing is None else rows.indexing.choice
         if self.key_changes:
             written.kept.push(self._kept.pop_all())
+        self._kept.callback(written.release)
         return written
 
     @property

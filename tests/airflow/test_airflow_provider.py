@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pyarrow as pa
@@ -40,10 +41,21 @@ def test_airflow_lists_the_connection_type_with_its_form() -> None:
         "hudi_conn_id",
     )
     assert found.connection_testable
+
+
+@pytest.mark.skipif(find_spec("airflow.triggers.shared_stream") is None, reason="before 3.3 Airflow asks the hook")
+def test_the_form_hides_what_may_be_secret() -> None:
+    from airflow.providers_manager import ProvidersManager
+
+    manager = ProvidersManager()
     assert manager.field_behaviours["hudi"]["relabeling"]["host"] == "Warehouse"
     widgets = manager.connection_form_widgets
     for field in ("storage_options", "options"):
         assert widgets[f"extra__hudi__{field}"].is_sensitive, "what may hold a secret is not shown by the form"
+
+
+def test_an_older_form_shows_the_extra() -> None:
+    assert "extra" not in pyhudi_airflow.HudiHook.get_ui_field_behaviour()["hidden_fields"]
 
 
 def test_the_description_imports_neither_airflow_nor_a_table() -> None:
@@ -119,7 +131,10 @@ def test_a_test_of_the_connection_lists_the_tables(lake: Path) -> None:
 def test_a_login_is_an_s3_key_and_secrets_are_shown_nowhere(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from airflow.sdk.log import redact
+    try:
+        from airflow.sdk.log import redact
+    except ImportError:  # Airflow 3.0
+        from airflow.sdk.execution_time.secrets_masker import redact
 
     found = connect(
         monkeypatch,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from pyhudi.errors import InvalidOptionError
 from pyhudi_airflow import HudiTimelineTrigger, hudi_asset, timeline_watch
 from pyhudi_airflow.timeline_watch import Looker, first_position, news_of
 
-shared_stream = pytest.importorskip("airflow.triggers.shared_stream", reason="shared streams came with Airflow 3.3")
+with_streams = pytest.mark.skipif(
+    find_spec("airflow.triggers.shared_stream") is None, reason="shared streams came with Airflow 3.3"
+)
 
 
 def made(place: Path, **options: str) -> hudi.HudiTable:
@@ -167,6 +170,7 @@ def test_many_commits_are_reported_in_parts_and_from_the_history(lake: Path, mon
     assert first not in found
 
 
+@with_streams
 def test_one_loop_serves_a_lake_and_a_restart_goes_on_where_the_events_were_stored(lake: Path) -> None:
     tables = {name: made(lake / name) for name in ("orders", "returns", "stock")}
     stores: dict[str, Store] = {}
@@ -194,6 +198,7 @@ def test_one_loop_serves_a_lake_and_a_restart_goes_on_where_the_events_were_stor
     assert [facts["instant"] for facts in asyncio.run(life(1))] == [third]
 
 
+@with_streams
 def test_a_watcher_waits_for_its_table_and_reports_all_its_commits(
     lake: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from support.airflow_home import dag_of, states, xcoms
 import pyhudi as hudi
 from pyhudi.errors import InvalidOptionError
 from pyhudi_airflow import HudiWriteOperator
+from pyhudi_core.orchestration import RunEndedError
 
 HEAD = """
 from datetime import datetime, timedelta
@@ -158,6 +160,39 @@ def test_nothing_is_published_after_a_task_is_marked_failed(home: Path, lake: Pa
     table = hudi.open_table(f"{lake}/orders")
     assert list(table.timeline.commits) == []
     assert not list(table.timeline.pending), "it was rolled back"
+
+
+def test_nothing_is_published_after_a_timeout(home: Path, lake: Path) -> None:
+    """The time ends while the second batch of rows is made; the first one is written already."""
+    schema = pa.schema([("id", pa.int64()), ("day", pa.string())])
+    hudi.create_table(f"{lake}/orders", schema=schema, record_key="id")
+    finished = run(
+        "timed",
+        """
+    @task.hudi(table="orders", record_key="id", execution_timeout=timedelta(seconds=3))
+    def load():
+        import time
+        yield rows(1)
+        time.sleep(60)
+        yield rows(2)
+
+    load()
+    """,
+    )
+    assert states(finished) == {"load": "failed"}
+    table = hudi.open_table(f"{lake}/orders")
+    assert list(table.timeline.commits) == []
+    assert not list(table.timeline.pending), "it was rolled back"
+
+
+def test_a_killed_operator_publishes_nothing() -> None:
+    """Airflow calls ``on_kill`` when a person ends the task; then the gate refuses every commit, and a service stops at its next step."""
+    operator = HudiWriteOperator(task_id="t", table="a", python_callable=list)
+    task = operator.task_run({"ti": SimpleNamespace(dag_id="d", task_id="t", run_id="r", map_index=-1)})
+    task.refuse_if_killed()
+    operator.on_kill()
+    with pytest.raises(RunEndedError, match=r"Airflow has ended the task d\.t"):
+        task.gate()
 
 
 def test_bad_rows_fail_at_once_and_nothing_is_published(home: Path, lake: Path) -> None:

@@ -138,7 +138,9 @@ def test_100_commits_of_two_writers_are_100_events_over_kills_of_the_triggerer_a
 
 def test_a_backfill_of_30_days_is_30_commits(airflow: Airflow) -> None:
     span = ("--from-date", "2026-01-01", "--to-date", "2026-01-30")
+    airflow.kill("scheduler")  # SQLite has one writer, and the command does not wait for it
     airflow.command("backfill", "create", "--dag-id", "visits", *span, "--max-active-runs", "4")
+    airflow.start("scheduler")
     airflow.wait(lambda: len(ended(airflow, "visits")) >= 30, "the backfill ends", 1200)
     assert set(ended(airflow, "visits")) == {"success"}
     table = hudi.open_table(f"{airflow.lake}/visits")

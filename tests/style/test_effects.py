@@ -47,6 +47,10 @@ ALLOWED = {
         "pyhudi_core.runtime.isolated.orc_stripes",
     ): "the decoder of ORC may crash its process",
     (
+        "pyhudi_core/formats/base_file/parquet_groups.py",
+        "pyhudi_core.runtime.limits.page_bytes",
+    ): "a limit of the process: readers of files take no options",
+    (
         "pyhudi_core/predicates/opaque.py",
         "pyarrow.fs",
     ): "a data set without files needs a file system, which nothing calls",

@@ -17,7 +17,8 @@ from pyhudi_core.engine.base import Engine
 from pyhudi_core.model.instant import Action
 from pyhudi_core.services.cleaning.clean_execution import Cleaned, CleaningRun
 from pyhudi_core.services.cleaning.clean_plan import CleaningPlan, PlannedClean, decode
-from pyhudi_core.services.cleaning.files_to_clean import plan_cleaning, refuse_outdated
+from pyhudi_core.services.cleaning.files_to_clean import by_instant, plan_cleaning
+from pyhudi_core.services.outdated import Outdating
 from pyhudi_core.services.planned_service import PlannedResult, PlannedService
 from pyhudi_core.services.service import Execution
 from pyhudi_core.timeline.active import Timeline
@@ -63,8 +64,8 @@ class Cleaning(PlannedService[CleaningPlan, PlannedClean, CleaningResult]):
     def _planned(self, timeline: Timeline, *, triggered: bool) -> CleaningPlan:
         return plan_cleaning(self.context, timeline, self.context.options.cleaning, triggered=triggered)
 
-    def _refuse_outdated(self, transaction: Transaction, plan: CleaningPlan, found: Timeline) -> None:
-        refuse_outdated(transaction, found)
+    def _outdating(self, transaction: Transaction, plan: CleaningPlan) -> Outdating:
+        return Outdating(by_instant=by_instant)
 
     def _decode(self, data: bytes, path: str) -> PlannedClean:
         return decode(data, path)

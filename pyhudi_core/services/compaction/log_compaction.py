@@ -21,7 +21,8 @@ from pyhudi_core.services.compaction.compaction import CompactionResult
 from pyhudi_core.services.compaction.compaction_plan import CompactionPlan, decode
 from pyhudi_core.services.compaction.log_compaction_execution import LogCompactionRun
 from pyhudi_core.services.compaction.logs_to_compact import plan_log_compaction
-from pyhudi_core.services.compaction.slices_to_compact import refuse_outdated
+from pyhudi_core.services.compaction.slices_to_compact import outdating
+from pyhudi_core.services.outdated import Outdating
 from pyhudi_core.services.planned_service import PlannedService
 from pyhudi_core.services.service import Execution
 from pyhudi_core.timeline.active import Timeline
@@ -64,8 +65,8 @@ class LogCompaction(PlannedService[CompactionPlan, tuple[FileSlice, ...], LogCom
     def _planned(self, timeline: Timeline, *, triggered: bool) -> CompactionPlan:
         return plan_log_compaction(self.context, timeline)
 
-    def _refuse_outdated(self, transaction: Transaction, plan: CompactionPlan, found: Timeline) -> None:
-        refuse_outdated(transaction, plan, found)
+    def _outdating(self, transaction: Transaction, plan: CompactionPlan) -> Outdating:
+        return outdating(transaction, plan)
 
     def _decode(self, data: bytes, path: str) -> tuple[FileSlice, ...]:
         return decode(data, path)
