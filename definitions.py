@@ -161,12 +161,16 @@ automation = dg.AutomationConditionSensorDefinition(
     "automation", target=dg.AssetSelection.all(), default_status=dg.DefaultSensorStatus.RUNNING
 )
 
+UNFINISHED = [dg.DagsterRunStatus(name) for name in ("QUEUED", "NOT_STARTED", "STARTING", "STARTED", "CANCELING")]
 days_job = dg.define_asset_job("next_day", selection=[flights], partitions_def=DAYS.definition)
 
 
 @dg.schedule(job=days_job, cron_schedule="*/5 * * * *")
 def next_day(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
-    """Materializes the first day that is not there yet. Off until it is started in the UI."""
+    """Materializes the first day that is not there yet, one at a time. Off until it is started in the UI."""
+    under_way = context.instance.get_runs(dg.RunsFilter(job_name=days_job.name, statuses=UNFINISHED), limit=1)
+    if under_way:
+        return dg.SkipReason(f"The day {under_way[0].tags['dagster/partition']} is under way.")
     done = context.instance.get_materialized_partitions(dg.AssetKey("flights"))
     missing = [day for day in DAYS.definition.get_partition_keys() if day not in done]
     return dg.RunRequest(partition_key=missing[0]) if missing else dg.SkipReason("All days are there.")

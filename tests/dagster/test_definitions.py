@@ -290,3 +290,21 @@ def test_a_missing_upstream_fails_at_once_and_says_what_to_run_first(run):
     assert "Materialize the upstream asset first" in result.failure_data_for_node("copy").user_failure_data.description
     assert not ran
     assert result.retry_attempts_for_node("copy") == 0
+
+
+def test_the_schedule_of_the_demo_requests_no_day_that_is_under_way(kept, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    from definitions import days_job, defs, next_day
+
+    def request():
+        with dg.build_schedule_context(instance=kept, repository_def=defs.get_repository_def()) as context:
+            return next_day.evaluate_tick(context)
+
+    (first,) = request().run_requests
+    job = defs.resolve_job_def(days_job.name)
+    for status in (dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTED):
+        tags = {"dagster/partition": first.partition_key}
+        run = kept.create_run_for_job(job, tags=tags, status=status)
+        assert request().skip_message == f"The day {first.partition_key} is under way."
+        kept.delete_run(run.run_id)
+    assert [each.partition_key for each in request().run_requests] == [first.partition_key]

@@ -156,7 +156,7 @@ def test_a_commit_that_is_reported_late_looks_fresh_to_dagster_and_old_to_data_f
 
 
 def test_a_second_backfill_over_a_range_in_one_run_works_and_replaces_exactly_its_partitions(run, lake):
-    """dagster-iceberg fails in the first single-run backfill over a range, dagster-deltalake in the second."""
+    """dagster-iceberg fails in the first single-run backfill over a range; the second of dagster-deltalake replaces the table."""
 
     @hudi_asset(record_key="id", partitions=DAYS, operation="insert_overwrite")
     def orders(context: dg.AssetExecutionContext) -> pa.Table:
