@@ -8,7 +8,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 import pyhudi_core
-from pyhudi_core import __all__ as __all__
+from pyhudi_core import _NAMES
 from pyhudi_core import __version__ as __version__
 from pyhudi_core.naming import no_name
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from pyhudi import spark as spark
     from pyhudi import testing as testing
     from pyhudi_core import *  # noqa: F403  (type checkers do not ask __getattr__)
+else:
+    __all__ = pyhudi_core.__all__
 
 _MODULES = ("errors", "spark", "testing")
 
@@ -23,10 +25,10 @@ _MODULES = ("errors", "spark", "testing")
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"{__name__}.{name}")
-    if name not in __all__:
-        raise no_name(__name__, name, __all__)
+    if name not in _NAMES:
+        raise no_name(__name__, name, _NAMES)
     return getattr(pyhudi_core, name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_MODULES, "__version__"})
+    return sorted({*_NAMES, *_MODULES, "__version__"})

@@ -5,7 +5,7 @@ Names are imported on first use. So a program that only declares tables (such as
 
 from typing import TYPE_CHECKING
 
-from pyhudi_core import errors
+from pyhudi_core import errors as errors
 from pyhudi_core.late import late_names
 
 if TYPE_CHECKING:
@@ -44,10 +44,10 @@ if TYPE_CHECKING:
     from pyhudi_core.opening import check_table as check_table
     from pyhudi_core.opening import create_table as create_table
     from pyhudi_core.opening import open_table as open_table
+    from pyhudi_core.orchestration.remote_write import commit_for as commit_for
     from pyhudi_core.read.scan import Scan as Scan
     from pyhudi_core.read.sizes import Size as Size
     from pyhudi_core.read.sizes import TableSize as TableSize
-    from pyhudi_core.remote import commit_for as commit_for
     from pyhudi_core.services.service import ServicePlan as ServicePlan
     from pyhudi_core.services.service import ServiceResult as ServiceResult
     from pyhudi_core.services.service import TableService as TableService
@@ -117,7 +117,7 @@ _HOMES = {
     "WriteStat": "model.commit",
     "bootstrap": "importing.bootstrap",
     "check_table": "opening",
-    "commit_for": "remote",
+    "commit_for": "orchestration.remote_write",
     "create_table": "opening",
     "held_transactions": "source_transactions",
     "in_range": "validators",
@@ -138,76 +138,15 @@ _HOMES = {
 }
 """The module of each public name."""
 
-__all__ = [
-    "Action",
-    "Batch",
-    "Bootstrap",
-    "Candidate",
-    "CheckReport",
-    "Checkpoint",
-    "Commit",
-    "CommitMetadata",
-    "CommitRequirement",
-    "CommitStats",
-    "CommitStatus",
-    "CommitVerdict",
-    "Consumer",
-    "FileGroupAt",
-    "Finding",
-    "FoundRows",
-    "HudiError",
-    "HudiTable",
-    "Instant",
-    "LatestInstantIs",
-    "Limits",
-    "NoCommitAfter",
-    "OperationType",
-    "PropertyIs",
-    "RecordMerger",
-    "RecoveryPlan",
-    "Rollback",
-    "Scan",
-    "SchemaIs",
-    "ServicePlan",
-    "ServiceResult",
-    "Size",
-    "State",
-    "TableConfig",
-    "TableService",
-    "TableSize",
-    "Timeline",
-    "UpkeepReport",
-    "UpkeepRules",
-    "Write",
-    "WriteStat",
-    "bootstrap",
-    "check_table",
-    "commit_for",
-    "create_table",
-    "errors",
-    "held_transactions",
-    "in_range",
-    "not_null",
-    "open_table",
-    "plan_recovery",
-    "recover",
-    "register_merger",
-    "registered_mergers",
-    "rename_columns",
-    "row_count",
-    "satisfies",
-    "transaction_watermark",
-    "transactions",
-    "unique",
-    "unregister_merger",
-    "upkeep",
-]
+_NAMES = (*sorted(_HOMES), "errors")
+if not TYPE_CHECKING:  # type checkers take the names of the imports above
+    __all__ = list(_NAMES)
 
 __getattr__ = late_names(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, "__version__"})
+    return sorted({*_NAMES, "__version__"})
 
 
 # Public names report the module `pyhudi`. It is there for whoever looks them up in `sys.modules`, as cloudpickle does.

@@ -46,12 +46,16 @@ if TYPE_CHECKING:
     from pyhudi_core.model.schema import normalise, to_avro
     from pyhudi_core.storage.no_table import first_data_file, no_table
     from pyhudi_core.validators import Validator, Validators
-    from pyhudi_core.write import asked_metadata_table, coercion, refusals
+    from pyhudi_core.write import coercion, refusals
+    from pyhudi_core.write.first_metadata import asked_metadata_table
 else:
     difflib = late("difflib")
     doctor, validators = late("pyhudi_core.doctor"), late("pyhudi_core.validators")
     record_merger = late("pyhudi_core.merge.record_merger")
-    asked_metadata_table, coercion = late("pyhudi_core.write.asked_metadata_table"), late("pyhudi_core.write.coercion")
+    asked_metadata_table, coercion = (
+        late("pyhudi_core.write.first_metadata.asked_metadata_table"),
+        late("pyhudi_core.write.coercion"),
+    )
     refusals = late("pyhudi_core.write.refusals")
     text_problem = late_call("pyhudi_core.model.key_text", "text_problem")
     new_table_config = late_call("pyhudi_core.model.new_table", "new_table_config")

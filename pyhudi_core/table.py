@@ -317,19 +317,24 @@ class HudiTable(TableServices):
         ``mode="read_optimized"`` reads only base files; ``scan.staleness()`` counts what the log files contain in addition. With
         ``refuse_pending_deletes``, it raises `PendingDeletesError` if the log files contain deletes.
         """
-        if mode == "read_optimized":
-            with self._opened.verb() as context:
-                return reads.read_optimized(
-                    context, columns, where, as_of, semi_join, refuse_pending_deletes, meta=meta
-                )
-        if mode != "snapshot" or refuse_pending_deletes:
+        optimized = mode == "read_optimized"
+        if not optimized and (mode != "snapshot" or refuse_pending_deletes):
             raise InvalidOptionError(
                 f"mode={mode!r} is unknown, or cannot be combined with refuse_pending_deletes",
                 table=self.location,
                 hint='Use mode="snapshot" or mode="read_optimized"; refuse_pending_deletes needs mode="read_optimized".',
             )
         with self._opened.verb() as context:
-            return reads.scan(context, columns, where, as_of, semi_join, meta=meta)
+            return reads.scan(
+                context,
+                columns,
+                where,
+                as_of,
+                semi_join,
+                meta=meta,
+                optimized=optimized,
+                refuse_deletes=refuse_pending_deletes,
+            )
 
     def incremental(
         self,
@@ -384,7 +389,7 @@ class HudiTable(TableServices):
         pre_commit: Sequence[Validator],
     ) -> states.WriteSpec:
         """What a write is asked to do; the table services follow it."""
-        asked = validators.Validators.of(pre_commit)
+        asked = validators.Validators.of(pre_commit) if pre_commit != () else None
         after = auto.following(context)
         return states.WriteSpec(context, operation, extra or {}, spark, pre_commit=asked, after=after)
 

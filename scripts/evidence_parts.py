@@ -118,6 +118,7 @@ _OWN: dict[str, Part] = {
         "non_blocking_interleaved", "consistent_hashing_interleaved", "change_log_crashes", "erasure_crashes", "duplicates_crashes",
         "savepoint_crashes")),
 }  # fmt: skip
+_HOSTILE = ("tests/hostile/test_hostile_tables.py",)
 PARTS: dict[str, Part] = {
     "interop": _make("Apache Hudi and hudi-rs read and continue our tables", "interop", paths=("tests/interop/",)),
     **_releases("side-by-side", "the long tests of interop with", ("tests/interop/",),
@@ -147,8 +148,9 @@ PARTS: dict[str, Part] = {
                                 tuple(sorted(path for part in _OWN.values() for path in part.paths))),
     "e2e": Part("real `dagster dev` and Airflow: schedules, backfills, Terminate, killed processes",
                 ("make", "--no-print-directory", "e2e"), paths=("tests/e2e/",), slow=True),
+    "hostile-tables": Part("20,000 tables of which somebody changed files: names, paths, sizes, kinds and bytes", paths=_HOSTILE, slow=True),
     "slow-units": _in_two("the slow tests of functions, golden tables and damaged files",
-                          ("tests/unit/", "tests/golden/", "tests/hostile/", "tests/style/")),
+                          ("tests/unit/", "tests/golden/", "tests/hostile/", "tests/style/"), _HOSTILE),
     "slow-dagster": _in_two("the slow tests of Dagster and Airflow", ("tests/airflow/", "tests/dagster/")),
     "slow-spark": Part("the slow tests on Spark", paths=("tests/spark/",), slow=True),
     "locks": Part("locks and storages on real servers, which it installs", ("make", "--no-print-directory", "locks", "ONLY=not 1000"),

@@ -14,7 +14,6 @@ from typing import get_args
 
 import click
 
-import pyhudi_core
 from pyhudi_core.model.help_pages import Page
 
 PAGES: tuple[str, ...] = get_args(Page)
@@ -41,7 +40,7 @@ def help_(topic: str | None) -> None:
 
 def page_text(page: str) -> str:
     """Return the page in Markdown: of the wheel if the package is installed from one, otherwise of the checkout."""
-    package = Path(pyhudi_core.__file__).parent
+    package = Path(__file__).parent.parent
     installed = package / "pages" / f"{page}.md"
     return (installed if installed.exists() else package.parent / "docs" / installed.name).read_text(encoding="utf-8")
 

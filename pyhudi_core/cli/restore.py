@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 
-from pyhudi_core.cli.planned import refuse_instant_without_execute
 from pyhudi_core.cli.progress import progress_bar, with_estimate
+from pyhudi_core.cli.service_commands import refuse_instant_without_execute
 from pyhudi_core.cli.terminal import FOUND, at_location, console, print_rows, reporting_errors, safe
 from pyhudi_core.opening import open_table
 from pyhudi_core.services.restore.restore_plan import RestorePlan, UndoneCommit

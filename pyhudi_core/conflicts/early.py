@@ -57,9 +57,7 @@ class EarlyCheck:
 
 
 def early_check(context: TableContext, start: Timeline, own: str) -> EarlyCheck | None:
-    """The check for a write that is planned from ``start``; None where the option is off or there is no older write."""
-    if not context.options.conflict.early_detection:
-        return None
+    """The check for a write that is planned from ``start``; None where there is no older write."""
     reserved = (info.path.rpartition("/")[2] for info in context.root.list(f"{layout.HEARTBEATS}/"))
     pending = {i.requested_time: i for i in start.pending if i.action in WRITE_ACTIONS}
     times = sorted(time for time in {*reserved, *pending} if is_time(time) and time < own)

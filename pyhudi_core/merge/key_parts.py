@@ -15,7 +15,7 @@ from pyhudi_core.formats.key_hash import hash_keys
 from pyhudi_core.merge.law import Mask
 
 MOST_PARTS = 1 << 12
-"""A slice is not cut into more parts: then a key, or a few of them, have very many entries, which are held in memory."""
+"""A slice is not cut into more parts: then a key, or a few of them, have very many entries, and the slice is refused."""
 _AT_ONCE = 64
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 

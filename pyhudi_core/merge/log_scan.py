@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pyhudi_core.errors import CorruptLogBlockError, UnsupportedTableError
+from pyhudi_core.errors import CorruptLogBlockError, LimitExceededError, UnsupportedTableError
 from pyhudi_core.file_groups.slice import LogFile
 from pyhudi_core.formats.avro.records import read_all
 from pyhudi_core.formats.base_file import BaseFileReader
@@ -72,7 +72,6 @@ class LogScan:
         Raises `LogsTooLargeError` if they are larger than ``most_bytes`` (0: no limit), and `CorruptionError` and its kinds.
         """
         found = EntryCollector(columns.schema, columns.ordering)
-        limit = most_bytes if part.of < MOST_PARTS else 0
         whole, read = sum(log.size for log in self.logs), 0
         for path, blocks in _by_file(self._blocks()):
             with self.storage.open_input(path) as source:
@@ -80,8 +79,9 @@ class LogScan:
                 for block in blocks:
                     for size in _add(found, block, reader.content(block), columns, path, part):
                         read += size
-                        if limit and found.bytes > limit:
-                            raise LogsTooLargeError(parts_for(found.bytes, read, whole, limit))
+                        if most_bytes and found.bytes > most_bytes:
+                            _refuse(part, found.bytes, most_bytes, path)
+                            raise LogsTooLargeError(parts_for(found.bytes, read, whole, most_bytes))
         return found.finish()
 
     def _blocks(self) -> list[tuple[str, LogBlock]]:
@@ -109,6 +109,18 @@ class LogScan:
             found[:] = [(where, other) for where, other in found if other.instant_time != target]
         elif block.type in DATA_BLOCKS or block.type is BlockType.DELETE:
             found.append((path, block))
+
+
+def _refuse(part: KeyPart, seen: int, limit: int, path: str) -> None:
+    """Raise `LimitExceededError` for the entries of a part that is not cut any more."""
+    if part.of >= MOST_PARTS:
+        raise LimitExceededError(
+            "The logs of a file group have more bytes for a few keys than the limit",
+            limit=limit,
+            seen=seen,
+            path=path,
+            hint="Raise hoodie.memory.merge.max.size, or compact the table on a machine with more memory.",
+        )
 
 
 def _once(found: list[tuple[str, LogBlock]]) -> list[tuple[str, LogBlock]]:

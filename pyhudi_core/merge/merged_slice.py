@@ -15,7 +15,7 @@ from itertools import chain
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.errors import UnsupportedTableError
+from pyhudi_core.errors import UnsupportedTableError, columns_named
 from pyhudi_core.file_groups.partition_values import constants_of, with_constants
 from pyhudi_core.file_groups.skeletons import may_be_skeleton, open_base
 from pyhudi_core.file_groups.slice import FileSlice
@@ -73,6 +73,12 @@ class Merging:
 
     def columns(self, wanted: pa.Schema, schema: pa.Schema) -> pa.Schema:
         """What must be read to merge and then give the wanted columns; in the order of the table's schema. A merger sees all columns."""
+        absent = [name for name in self.ordering if name not in schema.names]
+        if absent:
+            raise UnsupportedTableError(
+                f"The properties say that {columns_named(absent)} decides which version of a row wins, and the table has no such column",
+                hint="Correct hoodie.table.ordering.fields (hoodie.table.precombine.field) in hoodie.properties.",
+            )
         if self.is_custom:
             return schema
         names = {*wanted.names, *key_columns(self.config), *self.ordering, IS_DELETED}

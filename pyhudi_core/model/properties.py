@@ -203,6 +203,11 @@ class TableConfig:
         return not self.record_key_fields
 
     @property
+    def may_prefix_keys(self) -> bool:
+        """Whether the record keys may be ``column:value``, as Hudi 1.1 writes those of a COMPLEX generator over one column."""
+        return self.keygenerator_type is KeyGenerator.COMPLEX and len(self.record_key_fields) == 1
+
+    @property
     def was_raised(self) -> bool:
         """Whether the table may have been raised from version 6 or older: its logs and archived files can have names of that version."""
         initial = self.raw.get("hoodie.table.initial.version", "").strip()

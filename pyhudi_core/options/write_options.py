@@ -138,6 +138,11 @@ class MetadataOptions:
         """Whether a new table gets a metadata table."""
         return self.enable is not False
 
+    @property
+    def asks_for_more(self) -> bool:
+        """Whether a write makes a metadata table, or has to say that it does not make a part of it."""
+        return bool(self.enable) or self.record_index or self.bloom_filters
+
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatOptions:

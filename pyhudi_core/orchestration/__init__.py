@@ -69,6 +69,10 @@ if TYPE_CHECKING:
     from pyhudi_core.orchestration.past_commits import commits_newest_first as commits_newest_first
     from pyhudi_core.orchestration.past_commits import find_made as find_made
     from pyhudi_core.orchestration.past_commits import newest_with_rows as newest_with_rows
+    from pyhudi_core.orchestration.permit import Permit as Permit
+    from pyhudi_core.orchestration.remote_write import WriteRequest as WriteRequest
+    from pyhudi_core.orchestration.remote_write import open_permit as open_permit
+    from pyhudi_core.orchestration.remote_write import schema_text as schema_text
     from pyhudi_core.orchestration.settings import HudiWrite as HudiWrite
     from pyhudi_core.orchestration.settings import TableSettings as TableSettings
     from pyhudi_core.orchestration.settings import checked_operation as checked_operation
@@ -81,11 +85,7 @@ if TYPE_CHECKING:
     from pyhudi_core.orchestration.timeline_cursor import TablePosition as TablePosition
     from pyhudi_core.orchestration.timeline_cursor import TimelineCursor as TimelineCursor
     from pyhudi_core.read.expired import how_to_keep_more as how_to_keep_more
-    from pyhudi_core.remote import WriteRequest as WriteRequest
-    from pyhudi_core.remote import open_permit as open_permit
-    from pyhudi_core.remote import schema_text as schema_text
     from pyhudi_core.services.registry import service_kinds as service_kinds
-    from pyhudi_core.transaction.permit import Permit as Permit
     from pyhudi_core.write.handle import commit_with_retries as commit_with_retries
 
 _HOMES = {
@@ -100,7 +100,7 @@ _HOMES = {
     "Giver": "orchestration.data",
     "HudiWrite": "orchestration.settings",
     "PastCommit": "orchestration.past_commits",
-    "Permit": "transaction.permit",
+    "Permit": "orchestration.permit",
     "Positions": "orchestration.checkpoints",
     "Reader": "orchestration.incremental",
     "RunEndedError": "orchestration.errors",
@@ -110,7 +110,7 @@ _HOMES = {
     "TablePosition": "orchestration.timeline_cursor",
     "TableSettings": "orchestration.settings",
     "UpstreamMissingError": "orchestration.errors",
-    "WriteRequest": "remote",
+    "WriteRequest": "orchestration.remote_write",
     "acceptance_of": "orchestration.gaps",
     "as_table": "engine.local",
     "backlog_of": "orchestration.backlog",
@@ -134,7 +134,7 @@ _HOMES = {
     "newest_with_rows": "orchestration.past_commits",
     "normalised": "orchestration.data",
     "only_values": "orchestration.data",
-    "open_permit": "remote",
+    "open_permit": "orchestration.remote_write",
     "options_for_open": "options",
     "positions_of": "orchestration.checkpoints",
     "refuse_if_abandoned": "orchestration.interrupts",
@@ -142,7 +142,7 @@ _HOMES = {
     "refuse_mismatch": "orchestration.table_match",
     "refuse_unfit_options": "options.fitting",
     "schema_of": "orchestration.data",
-    "schema_text": "remote",
+    "schema_text": "orchestration.remote_write",
     "service_kinds": "services.registry",
     "service_states": "orchestration.table_services",
     "shared_changes": "orchestration.several_outputs",

@@ -8,7 +8,7 @@ Invariant: the rows, their order and their values are those of a read of all col
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,27 @@ _NUMBER = "\0 number of the row in its row group"
 _FEW_ROWS = 1_000
 _BATCH, _SHORT_BATCH = 131_072, 32_768
 """Batches are short if few rows are kept, so that less is decoded behind the last of them. Shorter ones cost more than they save."""
+
+
+_HELD_BYTES = 64 << 20
+"""Bytes of deciding columns that are held before the others of their rows are read."""
+
+
+@dataclass(slots=True)
+class _Window:
+    """The batch of the other columns that is at hand; None behind the last. ``start``: the number of its first row."""
+
+    batches: Iterator[pa.RecordBatch]
+    start: int = 0
+    batch: pa.RecordBatch | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.batch = next(self.batches, None)
+
+    def next(self) -> None:
+        """Go to the next batch."""
+        self.start += len(self.batch or ())
+        self.batch = next(self.batches, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,30 +63,36 @@ class TwoParts:
 
         Raises `CorruptBaseFileError` if the columns have different numbers of rows.
         """
-        kept, at = [], 0
+        others: _Window | None = None
+        kept, held, at = [], 0, 0
         for batch in self.first.iter_batches([row_group], use_threads=use_threads):
             part = conform(batch, self.deciding, self.names)
             rows = keep(part.append_column(_NUMBER, pa.array(np.arange(at, at + len(batch)))))
             at += len(batch)
             if len(rows):
                 kept.append(rows)
-        if not kept:
-            return
-        size = _SHORT_BATCH if sum(map(len, kept)) <= _FEW_ROWS else _BATCH
-        others, start = self.second.iter_batches([row_group], use_threads=use_threads, batch_rows=size), 0
-        window = next(others, None)
+                held += rows.nbytes
+            if held > _HELD_BYTES:
+                others = others or _Window(self.second.iter_batches([row_group], use_threads=use_threads))
+                yield from self._rows(kept, others, at)
+                kept, held = [], 0
+        if kept:
+            size = _SHORT_BATCH if sum(map(len, kept)) <= _FEW_ROWS else _BATCH
+            others = others or _Window(self.second.iter_batches([row_group], use_threads=use_threads, batch_rows=size))
+            yield from self._rows(kept, others, at)
+
+    def _rows(self, kept: list[pa.RecordBatch], others: _Window, expected: int) -> Iterator[pa.RecordBatch]:
         for rows in kept:
             numbers, done = rows.column(_NUMBER).to_numpy(), 0
             while done < len(numbers):
-                if window is None:
-                    raise self._uneven(start, at)
-                end = done + int(np.searchsorted(numbers[done:], start + len(window)))
+                if others.batch is None:
+                    raise self._uneven(others.start, expected)
+                end = done + int(np.searchsorted(numbers[done:], others.start + len(others.batch)))
                 if end > done:
-                    yield self._beside(rows.slice(done, end - done), window, numbers[done:end] - start)
+                    yield self._beside(rows.slice(done, end - done), others.batch, numbers[done:end] - others.start)
                 done = end
                 if done < len(numbers):
-                    start += len(window)
-                    window = next(others, None)
+                    others.next()
 
     def _beside(
         self, rows: pa.RecordBatch, window: pa.RecordBatch, numbers: np.typing.NDArray[np.int64]

@@ -36,28 +36,22 @@ def scan(
     semi_join: SemiJoinOn | None = None,
     *,
     meta: bool = True,
+    optimized: bool = False,
+    refuse_deletes: bool = False,
 ) -> Scan:
-    """Read a snapshot; a condition or a semi-join on the record key reads only the file groups that the record index has."""
-    found = joined(make_scan(context, snapshot(context, as_of), columns, where, meta=meta), semi_join)
-    return (probing(found) if semi_join is None else located(found)).pinned()
+    """Choose what a scan reads: the state, then the rows, then the files. `Scan.to_batches` reads these files, and merges logs with base files.
 
-
-def read_optimized(
-    context: TableContext,
-    columns: Columns,
-    where: object,
-    as_of: TimePoint | None,
-    semi_join: SemiJoinOn | None,
-    refuse_deletes: bool,
-    *,
-    meta: bool = True,
-) -> Scan:
-    """Read base files alone. Raises `PendingDeletesError` on request."""
-    state = snapshot(context, as_of)
+    Args:
+        optimized: read base files alone. With ``refuse_deletes``, `PendingDeletesError` is raised if the logs have deletes.
+    """
+    state = snapshot(context, as_of)  # 1. the state: now, or as of a time; which commits and files count
     if refuse_deletes:
         refuse_pending_deletes(state, context.storage)
-    # Not with the record index: it has no entry for rows that logs have deleted, and base files still show them.
-    return joined(make_scan(context, without_logs(state), columns, where, meta=meta), semi_join).pinned()
+    found = make_scan(context, without_logs(state) if optimized else state, columns, where, meta=meta)  # 2. the rows
+    found = joined(found, semi_join)
+    if not optimized:  # the record index has no entry for rows that logs have deleted, and base files still show them
+        found = probing(found) if semi_join is None else located(found)  # 3. file groups, by the record index
+    return found.pinned()  # 4. list the partitions, and prune files by partition, statistics and indexes
 
 
 def pinned(context: TableContext, timeline: Timeline, columns: Columns, where: object, *, meta: bool = True) -> Scan:

@@ -207,7 +207,7 @@ class Scan(Conversions):
         )
 
     def _all_batches(self) -> Iterator[pa.RecordBatch]:
-        for piece in self.slices():
+        for piece in self.slices():  # chosen by `reads.scan`; each is read, and its logs are merged with its base file
             yield from self.rows.read_slice(self.storage, piece, self.merging)
 
     def _choose(self) -> tuple[list[FileSlice], list[Step]]:

@@ -46,9 +46,9 @@ from pyhudi_core.services.sweep.sweep import Sweep
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import plan_executors
 from pyhudi_core.transaction.commit import Gate, ask_gate
-from pyhudi_core.write import metadata_update
 from pyhudi_core.write.batch import UserRows
 from pyhudi_core.write.handle import Write
+from pyhudi_core.write.metadata_part import metadata_update
 from pyhudi_core.write.states import WriteSpec, load
 
 _WAYS_OUT = {

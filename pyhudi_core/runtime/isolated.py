@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from pyhudi_core.runtime import orc_child
 
-_ADDRESS_SPACE = 4 << 30
+_ADDRESS_SPACE = 2 << 30
 _FOR_EACH_BYTE = 40
 _SECONDS = 60
 _BYTES_FOR_A_SECOND = 1 << 20
@@ -28,7 +28,7 @@ _KEPT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TZDIR")
 
 
 def orc_stripes(data: pa.Buffer, columns: Sequence[str], stripes: Sequence[int]) -> Iterator[pa.RecordBatch]:
-    """Iterate over the stripes of an ORC file, in the order of ``stripes``.
+    """Iterate over the rows of stripes of an ORC file, in the order of ``stripes``, in batches of bounded bytes.
 
     Raises:
         ValueError: the file cannot be decoded.

@@ -1,8 +1,8 @@
 """The program of the child process that decodes ORC (see ``isolated``). It needs pyarrow, but nothing of this package.
 
 Input: four bytes with the length of a JSON text (columns, stripes, limits of address space in bytes and of
-processor time in seconds), the text, the file. Output: an Arrow stream
-with one batch for each stripe. If pyarrow refuses the file, its error goes to standard error, and the exit status is 1.
+processor time in seconds), the text, the file. Output: an Arrow stream with the rows of the stripes, in batches of bounded bytes
+of which none has rows of two stripes. If pyarrow refuses the file, its error goes to standard error, and the exit status is 1.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 import resource
 import sys
+from collections.abc import Iterator
 from typing import BinaryIO
 
 import pyarrow as pa
 from pyarrow import orc
 
 REFUSED = 1
+PART_BYTES = 64 << 20
 
 
 def decode(given: BinaryIO, out: BinaryIO) -> None:
@@ -31,9 +33,21 @@ def decode(given: BinaryIO, out: BinaryIO) -> None:
         batch = file.read_stripe(number, columns=asked["columns"])
         batch.validate(full=True)
         writer = writer or pa.ipc.new_stream(out, batch.schema)
-        writer.write_batch(batch)
+        for part in parts(batch):
+            writer.write_batch(part)
     if writer is not None:
         writer.close()
+
+
+def parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The rows of a batch in batches of at most `PART_BYTES`, or of one row; none without rows."""
+    if batch.num_rows <= 1 or batch.nbytes <= PART_BYTES:
+        if batch.num_rows:
+            yield batch
+        return
+    middle = batch.num_rows // 2
+    yield from parts(batch.slice(0, middle))
+    yield from parts(batch.slice(middle))
 
 
 def limit(kind: int, most: int) -> None:

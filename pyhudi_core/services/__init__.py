@@ -20,5 +20,6 @@ How to add a service:
 3. ``transaction/requested_plans.py`` puts a plan on the timeline, ``transaction/plan_executors.py`` says who executes it, and `publish` of
    ``write/attempt.py`` commits its `Attempt`. What others see of a pending plan is read in ``conflicts/concurrent.py``.
 4. Add a line in `registry` and a property in ``table_services.py``. The command ``pyhudi services``, auto mode and Dagster find it there.
+   Its own command is a line of ``cli/service_commands.py``.
 5. Test orders and crashes in ``tests/reliability/test_<service>_interleaved.py``, which uses ``tests/reliability/service_runs.py``.
 """

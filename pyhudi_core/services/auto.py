@@ -12,7 +12,7 @@ from pyhudi_core.errors import HudiError
 from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.metadata.metadata_tables import MetadataTableOf
-from pyhudi_core.services.registry import services_of
+from pyhudi_core.services.registry import with_turns
 from pyhudi_core.transaction import metadata_removal
 from pyhudi_core.write.result import Commit
 from pyhudi_core.write.states import After
@@ -21,10 +21,11 @@ _log = logging.getLogger(__name__)
 
 
 def after_commit(context: TableContext, engine: Engine | None = None) -> None:
-    """Give each service its turn, in the order of the registry, on the engine that wrote the commit."""
-    for service in services_of(_with_new_metadata_table(context)).values():
+    """Give each service its turn that has one by the options, in the order of the registry, on the engine that wrote the commit."""
+    context = _with_new_metadata_table(context)
+    for service in with_turns(context.options):
         try:
-            service.after_commit(engine)
+            service(context).after_commit(engine)
         except Exception as error:  # noqa: BLE001  (whatever it is: an error here would make a commit that stands look undone)
             _log.warning(
                 "%s of %s did not finish; the next commit tries it again: %s", service.name, context.table, error
@@ -47,7 +48,7 @@ def _as_it_is(context: TableContext) -> TableContext:
 
 
 def _with_metadata_table_again(context: TableContext, removed: str, engine: Engine | None) -> TableContext:
-    """Make the metadata table again that a commit removed because it changed the type of a column (`write.metadata_update`)."""
+    """Make the metadata table again that a commit removed because it changed the type of a column (`write.metadata_part.metadata_update`)."""
     try:
         engine = engine or engine_for(None, context.runtime.executor)
         MetadataTableOf(reopened(context)).make_again(removed.split(","), engine)

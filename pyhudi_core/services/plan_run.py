@@ -39,9 +39,9 @@ from pyhudi_core.transaction import markers, plan_executors
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.commit import Finished
 from pyhudi_core.transaction.locking import after_failure
-from pyhudi_core.write import metadata_update
 from pyhudi_core.write.attempt import Attempt, CommitCheck, publish
 from pyhudi_core.write.handles.base import HandleSettings
+from pyhudi_core.write.metadata_part import metadata_update
 from pyhudi_core.write.retrying import Retries
 from pyhudi_core.write.states import load
 from pyhudi_core.write.tasks import Written

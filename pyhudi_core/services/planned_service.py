@@ -17,6 +17,7 @@ from pyhudi_core.engine.base import Engine
 from pyhudi_core.engine.choice import engine_for
 from pyhudi_core.errors import CommitError, HudiError, LockError, ObjectNotFoundError
 from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.services.outdated import Outdating, refuse_outdated
 from pyhudi_core.services.service import Execution, Figures, ServicePlan, ServiceResult, TableService, refused_by
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import plan_executors
@@ -104,8 +105,8 @@ class PlannedService(TableService[R], Generic[P, W, R]):
         except BaseException:
             give_back(transaction)
             raise
-        refuse_outdated = partial(self._refuse_outdated, transaction, plan)
-        return put_plan(transaction, body, refuse_outdated, before), ""
+        outdated = partial(refuse_outdated, transaction, self._outdating(transaction, plan))
+        return put_plan(transaction, body, outdated, before), ""
 
     def waiting(self) -> list[Instant]:
         """The plans on the timeline that no process executes, oldest first."""
@@ -136,8 +137,8 @@ class PlannedService(TableService[R], Generic[P, W, R]):
         """What to do in the state of a timeline."""
 
     @abstractmethod
-    def _refuse_outdated(self, transaction: Transaction, plan: P, found: Timeline) -> None:
-        """Under the lock: raise `CommitConflictError` if the plan is not what would be planned now."""
+    def _outdating(self, transaction: Transaction, plan: P) -> Outdating:
+        """What makes the plan outdated, if another process did it since the plan was made."""
 
     def _published_before(self, transaction: Transaction, plan: P) -> Sequence[Publication]:
         """What the decision of the plan publishes before the requested file; staged by this call."""
@@ -152,6 +153,7 @@ class PlannedService(TableService[R], Generic[P, W, R]):
         """Write and commit, as the plan's executor."""
 
     def _execute(self, requested_time: str | None, how: Execution) -> R:
+        """Carry out one plan: choose it, claim it, execute it. The execution ends with the decision of its commit."""
         chosen, why_not = self._chosen(requested_time)
         if chosen is None:
             return self._nothing(why_not)

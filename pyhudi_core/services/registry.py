@@ -5,11 +5,13 @@ A new service is a class, a line here and a property in ``table_services.py``.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.model.printing import printable
 from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.options import WriteOptions
 from pyhudi_core.services.archival.archival import Archival
 from pyhudi_core.services.cleaning.cleaning import Cleaning
 from pyhudi_core.services.clustering.clustering import Clustering
@@ -64,6 +66,11 @@ class ServicesByName(dict[str, TableService[Any]]):
 def services_of(context: TableContext) -> ServicesByName:
     """The services of one table, by name."""
     return ServicesByName((kind.name, kind(context)) for kind in SERVICES)
+
+
+def with_turns(options: WriteOptions) -> tuple[type[TableService[Any]], ...]:
+    """The services that the options give a turn after each commit. The others are not made."""
+    return tuple(kind for kind in SERVICES if any(attrgetter(name)(options) for name in kind.turns))
 
 
 def service_kinds() -> tuple[type[TableService[Any]], ...]:

@@ -11,7 +11,8 @@ what is asked for (the partitions of an indexing, the target of a restore). It k
   it ends with a completed instant that is decided as a commit is.
 - `run` does both, in the retry loop of all writes (``write/retrying.py``). Plans on the timeline that no process executes come first.
 - `take_over` finishes what processes left that are known to be dead.
-- `after_commit` is called after each commit of this process, on the engine that wrote it. The commit stands whatever happens there.
+- `after_commit` is called after each commit of this process, on the engine that wrote it, if an option of ``turns`` is on. The commit stands whatever
+  happens there.
 
 A service whose plans are not on the timeline (archival: Hudi has no instant for it) returns None from `schedule`, and `execute` makes its own plan.
 What the others share is in ``services/planned_service.py``.
@@ -147,6 +148,8 @@ class TableService(NotCalled, ABC, Generic[R]):
     summary: ClassVar[str]
     action: ClassVar[Action | None] = None
     """The action of its plans on the timeline; None if they are not there."""
+    turns: ClassVar[tuple[str, ...]] = ()
+    """The options that give it a turn after each commit, as attributes of `WriteOptions`; one that is on is enough. Empty: it never has one."""
 
     def __init__(self, context: TableContext) -> None:
         self.context = context
@@ -228,7 +231,7 @@ class TableService(NotCalled, ABC, Generic[R]):
         """Finish what dead processes left of this service."""
 
     def after_commit(self, engine: Engine | None) -> None:
-        """Do what is due after a commit of this process, which ran on ``engine``. By default nothing."""
+        """Do what is due after a commit of this process, which ran on ``engine``. Called only if an option of ``turns`` is on."""
         return
 
     @abstractmethod

@@ -72,7 +72,8 @@ def remove_leaks(
     """
     found = announced(context.storage, requested_time)
     leaked = [path for path in found if path not in wanted and is_own(path)]
-    removal.delete_data_files(context.storage, leaked, contained=context.protections.path_containment)
+    if leaked:
+        removal.delete_data_files(context.storage, leaked, contained=context.protections.path_containment)
     return leaked
 
 

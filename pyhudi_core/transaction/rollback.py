@@ -16,7 +16,7 @@ from pyhudi_core.model.instant import Action, Instant, State, is_time, parse_tim
 from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import begin, heartbeat, layout, markers, plan_executors, removal, temporaries
+from pyhudi_core.transaction import begin, heartbeat, layout, markers, plan_executors, removal
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.commit import finish
 from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, Terms, decide, publish_decided, staged_intent
@@ -114,7 +114,7 @@ def repair(context: TableContext, seen: Timeline | None = None) -> list[str]:
     found_dead, announced = _sweep_reservations(context, None if len(timeline.pending) else timeline)
     if announced:
         _resume_the_dead(context)
-    temporaries.sweep(context, everywhere=found_dead or overtaken or bool(done))
+    _sweep_temporaries(context, everywhere=found_dead or overtaken or bool(done))
     return done
 
 
@@ -135,7 +135,7 @@ def _is_dead(context: TableContext, instant: Instant) -> bool:
     """Whether the writer is gone; what it was writing then is remembered before the traces by which it was found go away."""
     dead = heartbeat.is_dead(context, instant, ask_storage=True)
     if dead:
-        temporaries.remember(context, instant.requested_time)
+        _remember_dead(context, instant.requested_time)
     return dead
 
 
@@ -381,3 +381,31 @@ def _is_announced(context: TableContext, time: str) -> bool:
         Instant(time, action, State.REQUESTED) for action in (Action.ROLLBACK, *sorted(plan_executors.PLANNED))
     ]
     return any(instant.requested_time == time for instant in load_showing(context, expected).pending)
+
+
+def _remember_dead(context: TableContext, requested_time: str) -> None:
+    """Note that the process of an instant is dead, and may have left hidden files that are still too young to be swept."""
+    storage = context.root
+    if storage.capabilities.temporaries:
+        storage.put(f"{layout.UNSWEPT}/{requested_time}", b"")
+
+
+def _sweep_temporaries(context: TableContext, everywhere: bool) -> list[str]:
+    """Remove hidden files that killed processes left on a disk while they wrote an object; those that are older than a heartbeat may be.
+
+    To look everywhere costs a walk over the table. So that is done only when a dead process has left a trace which says that it wrote. The folder in
+    which such traces begin is looked at before every write. Files of a process that has just died cannot be told from those of running processes, so
+    `_remember_dead` keeps its death in a small file, until that is longer ago than any write may take.
+    """
+    storage = context.root
+    if not storage.capabilities.temporaries:
+        return []
+    limit = context.options.heartbeat.expires_after_ms
+    now = context.runtime.clock.now_ms()
+    due = [info.path for info in storage.list(f"{layout.UNSWEPT}/") if now - info.modified_ms > limit]
+    if not (everywhere or due):
+        hoodie = storage.sweep_temporaries(".hoodie", limit, now, deep=False)
+        return hoodie + storage.sweep_temporaries(layout.HEARTBEATS, limit, now, deep=False)
+    swept = storage.sweep_temporaries("", limit, now)
+    storage.delete_many(due)
+    return swept

@@ -21,7 +21,8 @@ from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.write import cases, metadata_update, refusals
+from pyhudi_core.write import cases, refusals
+from pyhudi_core.write.metadata_part import metadata_update
 from pyhudi_core.write.numbers import has_left_numbers
 from pyhudi_core.write.refusals import ALTER
 

@@ -222,11 +222,11 @@ class CommitCheck:
         return TableState(context, found, tuple(instant for instant, _ in completed), snapshot.schema, slice_of)
 
 
-def validation_of(attempt: Attempt) -> Validation:
-    """The pre-commit validators of the table's handle and of this commit."""
+def validation_of(attempt: Attempt) -> Validation | None:
+    """The pre-commit validators of the table's handle and of this commit; None if there are none."""
     context = attempt.transaction.context
-    validators = (context.protocol.pre_commit, attempt.pre_commit)
-    return Validation(context, attempt, tuple(one for one in validators if one is not None))
+    validators = tuple(one for one in (context.protocol.pre_commit, attempt.pre_commit) if one is not None)
+    return Validation(context, attempt, validators) if validators else None
 
 
 def publish(check: CommitCheck, retries: Retries, gate: Gate | None = None) -> Finished:
@@ -255,7 +255,8 @@ def check_before_lock(check: CommitCheck, retries: Retries) -> None:
     check.validation = validation_of(attempt)
     with at_table(context.table):
         check.outside(context.folder.load())
-        check.validation.run()
+        if check.validation is not None:
+            check.validation.run()
 
 
 def decide_attempt(check: CommitCheck, gate: Gate | None = None) -> Finished:

@@ -24,8 +24,8 @@ from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.storage.own_part import other_tables
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.write import metadata_update
 from pyhudi_core.write.indexing import asks_index, is_bucketed, known_buckets, listed
+from pyhudi_core.write.metadata_part import metadata_update
 from pyhudi_core.write.non_blocking import is_non_blocking
 from pyhudi_core.write.numbers import ColumnsThen
 from pyhudi_core.write.prepare import Prepared
@@ -140,5 +140,7 @@ def _foreign(context: TableContext, snapshot: Snapshot, partitions: Iterable[str
     """A new partition in the folder of another table, where no reader of this one would find it, and that folder."""
     snapshot.view.prepare(partitions)
     new = [path for path in partitions if not snapshot.view.slices(path)]
+    if not new:
+        return None
     others = other_tables(new, partial(list_folders, context.storage, context.runtime.executor))
     return (next(path for path in new if f"{path}/".startswith(f"{others[0]}/")), others[0]) if others else None

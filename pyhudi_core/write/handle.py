@@ -71,7 +71,7 @@ class Write:
 
     def __init__(self, request: WriteSpec, reader: HandleReader | None = None) -> None:
         extra = checks.checked_extra(request.extra)
-        requirements = checked_requirements(request.requirements)
+        requirements = checked_requirements(request.requirements) if request.requirements != () else ()
         refusals.of_arguments(request.case)
         self._run = WriteRun.of(replace(request, extra=extra, requirements=requirements))
         self._reader = reader
@@ -207,7 +207,9 @@ class Write:
             return CommitVerdict(False, f"there is nothing to change: {end.reason}")
         try:
             end.check.outside(end.context.folder.load())
-            validation_of(end.attempt).run()
+            validation = validation_of(end.attempt)
+            if validation is not None:
+                validation.run()
         except HudiError as error:
             why = error.explanation if isinstance(error, CommitConflictError) else None
             return CommitVerdict(False, str(error), why if isinstance(why, ConflictExplanation) else None, error)

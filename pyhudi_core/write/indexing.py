@@ -29,7 +29,7 @@ from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.options import IndexOptions
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.storage.base import Storage
-from pyhudi_core.write import metadata_update
+from pyhudi_core.write.metadata_part import metadata_update
 from pyhudi_core.write.plan import Volume
 
 _BY_FILTER = (IndexType.BLOOM, IndexType.GLOBAL_BLOOM)

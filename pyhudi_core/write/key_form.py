@@ -13,7 +13,6 @@ from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.base_file import read_footer
 from pyhudi_core.merge.merged_slice import Merging, merged_batches
 from pyhudi_core.model.meta_fields import RECORD_KEY, with_meta_fields
-from pyhudi_core.model.properties import KeyGenerator
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.snapshot.snapshot import Snapshot
 
@@ -25,7 +24,7 @@ def has_prefixed_keys(context: TableContext, snapshot: Snapshot) -> bool:
     buckets. Raises `UnsupportedTableError` if the keys there have two forms: another key in the other form would be a second row.
     """
     config = snapshot.config
-    if config.keygenerator_type is not KeyGenerator.COMPLEX or len(config.record_key_fields) != 1:
+    if not config.may_prefix_keys:
         return False
     prefix = f"{config.record_key_fields[0]}:"
     partitions, slices = snapshot.view.partitions(), snapshot.view.slices

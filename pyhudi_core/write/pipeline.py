@@ -16,10 +16,11 @@ import pyarrow.compute as pc
 
 from pyhudi_core.conflicts.concurrent import pending_plans, planned_first
 from pyhudi_core.conflicts.conflict import Touched
-from pyhudi_core.conflicts.early import early_check, stopped
+from pyhudi_core.conflicts.early import EarlyCheck, early_check, stopped
 from pyhudi_core.engine.base import Dataset, Engine, TaskInfo
 from pyhudi_core.errors import EarlyConflictError
 from pyhudi_core.file_groups.slice import FileSlice
+from pyhudi_core.file_groups.visibility import Visibility
 from pyhudi_core.formats.log.changes import ChangeForm
 from pyhudi_core.formats.log.writer import BlockFormat
 from pyhudi_core.index.base import TAG_FILE_ID, Group, Tagged
@@ -33,8 +34,9 @@ from pyhudi_core.model.instant import Action
 from pyhudi_core.model.internal_schema import Evolution
 from pyhudi_core.model.meta_fields import IS_DELETED, with_meta_fields
 from pyhudi_core.model.operation import INSERTING, OVERWRITING, UPDATING, OperationType
-from pyhudi_core.model.properties import TableType
+from pyhudi_core.model.properties import MergeMode, TableType
 from pyhudi_core.model.schema import to_avro
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.options import FileOptions, WriteOptions
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.storage.base import Storage
@@ -50,7 +52,6 @@ from pyhudi_core.write.handles.base import (
     runtime_opener,
 )
 from pyhudi_core.write.indexing import ChosenIndex, Tagging, asks_index, choose_index, index_of
-from pyhudi_core.write.late_rows import LateRows
 from pyhudi_core.write.non_blocking import begins_with_logs
 from pyhudi_core.write.numbers import evolution_after
 from pyhudi_core.write.plan import Plan, Planner, Sizing, WorkloadProfile
@@ -147,6 +148,7 @@ class WriteJob:
         written.index = None if rows.indexing is None else rows.indexing.choice
         if self.key_changes:
             written.kept.push(self._kept.pop_all())
+        self._kept.callback(written.release)
         return written
 
     @property
@@ -321,8 +323,15 @@ class WriteJob:
             known=self._known if index is IndexType.BUCKET else KnownKeys.UPDATE,
             changes=self._change_form(),
             evolution=self._evolution,
-            early=early_check(context, transaction.start, transaction.requested_time),
+            early=self._early_check(),
         )
+
+    def _early_check(self) -> EarlyCheck | None:
+        """The check of the tasks for older writes; None where the option is off."""
+        transaction = self.transaction
+        if not self.options.conflict.early_detection:
+            return None
+        return early_check(transaction.context, transaction.start, transaction.requested_time)
 
     @property
     def _evolution(self) -> Evolution | None:
@@ -382,3 +391,55 @@ class _OnlyNew:
         for batch in batches:
             found = batch.column(TAG_FILE_ID)
             yield batch.filter(pc.or_(found.is_null(), pc.is_in(found, value_set=maybe)))
+
+
+@dataclass(frozen=True, slots=True)
+class LateRows:
+    """From which slices of a snapshot a write keeps late rows out: rows that are older than the delete of their key in the logs of the slice.
+
+    Readers do not see such a row, until a compaction removes the delete. If the compaction was planned before the row's commit completed, the row's
+    log belongs to the slice after it, so the row would come back: the compaction would change results, and neither the record index nor a secondary
+    index would know the row. To leave it out, the write must read the logs of the slice. Therefore it does so only where it matters (decision 0039):
+
+    - in a table with a record index always, because a compaction may be planned after the write began (not if the record
+      index itself found the file groups: then the keys have rows, so no delete is their last version);
+    - in other tables if a compaction of the file group is pending when the write begins;
+    - never if no log of the slice has deletes, as the commits of the logs say, which the write has read anyway.
+
+    Attributes:
+        groups: the file groups for which it matters; None: all.
+        counted: the commits count all deletes in logs. Rows that say they are deleted, and those of a merger, are not counted by every writer.
+    """
+
+    visibility: Visibility
+    groups: frozenset[Group] | None
+    counted: bool
+
+    @classmethod
+    def of(
+        cls, context: TableContext, snapshot: Snapshot, schema: pa.Schema, index: IndexType | None, *, keeps_keys: bool
+    ) -> Self:
+        """For an upsert or an insert. ``index`` found its keys; ``keeps_keys``: it keeps a record index."""
+        config = snapshot.config
+        groups: frozenset[Group] | None = frozenset()
+        if ordering_of(config) and index is not IndexType.RECORD_INDEX:
+            groups = None if keeps_keys else _to_be_compacted(context, snapshot)
+        counted = IS_DELETED not in schema.names and config.merge_mode is not MergeMode.CUSTOM
+        return cls(snapshot.visibility, groups, counted)
+
+    def are_kept_out(self, piece: FileSlice) -> bool:
+        """Whether rows that are older than their deletes are not appended to a slice."""
+        if not piece.logs or (self.groups is not None and piece.group not in self.groups):
+            return False
+        if not self.counted:
+            return True
+        stats = (self.visibility.stat(log.name.requested_time, log.path) for log in piece.logs)
+        return any(stat is None or stat.deletes > 0 for stat in stats)
+
+
+def _to_be_compacted(context: TableContext, snapshot: Snapshot) -> frozenset[Group]:
+    """The file groups of pending compactions; the plans are read only if there are any."""
+    if not any(instant.action is Action.COMPACTION for instant in snapshot.timeline.pending):
+        return frozenset()
+    plans = pending_plans(context, snapshot.timeline)
+    return frozenset().union(*(named for plan, named in plans if plan.action is Action.COMPACTION))

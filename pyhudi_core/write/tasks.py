@@ -23,14 +23,17 @@ import pyarrow as pa
 
 from pyhudi_core.engine.base import SORT, TASK, Dataset, TaskInfo
 from pyhudi_core.engine.grouping import runs, slotted, without_slots
+from pyhudi_core.errors import UnsupportedTableError
+from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.base_file.range_table import range_schema, range_table
 from pyhudi_core.formats.key_hash import hash_keys, repetitions
 from pyhudi_core.index.base import POSITION, TAG_FILE_ID, TAG_PARTITION, TAG_POSITION, TAGS, Group
 from pyhudi_core.index.choice import IndexChoice
 from pyhudi_core.index.elsewhere import repeated
-from pyhudi_core.merge.batch import one_row_a_key
+from pyhudi_core.merge.fold import one_row_a_key
 from pyhudi_core.model.commit import WriteStat
 from pyhudi_core.model.meta_fields import META_FIELDS, PARTITION_PATH, RECORD_KEY
+from pyhudi_core.write.handles.append import AppendHandle
 from pyhudi_core.write.handles.base import (
     HandleContext,
     HandleSettings,
@@ -39,7 +42,8 @@ from pyhudi_core.write.handles.base import (
     WriteHandle,
     WrittenFile,
 )
-from pyhudi_core.write.handles.choice import handle_for
+from pyhudi_core.write.handles.create import CreateHandle
+from pyhudi_core.write.handles.merge import MergeHandle
 from pyhudi_core.write.plan import Bucket, Plan, balance
 
 PART_BITS = 20
@@ -358,3 +362,22 @@ def _encoded(files: Sequence[WrittenFile], schema: pa.Schema) -> bytes:
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
     return sink.getvalue().to_pybytes()
+
+
+def handle_for(context: HandleContext, bucket: Bucket) -> WriteHandle:
+    """The handle of a bucket. Raises `UnsupportedTableError` for a slice that this release does not write on."""
+    if bucket.appends:
+        return AppendHandle(context, bucket, bucket.base or FileSlice(None))
+    if bucket.base is None:
+        return CreateHandle(context, bucket)
+    if bucket.base.base is None or bucket.base.logs:
+        raise _unsupported("a file group with log files", bucket)
+    return MergeHandle(context, bucket, bucket.base.base)
+
+
+def _unsupported(feature: str, bucket: Bucket) -> UnsupportedTableError:
+    return UnsupportedTableError(
+        f"The table has {feature}, which this release does not write",
+        path=bucket.base.path if bucket.base is not None else bucket.partition or None,
+        hint="It can be read here; write to it with Hudi. Nothing was changed.",
+    )

@@ -37,8 +37,6 @@ class Validation:
 
     def run(self) -> None:
         """Ask all of them on top of the table as it is now. Raises `PreCommitError`, and what they raise."""
-        if not self.validators:
-            return
         if self.rounds >= ROUNDS:
             raise CommitAbortedError(
                 f"Other writers committed {ROUNDS} times while the pre-commit validators read the table",

@@ -40,8 +40,7 @@ from pyhudi_core.transaction.begin import Transaction, begin_write, withdraw
 from pyhudi_core.transaction.commit import Finished, Gate
 from pyhudi_core.transaction.locking import after_failure, hold
 from pyhudi_core.transaction.rollback import repair_by_policy, roll_back, sweep_late_files
-from pyhudi_core.write import altering, cases, checks, key_form, metadata_update, non_blocking, refusals
-from pyhudi_core.write.asked_metadata_table import make_if_due
+from pyhudi_core.write import altering, cases, checks, key_form, non_blocking, refusals
 from pyhudi_core.write.attempt import (
     Attempt,
     CommitCheck,
@@ -69,7 +68,9 @@ from pyhudi_core.write.batch import (
     why_unchanged,
     with_known_keys,
 )
+from pyhudi_core.write.first_metadata.asked_metadata_table import make_if_due
 from pyhudi_core.write.indexing import index_notes
+from pyhudi_core.write.metadata_part import metadata_update
 from pyhudi_core.write.numbers import ColumnsThen, history_files, numbers_after
 from pyhudi_core.write.pipeline import WriteJob
 from pyhudi_core.write.prepare import Prepared, prepare_keys, prepare_rows
@@ -87,17 +88,17 @@ class WriteRun:
     Attributes:
         state: how far it is. Each step replaces it at once, so that after an error it says what there is to undo.
         retries: its attempts.
-        streams: files with rows of streams.
+        streams: files with rows of streams; None if there are none.
     """
 
     state: WriteState
     retries: Retries
-    streams: Streams
+    streams: Streams | None = None
 
     @classmethod
     def of(cls, request: WriteSpec) -> WriteRun:
         """A write of which nothing is done yet."""
-        return cls(Draft(request=request), Retries(request.context), Streams(request.context))
+        return cls(Draft(request=request), Retries(request.context))
 
 
 def write(
@@ -163,7 +164,7 @@ def prepare(run: WriteRun, given: Given) -> tuple[Draft | Unchanged, Timeline]:
     snapshot = load(draft.context, publish=True)
     refusals.before_rows(cases.in_state(case, draft.context, snapshot))
     if isinstance(given, UserRows):
-        draft = take_rows(draft, given, snapshot, run.streams)
+        draft = _with_rows(draft, _kept_stream(run, given.data, snapshot), snapshot)
         empties = request.allow_empty or request.operation is OperationType.INSERT_OVERWRITE_TABLE
         is_empty = not (empties or rows_total(draft.batch))
     elif isinstance(given, Partitions):
@@ -189,25 +190,24 @@ _GIVES: Mapping[type[Given], Literal["rows", "partitions"]] = {
 """What the law of refusals calls what a write is given."""
 
 
-def take_rows(draft: Draft, given: UserRows, snapshot: Snapshot, streams: Streams) -> Draft:
-    """Check rows and give each its key and partition. Raises `DataError`.
-
-    Many rows of a `pyarrow.RecordBatchReader` go into files first; wrong columns are refused before a row of it is read.
-    """
-    data, spark = given.data, draft.request.spark
-    if isinstance(data, pa.RecordBatchReader) and spark is None:
-        _with_rows(draft, data.schema.empty_table(), snapshot)
-        data = streams.kept(data)
-    return _with_rows(draft, data, snapshot)
+def _kept_stream(run: WriteRun, data: object, snapshot: Snapshot) -> object:
+    """The data; many rows of a `pyarrow.RecordBatchReader` go into files. Its wrong columns are refused before a row of it is read."""
+    draft = run.state.draft()
+    if not isinstance(data, pa.RecordBatchReader) or draft.request.spark is not None:
+        return data
+    _with_rows(draft, data.schema.empty_table(), snapshot)
+    run.streams = Streams(draft.request.context)
+    return run.streams.kept(data)
 
 
 def _with_rows(draft: Draft, data: object, snapshot: Snapshot) -> Draft:
+    """Check rows and give each its key and partition. Raises `DataError`."""
     request, context = draft.request, draft.context
     engine = engine_for(data, context.runtime.executor, request.spark)
     deletes = request.operation is OperationType.DELETE
     with at_table(context.table):
-        prefixed = key_form.has_prefixed_keys(context, snapshot)
-        if is_pandas(type(data)) and request.spark is None:
+        prefixed = context.config.may_prefix_keys and key_form.has_prefixed_keys(context, snapshot)
+        if not isinstance(data, pa.Table) and is_pandas(type(data)) and request.spark is None:
             data = as_table(data, snapshot.schema)
         rows, config, schema = engine.dataset(data), context.config, snapshot.schema
         refusals.before_rows(replace(request.case, given=rows.schema))
@@ -270,7 +270,7 @@ def repair(draft: Draft, seen: Timeline | None) -> tuple[Draft, Timeline | None]
     batch = draft.filled()
     removes = removes_metadata(batch)
     refusals.at_begin(cases.at_begin(draft.context, draft.request.operation, removes=removes))
-    if draft.request.makes_metadata_table:
+    if draft.request.makes_metadata_table and draft.context.options.metadata.asks_for_more:
         engine = engine_of(batch) or engine_for(None, draft.context.runtime.executor, draft.request.spark)
         if make_if_due(draft.context, engine):
             draft = renewed(draft)
@@ -481,7 +481,8 @@ def release(run: WriteRun) -> None:
     prepared = rows_of(run.state.batch)
     if prepared is not None:
         prepared.rows.release()
-    run.streams.remove()
+    if run.streams is not None:
+        run.streams.remove()
 
 
 def release_lock(run: WriteRun) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,11 +18,11 @@ from pyhudi.errors import TableNotFoundError
 from pyhudi_core.orchestration.errors import UpstreamMissingError
 from pyhudi_dagster.assets.annotations import parameter_hints
 from pyhudi_dagster.assets.asset_arguments import Inputs, as_resource
-from pyhudi_dagster.dagster_internals import current_context, metadata_of_asset
+from pyhudi_dagster.dagster_internals import current_context, is_called_directly, metadata_of_asset
 from pyhudi_dagster.lake.info import info_of, table_name
 from pyhudi_dagster.lake.resource import HudiLakeResource
 
-Results = dg.MaterializeResult[Any] | dg.AssetCheckResult
+Results = dg.MaterializeResult[Any] | dg.ObserveResult | dg.AssetCheckResult
 Run = Callable[[dg.AssetExecutionContext, dict[str, Any]], Iterator[Results]]
 _ORDINARY = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
@@ -62,12 +62,17 @@ class AssetFunction:
         info = upstream.info or info_of(upstream.key, metadata_of_asset(context, upstream.key))
         return info.table if info is not None else table_name(upstream.key)
 
-    def for_dagster(self, run: Run) -> Callable[..., Iterator[Results]]:
-        """The function that Dagster calls: it has the user's parameters without the `Changes`, and the lake."""
+    def for_dagster(self, run: Run) -> Callable[..., Any]:
+        """The function that Dagster calls: it has the user's parameters without the `Changes`, and the lake.
 
-        def compute(context: dg.AssetExecutionContext | None = None, **inputs: Any) -> Iterator[Results]:
+        In a run it gives the results as they come. A direct call, as in a unit test, does the work and returns one result for each asset.
+        """
+
+        def compute(context: dg.AssetExecutionContext | None = None, **inputs: Any) -> Any:
             # A function without a context parameter can be called without a context in a unit test.
-            yield from run(context or current_context(), inputs)
+            here = context or current_context()
+            results = run(here, inputs)
+            return _answer(list(results)) if is_called_directly(here) else results
 
         parameters = list(self._parameters())
         compute.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -90,6 +95,23 @@ class AssetFunction:
             if name != self.inputs.context and name not in self.inputs.changes and name != self.lake_key:
                 hint = as_resource(hints.get(name, parameter.annotation))
                 yield parameter.replace(annotation=hint, kind=_ORDINARY)
+
+
+def _answer(results: Sequence[Results]) -> Any:
+    """The result of each asset with those of its checks; of one asset alone it is no tuple. Dagster counts them in a direct call."""
+    checks = [each for each in results if isinstance(each, dg.AssetCheckResult)]
+    made = tuple(
+        each._replace(check_results=[check for check in checks if check.asset_key == each.asset_key])
+        for each in results
+        if not isinstance(each, dg.AssetCheckResult)
+    )
+    return made[0] if len(made) == 1 else made
+
+
+def nothing_written(context: dg.AssetExecutionContext, key: dg.AssetKey, why: str) -> Iterator[dg.ObserveResult]:
+    """What a direct call returns for an asset that was not written. A run has no event for it."""
+    if is_called_directly(context):
+        yield dg.ObserveResult(asset_key=key, metadata={"skipped_because": why})
 
 
 async def _awaited(result: Any) -> Any:

@@ -11,14 +11,14 @@ import dagster as dg
 from pyhudi.errors import PreCommitError
 from pyhudi_core.orchestration.gaps import acceptance_of
 from pyhudi_core.orchestration.incremental import Changes, Reader, changes_since
-from pyhudi_core.orchestration.settings import HudiWrite, checked_operation
-from pyhudi_dagster.assets.asset_function import AssetFunction, Results
+from pyhudi_dagster.assets.asset_function import AssetFunction, Results, nothing_written
 from pyhudi_dagster.lake import pre_commit
 from pyhudi_dagster.lake.info import HudiAssetInfo
 from pyhudi_dagster.lake.resource import HudiLakeResource
 from pyhudi_dagster.reporting import step_events
 from pyhudi_dagster.steps import pipes, runner, writer
 from pyhudi_dagster.steps.pipes import HudiPipes
+from pyhudi_dagster.steps.returned import NO_REQUEST, Request, request_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,9 @@ class HudiAsset:
         lake = self.function.lake(context, inputs)
         step = runner.step_of(context, self.info.key)
         rules = self.info.pre_commit
+        asked: list[Request] = []
         try:
-            found: Any = runner.run(step, lambda: self._write(context, step, lake, inputs))
+            found: Any = runner.run(step, lambda: self._write(context, step, lake, inputs, asked))
         except dg.Failure as failure:
             if isinstance(failure.__cause__, PreCommitError):
                 yield from pre_commit.answers(self.info.key, rules, failure.__cause__)
@@ -45,16 +46,24 @@ class HudiAsset:
             written = remote.written
         yield from remote.checks
         if written is not None and not written.is_empty:
-            yield step_events.materialized(context, self.info, step, written, remote.metadata)
-            # Not as a part of the result: in a direct call Dagster would not find them there.
+            own = asked[0] if asked else NO_REQUEST
+            added = {**own.metadata, **remote.metadata}
+            yield step_events.materialized(context, self.info, step, written, added, own.tags)
             yield from pre_commit.passed(self.info.key, rules, "Asked before the commit.")
             return
         if written is not None:
             step_events.observe(context, self.info, step, written)
         yield from pre_commit.passed(self.info.key, rules, "The run published no rows.")
+        why = "there are no rows to write" if asked else "nothing has changed in the inputs"
+        yield from nothing_written(context, self.info.key, why)
 
     def _write(
-        self, context: dg.AssetExecutionContext, step: runner.Step, lake: HudiLakeResource, inputs: dict[str, Any]
+        self,
+        context: dg.AssetExecutionContext,
+        step: runner.Step,
+        lake: HudiLakeResource,
+        inputs: dict[str, Any],
+        asked: list[Request],
     ) -> writer.Written | HudiPipes | None:
         found = writer.adopted(lake, self.info, step)
         if found is not None:
@@ -67,9 +76,12 @@ class HudiAsset:
         if isinstance(result, HudiPipes):
             result.refuse_unfit(self.info, incremental=bool(changes))
             return result
-        request = result if isinstance(result, HudiWrite) else HudiWrite(result, self.info.operation)
-        checked_operation(request.operation)
-        return writer.write(lake, self.info, request, step, tuple(changes.values()))
+        request = request_of(result, self.info.operation, self.info.key)
+        asked.append(request)
+        written = writer.write(lake, self.info, request.write, step, tuple(changes.values()))
+        if written is None:
+            step.log.info("%s: nothing was written, because there are no rows to write", step.identity.asset_key)
+        return written
 
     def _changes(
         self, context: dg.AssetExecutionContext, step: runner.Step, lake: HudiLakeResource

@@ -20,9 +20,9 @@ import dagster as dg
 from pyhudi.errors import HudiError, PreCommitError, SchemaMismatchError
 from pyhudi_core.orchestration import data
 from pyhudi_core.orchestration.errors import definition_error
-from pyhudi_core.orchestration.settings import HudiWrite, checked_operation
+from pyhudi_core.orchestration.settings import HudiWrite
 from pyhudi_core.orchestration.several_outputs import SharedChanges, shared_changes
-from pyhudi_dagster.assets.asset_function import AssetFunction, Results
+from pyhudi_dagster.assets.asset_function import AssetFunction, Results, nothing_written
 from pyhudi_dagster.assets.asset_step import reader_of
 from pyhudi_dagster.dagster_internals import is_called_directly
 from pyhudi_dagster.lake import pre_commit
@@ -31,7 +31,7 @@ from pyhudi_dagster.lake.resource import HudiLakeResource
 from pyhudi_dagster.reporting import step_events
 from pyhudi_dagster.steps import runner, writer
 from pyhudi_dagster.steps.pipes import HudiPipes
-from pyhudi_dagster.steps.returned import giver
+from pyhudi_dagster.steps.returned import NO_REQUEST, Request, giver, request_of
 
 _NOTHING = "Nothing was published"
 
@@ -50,6 +50,7 @@ class _Done:
     """What the work of the step has come to, also if it fails later: the commits by output, and the output whose commit failed."""
 
     written: dict[str, writer.Written] = field(default_factory=dict)
+    asked: dict[str, Request] = field(default_factory=dict)
     failed: str = ""
 
     def tell(self, error: BaseException, log: logging.Logger) -> None:
@@ -96,13 +97,16 @@ class HudiMultiAsset:
         """The results of one output. If the step fails, only those of published tables and of a refused one."""
         key, rules, written = output.info.key, output.info.pre_commit, done.written.get(output.name)
         if written is not None and not written.is_empty:
-            yield step_events.materialized(context, output.info, output.step, written, {})
+            own = done.asked.get(output.name, NO_REQUEST)
+            yield step_events.materialized(context, output.info, output.step, written, own.metadata, own.tags)
             yield from pre_commit.passed(key, rules, "Asked before the commit.")
             return
         if written is not None:
             step_events.observe(context, output.info, output.step, written)
         if error is None:
             yield from pre_commit.passed(key, rules, "The run published no rows.")
+            why = "there are no rows to write" if output.name in done.asked else "nothing has changed in the inputs"
+            yield from nothing_written(context, key, why)
         elif output.name == done.failed and isinstance(error.__cause__, PreCommitError):
             yield from pre_commit.answers(key, rules, error.__cause__)
 
@@ -129,8 +133,8 @@ class HudiMultiAsset:
             return
         wanted = [each for each in outputs if each.name in changes.of_outputs and each.name not in done.written]
         returned = self.function.call(context, {**inputs, **changes.given})
-        requests = self._requests(returned, wanted, outputs[0].step)
-        self._publish(wanted, requests, changes, lake, done)
+        done.asked = self._requests(returned, wanted, outputs[0].step)
+        self._publish(wanted, changes, lake, done)
 
     def _changes(
         self, context: dg.AssetExecutionContext, outputs: Sequence[_Output], lake: HudiLakeResource
@@ -150,7 +154,7 @@ class HudiMultiAsset:
             )
         return found
 
-    def _requests(self, returned: Any, wanted: Sequence[_Output], step: runner.Step) -> dict[str, HudiWrite]:
+    def _requests(self, returned: Any, wanted: Sequence[_Output], step: runner.Step) -> dict[str, Request]:
         """What to write into each wanted output. Raises an error for what cannot be written, before anything is."""
         given = {} if returned is None else returned
         if not isinstance(given, Mapping):
@@ -167,8 +171,8 @@ class HudiMultiAsset:
         requests = {}
         for output in wanted:
             result = given[output.name] if output.name in given else HudiWrite(None, "upsert")
-            request = result if isinstance(result, HudiWrite) else HudiWrite(result, output.info.operation)
-            checked_operation(request.operation, f"The output {output.name}")
+            asked = request_of(result, output.info.operation, output.info.key, f"The output {output.name}")
+            request = asked.write
             if isinstance(request.data, HudiPipes):
                 raise definition_error(
                     f"The output {output.name} is HudiPipes, but another process writes one table only",
@@ -176,7 +180,7 @@ class HudiMultiAsset:
                 )
             if request.operation != "delete_partitions":
                 data.refuse_no_rows(request.data, giver(f"The output {output.name}"))
-            requests[output.name] = request
+            requests[output.name] = asked
         names = [output.name for output in wanted]
         if ignored := [name for name in given if name not in names]:
             step.log.info("this run does not write %s; its rows are left out", ", ".join(ignored))
@@ -185,7 +189,6 @@ class HudiMultiAsset:
     def _publish(
         self,
         wanted: Sequence[_Output],
-        requests: Mapping[str, HudiWrite],
         changes: SharedChanges,
         lake: HudiLakeResource,
         done: _Done,
@@ -196,7 +199,7 @@ class HudiMultiAsset:
             for output in wanted:
                 done.failed = output.name
                 asked = changes.of_outputs[output.name]
-                found = writer.prepare(lake, output.info, requests[output.name], output.step, asked)
+                found = writer.prepare(lake, output.info, done.asked[output.name].write, output.step, asked)
                 if found is not None:
                     writes.enter_context(found.begun)
                     found.stage()

@@ -19,6 +19,7 @@ import pyhudi as hudi
 from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_dagster.lake.info import HudiAssetInfo, info_of
 from pyhudi_dagster.lake.resource import HudiLakeResource
+from pyhudi_dagster.services.read_optimized import table_of_view
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +88,12 @@ class Project:
         return [by_name[name] for name in names] if names else list(by_name.values())
 
     def assets_by_lake(self) -> Mapping[str, list[dg.AssetSpec]]:
-        """The specs by the resource key of their lake."""
+        """The specs by the resource key of their lake, with those of read-optimized views."""
         found: dict[str, list[dg.AssetSpec]] = {}
-        for spec in self.assets:
-            info = info_of(spec.key, spec.metadata, spec.partitions_def)
-            assert info is not None, "these are tables"
-            found.setdefault(info.lake, []).append(spec)
+        for spec in self.definitions.resolve_all_asset_specs():
+            info = info_of(spec.key, spec.metadata, spec.partitions_def) or table_of_view(spec)
+            if info is not None:
+                found.setdefault(info.lake, []).append(spec)
         return found
 
     @contextmanager

@@ -28,6 +28,7 @@ class LakeServices(dg.Model, dg.Resolvable):
     quiet_hours: list[str] = Field(default=[])
     timezone: str = "UTC"
     interval_seconds: int = 30
+    quotas: dict[str, int] = Field(default={}, description="By group of assets: how many of its tables at a time.")
     run_for_each_table: bool = False
     spark: bool = False
     running: bool = True

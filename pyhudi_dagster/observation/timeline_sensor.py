@@ -24,7 +24,7 @@ from pyhudi_dagster.reporting import events
 from pyhudi_dagster.services import read_optimized
 from pyhudi_dagster.services.read_optimized import Views
 from pyhudi_dagster.services.service_policy import TICK_SECONDS
-from pyhudi_dagster.services.service_sensor import ACTIVE
+from pyhudi_dagster.services.ticks import ACTIVE
 from pyhudi_dagster.timeline.identity import is_left_to_its_run
 from pyhudi_dagster.timeline.reported_commits import Reported, reported_since, reported_until
 

@@ -18,9 +18,14 @@ _OBSERVED = 10
 
 
 def materialized(
-    context: dg.AssetExecutionContext, info: HudiAssetInfo, step: Step, written: Written, remote: Mapping[str, Any]
+    context: dg.AssetExecutionContext,
+    info: HudiAssetInfo,
+    step: Step,
+    written: Written,
+    added: Mapping[str, Any],
+    tags: Mapping[str, str],
 ) -> dg.MaterializeResult[Any]:
-    """The result for a commit with rows, with what another process reported about it (``remote``)."""
+    """The result for a commit with rows; ``added`` and ``tags`` are what the function, or another process, says about it."""
     key = info.key
     entries: Mapping[str, Any] = {}
     known = events.known_size(step.instance, key) if step.instance is not None else None
@@ -31,9 +36,9 @@ def materialized(
     report_late(info, written, step, context.log_event)
     return dg.MaterializeResult(
         asset_key=key,
-        metadata={**remote, **(said.entries if step.run is not None else {**entries, **said.entries})},
+        metadata={**added, **(said.entries if step.run is not None else {**entries, **said.entries})},
         data_version=dg.DataVersion(written.commit.completion_time),
-        tags=events.event_tags(written.commit),
+        tags={**tags, **events.event_tags(written.commit)},
     )
 
 

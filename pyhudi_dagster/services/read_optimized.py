@@ -94,7 +94,13 @@ def views_of(specs: Iterable[dg.AssetSpec]) -> dict[str, dg.AssetKey]:
 
 def is_view(spec: dg.AssetSpec) -> bool:
     """Whether it is the asset of a read-optimized view."""
-    return isinstance(spec.metadata.get(VIEW), _ViewEntry)
+    return table_of_view(spec) is not None
+
+
+def table_of_view(spec: dg.AssetSpec) -> HudiAssetInfo | None:
+    """The table of a read-optimized view by the view's spec; None for other assets."""
+    entry = spec.metadata.get(VIEW)
+    return entry.info if isinstance(entry, _ViewEntry) else None
 
 
 def shows_more(past: PastCommit) -> bool:

@@ -14,7 +14,9 @@ from pyhudi_dagster.lake.resource import HudiLakeResource
 from pyhudi_dagster.services.read_optimized import Views, is_view, views_of
 from pyhudi_dagster.services.service_jobs import ServiceTable, batch_job, job_of
 from pyhudi_dagster.services.service_policy import PerTableJob, ServicePolicy, ServiceRunner, SharedSession
-from pyhudi_dagster.services.service_sensor import Clock, schedules_of, service_sensor, utc_now
+from pyhudi_dagster.services.service_schedules import own_schedules, shared_schedules
+from pyhudi_dagster.services.service_sensor import service_sensor
+from pyhudi_dagster.services.ticks import Clock, utc_now
 
 HudiAssets = Sequence[dg.AssetsDefinition | dg.AssetSpec]
 
@@ -33,7 +35,8 @@ def build_hudi_services(
     - a job for each table (``hudi__orders__services``) with an op for each service of the core. Config of an op: ``when`` (due, always, planned,
       never) and ``dry_run``, which shows the plan and writes nothing;
     - a job for many tables in one process (``hudi__services``);
-    - a schedule for each service with ``OnCron``;
+    - a schedule for each cron expression of ``OnCron``, for all tables with it (``hudi__services__0_3_x_x_x``); with ``PerTableJob`` one for each
+      table;
     - a sensor (``hudi__services``) that starts the other services of ``services=Services(...)`` when they are due, rolls back what dead writers
       left, and executes plans of any service that somebody else made (Hudi, ``pyhudi compact --schedule``) and that nobody executes.
 
@@ -44,6 +47,7 @@ def build_hudi_services(
         assets: assets of Hudi tables.
         policy: limits of time, quiet hours, and whether sensor and schedules run at once.
         runner: ``PerTableJob()`` (a run for each table) or ``SharedSession(batch=50)`` (a run for all tables with something to do; the default).
+            Tables that waited longest come first, and those with little work before those with much.
         name: of the job for many tables and of the sensor; default: ``hudi__services``, for a lake with another resource key than ``lake``
             ``hudi__<lake>__services``. For two policies on one lake, call it once for each with its tables, and name one of them.
         clock: the time now, for tests.
@@ -63,11 +67,14 @@ def build_hudi_services(
     policy, how = policy or ServicePolicy(), _checked_runner(runner or SharedSession())
     jobs = [job_of(table, policy, how) for table in tables]
     shared = batch_job(named, lake, tables, policy, how)
-    schedules = [
-        schedule
-        for table, job in zip(tables, jobs, strict=True)
-        for schedule in schedules_of(table, job, policy, clock)
-    ]
+    if isinstance(how, SharedSession):
+        schedules = list(shared_schedules(named, tables, shared, policy, how, clock))
+    else:
+        schedules = [
+            schedule
+            for table, job in zip(tables, jobs, strict=True)
+            for schedule in own_schedules(table, job, policy, clock)
+        ]
     sensor = service_sensor(named, tables, [*jobs, shared], policy, how, clock)
     return dg.Definitions(
         jobs=[*jobs, shared], schedules=schedules, sensors=[sensor], resources={tables[0].info.lake: lake}
@@ -77,7 +84,10 @@ def build_hudi_services(
 def _service_tables(lake: HudiLakeResource, assets: HudiAssets) -> list[ServiceTable]:
     """The tables with their views. Raises `InvalidOptionError` for options of an asset that do not fit the lake."""
     views = views_of_tables(assets, "build_hudi_services")
-    tables = [ServiceTable(info, views.get(info.table)) for info in tables_of(assets, "build_hudi_services")]
+    groups = {spec.key: spec.group_name or "default" for spec in _specs(assets, "build_hudi_services")}
+    tables = [
+        ServiceTable(info, views.get(info.table), groups[info.key]) for info in tables_of(assets, "build_hudi_services")
+    ]
     for table in tables:
         lake.refuse_unfit(table.info)
     return tables

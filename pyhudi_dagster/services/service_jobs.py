@@ -43,10 +43,11 @@ class TablesConfig(dg.Config):
 
 @dataclass(frozen=True)
 class ServiceTable:
-    """One table of the services, by its asset; ``view`` is the asset of its read-optimized view."""
+    """One table of the services, by its asset; ``view`` is the asset of its read-optimized view, ``group`` the group of the asset."""
 
     info: HudiAssetInfo
     view: dg.AssetKey | None = None
+    group: str = "default"
 
     @property
     def identifier(self) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, time
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -16,7 +16,10 @@ TICK_SECONDS = 40
 
 @dataclass(frozen=True, slots=True)
 class SharedSession:
-    """The sensor starts one run for all tables with something to do, with at most ``batch`` tables. ``spark``: on a Spark session, else on Arrow."""
+    """The sensor and each cron expression start one run for all tables with something to do, with at most ``batch`` tables.
+
+    ``spark``: on a Spark session, else on Arrow.
+    """
 
     batch: int = 50
     spark: bool = False
@@ -24,7 +27,7 @@ class SharedSession:
 
 @dataclass(frozen=True, slots=True)
 class PerTableJob:
-    """The sensor starts one run for each table with something to do. ``spark``: each on a Spark session, else on Arrow."""
+    """The sensor and the schedules start one run for each table with something to do. ``spark``: each on a Spark session, else on Arrow."""
 
     spark: bool = False
 
@@ -44,6 +47,7 @@ class ServicePolicy:
         interval_seconds: time between two looks of the sensor.
         again_minutes: a table without a new instant is examined again after this time. A plan that was due and whose run did not end it is
             asked for again then, too.
+        quotas: by group of assets, how many of its tables runs look after at a time, such as ``{"raw": 5}``; other tables of the group wait.
         priority: of the runs, among waiting ones; below 0, so that writes come first.
         running: whether sensor and schedules run without being started in the UI.
     """
@@ -53,6 +57,7 @@ class ServicePolicy:
     timezone: str = "UTC"
     interval_seconds: int = 30
     again_minutes: int = 10
+    quotas: Mapping[str, int] = field(default_factory=dict)
     priority: int = -5
     running: bool = True
 
@@ -68,6 +73,8 @@ class ServicePolicy:
             _hours(text)
         for figure in ("interval_seconds", "again_minutes"):
             refuse_no_count(f"ServicePolicy has {figure}", getattr(self, figure))
+        for group, most in self.quotas.items():
+            refuse_no_count(f"ServicePolicy has quotas with {group}", most)
         if self.max_minutes is not None:
             refuse_no_count("ServicePolicy has max_minutes", self.max_minutes)
         if not isinstance(self.priority, int) or isinstance(self.priority, bool):

@@ -72,6 +72,13 @@ def instance() -> Iterator[dg.DagsterInstance]:
 
 
 @pytest.fixture
+def kept() -> Iterator[dg.DagsterInstance]:
+    """An instance on disk; Dagster gives a schedule no other."""
+    with dg.instance_for_test() as instance:
+        yield instance
+
+
+@pytest.fixture
 def orders() -> Callable[..., pa.Table]:
     """Rows of orders: ``orders(1, 2, day="2026-01-01", amount=3.0, ts=1)``."""
 

@@ -73,7 +73,7 @@ def test_the_context_has_the_names_of_dagster(run, lake, function):
     rows.__signature__ = inspect.signature(function)
     asset = hudi_asset(record_key="id")(rows)
     assert run(asset).success
-    list(asset(dg.build_asset_context(), lake=lake))
+    asset(dg.build_asset_context(), lake=lake)
     several = hudi_multi_asset(tables={"a": hudi_output(record_key="id")})(rows)
     assert not run(several, raise_on_error=False).success, "it returned no dict"
     assert [isinstance(each, dg.AssetExecutionContext) for each in seen] == [True] * 3

@@ -73,7 +73,7 @@ def test_it_loads_word_for_word_and_functions_without_rows_publish_nothing(tmp_p
     groups = {spec.key.to_user_string(): spec.group_name for spec in module.defs.resolve_all_asset_specs()}
     assert groups == {"orders": "erp", "totals": "erp", "web/events": "default", "raw": "default"}
     assert {sensor.name for sensor in module.defs.sensors} == {"hudi__timeline", "hudi__services"}
-    assert [schedule.name for schedule in module.defs.schedules] == ["hudi__orders__clustering"]
+    assert [schedule.name for schedule in module.defs.schedules] == ["hudi__services__0_3_x_x_x"]
     assert {"hudi__orders__services", "hudi__services"} <= {job.name for job in module.defs.jobs}
     raw_rows(module)
     done = run(module, instance, module.orders, partition_key="2026-01-01")

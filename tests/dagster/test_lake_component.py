@@ -147,7 +147,7 @@ def test_the_flights_in_yaml_are_the_lake_of_the_demo(tmp_path: Path, monkeypatc
         tables = {spec.key for spec in demo.resolve_all_asset_specs()} - {dg.AssetKey("flight_messages")}
         assert {spec.key for spec in defs.resolve_all_asset_specs()} == tables
         crons = {
-            each.name: each.cron_schedule for each in demo.schedules or () if each.name.startswith("hudi__flights")
+            each.name: each.cron_schedule for each in demo.schedules or () if each.name.startswith("hudi__services")
         }  # type: ignore[union-attr]
         assert {each.name: each.cron_schedule for each in defs.schedules or ()} == crons  # type: ignore[union-attr]
         assert {"hudi__services", "hudi__timeline"} == {sensor.name for sensor in defs.sensors or ()}

@@ -211,7 +211,7 @@ def test_the_assets_can_be_called_in_a_unit_test(lake):
     def load():
         return {"orders": rows(1), "lines": rows(1, 2)}
 
-    results = list(load(lake=lake))
+    results = load(lake=lake)
     assert [each.asset_key.to_user_string() for each in results] == ["orders", "lines"]
     assert results[1].metadata["dagster/row_count"] == 2
 

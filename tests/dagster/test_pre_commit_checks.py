@@ -50,13 +50,15 @@ def test_a_run_that_publishes_nothing_passes_its_checks_and_says_so(run, orders,
     assert check.passed and check.description == "The run published no rows."
 
 
-def test_a_direct_call_gives_the_checks_beside_its_result(lake, orders):
+def test_a_direct_call_gives_one_result_with_its_checks(lake, orders):
     @hudi_asset(record_key="id", pre_commit=[hudi.not_null("id")])
     def called() -> pa.Table:
         return orders(1)
 
-    result, check = called(lake=lake)
+    result = called(lake=lake)
+    (check,) = result.check_results
     assert isinstance(result, dg.MaterializeResult) and check.passed
+    assert result.metadata["dagster/row_count"] == 1
 
 
 @pytest.mark.parametrize(

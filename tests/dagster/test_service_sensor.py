@@ -35,13 +35,6 @@ class Clock:
 
 
 @pytest.fixture
-def kept():
-    """An instance on disk; Dagster gives a schedule no other."""
-    with dg.instance_for_test() as instance:
-        yield instance
-
-
-@pytest.fixture
 def clock():
     return Clock()
 
@@ -101,7 +94,7 @@ def test_while_a_run_of_the_tables_services_waits_or_works_a_schedule_starts_no_
     tags = {"hudi/table": "orders", "hudi/services": "table"}
     job = defs.resolve_job_def("hudi__orders__services")
     kept.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED, tags=tags)
-    assert scheduled(defs, kept, lake).skip_message == "A run of the table's services waits or works."
+    assert scheduled(defs, kept, lake).skip_message == "Nothing to do. orders: a run of its services waits or works"
 
 
 @pytest.mark.slow
@@ -170,7 +163,7 @@ def test_quiet_hours_begin_inclusively_end_exclusively_and_may_pass_midnight(hou
     assert bool(ServicePolicy(quiet_hours=hours, timezone=zone).quiet_at(NOON)) is quiet
 
 
-def scheduled(defs, instance, lake, name="hudi__orders__clustering"):
+def scheduled(defs, instance, lake, name="hudi__services__0_3_x_x_x"):
     with dg.build_schedule_context(instance=instance, resources={"lake": lake}) as context:
         return defs.resolve_schedule_def(name).evaluate_tick(context)
 
@@ -178,15 +171,16 @@ def scheduled(defs, instance, lake, name="hudi__orders__clustering"):
 def test_a_schedule_starts_its_service_only_if_there_is_something_to_do(lake, kept):
     asset = orders_asset(Services(clustering=OnCron("0 3 * * *", by="id", timezone="Europe/Berlin")))
     defs = definitions(lake, asset)
-    schedule = defs.resolve_schedule_def("hudi__orders__clustering")
+    name = "hudi__services__0_3_x_x_x_Europe_Berlin"
+    schedule = defs.resolve_schedule_def(name)
     assert (schedule.cron_schedule, schedule.execution_timezone) == ("0 3 * * *", "Europe/Berlin")
-    assert scheduled(defs, kept, lake).skip_message == "The table does not exist yet."
+    assert scheduled(defs, kept, lake, name).skip_message == "Nothing to do. orders: the table does not exist yet"
 
     table = filled(lake, asset, 2)
-    (request,) = scheduled(defs, kept, lake).run_requests
-    assert request.run_config["ops"]["clustering"]["config"]["when"] == "always"
+    (request,) = scheduled(defs, kept, lake, name).run_requests
+    assert request.run_config["ops"]["tables"]["config"]["tables"] == {"orders": {"clustering": "always"}}
     table.clustering.run()
-    assert scheduled(defs, kept, lake).skip_message.startswith("Nothing to cluster")
+    assert scheduled(defs, kept, lake, name).skip_message.startswith("Nothing to do. orders: Nothing to cluster")
 
 
 def test_a_service_on_a_schedule_is_not_started_by_the_sensor(lake, instance):
@@ -286,7 +280,7 @@ def test_a_table_of_version_9_is_skipped_with_its_reason_by_jobs_sensor_and_sche
     nine = hudi_external_asset("nine", table_type="merge_on_read", services=services)
     defs = definitions(lake, nine)
     assert why in tick(defs, kept, lake).skip_message
-    assert why in scheduled(defs, kept, lake, "hudi__nine__clustering").skip_message
+    assert why in scheduled(defs, kept, lake).skip_message
     for job in ("hudi__nine__services", "hudi__services"):
         found = do(defs, kept, job)
         assert found
@@ -301,7 +295,7 @@ def test_a_service_that_is_refused_is_started_and_its_run_fails_with_what_to_do(
     asset = hudi_external_asset("indexed", table_type="merge_on_read", services=services)
     defs = definitions(lake, asset)
     assert asked(tick(defs, kept, lake))["hudi__indexed__services"]["compaction"] == "due"
-    assert scheduled(defs, kept, lake, "hudi__indexed__clustering").run_requests
+    assert scheduled(defs, kept, lake).run_requests
     job = defs.resolve_job_def("hudi__indexed__services")
     result = job.execute_in_process(instance=kept, raise_on_error=False, run_config=only("compaction"))
     (failure,) = [event for event in result.all_events if event.is_step_failure]

@@ -13,8 +13,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+import pyhudi_core as hudi
 from pyhudi.errors import InvalidOptionError
-from pyhudi_dagster import Changes, HudiIOManager, HudiWrite, hudi_asset, hudi_metadata
+from pyhudi_dagster import Changes, HudiIOManager, HudiWrite, hudi_asset, hudi_metadata, hudi_multi_asset, hudi_output
 
 ONE = pa.table({"id": [1]})
 TWO = pa.table({"id": [2]})
@@ -29,6 +30,10 @@ ROWS: dict[str, tuple[Callable[[], Any], list[int]]] = {
     "a Polars frame": (lambda: pl.DataFrame({"id": [1]}), [1]),
     "a stream of another library": (lambda: pl.DataFrame({"id": [1]}).lazy(), [1]),
     "a write of frames": (lambda: HudiWrite(ONE.to_pandas(), "insert"), [1]),
+    "an Output": (lambda: dg.Output(ONE), [1]),
+    "a MaterializeResult with rows": (lambda: dg.MaterializeResult(value=iter([ONE, TWO])), [1, 2]),
+    "a MaterializeResult with a write": (lambda: dg.MaterializeResult(value=HudiWrite(ONE, "insert")), [1]),
+    "a MaterializeResult without rows": (lambda: dg.MaterializeResult(value=ONE.slice(0, 0)), []),
     "nothing": (lambda: None, []),
     "a generator of nothing": (lambda: iter([]), []),
     "no rows": (lambda: ONE.slice(0, 0), []),
@@ -36,7 +41,12 @@ ROWS: dict[str, tuple[Callable[[], Any], list[int]]] = {
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "a MaterializeResult": (lambda: dg.MaterializeResult(metadata={"rows": 1}), "MaterializeResult.*add_asset_metadata"),
     "a yielded MaterializeResult": (lambda: iter([dg.MaterializeResult()]), "yielded MaterializeResult.*Return the rows"),
-    "an Output": (lambda: dg.Output(ONE), "returned Output.*Return its value"),
+    "a MaterializeResult of None": (lambda: dg.MaterializeResult(value=None), "returned MaterializeResult"),
+    "an Output in an Output": (lambda: dg.Output(dg.Output(ONE)), "returned Output.*Return its value"),
+    "a result of another asset": (lambda: dg.MaterializeResult(asset_key="other", value=ONE), "of the asset other.*Leave asset_key out"),
+    "a result with a data version": (lambda: dg.MaterializeResult(value=ONE, data_version=dg.DataVersion("1")), "data_version.*completion time"),
+    "an Output with a data version": (lambda: dg.Output(ONE, data_version=dg.DataVersion("1")), "data_version"),
+    "a result with a check": (lambda: dg.MaterializeResult(value=ONE, check_results=[dg.AssetCheckResult(passed=True)]), "check_results.*pre_commit="),
     "a yielded Output": (lambda: iter([dg.Output(ONE)]), "yielded Output.*Return its value"),
     "an AssetMaterialization": (lambda: dg.AssetMaterialization("x"), "AssetMaterialization.*Return the rows"),
     "an AssetCheckResult": (lambda: dg.AssetCheckResult(passed=True), "AssetCheckResult.*pre_commit="),
@@ -100,7 +110,7 @@ def test_what_is_no_rows_is_refused_at_once_with_a_hint(run, what):
     assert said.startswith(("pyhudi.errors.", "SchemaMismatchError")), said
 
 
-@pytest.mark.parametrize("what", ["an Output", "a list of rows", "a pandas Series", "doubled columns of pandas", "batches of two schemas", "an unnamed index"])  # fmt: skip
+@pytest.mark.parametrize("what", ["an Output in an Output", "a list of rows", "a pandas Series", "doubled columns of pandas", "batches of two schemas", "an unnamed index"])  # fmt: skip
 def test_the_io_manager_refuses_the_same(lake, instance, what):
     make, why = REFUSED[what]
     calls = []
@@ -153,6 +163,53 @@ def test_more_metadata_comes_through_the_context_as_the_hints_say(run, instance)
     assert event.metadata["hudi/rows_inserted"].value == 1
 
 
+OWN = {"source": "web", "hudi/rows_inserted": 99}
+
+
+@pytest.mark.parametrize(
+    "result",
+    [dg.MaterializeResult(value=ONE, metadata=OWN, tags={"day": "1"}), dg.Output(ONE, metadata=OWN, tags={"day": "1"})],
+)
+def test_metadata_and_tags_beside_the_rows_are_in_the_event_and_never_replace_the_figures_of_the_commit(
+    run, instance, result
+):
+    @hudi_asset(record_key="id", pre_commit=[hudi.not_null("id")])
+    def rows(context: dg.AssetExecutionContext):
+        return result
+
+    run(rows)
+    event = instance.get_latest_materialization_event(dg.AssetKey("rows")).asset_materialization
+    assert (event.metadata["source"].value, event.metadata["hudi/rows_inserted"].value) == ("web", 1)
+    assert event.tags["day"] == "1"
+    assert event.tags["hudi/instant"]
+
+
+def test_each_output_of_a_function_may_have_metadata_of_its_own(run, instance):
+    @hudi_multi_asset(tables={"one": hudi_output(record_key="id"), "two": hudi_output(record_key="id")})
+    def both():
+        return {
+            "one": dg.MaterializeResult(value=ONE, metadata={"source": "web"}),
+            "two": dg.Output(TWO, metadata={"source": "erp"}),
+        }
+
+    run(both)
+    for name, source in (("one", "web"), ("two", "erp")):
+        event = instance.get_latest_materialization_event(dg.AssetKey(name)).asset_materialization
+        assert event.metadata["source"].value == source
+
+
+def test_output_metadata_through_the_context_is_in_the_event(run, instance):
+    @hudi_asset(record_key="id")
+    def rows(context: dg.AssetExecutionContext):
+        context.add_output_metadata({"source": "web"})
+        return ONE
+
+    run(rows)
+    event = instance.get_latest_materialization_event(dg.AssetKey("rows")).asset_materialization
+    assert event.metadata["source"].value == "web"
+    assert event.metadata["hudi/rows_inserted"].value == 1
+
+
 def test_an_async_function_returns_rows_and_an_async_generator_is_refused_when_it_is_defined(run, lake):
     @hudi_asset(record_key="id")
     async def rows(context):
@@ -161,7 +218,7 @@ def test_an_async_function_returns_rows_and_an_async_generator_is_refused_when_i
 
     assert run(rows).success
     assert lake.table("rows").scan().count() == 1
-    list(rows(dg.build_asset_context(), lake=lake))
+    rows(dg.build_asset_context(), lake=lake)
     with pytest.raises(InvalidOptionError, match="async generator"):
 
         @hudi_asset(record_key="id")

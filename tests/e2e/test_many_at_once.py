@@ -18,7 +18,7 @@ import os, time
 from pathlib import Path
 import dagster as dg
 import pyarrow as pa
-from pyhudi_dagster import HudiLakeResource, OnCron, ServicePolicy, Services, build_hudi_services, hudi_asset
+from pyhudi_dagster import HudiLakeResource, OnCron, PerTableJob, ServicePolicy, Services, build_hudi_services, hudi_asset
 
 HERE = Path(os.environ["DAGSTER_HOME"])
 EACH_MINUTE = OnCron("* * * * *")
@@ -52,7 +52,7 @@ def materialize(context: dg.ScheduleEvaluationContext):
 lake = HudiLakeResource(warehouse=str(HERE / "lake"))
 defs = dg.Definitions.merge(
     dg.Definitions(assets=[orders], jobs=[job], schedules=[materialize], resources={"lake": lake}),
-    build_hudi_services(lake, [orders], policy=ServicePolicy(interval_seconds=5)),
+    build_hudi_services(lake, [orders], policy=ServicePolicy(interval_seconds=5), runner=PerTableJob()),
 )
 '''
 SCHEDULES = {"materialize", *(f"hudi__orders__{name}" for name in ("compaction", "clustering", "cleaning", "indexing"))}

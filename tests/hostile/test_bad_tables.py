@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,16 @@ def test_a_table_whose_type_was_edited_goes_on_with_the_new_one(location: str) -
         {"id": 1, "price": 5.0},
         {"id": 2, "price": 1.0},
     ]
+
+
+def test_a_table_ordered_by_a_column_that_it_does_not_have_is_refused_by_readers_of_its_logs(location: str) -> None:
+    table = make(location, table_type="merge_on_read", ordering="ts")
+    table.upsert(orders((1, "a", 1.0, 1)))
+    table.upsert(orders((1, "a", 2.0, 2)))
+    properties = Path(location, ".hoodie/hoodie.properties")
+    properties.write_text(re.sub(r"(ordering|precombine)(.fields?)=ts", r"\1\2=gone", properties.read_text()))
+    with pytest.raises(UnsupportedTableError, match="'gone'"):
+        hudi.open_table(location).scan().to_arrow()
 
 
 def test_a_word_that_is_no_type_of_a_table_is_refused(location: str) -> None:

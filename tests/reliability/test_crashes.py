@@ -213,7 +213,7 @@ NOT_CRASHED: dict[tuple[str, str], str] = {
     ): "of new ranges of hashes, which test_clustering_of_buckets_interleaved.py crashes at every call",
     **{
         (
-            f"transaction/permit.py:{place}",
+            f"orchestration/permit.py:{place}",
             verb,
         ): "of a write whose permission another process gives; test_permit.py and test_pipes.py"
         for place, verb in (("close", "list"), ("_put", "put"), ("_get", "get"))

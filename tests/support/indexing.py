@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 import pyhudi_core as hudi
-from pyhudi_core.write.metadata_first_files import FirstFiles
+from pyhudi_core.write.first_metadata.metadata_first_files import FirstFiles
 from support.metadata_tables import SCHEMA, rows
 from support.tables import create_plain
 

@@ -26,7 +26,7 @@ from pyhudi_core.metadata_table.statistics import trusted_stats
 from pyhudi_core.model.file_names import BaseFileName, parse_data_file
 from pyhudi_core.runtime.executors import SerialExecutor
 from pyhudi_core.storage.below import StorageBelow
-from pyhudi_core.write.metadata_build import build_partitions
+from pyhudi_core.write.first_metadata.metadata_build import build_partitions
 
 SCHEMA = pa.schema([("id", pa.string()), ("day", pa.string()), ("ts", pa.int64()), ("price", pa.float64())])
 GROUPS = {names.FILES: 1, names.COLUMN_STATS: 2, names.PARTITION_STATS: 1, names.RECORD_INDEX: 3}

@@ -1,9 +1,8 @@
 """Avro records to Arrow columns, without a Python object for a row.
 
-Avro 1.11 specification, "Binary Encoding"; used for the contents of log blocks and HFiles, where records follow one schema. A schema is
-compiled to a tree of column readers; each reads its value of all records at once (``cursor``), so the work in Python grows with the
-columns and with the longest array, not with the rows. Types become those of the table's logical schema (``model.schema_avro``); unions
-of several types become a struct with one field a branch.
+Avro 1.11 specification, "Binary Encoding"; used for the contents of log blocks and HFiles, where records follow one schema. A schema is compiled
+to a tree of column readers; each reads its value of all records at once (``cursor``), so the work in Python grows with the columns and the longest
+array. Types become those of the table's logical schema (``model.schema_avro``); unions of several types a struct with one field a branch.
 """
 
 from __future__ import annotations
@@ -330,19 +329,19 @@ class _Compiler:
         return self.column(kind, namespace, depth + 1)
 
     def _item(self, raw: Any, namespace: str, depth: int) -> Column:
-        found = self.column(raw, namespace, depth + 1)
-        if isinstance(found, NullColumn) or (isinstance(found, RecordColumn) and not found.columns):
+        if not _takes_bytes(found := self.column(raw, namespace, depth + 1)):
             raise ValueError("items without bytes")
         return found
 
     def _defined(self, raw: dict[str, Any], kind: str, namespace: str, depth: int) -> Column:
         name, own = str(raw["name"]), str(raw.get("namespace", namespace))
         full = name if "." in name or not own else f"{own}.{name}"
-        found: Column
         if kind == "record":
             inner = full.rpartition(".")[0]
+            if depth and not raw["fields"]:
+                raise ValueError("a record without fields")
             fields = [(str(field["name"]), self.column(field["type"], inner, depth + 1)) for field in raw["fields"]]
-            found = RecordColumn(different([n for n, _ in fields]), tuple(c for _, c in fields))
+            found: Column = RecordColumn(different([n for n, _ in fields]), tuple(c for _, c in fields))
         elif kind == "fixed":
             size = int(raw["size"])
             if not 0 < size <= 1 << 20:
@@ -359,6 +358,12 @@ class _Compiler:
         if found is None:
             raise ValueError(f"type {name:.100} is not defined before it is used")
         return found
+
+
+def _takes_bytes(column: Column) -> bool:
+    """Whether each value takes at least one byte, so that the bytes bound the number of values."""
+    inner = column.columns if isinstance(column, RecordColumn) else None
+    return not isinstance(column, NullColumn) if inner is None else any(map(_takes_bytes, inner))
 
 
 def _branch_name(raw: Any) -> str:

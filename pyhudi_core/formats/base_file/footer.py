@@ -100,7 +100,8 @@ def parsed(raw: bytes) -> pq.FileMetaData:
 
 def schema_of(metadata: pq.FileMetaData) -> pa.Schema:
     """The columns of a file as pyarrow reads them. Raises pyarrow's errors."""
-    return pq.ParquetFile(pa.BufferReader(b""), metadata=metadata).schema_arrow.remove_metadata()
+    opened = pq.ParquetFile(pa.BufferReader(b""), metadata=metadata, coerce_int96_timestamp_unit="us")
+    return opened.schema_arrow.remove_metadata()
 
 
 def footer_of(metadata: pq.FileMetaData, schema: pa.Schema, path: str) -> BaseFileFooter:

@@ -80,15 +80,19 @@ class JoinedBaseFile:
         wanted = set(chosen)
         meta = _Rows(self._skeleton.iter_batches(None, use_threads, batch_rows))
         for number, count in enumerate(counts):
-            if number not in wanted:
-                if self._reads_meta:
-                    meta.take(count)
-                continue
-            if not self._reads_rows:
-                yield from (meta.take(min(batch_rows, count - at)) for at in range(0, count, batch_rows))
+            if number not in wanted or not self._reads_rows:
+                for part in meta.take(count) if self._reads_meta else ():
+                    if number in wanted:
+                        yield from (part.slice(at, batch_rows) for at in range(0, len(part), batch_rows))
                 continue
             for batch in self._rows.iter_batches([number], use_threads, batch_rows):
-                yield _beside(meta.take(len(batch)), batch) if self._reads_meta else batch
+                if not self._reads_meta:
+                    yield batch
+                    continue
+                at = 0
+                for part in meta.take(len(batch)):
+                    yield _beside(part, batch.slice(at, len(part)))
+                    at += len(part)
 
     def row_group_statistics(self, columns: Sequence[str]) -> list[dict[str, ColumnRange]]:
         """The ranges of the columns of the file with the rows."""
@@ -102,17 +106,15 @@ class _Rows:
         self._batches = batches
         self._left: pa.RecordBatch | None = None
 
-    def take(self, count: int) -> pa.RecordBatch:
-        """The next rows; the files have equally many, so they are there."""
-        parts: list[pa.RecordBatch] = []
-        while count or not parts:
+    def take(self, count: int) -> Iterator[pa.RecordBatch]:
+        """The next rows, in parts of any size; the files have equally many, so they are there."""
+        while count:
             if self._left is None or not len(self._left):
                 self._left = next(self._batches)
             part = self._left.slice(0, count)
             self._left = self._left.slice(len(part))
             count -= len(part)
-            parts.append(part)
-        return parts[0] if len(parts) == 1 else pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
+            yield part
 
 
 def _beside(meta: pa.RecordBatch, rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -85,11 +85,11 @@ class OrcBaseFile:
         batches = self._decoded(list(chosen), schema)
         while True:
             with reading(self._path):
-                stripe = next(batches, None)
-            if stripe is None:
+                part = next(batches, None)
+            if part is None:
                 return
-            for start in range(0, stripe.num_rows, batch_rows):
-                yield stripe.slice(start, batch_rows)
+            for start in range(0, part.num_rows, batch_rows):
+                yield part.slice(start, batch_rows)
 
     def row_group_statistics(self, columns: Sequence[str]) -> list[dict[str, ColumnRange]]:
         """Return no statistics: none are read from ORC."""
@@ -132,9 +132,16 @@ class OrcBaseFile:
             )
         whole = self._source.read_at(size, 0)
         found = orc_stripes(pa.py_buffer(whole), self._columns, chosen)
-        for stripe, batch in zip(stripes, found, strict=True):
-            shifted = has_times and stripe.time_zone not in _GMT
-            yield conform(_at_instants(batch, stripe.time_zone) if shifted else batch, schema)
+        for stripe in stripes:
+            left, shifted = stripe.rows, has_times and stripe.time_zone not in _GMT
+            while left:
+                batch = next(found, None)
+                if batch is None or len(batch) > left:
+                    raise ValueError("a stripe has another number of rows than its tail says")
+                left -= len(batch)
+                yield conform(_at_instants(batch, stripe.time_zone) if shifted else batch, schema)
+        if next(found, None) is not None:
+            raise ValueError("its stripes have more rows than its tail says")
 
     def _stripes(self) -> list[Stripe]:
         if not self._tail and self._file.nstripes:

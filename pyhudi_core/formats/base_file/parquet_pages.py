@@ -1,7 +1,7 @@
-"""Check the declared sizes of Parquet pages before anything is inflated (Parquet format, "Data Pages").
+"""What the pages of a Parquet file declare, before anything is inflated (Parquet format, "Data Pages").
 
 Arrow allocates the size in a page's header, and decodes as many rows as requested, so a file of a few kilobytes can take any amount of
-memory. Untrusted files are therefore checked first: headers only, no page is decompressed.
+memory. So headers are read first: no page is decompressed, except for dictionaries whose longest entry decides.
 
 Invariants
 - work is bounded by the bytes of the checked column chunks;
@@ -10,22 +10,232 @@ Invariants
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from pyhudi_core.errors import LimitExceededError
-from pyhudi_core.formats.base_file.parquet_statistics import thrift_struct
+from pyhudi_core.formats.base_file.thrift import thrift_struct
 
-# Field numbers of parquet.thrift: FileMetaData, RowGroup, ColumnChunk, ColumnMetaData, PageHeader, DataPageHeader and its second version.
-_ROW_GROUPS, _COLUMNS = 4, 1
+BYTE_ARRAY, FIXED = 6, 7
+"""Physical types whose values have the length that they, or their column, say."""
+# Field numbers of parquet.thrift: FileMetaData, SchemaElement, RowGroup, ColumnChunk, ColumnMetaData, PageHeader and the headers in it.
+_SCHEMA, _ROW_GROUPS, _COLUMNS = 2, 4, 1
+_TYPE, _TYPE_LENGTH, _REPETITION, _NAME, _CHILDREN = 1, 2, 3, 4, 5
 _FILE_PATH, _META_DATA = 1, 3
-_PATH, _COMPRESSED, _DATA_PAGE, _DICTIONARY_PAGE = 3, 7, 9, 11
-_PAGE_INFLATED, _PAGE_COMPRESSED, _PAGE, _PAGE_V2 = 2, 3, 5, 8
-_ENCODING, _ENCODING_V2 = 2, 4
-# This encoding repeats the previous value at no cost, so the size of a page does not limit the size of its values.
+_ENCODINGS, _CODEC, _ALL_VALUES, _COMPRESSED, _DATA_PAGE, _DICTIONARY_PAGE, _PAGE_ENCODINGS = 2, 4, 5, 7, 9, 11, 13
+_PAGE_TYPE, _PAGE_INFLATED, _PAGE_COMPRESSED, _PAGE, _PAGE_OF_DICTIONARY, _PAGE_V2 = 1, 2, 3, 5, 7, 8
+_VALUES, _ENCODING, _ENCODING_V2 = 1, 2, 4
+_OF_VALUES, _OF_ENTRIES = {0: (_PAGE, _ENCODING), 3: (_PAGE_V2, _ENCODING_V2)}, 2
+"""Types of pages."""
+_REPEATED = 2
+_WIDTHS = {0: 1, 1: 4, 2: 8, 3: 12, 4: 4, 5: 8}
+_CODECS = {1: "snappy", 2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4_raw"}
+_OF_DICTIONARY = (2, 8)
+# This encoding repeats the previous value at no cost, so every value may be as long as its page.
 _DELTA_BYTE_ARRAY = 7
+_MOST_DEPTH = 64
+_MOST_ENTRIES = 1 << 17
+_LENGTH_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One column of values, in the order of the file. ``width``: bytes of a value; 0 for texts. ``nested``: a row may have any number of values."""
+
+    path: tuple[str, ...]
+    width: int
+    nested: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Where the pages of a column of a row group are. Without values, Arrow reads no page of it."""
+
+    start: int
+    length: int
+    codec: int
+    has_values: bool
+
+
+@dataclass(slots=True)
+class Pages:
+    """What the headers of the pages of a column of a row group declare.
+
+    Attributes:
+        dictionary: where the dictionary's page begins, in the bytes given; its bytes as they are and inflated; its number of entries.
+        largest: inflated bytes of the largest data page.
+        total: inflated bytes of all pages.
+        values: number of values, nulls included.
+        numbers: how many of them are numbers of entries of the dictionary.
+        plain: inflated bytes of the pages of all others; None if these do not limit the bytes of the values.
+        each: most bytes for each value in one of those pages.
+    """
+
+    dictionary: tuple[int, int, int, int] = (0, 0, 0, 0)
+    largest: int = 0
+    total: int = 0
+    values: int = 0
+    numbers: int = 0
+    plain: int | None = 0
+    each: int = 0
+
+    @property
+    def inflated(self) -> int:
+        """The bytes of a dictionary and a data page, which are held at once."""
+        return self.dictionary[2] + self.largest
+
+
+def leaves(metadata: dict[int, Any]) -> list[Leaf]:
+    """The columns of values of a file, by the schema in its footer. Raises ValueError."""
+    elements = iter(_structs(metadata.get(_SCHEMA)))
+    found: list[Leaf] = []
+
+    def walk(count: int, above: tuple[str, ...], nested: bool) -> None:
+        if len(above) > _MOST_DEPTH:
+            raise ValueError("its columns are nested too deeply")
+        for _ in range(count):
+            element = next(elements, None)
+            if element is None:
+                raise ValueError("its schema is cut off")
+            name = element.get(_NAME)
+            if not isinstance(name, bytes):
+                raise ValueError("a column has no name")
+            path, many = (*above, name.decode()), nested or element.get(_REPETITION) == _REPEATED
+            if _CHILDREN in element and _TYPE not in element:
+                walk(_number(element, _CHILDREN), path, many)
+            else:
+                kind = _number(element, _TYPE)
+                width = _number(element, _TYPE_LENGTH) if kind == FIXED else _WIDTHS.get(kind, 0)
+                found.append(Leaf(path, width, many))
+
+    walk(_number(next(elements, {}), _CHILDREN), (), False)
+    return found
+
+
+def chunks(metadata: dict[int, Any], row_group: int, size: int) -> list[Chunk]:
+    """Where the columns of a row group are, in a file of so many bytes. Raises ValueError."""
+    groups = _structs(metadata.get(_ROW_GROUPS))
+    if row_group >= len(groups):
+        raise ValueError("a row group is missing")
+    found = []
+    for chunk in _structs(groups[row_group].get(_COLUMNS)):
+        if _FILE_PATH in chunk:
+            raise ValueError("a column lies in another file")
+        meta = _struct(chunk.get(_META_DATA))
+        start, length = _place(meta, size)
+        found.append(Chunk(start, length, _number(meta, _CODEC), _number(meta, _ALL_VALUES) > 0))
+    return found
+
+
+def numbered_columns(metadata: dict[int, Any], found: list[Leaf]) -> set[int]:
+    """The places of the columns of texts whose pages are said to be numbers of entries of a dictionary, in all row groups. Raises ValueError."""
+    numbered = {place for place, leaf in enumerate(found) if not leaf.width}
+    for group in _structs(metadata.get(_ROW_GROUPS)):
+        for place, chunk in enumerate(_structs(group.get(_COLUMNS))):
+            if place in numbered and not _is_numbered(_struct(chunk.get(_META_DATA))):
+                numbered.remove(place)
+    return numbered
+
+
+def _is_numbered(meta: dict[int, Any]) -> bool:
+    if _PAGE_ENCODINGS in meta:
+        pages = [page for page in _structs(meta[_PAGE_ENCODINGS]) if page.get(_PAGE_TYPE) in _OF_VALUES]
+        return bool(pages) and all(page.get(_ENCODING) in _OF_DICTIONARY for page in pages)
+    # Older writers name the encodings of all pages; that of entries is the same as that of numbers in their files.
+    encodings = meta.get(_ENCODINGS)
+    return isinstance(encodings, list) and 2 in encodings and 0 not in encodings
+
+
+def _place(meta: dict[int, Any], size: int) -> tuple[int, int]:
+    """Return where the pages of a column begin, and their number of bytes."""
+    start, length, dictionary = meta.get(_DATA_PAGE), meta.get(_COMPRESSED), meta.get(_DICTIONARY_PAGE)
+    if not isinstance(start, int) or not isinstance(length, int):
+        raise ValueError("a column has no place in the file")
+    if isinstance(dictionary, int) and 0 < dictionary < start:
+        start = dictionary
+    if start < 0 or length < 0 or start + length > size:
+        raise ValueError("a column lies outside of the file")
+    return start, length
+
+
+def read_pages(data: bytes, at: int, end: int) -> Pages:
+    """What the headers between two positions declare. Raises ValueError."""
+    found = Pages()
+    while at < end:
+        header, at = thrift_struct(data, at)
+        inflated, compressed = header.get(_PAGE_INFLATED), header.get(_PAGE_COMPRESSED)
+        if not isinstance(inflated, int) or not isinstance(compressed, int) or inflated < 0 or compressed < 0:
+            raise ValueError("a page has no size")
+        found.total += inflated
+        kind = header.get(_PAGE_TYPE)
+        if kind == _OF_ENTRIES:
+            entries = _number(_struct(header.get(_PAGE_OF_DICTIONARY)), _VALUES)
+            found.dictionary = (at, compressed, inflated, entries)
+        elif kind in _OF_VALUES:
+            field, encoding = _OF_VALUES[kind]
+            _add(found, _struct(header.get(field)), encoding, inflated)
+        at += compressed
+    if at > end:
+        raise ValueError("a page does not end in its column")
+    return found
+
+
+def _add(found: Pages, page: dict[int, Any], encoding: int, inflated: int) -> None:
+    values, how = _number(page, _VALUES), page.get(encoding)
+    found.values += values
+    found.largest = max(found.largest, inflated)
+    if how in _OF_DICTIONARY:
+        found.numbers += values
+        return
+    if how == _DELTA_BYTE_ARRAY:
+        found.plain, found.each = None, max(found.each, inflated)
+        return
+    found.plain = None if found.plain is None else found.plain + inflated
+    found.each = max(found.each, -(-inflated // max(values, 1)))
+
+
+def longest_entry(data: bytes, pages: Pages, codec: int) -> int:
+    """Bytes of the longest text in a dictionary, or more. Raises pyarrow's errors if it cannot be inflated."""
+    at, compressed, inflated, entries = pages.dictionary
+    if codec and codec not in _CODECS:
+        return inflated
+    plain = memoryview(data)[at : at + compressed]
+    if codec:
+        plain = memoryview(pa.Codec(_CODECS[codec]).decompress(plain, inflated))
+    if len(plain) <= _LENGTH_BYTES:
+        return inflated
+    # The third and fourth byte of the length of a short text are zeros, which most texts do not have.
+    found = [
+        np.flatnonzero(np.frombuffer(plain[odd : odd + (len(plain) - odd) // 2 * 2], "<u2") == 0) * 2 + odd
+        for odd in (0, 1)
+    ]
+    starts = np.sort(np.concatenate(found)) - 2
+    # If its second byte is a zero as well, the place before was found, too.
+    starts = starts[np.append(np.diff(starts) != 1, True)]
+    if len(starts) == entries and entries and starts[0] == 0:
+        raw = np.frombuffer(plain, np.uint8)
+        lengths = raw[starts].astype(np.int64) | raw[starts + 1].astype(np.int64) << 8
+        if (np.append(starts[1:], len(plain)) == starts + lengths + _LENGTH_BYTES).all():
+            return int(lengths.max())
+    return _longest_of(plain, entries, inflated)
+
+
+def _longest_of(plain: memoryview, entries: int, inflated: int) -> int:
+    """The same, one entry after the other."""
+    longest = at = 0
+    if entries > _MOST_ENTRIES:
+        return inflated
+    for _ in range(entries):
+        length = int.from_bytes(plain[at : at + _LENGTH_BYTES], "little")
+        at += _LENGTH_BYTES + length
+        longest = max(longest, length)
+        if at > len(plain):
+            return inflated
+    return longest
 
 
 def largest_page(
@@ -44,68 +254,44 @@ def largest_page(
         LimitExceededError: the declared sizes exceed the limit.
         ValueError: the bytes are not pages, or have an encoding that does not limit the size of values.
     """
-    largest = 0
-    size = source.size()
-    for chunk in _chunks(footer, columns, row_groups):
-        start, length = _place(chunk, size)
-        total = 0
-        for inflated in _pages(source.read_at(length, start), length):
-            largest = max(largest, inflated)
-            total += inflated
-            if total > limit:
+    metadata, _ = thrift_struct(footer)
+    found, largest = leaves(metadata), 0
+    for number in row_groups:
+        for leaf, chunk in zip(found, chunks(metadata, number, source.size()), strict=False):
+            if len(leaf.path) > 1 or leaf.path[0] not in columns:
+                continue
+            data = source.read_at(chunk.length, chunk.start)
+            if len(data) < chunk.length:
+                raise ValueError("it ended while it was read")
+            pages = read_pages(data, 0, chunk.length)
+            if pages.plain is None:
+                raise ValueError("a page has an encoding whose values have no bound")
+            if pages.total > limit:
                 raise LimitExceededError(
                     f"A column of a Parquet file inflates to more than {limit} bytes",
                     limit=limit,
-                    seen=total,
+                    seen=pages.total,
                     hint="The file is damaged or was made to exhaust memory; restore it from a copy.",
                 )
+            largest = max(largest, pages.largest, pages.dictionary[2])
     return largest
-
-
-def _chunks(footer: bytes, columns: Collection[str], row_groups: Collection[int]) -> Iterator[dict[int, Any]]:
-    wanted = {name.encode() for name in columns}
-    groups = thrift_struct(footer)[0].get(_ROW_GROUPS)
-    for number in row_groups:
-        if not isinstance(groups, list) or number >= len(groups):
-            raise ValueError("a row group is missing")
-        for chunk in _struct(groups[number]).get(_COLUMNS) or ():
-            meta = _struct(_struct(chunk).get(_META_DATA))
-            path = meta.get(_PATH)
-            if isinstance(path, list) and len(path) == 1 and path[0] in wanted:
-                if _FILE_PATH in chunk:
-                    raise ValueError("a column lies in another file")
-                yield meta
-
-
-def _place(meta: dict[int, Any], size: int) -> tuple[int, int]:
-    """Return where the pages of a column begin, and their number of bytes."""
-    start, length, dictionary = meta.get(_DATA_PAGE), meta.get(_COMPRESSED), meta.get(_DICTIONARY_PAGE)
-    if not isinstance(start, int) or not isinstance(length, int):
-        raise ValueError("a column has no place in the file")
-    if isinstance(dictionary, int) and 0 < dictionary < start:
-        start = dictionary
-    if start < 0 or length < 0 or start + length > size:
-        raise ValueError("a column lies outside of the file")
-    return start, length
-
-
-def _pages(data: bytes, length: int) -> Iterator[int]:
-    if len(data) < length:
-        raise ValueError("it ended while it was read")
-    at = 0
-    while at < length:
-        header, at = thrift_struct(data, at)
-        inflated, compressed = header.get(_PAGE_INFLATED), header.get(_PAGE_COMPRESSED)
-        if not isinstance(inflated, int) or not isinstance(compressed, int) or inflated < 0 or compressed < 0:
-            raise ValueError("a page has no size")
-        for page, encoding in ((_PAGE, _ENCODING), (_PAGE_V2, _ENCODING_V2)):
-            if page in header and _struct(header[page]).get(encoding) == _DELTA_BYTE_ARRAY:
-                raise ValueError("a page has an encoding whose values have no bound")
-        at += compressed
-        yield inflated
 
 
 def _struct(value: Any) -> dict[int, Any]:
     if not isinstance(value, dict):
         raise ValueError("a field of the footer or of a page has another type")
+    return value
+
+
+def _structs(value: Any) -> list[dict[int, Any]]:
+    if not isinstance(value, list):
+        raise ValueError("a field of the footer has another type")
+    return [_struct(item) for item in value]
+
+
+def _number(fields: dict[int, Any], field: int) -> int:
+    """A number that is not negative."""
+    value = fields.get(field)
+    if not isinstance(value, int) or value < 0:
+        raise ValueError("a field of the footer or of a page is no number, or negative")
     return value

@@ -20,9 +20,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-_MAX_DEPTH = 16
-# Types of the Thrift compact protocol.
-_TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
 # Field numbers of parquet.thrift.
 _ROW_GROUPS, _COLUMN_ORDERS = 4, 7
 _COLUMNS = 1
@@ -49,18 +46,17 @@ class ColumnRange:
     null_count: int | None
 
 
-def column_ranges(footer: bytes, schema: pa.Schema, columns: Sequence[str]) -> list[dict[str, ColumnRange]]:
+def column_ranges(metadata: dict[int, Any], schema: pa.Schema, columns: Sequence[str]) -> list[dict[str, ColumnRange]]:
     """Return for each row group the ranges of the columns with usable statistics.
 
     Args:
-        footer: the Thrift bytes of the file's metadata.
+        metadata: the footer, by the numbers of its fields.
         schema: the file's columns, as pyarrow reads them.
         columns: requested top-level columns; those not in the file are ignored.
 
     Raises:
-        ValueError: the bytes are not such a footer.
+        ValueError: a field has another type.
     """
-    metadata = _Thrift(footer).struct(0)
     ordered = _COLUMN_ORDERS in metadata
     readers = {
         name.encode(): (name, reader)
@@ -160,105 +156,6 @@ def _structs(value: Any) -> list[dict[int, Any]]:
     if not isinstance(value, list):
         raise ValueError("a field of the footer has another type")
     return [_struct(item) for item in value]
-
-
-class _Thrift:
-    """Reads Thrift's compact protocol into dictionaries by field number. Every value takes at least one byte."""
-
-    __slots__ = ("_at", "_data")
-
-    def __init__(self, data: bytes, start: int = 0) -> None:
-        self._data = data
-        self._at = start
-
-    @property
-    def position(self) -> int:
-        """The position of the next value."""
-        return self._at
-
-    def struct(self, depth: int) -> dict[int, Any]:
-        if depth > _MAX_DEPTH:
-            raise ValueError("the footer is nested too deeply")
-        fields: dict[int, Any] = {}
-        number = 0
-        while True:
-            head = self._byte()
-            if head == 0:
-                return fields
-            kind = head & 0x0F
-            number = number + (head >> 4) if head >> 4 else self._signed()
-            fields[number] = kind == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind, depth)
-
-    def _value(self, kind: int, depth: int) -> Any:
-        if kind in (_I16, _I32, _I64):
-            return self._signed()
-        if kind == _BINARY:
-            return self._take(self._unsigned())
-        if kind == _STRUCT:
-            return self.struct(depth + 1)
-        if kind in (_LIST, _SET):
-            return self._list(depth)
-        if kind == _DOUBLE:
-            return self._take(8)
-        if kind in (_TRUE, _FALSE, _BYTE):
-            return self._byte()
-        if kind == _MAP:
-            return self._map(depth)
-        raise ValueError(f"the footer has a value of unknown type {kind}")
-
-    def _list(self, depth: int) -> list[Any]:
-        head = self._byte()
-        size = head >> 4 if head >> 4 != 15 else self._unsigned()
-        if size > len(self._data) - self._at:
-            raise ValueError("a list of the footer has more items than there are bytes")
-        if depth >= _MAX_DEPTH:
-            raise ValueError("the footer is nested too deeply")
-        return [self._value(head & 0x0F, depth + 1) for _ in range(size)]
-
-    def _map(self, depth: int) -> None:
-        size = self._unsigned()
-        if size > len(self._data) - self._at:
-            raise ValueError("a map of the footer has more items than there are bytes")
-        kinds = self._byte() if size else 0
-        for _ in range(size):
-            self._value(kinds >> 4, depth + 1)
-            self._value(kinds & 0x0F, depth + 1)
-
-    def _byte(self) -> int:
-        at = self._at
-        if at >= len(self._data):
-            raise ValueError("the footer is cut off")
-        self._at = at + 1
-        return self._data[at]
-
-    def _take(self, size: int) -> bytes:
-        end = self._at + size
-        if end > len(self._data):
-            raise ValueError("the footer is cut off")
-        taken = self._data[self._at : end]
-        self._at = end
-        return taken
-
-    def _unsigned(self) -> int:
-        byte = self._byte()
-        value, shift = byte & 0x7F, 7
-        while byte & 0x80:
-            if shift > 63:
-                raise ValueError("an integer of the footer has more than 64 bits")
-            byte = self._byte()
-            value |= (byte & 0x7F) << shift
-            shift += 7
-        return value
-
-    def _signed(self) -> int:
-        value = self._unsigned()
-        return (value >> 1) ^ -(value & 1)
-
-
-def thrift_struct(data: bytes, start: int = 0) -> tuple[dict[int, Any], int]:
-    """Return the Thrift structure at an offset, by field number, and the offset behind it. Raises ValueError."""
-    reader = _Thrift(data, start)
-    return reader.struct(0), reader.position
 
 
 def written_ranges(metadata: pq.FileMetaData, schema: pa.Schema) -> dict[str, ColumnRange]:

@@ -1,7 +1,7 @@
 """Read a base file in the format of its name: Parquet, ORC or HFile; one file group may have several formats.
 
 Invariants
-- memory is bounded by a batch of rows and the compressed bytes of a row group (ORC: a stripe; HFile: a block);
+- memory is bounded by a batch of rows, which has a bound in bytes, and the compressed bytes of a row group (ORC: a stripe; HFile: a block);
 - a damaged file raises `CorruptBaseFileError`; errors of the storage pass through unchanged.
 """
 

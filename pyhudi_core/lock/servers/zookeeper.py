@@ -57,10 +57,10 @@ class ZooKeeperOptions:
         "A file with the authorities that may sign these certificates, besides those of the machine.",
     )
     certificate: str = lock_option(f"{_OWN}tls.certificate", "", "A file with the certificate of this client.")
-    key: str = lock_option(f"{_OWN}tls.key", "", "The file with its key, without a password.")
+    key: str = lock_option(f"{_OWN}tls.key", "", "The file with its key, which is not encrypted.")
     auth: str = lock_option(
         f"{_OWN}auth", "digest",
-        "How user and password are shown: `digest`, ZooKeeper's scheme of this name; `sasl`, DIGEST-MD5, which needs the package pure-sasl.",
+        "How the user is proven: `digest`, ZooKeeper's scheme of this name; `sasl`, DIGEST-MD5, which needs the package pure-sasl.",
         choices=words("digest", "sasl"), not_yet=("gssapi", "kerberos"))  # fmt: skip
     user: str = lock_option(f"{_OWN}user", "", "The user; without one nobody is named.")
     password: str = lock_option(f"{_OWN}password", "", "The password of this user.", secret=True)

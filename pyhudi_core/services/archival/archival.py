@@ -95,6 +95,7 @@ class Archival(TableService[ArchivalResult]):
 
     name = "archival"
     summary = "move old instants to the archived timeline"
+    turns = ("archival.automatic",)
 
     def plan(self) -> ArchivalPlan:
         """What `run` would archive now, and what keeps more from going. Changes nothing."""
@@ -133,8 +134,8 @@ class Archival(TableService[ArchivalResult]):
     def after_commit(self, engine: Engine | None) -> None:
         """Archive, if that is due and ``hoodie.archive.automatic`` is on; by the timeline that the commit found, without a listing."""
         folder, rules = self.context.folder, rules_of(self.context, triggered=True)
-        found = (folder.latest or folder.load()) if self.context.options.archival.automatic else None
-        if found is not None and len(found.commits) + 1 > (rules.keep_max or 0):
+        found = folder.latest or folder.load()
+        if len(found.commits) + 1 > (rules.keep_max or 0):
             archive(self.context, rules)
 
     def _execute(self, requested_time: str | None, execution: Execution) -> ArchivalResult:

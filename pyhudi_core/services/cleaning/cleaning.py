@@ -17,7 +17,8 @@ from pyhudi_core.engine.base import Engine
 from pyhudi_core.model.instant import Action
 from pyhudi_core.services.cleaning.clean_execution import Cleaned, CleaningRun
 from pyhudi_core.services.cleaning.clean_plan import CleaningPlan, PlannedClean, decode
-from pyhudi_core.services.cleaning.files_to_clean import plan_cleaning, refuse_outdated
+from pyhudi_core.services.cleaning.files_to_clean import by_instant, plan_cleaning
+from pyhudi_core.services.outdated import Outdating
 from pyhudi_core.services.planned_service import PlannedResult, PlannedService
 from pyhudi_core.services.service import Execution
 from pyhudi_core.timeline.active import Timeline
@@ -52,19 +53,19 @@ class Cleaning(PlannedService[CleaningPlan, PlannedClean, CleaningResult]):
 
     name = "cleaning"
     summary = "delete older file slices that no reader is promised any more"
+    turns = ("cleaning.automatic",)
     action = Action.CLEAN
     noun = "clean"
 
     def after_commit(self, engine: Engine | None) -> None:
         """With ``hoodie.clean.automatic``: execute the plans that no process executes, and clean if that is due."""
-        if self.context.options.cleaning.automatic:
-            self._inline(engine)
+        self._inline(engine)
 
     def _planned(self, timeline: Timeline, *, triggered: bool) -> CleaningPlan:
         return plan_cleaning(self.context, timeline, self.context.options.cleaning, triggered=triggered)
 
-    def _refuse_outdated(self, transaction: Transaction, plan: CleaningPlan, found: Timeline) -> None:
-        refuse_outdated(transaction, found)
+    def _outdating(self, transaction: Transaction, plan: CleaningPlan) -> Outdating:
+        return Outdating(by_instant=by_instant)
 
     def _decode(self, data: bytes, path: str) -> PlannedClean:
         return decode(data, path)

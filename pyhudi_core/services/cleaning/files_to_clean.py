@@ -11,10 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pyhudi_core.conflicts.concurrent import conflict_error, pending_restores
-from pyhudi_core.conflicts.conflict import Conflict, ConflictKind
+from pyhudi_core.conflicts.concurrent import pending_restores
 from pyhudi_core.conflicts.matrix import Verdict
-from pyhudi_core.errors import HudiError, ObjectNotFoundError
+from pyhudi_core.errors import ObjectNotFoundError
 from pyhudi_core.file_groups.listing import FileListing
 from pyhudi_core.file_groups.named_files import NamedFiles
 from pyhudi_core.file_groups.view import FileGroupView
@@ -35,8 +34,8 @@ from pyhudi_core.services.service import Refused
 from pyhudi_core.snapshot.snapshot import metadata_file_groups
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import layout
-from pyhudi_core.transaction.begin import Transaction
-from pyhudi_core.write import cases, metadata_update
+from pyhudi_core.write import cases
+from pyhudi_core.write.metadata_part import metadata_update
 from pyhudi_core.write.states import load
 
 _HOUR_MS = 3_600_000
@@ -156,22 +155,11 @@ def last_clean(context: TableContext, timeline: Timeline) -> LastClean:
     )
 
 
-def refuse_outdated(transaction: Transaction, found: Timeline) -> None:
-    """Under the lock: raise `CommitConflictError` if a savepoint or a restore came after the plan was made."""
-    context, start = transaction.context, transaction.start
-    known = {(i.requested_time, i.action) for i in start if i.action in (Action.SAVEPOINT, Action.RESTORE)}
-    for instant in found:
-        if (instant.requested_time, instant.action) in known and not instant.is_pending:
-            continue
-        if instant.action is Action.SAVEPOINT and (instant.requested_time, instant.action) not in known:
-            raise _conflict(context, instant, Verdict.REPLAN, transaction.requested_time)
-        if instant.action is Action.RESTORE:
-            raise _conflict(context, instant, Verdict.ABORT, transaction.requested_time)
-
-
-def _conflict(context: TableContext, instant: Instant, verdict: Verdict, own: str) -> HudiError:
-    operation = OperationType.of(instant.action)
-    return conflict_error(context, Conflict(ConflictKind.OPERATION, instant, operation=operation, verdict=verdict), own)
+def by_instant(before: Instant | None, now: Instant) -> Verdict | None:
+    """What makes a plan outdated: a savepoint, or a restore, that came after it, and a restore that has not ended."""
+    if now.action is Action.SAVEPOINT and before is None:
+        return Verdict.REPLAN
+    return Verdict.ABORT if now.action is Action.RESTORE and (before is None or now.is_pending) else None
 
 
 def _retained(context: TableContext, timeline: Timeline, options: CleaningOptions) -> Retained:

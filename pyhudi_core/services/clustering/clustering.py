@@ -22,7 +22,8 @@ from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.services.clustering.clustering_execution import ClusteringRun
 from pyhudi_core.services.clustering.clustering_plan import ClusteringPlan, ClusteringWork, bucket_partitions, decode
-from pyhudi_core.services.clustering.groups_to_cluster import plan_clustering, refuse_outdated
+from pyhudi_core.services.clustering.groups_to_cluster import outdating, plan_clustering
+from pyhudi_core.services.outdated import Outdating
 from pyhudi_core.services.planned_service import PlannedResult, PlannedService
 from pyhudi_core.services.service import Execution
 from pyhudi_core.timeline.active import Timeline
@@ -69,6 +70,7 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringWork, ClusteringResult
 
     name = "clustering"
     summary = "merge small files, and sort their rows, into new file groups"
+    turns = ("clustering.inline", "clustering.schedule_inline")
     action = Action.CLUSTERING
     noun = "clustering"
 
@@ -95,17 +97,16 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringWork, ClusteringResult
         """With ``hoodie.clustering.inline``: execute the plans that no process executes, and cluster if that is due. With
         ``hoodie.clustering.schedule.inline``: plan if that is due.
         """
-        options = self.context.options.clustering
-        if options.inline:
+        if self.context.options.clustering.inline:
             self._inline(engine)
-        elif options.schedule_inline and not self._pending():
+        elif not self._pending():
             self.schedule(triggered=True)
 
     def _planned(self, timeline: Timeline, *, triggered: bool) -> ClusteringPlan:
         return plan_clustering(self.context, timeline, triggered=triggered)
 
-    def _refuse_outdated(self, transaction: Transaction, plan: ClusteringPlan, found: Timeline) -> None:
-        refuse_outdated(transaction, plan, found)
+    def _outdating(self, transaction: Transaction, plan: ClusteringPlan) -> Outdating:
+        return outdating(transaction, plan)
 
     def _decode(self, data: bytes, path: str) -> ClusteringWork:
         return decode(data, path)

@@ -46,11 +46,11 @@ from pyhudi_core.services.clustering.streamed import Unit, UnitTask
 from pyhudi_core.services.plan_run import RewriteRun, shared_out
 from pyhudi_core.services.progress import Steps
 from pyhudi_core.transaction import layout
-from pyhudi_core.write import metadata_update
 from pyhudi_core.write.attempt import Attempt, extra_of
 from pyhudi_core.write.handles.base import HandleContext, HandleSettings, OpenRuntime, runtime_opener
 from pyhudi_core.write.handles.new_file import NewFile
 from pyhudi_core.write.indexing import known_hashing
+from pyhudi_core.write.metadata_part import metadata_update
 from pyhudi_core.write.tasks import KEY_CHANGES, WRITTEN, Written, files_batch
 
 _INFLATED = 8

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from pyhudi_core.conflicts import concurrent
 from pyhudi_core.conflicts.concurrent import conflict_error, pending_plans, pending_restores
-from pyhudi_core.conflicts.conflict import Conflict, ConflictKind, Group, Touched
+from pyhudi_core.conflicts.conflict import Conflict, ConflictKind, Group
 from pyhudi_core.errors import CorruptTimelineError, InvalidOptionError, ObjectNotFoundError
 from pyhudi_core.file_groups.skeletons import may_be_skeleton
 from pyhudi_core.file_groups.slice import FileSlice
@@ -39,7 +39,8 @@ from pyhudi_core.services.clustering.clustering_rules import (
     is_small,
     trigger_of,
 )
-from pyhudi_core.services.rewriting import refusal_of, refuse_taken, within
+from pyhudi_core.services.outdated import Outdating
+from pyhudi_core.services.rewriting import refusal_of, within
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import Transaction
@@ -113,11 +114,10 @@ def refuse_unsortable(schema: pa.Schema, order: RowOrder) -> None:
             )
 
 
-def refuse_outdated(transaction: Transaction, plan: ClusteringPlan, found: Timeline) -> None:
-    """Under the lock: raise `CommitConflictError` if a planned file group was changed or planned since the plan was made."""
-    refuse_taken(transaction, plan.file_groups, found, lambda _, commit: Touched.by(commit).file_groups)
-    if plan.kind == CONSISTENT_BUCKET:
-        _refuse_other_ranges(transaction, plan, found)
+def outdating(transaction: Transaction, plan: ClusteringPlan) -> Outdating:
+    """What makes a plan outdated: that a planned file group, or the ranges of hashes of its partition, were changed or planned."""
+    ranges = partial(_refuse_other_ranges, transaction, plan) if plan.kind == CONSISTENT_BUCKET else None
+    return Outdating(plan.file_groups, also=ranges)
 
 
 def _refuse_other_ranges(transaction: Transaction, plan: ClusteringPlan, found: Timeline) -> None:

@@ -21,7 +21,8 @@ from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.instant import Action
 from pyhudi_core.services.compaction.compaction_execution import CompactionRun
 from pyhudi_core.services.compaction.compaction_plan import CompactionPlan, decode
-from pyhudi_core.services.compaction.slices_to_compact import plan_compaction, refuse_outdated
+from pyhudi_core.services.compaction.slices_to_compact import outdating, plan_compaction
+from pyhudi_core.services.outdated import Outdating
 from pyhudi_core.services.planned_service import PlannedResult, PlannedService
 from pyhudi_core.services.service import Execution
 from pyhudi_core.timeline.active import Timeline
@@ -70,19 +71,19 @@ class Compaction(PlannedService[CompactionPlan, tuple[FileSlice, ...], Compactio
 
     name = "compaction"
     summary = "rewrite the log files of merge-on-read tables as base files"
+    turns = ("compaction.inline",)
     action = Action.COMPACTION
     noun = "compaction"
 
     def after_commit(self, engine: Engine | None) -> None:
         """With ``hoodie.compact.inline``: execute the plans that no process executes, and compact if that is due."""
-        if self.context.options.compaction.inline:
-            self._inline(engine)
+        self._inline(engine)
 
     def _planned(self, timeline: Timeline, *, triggered: bool) -> CompactionPlan:
         return plan_compaction(self.context, timeline, triggered=triggered)
 
-    def _refuse_outdated(self, transaction: Transaction, plan: CompactionPlan, found: Timeline) -> None:
-        refuse_outdated(transaction, plan, found)
+    def _outdating(self, transaction: Transaction, plan: CompactionPlan) -> Outdating:
+        return outdating(transaction, plan)
 
     def _decode(self, data: bytes, path: str) -> tuple[FileSlice, ...]:
         return decode(data, path)

@@ -29,10 +29,10 @@ from pyhudi_core.services.progress import Steps
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import plan_executors
 from pyhudi_core.transaction.begin import Transaction
-from pyhudi_core.write import metadata_update
 from pyhudi_core.write.attempt import Attempt, extra_of
 from pyhudi_core.write.handles.base import HandleContext, HandleSettings, OpenRuntime, runtime_opener
 from pyhudi_core.write.handles.compact import compact
+from pyhudi_core.write.metadata_part import metadata_update
 from pyhudi_core.write.tasks import WRITTEN, Written, files_batch
 
 

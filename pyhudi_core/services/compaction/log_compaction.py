@@ -21,7 +21,8 @@ from pyhudi_core.services.compaction.compaction import CompactionResult
 from pyhudi_core.services.compaction.compaction_plan import CompactionPlan, decode
 from pyhudi_core.services.compaction.log_compaction_execution import LogCompactionRun
 from pyhudi_core.services.compaction.logs_to_compact import plan_log_compaction
-from pyhudi_core.services.compaction.slices_to_compact import refuse_outdated
+from pyhudi_core.services.compaction.slices_to_compact import outdating
+from pyhudi_core.services.outdated import Outdating
 from pyhudi_core.services.planned_service import PlannedService
 from pyhudi_core.services.service import Execution
 from pyhudi_core.timeline.active import Timeline
@@ -53,19 +54,19 @@ class LogCompaction(PlannedService[CompactionPlan, tuple[FileSlice, ...], LogCom
 
     name = "log_compaction"
     summary = "merge the log files of a file group into one log file"
+    turns = ("compaction.log_inline",)
     action = Action.LOGCOMPACTION
     noun = "log compaction"
 
     def after_commit(self, engine: Engine | None) -> None:
         """With ``hoodie.log.compaction.inline``: execute the plans that no process executes, and compact logs if that is due."""
-        if self.context.options.compaction.log_inline:
-            self._inline(engine)
+        self._inline(engine)
 
     def _planned(self, timeline: Timeline, *, triggered: bool) -> CompactionPlan:
         return plan_log_compaction(self.context, timeline)
 
-    def _refuse_outdated(self, transaction: Transaction, plan: CompactionPlan, found: Timeline) -> None:
-        refuse_outdated(transaction, plan, found)
+    def _outdating(self, transaction: Transaction, plan: CompactionPlan) -> Outdating:
+        return outdating(transaction, plan)
 
     def _decode(self, data: bytes, path: str) -> tuple[FileSlice, ...]:
         return decode(data, path)

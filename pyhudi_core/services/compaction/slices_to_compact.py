@@ -3,7 +3,7 @@
 A plan names the base file and the logs of each file group that it takes. The logs are those whose commits completed before the plan's requested time,
 and they are all of these: a log that completed before and is not named would be lost, and one that completed later belongs to the slice after the
 compaction (``file_groups/slicing.py``). The requested time is reserved above everything on the timeline, and the plan is made from what the
-reservation has read. So only a commit that was being published at this moment can be missing. `refuse_outdated` finds it under the lock.
+reservation has read. So only a commit that was being published at this moment can be missing. `outdating` says how it is found under the lock.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from pyhudi_core.model.properties import TableType
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.compaction.compaction_plan import CompactionOperation, CompactionPlan
 from pyhudi_core.services.compaction.compaction_rules import chosen, trigger_of
-from pyhudi_core.services.rewriting import refusal_of, refuse_taken, within
+from pyhudi_core.services.outdated import Outdating
+from pyhudi_core.services.rewriting import refusal_of, within
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import Transaction
@@ -80,8 +81,8 @@ def operation_of(context: TableContext, piece: FileSlice) -> CompactionOperation
     return CompactionOperation(piece, context.options.files.max_size, rows)
 
 
-def refuse_outdated(transaction: Transaction, plan: CompactionPlan, found: Timeline) -> None:
-    """Under the lock: raise `CommitConflictError` if the plan is not what would be planned now, at the same requested time."""
+def outdating(transaction: Transaction, plan: CompactionPlan) -> Outdating:
+    """What makes a plan outdated: that a planned file group has another slice at the requested time, or another plan."""
 
     def taken(instant: Instant, commit: CommitMetadata) -> frozenset[Group]:
         touched = Touched.by(commit)
@@ -90,4 +91,4 @@ def refuse_outdated(transaction: Transaction, plan: CompactionPlan, found: Timel
         before = (instant.completion_time or instant.requested_time) < transaction.requested_time
         return touched.file_groups if before else touched.file_groups - touched.appended
 
-    refuse_taken(transaction, plan.groups, found, taken)
+    return Outdating(plan.groups, taken)

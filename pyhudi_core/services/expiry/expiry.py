@@ -53,6 +53,7 @@ class Expiry(TableService[ExpiryResult]):
 
     name = "expiry"
     summary = "delete partitions that are older than the options say"
+    turns = ("upkeep.ttl_inline",)
 
     def plan(self) -> ExpiryPlan:
         """What `run` would delete now. Changes nothing."""
@@ -68,9 +69,8 @@ class Expiry(TableService[ExpiryResult]):
 
     def after_commit(self, engine: Engine | None) -> None:
         """With ``hoodie.partition.ttl.inline``: delete what has expired."""
-        if self.context.options.upkeep.ttl_inline:
-            with Retries(self.context) as retries:
-                self._run(Execution(engine_for(engine, self.context.runtime.executor, None)), retries)
+        with Retries(self.context) as retries:
+            self._run(Execution(engine_for(engine, self.context.runtime.executor, None)), retries)
 
     def _run(self, how: Execution, retries: Retries) -> ExpiryResult:
         """Plan and delete; again if another commit came first. Raises `CommitConflictError` after too many attempts, and as a write."""

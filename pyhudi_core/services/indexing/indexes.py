@@ -35,7 +35,9 @@ from pyhudi_core.services.indexing.statements import CreateIndex, DropIndex
 from pyhudi_core.services.metadata.metadata_tables import Dropped, MetadataTableOf
 from pyhudi_core.services.progress import ServiceProgress
 from pyhudi_core.services.service import Refused
-from pyhudi_core.write import metadata_build, metadata_update, non_blocking
+from pyhudi_core.write import non_blocking
+from pyhudi_core.write.first_metadata import metadata_build
+from pyhudi_core.write.metadata_part import metadata_update
 from pyhudi_core.write.states import load
 
 _OF_EXPRESSIONS = (names.COLUMN_STATS, names.BLOOM_FILTERS)

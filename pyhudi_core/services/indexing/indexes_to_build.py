@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from pyhudi_core.errors import CommitConflictError, CorruptTimelineError, ObjectNotFoundError
 from pyhudi_core.metadata_table import names
@@ -13,10 +14,12 @@ from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.indexing.indexing_plan import IndexingPlan, decode
+from pyhudi_core.services.outdated import Outdating
 from pyhudi_core.services.service import Refused
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import Transaction
-from pyhudi_core.write import metadata_build, non_blocking
+from pyhudi_core.write import non_blocking
+from pyhudi_core.write.first_metadata import metadata_build
 from pyhudi_core.write.states import load
 
 _OF_FOOTERS = frozenset({names.FILES, names.COLUMN_STATS, names.PARTITION_STATS, names.BLOOM_FILTERS})
@@ -98,8 +101,12 @@ def pending_partitions(context: TableContext, timeline: Timeline) -> dict[str, s
     return found
 
 
-def refuse_outdated(transaction: Transaction, plan: IndexingPlan, found: Timeline) -> None:
-    """Under the lock: raise `CommitConflictError` if another process planned or built one of the partitions meanwhile, or dropped what one needs."""
+def outdating(transaction: Transaction, plan: IndexingPlan) -> Outdating:
+    """What makes a plan outdated: that another process planned or built one of the partitions, or dropped what one needs."""
+    return Outdating(also=partial(_refuse_built, transaction, plan))
+
+
+def _refuse_built(transaction: Transaction, plan: IndexingPlan, found: Timeline) -> None:
     context = transaction.context
     listed = {*reopened(context).config.metadata_partitions}
     both = sorted((listed | pending_partitions(context, found).keys()) & plan.partitions.keys())

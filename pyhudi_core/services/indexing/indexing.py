@@ -19,11 +19,12 @@ from pyhudi_core.model.instant import Action, Instant
 from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.indexing import planned_definitions
-from pyhudi_core.services.indexing.indexes_to_build import of_table, plan_indexing, refuse_outdated
+from pyhudi_core.services.indexing.indexes_to_build import of_table, outdating, plan_indexing
 from pyhudi_core.services.indexing.indexing_decisions import IndexingDecisions
 from pyhudi_core.services.indexing.indexing_execution import Indexed, IndexingRun
 from pyhudi_core.services.indexing.indexing_plan import IndexingPlan, IndexingWork, decode
 from pyhudi_core.services.indexing.planned_definitions import published_with_plan
+from pyhudi_core.services.outdated import Outdating
 from pyhudi_core.services.planned_service import PlannedResult, PlannedService
 from pyhudi_core.services.progress import ServiceProgress
 from pyhudi_core.services.service import Execution
@@ -123,8 +124,8 @@ class Indexing(PlannedService[IndexingPlan, IndexingWork, IndexingResult]):
     def _published_before(self, transaction: Transaction, plan: IndexingPlan) -> Sequence[Publication]:
         return published_with_plan(transaction, plan.definitions)
 
-    def _refuse_outdated(self, transaction: Transaction, plan: IndexingPlan, found: Timeline) -> None:
-        refuse_outdated(transaction, plan, found)
+    def _outdating(self, transaction: Transaction, plan: IndexingPlan) -> Outdating:
+        return outdating(transaction, plan)
 
     def _decode(self, data: bytes, path: str) -> IndexingWork:
         return decode(data, path)

@@ -6,7 +6,7 @@ Phase two compares: if a commit of another program added none, the build is give
 Otherwise the partitions are listed for readers.
 
 A record index needs one more look. Until its base files are there, writers cannot see in it that a key is in another partition already. So the keys
-of those commits are looked up afterwards (``write/record_index_check.py``).
+of those commits are looked up afterwards (``services/indexing/record_index_check.py``).
 
 What a dead executor left is no use: its successor takes the partitions off the list, removes their files, and builds them again.
 """
@@ -37,6 +37,7 @@ from pyhudi_core.services.indexing.indexes_to_build import newest
 from pyhudi_core.services.indexing.indexing_decisions import IndexingDecisions
 from pyhudi_core.services.indexing.indexing_plan import IndexingWork
 from pyhudi_core.services.indexing.logged_commits import LoggedCommits
+from pyhudi_core.services.indexing.record_index_check import refuse_keys_elsewhere
 from pyhudi_core.services.plan_run import PlanRun
 from pyhudi_core.services.progress import Steps
 from pyhudi_core.snapshot.snapshot import Snapshot
@@ -45,10 +46,11 @@ from pyhudi_core.transaction import markers, plan_executors
 from pyhudi_core.transaction.commit import ask_gate
 from pyhudi_core.transaction.decision import publish_decided
 from pyhudi_core.transaction.locking import after_failure
-from pyhudi_core.write import cases, metadata_build, metadata_update, refusals
-from pyhudi_core.write.metadata_first_files import FirstFiles, staged_groups
-from pyhudi_core.write.metadata_staging import Staging
-from pyhudi_core.write.record_index_check import refuse_keys_elsewhere
+from pyhudi_core.write import cases, refusals
+from pyhudi_core.write.first_metadata import metadata_build
+from pyhudi_core.write.first_metadata.metadata_first_files import FirstFiles, staged_groups
+from pyhudi_core.write.first_metadata.metadata_staging import Staging
+from pyhudi_core.write.metadata_part import metadata_update
 from pyhudi_core.write.states import load
 
 _log = logging.getLogger(__name__)

@@ -23,8 +23,8 @@ from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, decid
 from pyhudi_core.transaction.publication import digest
 from pyhudi_core.transaction.record import Publication, PublicationKind
 from pyhudi_core.transaction.reserved_decision import deciding, reserved_intent, sweep_reservation
-from pyhudi_core.write.metadata_build import definitions_now
-from pyhudi_core.write.metadata_staging import Staging
+from pyhudi_core.write.first_metadata.metadata_build import definitions_now
+from pyhudi_core.write.first_metadata.metadata_staging import Staging
 from pyhudi_core.write.retrying import Retries
 
 

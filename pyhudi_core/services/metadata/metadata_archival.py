@@ -22,6 +22,7 @@ class MetadataArchival(Archival):
 
     name = "metadata_archival"
     summary = "move old instants of the metadata table to its archived timeline"
+    turns = ("archival.automatic",)
 
     def __init__(self, context: TableContext) -> None:
         found = place_of(context)
@@ -45,7 +46,7 @@ class MetadataArchival(Archival):
         if not self.exists:
             return
         timeline = self.context.folder.latest or Timeline()
-        if self.context.options.archival.automatic and _has_late_build(timeline):
+        if _has_late_build(timeline):
             archive(self.context, rules_of(self.context, triggered=False))
         elif self._has_enough(timeline):
             super().after_commit(engine)

@@ -30,6 +30,7 @@ class MetadataCleaning(AtMetadataTable[CleaningPlan, PlannedClean, CleaningResul
 
     name = "metadata_cleaning"
     summary = "delete older file slices of the metadata table"
+    turns = ("metadata.compact_after",)
 
     def after_commit(self, engine: Engine | None) -> None:
         """Execute the plans that no process executes, and clean if a compaction made slices removable."""

@@ -52,6 +52,7 @@ class MetadataCompaction(AtMetadataTable[CompactionPlan, tuple[FileSlice, ...], 
 
     name = "metadata_compaction"
     summary = "rewrite the log files of the metadata table as base files"
+    turns = ("metadata.compact_after",)
 
     def after_commit(self, engine: Engine | None) -> None:
         """Execute the plans that no process executes, and compact if the metadata table has so many delta commits."""

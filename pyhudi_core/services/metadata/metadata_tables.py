@@ -28,8 +28,10 @@ from pyhudi_core.transaction import begin, metadata_removal
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, decide
 from pyhudi_core.transaction.reserved_decision import deciding, reserved_intent
-from pyhudi_core.write import metadata_build, metadata_update, non_blocking
-from pyhudi_core.write.metadata_build import Built
+from pyhudi_core.write import non_blocking
+from pyhudi_core.write.first_metadata import metadata_build
+from pyhudi_core.write.first_metadata.metadata_build import Built
+from pyhudi_core.write.metadata_part import metadata_update
 from pyhudi_core.write.retrying import Retries
 from pyhudi_core.write.states import load
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date, datetime
+from functools import partial
 
-from pyhudi_core.conflicts.concurrent import conflict_error, refuse_pending_restore
-from pyhudi_core.conflicts.conflict import Conflict, ConflictKind
+from pyhudi_core.conflicts.concurrent import refuse_pending_restore
 from pyhudi_core.conflicts.matrix import Verdict
 from pyhudi_core.errors import CommitAbortedError, InvalidOptionError
 from pyhudi_core.model.file_names import parse_data_file, split
@@ -26,6 +26,7 @@ from pyhudi_core.read.history_rows import moment, row_counts, writer_of
 from pyhudi_core.read.snapshots import snapshot
 from pyhudi_core.savepoints.savepoint_files import Savepoint
 from pyhudi_core.savepoints.savepoints import CommitPoint, saved_commit, time_of
+from pyhudi_core.services.outdated import Outdating
 from pyhudi_core.services.restore.restore_plan import RestorePlan, UndoneCommit
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import heartbeat, plan_executors, requested_rollbacks
@@ -240,14 +241,15 @@ def is_of(path: str, requested_time: str) -> bool:
     return name is not None and name.requested_time == requested_time
 
 
-def refuse_outdated(transaction: Transaction, found: Timeline) -> None:
-    """Under the lock: raise `CommitConflictError` if something completed, or was planned, since the plan was made; and as `refuse`."""
-    context, start = transaction.context, transaction.start
-    known = {(i.requested_time, i.action) for i in start if i.is_completed or i.action in _REWRITES}
-    for instant in found:
-        matters = instant.is_completed or instant.action in _REWRITES
-        if matters and (instant.requested_time, instant.action) not in known:
-            operation = OperationType.of(instant.action)
-            conflict = Conflict(ConflictKind.OPERATION, instant, operation=operation, verdict=Verdict.REPLAN)
-            raise conflict_error(context, conflict, transaction.requested_time)
-    refuse(context, found)
+def outdating(transaction: Transaction) -> Outdating:
+    """What makes a plan outdated: that something completed or was planned, or what `refuse` raises."""
+    return Outdating(by_instant=_by_instant, also=partial(refuse, transaction.context))
+
+
+def _by_instant(before: Instant | None, now: Instant) -> Verdict | None:
+    known = before is not None and _matters(before)
+    return Verdict.REPLAN if _matters(now) and not known else None
+
+
+def _matters(instant: Instant) -> bool:
+    return instant.is_completed or instant.action in _REWRITES

@@ -35,10 +35,11 @@ from pyhudi_core.read.bounds import TimePoint
 from pyhudi_core.savepoints.savepoint_files import Savepoint
 from pyhudi_core.savepoints.savepoints import CommitPoint
 from pyhudi_core.services.metadata.metadata_tables import MetadataTableOf
+from pyhudi_core.services.outdated import Outdating
 from pyhudi_core.services.planned_service import PlannedResult, PlannedService
 from pyhudi_core.services.progress import ServiceProgress
 from pyhudi_core.services.restore import restore_work
-from pyhudi_core.services.restore.commits_to_undo import Target, plan_restore, refuse_outdated
+from pyhudi_core.services.restore.commits_to_undo import Target, outdating, plan_restore
 from pyhudi_core.services.restore.restore_execution import RestoreRun
 from pyhudi_core.services.restore.restore_plan import PlannedRestore, RestorePlan, decode
 from pyhudi_core.services.service import Execution, TableService
@@ -207,8 +208,8 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
             return RestorePlan(why_not=f"the restore {pending[0]} is pending" if pending else _NO_TARGET)
         return plan_restore(reopened(self.context), timeline, self.target)
 
-    def _refuse_outdated(self, transaction: Transaction, plan: RestorePlan, found: Timeline) -> None:
-        refuse_outdated(transaction, found)
+    def _outdating(self, transaction: Transaction, plan: RestorePlan) -> Outdating:
+        return outdating(transaction)
 
     def _decode(self, data: bytes, path: str) -> PlannedRestore:
         return decode(data, path)

@@ -2,7 +2,8 @@
 
 Each write makes a new log file, so storages need no append, and a rollback deletes files (decision 0039). An upsert reads nothing of the slice: which
 version of a row wins is decided when the slice is read, or compacted. The exception is a row that is older than the delete of its key in the logs,
-where the plan says that it matters (``write/late_rows.py``): it is left out, because it would come back when a compaction removes the delete.
+where the plan says that it matters (`LateRows` in ``write/pipeline.py``): it is left out, because it would come back when a compaction removes the
+delete.
 
 A delete has the ordering value of the row that it deletes. The logs of a slice are merged with each other before they meet the base file. So a late
 row would beat a delete without ordering value, and then lose against the base file's row, which would be back. Therefore a delete in a table with

@@ -25,12 +25,6 @@ class ChangeLog:
     _output: OutputFile | None = None
     _writer: ChangeWriter | None = None
 
-    @classmethod
-    def beside(cls, context: HandleContext, file: NewFile) -> ChangeLog | None:
-        """The change log of a file; None if the table has none."""
-        form = context.settings.changes
-        return None if form is None else cls(context, file, form)
-
     @property
     def path(self) -> str:
         """Relative to the table."""

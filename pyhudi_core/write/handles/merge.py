@@ -57,9 +57,11 @@ class MergeHandle:
         constants = settings.constants_of(bucket.partition) if may_be_skeleton(base.path) else {}
         with open_base(self._context.runtime.storage, base.path, in_file(called, columns)) as reader:
             self._open = NewFile.open(self._context, bucket.partition, bucket.file_id, reader.footer(), len(rows))
-            self._changes = ChangeLog.beside(self._context, self._open)
+            if settings.changes is not None:
+                self._changes = ChangeLog(self._context, self._open, settings.changes)
             for batch in reader.iter_batches():
-                self._merge(self._open, incoming, with_constants(conform(batch, settings.schema, called), constants))
+                stored = conform(batch, settings.schema, called)
+                self._merge(self._open, incoming, with_constants(stored, constants) if constants else stored)
             left = incoming.rows.slice(0, 0) if settings.deletes else incoming.unmatched(settings.merger)
             refuse_unknown_rows(self._context, len(left), base.path)
             fitting = self._fitting(self._open, left)

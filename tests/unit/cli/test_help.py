@@ -124,7 +124,7 @@ def test_the_wheel_has_every_page_that_a_message_can_name() -> None:
 def test_an_installed_package_reads_the_pages_of_its_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "pages").mkdir()
     (tmp_path / "pages" / "locks.md").write_text("# Locks of the wheel\n")
-    monkeypatch.setattr("pyhudi_core.__file__", str(tmp_path / "__init__.py"))
+    monkeypatch.setattr("pyhudi_core.cli.help.__file__", str(tmp_path / "cli" / "help.py"))
     assert shown("locks").output == "# Locks of the wheel\n"
 
 

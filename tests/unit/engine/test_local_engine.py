@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.samples import examples
 
-from pyhudi_core.engine import LocalEngine, TaskInfo, engine_for, local_shuffle
+from pyhudi_core.engine import LocalEngine, TaskInfo, engine_for, local
 from pyhudi_core.engine.grouping import runs
 from pyhudi_core.engine.local import LocalDataset
 from pyhudi_core.engine.task_errors import driver_errors, from_text, raised_in_task, to_text
@@ -56,9 +56,9 @@ def test_a_shuffle_brings_each_row_to_its_task_sorted(rows: list[tuple[int, int,
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(-5, 5), st.integers(0, 999)), max_size=60), st.integers(1, 20))
 def test_rows_of_many_batches_come_to_their_tasks_as_those_of_one(rows: list[tuple[int, int, int]], size: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(local_shuffle, "_LEAST_ROWS", 1)
-        patch.setattr(local_shuffle, "_PIECE", 0)
-        found = local_shuffle.task_rows(_table(rows).to_batches(max_chunksize=size), "task", 4, ["sort"])
+        patch.setattr(local, "_LEAST_ROWS", 1)
+        patch.setattr(local, "_PIECE", 0)
+        found = local.task_rows(_table(rows).to_batches(max_chunksize=size), "task", 4, ["sort"])
     if found is None:
         assert not rows
         return

@@ -87,6 +87,6 @@ def test_a_record_index_of_a_table_with_logs_gets_file_groups_for_its_rows(
     table: hudi.HudiTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As if an entry had so many bytes that two of them, and room for as many, were 1 GB.
-    monkeypatch.setattr("pyhudi_core.write.metadata_build._ENTRY_BYTES", (1 << 30) // 40)
+    monkeypatch.setattr("pyhudi_core.write.first_metadata.metadata_build._ENTRY_BYTES", (1 << 30) // 40)
     assert table.metadata_table.create(["record_index"]).partitions["record_index"] == 6
     assert rows(hudi.open_table(table.location).lookup(pa.table({"id": [7]})), "id", "price") == [(7, 2.0)]

@@ -10,6 +10,7 @@ from support.base_files import zigzag
 
 from pyhudi_core.formats.base_file import BaseFileWriter, ColumnRange
 from pyhudi_core.formats.base_file.parquet_statistics import column_ranges
+from pyhudi_core.formats.base_file.thrift import thrift_struct
 from pyhudi_core.model.meta_fields import with_meta_fields
 
 
@@ -49,7 +50,7 @@ def old_footer(physical: int, low: bytes, high: bytes, nulls: int | None) -> byt
 )
 def test_old_statistics_of_numbers_are_their_range(kind: pa.DataType, physical: int, form: str, low: float) -> None:
     bounds = struct.pack(form, low), struct.pack(form, 7)
-    found = column_ranges(old_footer(physical, *bounds, 3), pa.schema([("c", kind)]), ["c"])
+    found = column_ranges(thrift_struct(old_footer(physical, *bounds, 3))[0], pa.schema([("c", kind)]), ["c"])
     assert found == [{"c": ColumnRange(low, 7, 3)}]
 
 
@@ -58,14 +59,18 @@ def test_a_number_of_nulls_that_nobody_wrote_is_unknown_and_not_0(nulls: int | N
     said = None if nulls == -1 else nulls
     bounds = struct.pack("<i", 1), struct.pack("<i", 7)
     footer = old_footer(INT32, *bounds, nulls)
-    assert column_ranges(footer, pa.schema([("c", pa.int32())]), ["c"]) == [{"c": ColumnRange(1, 7, said)}]
+    assert column_ranges(thrift_struct(footer)[0], pa.schema([("c", pa.int32())]), ["c"]) == [
+        {"c": ColumnRange(1, 7, said)}
+    ]
     without_bounds = [{"c": ColumnRange(None, None, said)}] if said is not None else [{}]
     texts = old_footer(BYTE_ARRAY, b"a", b"b", nulls)
-    assert column_ranges(texts, pa.schema([("c", pa.string())]), ["c"]) == without_bounds
+    assert column_ranges(thrift_struct(texts)[0], pa.schema([("c", pa.string())]), ["c"]) == without_bounds
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.binary()])
 def test_old_statistics_of_texts_tell_nulls_but_no_range_because_their_order_is_another(kind: pa.DataType) -> None:
     """Bytes were compared with their sign: there, é comes before a."""
     footer = old_footer(BYTE_ARRAY, "é".encode(), b"a", 3)
-    assert column_ranges(footer, pa.schema([("c", kind)]), ["c"]) == [{"c": ColumnRange(None, None, 3)}]
+    assert column_ranges(thrift_struct(footer)[0], pa.schema([("c", kind)]), ["c"]) == [
+        {"c": ColumnRange(None, None, 3)}
+    ]

@@ -12,7 +12,7 @@ from support.base_files import opened, rows, written, zigzag
 
 from pyhudi_core.errors import CorruptBaseFileError, ObjectNotFoundError
 from pyhudi_core.formats.base_file import BaseFileReader, read_footer
-from pyhudi_core.formats.base_file.parquet_statistics import thrift_struct
+from pyhudi_core.formats.base_file.thrift import thrift_struct
 
 
 def test_an_error_of_the_storage_is_not_called_damage() -> None:

@@ -20,7 +20,6 @@ from pyhudi_core.formats.hfile import HFileReader, HFileWriter
 from pyhudi_core.formats.hfile import block as blocks
 from pyhudi_core.formats.hfile.block import Codec
 from pyhudi_core.formats.hfile.data_block import parse_data, parse_together
-from pyhudi_core.formats.hfile.entries import encode_entries
 from pyhudi_core.formats.hfile.protobuf import (
     number_field,
     read_hadoop_vlong,
@@ -30,6 +29,7 @@ from pyhudi_core.formats.hfile.protobuf import (
     write_varint,
 )
 from pyhudi_core.formats.hfile.reader import TRAILER_MAGIC, TRAILER_SIZE
+from pyhudi_core.formats.hfile.writer import encode_entries
 from pyhudi_core.formats.log.blocks import BlockType
 from pyhudi_core.formats.log.reader import LogReader
 

@@ -9,7 +9,7 @@ import pytest
 
 from pyhudi_core.errors import CorruptHFileError
 from pyhudi_core.formats.hfile.data_block import Entries, parse_data
-from pyhudi_core.formats.hfile.entries import encode_entries
+from pyhudi_core.formats.hfile.writer import encode_entries
 
 
 def encoded(entries: dict[bytes, bytes]) -> bytes:

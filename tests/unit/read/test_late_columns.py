@@ -10,7 +10,8 @@ import pytest
 from support.tables import in_memory
 
 import pyhudi_core as hudi
-from pyhudi_core.formats.base_file import BaseFileReader
+from pyhudi_core.formats.base_file import BaseFileReader, parquet_groups
+from pyhudi_core.read import late_columns
 from pyhudi_core.table import HudiTable
 
 ROWS = 150_000
@@ -64,6 +65,18 @@ def test_a_condition_keeps_the_rows_that_a_filter_of_all_rows_keeps(
     found = wide.scan(where=condition, columns=columns).to_arrow()
     assert found.equals(expected if columns is None else expected.select(columns))
     found.validate(full=True)
+
+
+@pytest.mark.parametrize("name", ["far apart", "many", "all", "none, which no statistics say"])
+def test_the_rows_are_the_same_if_little_of_the_condition_is_held(
+    wide: HudiTable, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = wide.scan().to_arrow().filter(CONDITIONS[name])
+    monkeypatch.setattr(parquet_groups, "_BATCH_BYTES", 1 << 18)
+    monkeypatch.setattr(late_columns, "_HELD_BYTES", 1 << 16)
+    found = wide.scan(where=CONDITIONS[name])
+    assert len(list(found.to_batches())) > 20 or name in ("far apart", "none, which no statistics say")
+    assert found.to_arrow().equals(expected)
 
 
 @pytest.mark.parametrize(

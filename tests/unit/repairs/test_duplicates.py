@@ -165,6 +165,27 @@ def test_a_delete_of_the_copy_that_stays_is_a_conflict_with_an_open_repair(locat
     assert not list(Path(location).rglob("*.marker.*"))
 
 
+def test_after_a_conflict_the_duplicates_are_searched_in_the_newest_state(location: str) -> None:
+    """The winner has written the copy of key 2 that lost before with a newer time, so now the other copy is the surplus one."""
+    table = twice(location, **{"pyhudi.commit.retries": "1"})
+    service, states = table.duplicates, []
+    found = service._found
+
+    def beside(*arguments: Any) -> Any:
+        batch = found(*arguments)
+        states.append(arguments[-1])
+        if len(states) == 1:
+            hudi.open_table(location, storage_options={"fsync": "false"}).upsert(orders((2, "a", 5.0, 99)))
+        return batch
+
+    service._found = beside  # type: ignore[method-assign]
+    assert service.run().retries == 1
+    assert len(states) == 2
+    assert states[1].completion_time > states[0].completion_time
+    assert [row for row in rows(table, "id", "price") if row[0] == 2] == [(2, 5.0)]
+    assert table.check().ok
+
+
 def two_copies(location: str, kind: str) -> hudi.HudiTable:
     """Key 1 is in two file groups; the one that was written later has the copy that stays."""
     table = careless(location, kind)

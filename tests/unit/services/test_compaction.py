@@ -25,7 +25,7 @@ from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.runtime.executors import SerialExecutor
 from pyhudi_core.services.compaction.compaction_execution import CompactionRun
 from pyhudi_core.services.service import Execution
-from pyhudi_core.write import metadata_update
+from pyhudi_core.write.metadata_part import metadata_update
 
 GOLDEN = (
     "mor_avro", "mor_bucket", "mor_cdc_data_before", "mor_commit_time_parquet_log", "mor_consistent_buckets", "mor_event_delete",

@@ -19,7 +19,7 @@ from pyhudi_core.errors import CommitAbortedError, CommitConflictError, InvalidO
 from pyhudi_core.metadata_table.index_definitions import changed_definitions, of_statistics
 from pyhudi_core.services.indexing.statements import CreateIndex, DropIndex, ShowIndexes, parse
 from pyhudi_core.transaction import plan_executors
-from pyhudi_core.write import metadata_update
+from pyhudi_core.write.metadata_part import metadata_update
 
 SMALL = {"hoodie.metadata.record.index.min.filegroup.count": 2}
 

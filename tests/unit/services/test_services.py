@@ -235,20 +235,35 @@ def test_after_a_commit_each_service_gets_the_engine_of_the_write(
     engines: list[object] = []
     for kind in SERVICES:
         monkeypatch.setattr(kind, "after_commit", lambda self, engine: engines.append(engine))
-    table = make(location)
+    with_turns = [kind for kind in SERVICES if kind.turns]
+    assert {kind.name for kind in with_turns} == {
+        "compaction", "log_compaction", "cleaning", "clustering", "expiry", "archival",
+        "metadata_compaction", "metadata_cleaning", "metadata_archival",
+    }  # fmt: skip
+    inline = ("compact.inline", "log.compaction.inline", "clean.automatic", "clustering.inline", "partition.ttl.inline")
+    table = make(location, options={f"hoodie.{name}": True for name in inline})
     table.upsert(orders((1, "a", 1.0)))
     with table.begin("upsert") as write:
         write.write(orders((2, "a", 1.0)))
         write.commit()
-    assert [type(engine) for engine in engines] == [LocalEngine] * 2 * len(SERVICES)
+    assert [type(engine) for engine in engines] == [LocalEngine] * 2 * len(with_turns)
 
     def broken(self: TableService[ServiceResult], engine: object) -> None:
         raise OSError("the disk is full")
 
-    monkeypatch.setattr(SERVICES[0], "after_commit", broken)
+    monkeypatch.setattr(with_turns[0], "after_commit", broken)
     auto.after_commit(table._opened.context())
-    assert len(engines) == 3 * len(SERVICES) - 1, "the others have their turn"
-    assert "failed_writes" in caplog.text
+    assert len(engines) == 3 * len(with_turns) - 1, "the others have their turn"
+    assert f"{with_turns[0].name} of" in caplog.text
+
+
+def test_a_service_whose_options_are_off_has_no_turn(location: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    for kind in SERVICES:
+        monkeypatch.setattr(kind, "after_commit", lambda self, engine: made.append(self.name))
+    off = {"hoodie.archive.automatic": False, "hoodie.clean.automatic": False}
+    make(location, options=off).upsert(orders((1, "a", 1.0)))
+    assert made == ["metadata_compaction", "metadata_cleaning"]
 
 
 def test_commits_archive_through_the_hook(location: str) -> None:

@@ -15,7 +15,7 @@ from pyhudi_core.doctor.kinds import Severity
 from pyhudi_core.errors import UnsupportedTableError
 from pyhudi_core.metadata_table.defined_indexes import new_definition
 from pyhudi_core.metadata_table.index_definitions import read_definitions
-from pyhudi_core.write.metadata_build import Built
+from pyhudi_core.write.first_metadata.metadata_build import Built
 
 SCHEMA = pa.schema(
     [

@@ -15,7 +15,7 @@ from support.tables import create_plain
 import pyhudi_core as hudi
 from pyhudi_core.cli.main import main
 from pyhudi_core.errors import DuplicateKeyError, InvalidOptionError, UnsupportedTableError
-from pyhudi_core.write import metadata_update
+from pyhudi_core.write.metadata_part import metadata_update
 
 ON = {"hoodie.metadata.enable": True}
 ALL = {**ON, "hoodie.metadata.record.index.enable": True, "hoodie.metadata.record.index.min.filegroup.count": 2}

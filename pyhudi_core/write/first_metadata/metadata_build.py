@@ -41,9 +41,10 @@ from pyhudi_core.transaction.metadata_removal import LISTED
 from pyhudi_core.transaction.publication import digest
 from pyhudi_core.transaction.record import Publication, PublicationKind
 from pyhudi_core.transaction.rollback import repair_by_policy
-from pyhudi_core.write import cases, metadata_update, refusals
-from pyhudi_core.write.metadata_first_files import FirstFiles
-from pyhudi_core.write.metadata_staging import Moved, StagedBuild, Staging, staged_decision, unclear
+from pyhudi_core.write import cases, refusals
+from pyhudi_core.write.first_metadata.metadata_first_files import FirstFiles
+from pyhudi_core.write.first_metadata.metadata_staging import Moved, StagedBuild, Staging, staged_decision, unclear
+from pyhudi_core.write.metadata_part import metadata_update
 from pyhudi_core.write.retrying import Retries
 
 _ASK_OTHERS = "Ask for other partitions, or try again when the other program has ended."

@@ -14,11 +14,11 @@ from pyhudi_core.model.masking import takes_options
 from pyhudi_core.naming import set_module
 from pyhudi_core.opening import create_table, open_table
 from pyhudi_core.options import options_for_open, without_secrets
+from pyhudi_core.orchestration.permit import Permit
 from pyhudi_core.runtime import system_runtime
 from pyhudi_core.storage import open_storage
 from pyhudi_core.table import HudiTable
 from pyhudi_core.transaction.decision import PreparationNeeded
-from pyhudi_core.transaction.permit import Permit
 from pyhudi_core.validators import Validator
 from pyhudi_core.write.handle import Write, commit_with_retries
 from pyhudi_core.write.result import Commit

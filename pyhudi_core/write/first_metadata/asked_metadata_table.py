@@ -11,7 +11,12 @@ from pyhudi_core.metadata_table import names
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.options.write_options import MetadataOptions
-from pyhudi_core.write.metadata_build import build_partitions, foreign_writes, wanted_partitions, why_unfit
+from pyhudi_core.write.first_metadata.metadata_build import (
+    build_partitions,
+    foreign_writes,
+    wanted_partitions,
+    why_unfit,
+)
 
 _log = logging.getLogger(__name__)
 

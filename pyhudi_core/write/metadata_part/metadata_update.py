@@ -43,9 +43,9 @@ from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.transaction import plan_executors
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.companion import CompanionCommit, begin_companion
-from pyhudi_core.write.file_indexes import FileIndexUpdate, changes_of
 from pyhudi_core.write.handles.new_file import new_token
-from pyhudi_core.write.record_index_update import RecordIndexUpdate
+from pyhudi_core.write.metadata_part.file_indexes import FileIndexUpdate, changes_of
+from pyhudi_core.write.metadata_part.record_index_update import RecordIndexUpdate
 from pyhudi_core.write.refusals import Case, at_begin
 from pyhudi_core.write.tasks import Written
 

@@ -20,10 +20,10 @@ from pyhudi_core.metadata_table.index_definitions import IndexDefinition
 from pyhudi_core.metadata_table.new_metadata_table import FirstBuild, FirstFile
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.transaction.begin import Transaction
-from pyhudi_core.write import metadata_update
-from pyhudi_core.write.file_indexes import built_files
-from pyhudi_core.write.metadata_staging import Moved, StagedBuild, Staging
-from pyhudi_core.write.record_index_build import built_index
+from pyhudi_core.write.first_metadata.metadata_staging import Moved, StagedBuild, Staging
+from pyhudi_core.write.first_metadata.record_index_build import built_index
+from pyhudi_core.write.metadata_part import metadata_update
+from pyhudi_core.write.metadata_part.file_indexes import built_files
 
 
 @dataclass(slots=True)

@@ -14,8 +14,8 @@ from support.homes import StandingClock
 import pyhudi_core as hudi
 from pyhudi_core import orchestration
 from pyhudi_core.errors import CommitAbortedError, LockTimeoutError, StorageError
+from pyhudi_core.orchestration.permit import VALID_S, Permit
 from pyhudi_core.storage import open_storage
-from pyhudi_core.transaction.permit import VALID_S, Permit
 
 ROWS = pa.table({"id": [1]})
 
@@ -194,7 +194,7 @@ def test_a_permission_that_grew_old_while_the_lock_was_awaited_is_asked_for_agai
     location: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answered: list[int] = []
-    monkeypatch.setattr("pyhudi_core.transaction.permit.VALID_S", 1.0)
+    monkeypatch.setattr("pyhudi_core.orchestration.permit.VALID_S", 1.0)
 
     def grant(permit: orchestration.Permit) -> None:
         permit.answer()

@@ -1,8 +1,8 @@
 """Find keys that came into the table twice while a record index was being built.
 
-A write under a record index refuses a new key that is in another partition already (``write/record_index_update.py``). It cannot see that before the
-base files of the index are there. So afterwards each key that those writes touched is looked up in the place that the base files name. If its row is
-still there, and the index says something else, the key is in the table twice.
+A write under a record index refuses a new key that is in another partition already (``write/metadata_part/record_index_update.py``). It cannot see
+that before the base files of the index are there. So afterwards each key that those writes touched is looked up in the place that the base files
+name. If its row is still there, and the index says something else, the key is in the table twice.
 """
 
 from __future__ import annotations

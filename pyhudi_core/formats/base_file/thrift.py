@@ -1,0 +1,125 @@
+"""Read Thrift's compact protocol into dictionaries by field number (Apache Thrift, "Thrift compact protocol encoding").
+
+Invariants
+- every value takes at least one byte, so time and memory are bounded by the number of bytes;
+- anything that is not such a structure raises ValueError.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_MAX_DEPTH = 16
+# Types of the compact protocol.
+_TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
+
+
+def thrift_struct(data: bytes, start: int = 0) -> tuple[dict[int, Any], int]:
+    """Return the Thrift structure at an offset, by field number, and the offset behind it. Raises ValueError."""
+    try:
+        return _struct(data, start, 0)
+    except IndexError:
+        raise ValueError("the footer is cut off") from None
+
+
+def _struct(data: bytes, at: int, depth: int) -> tuple[dict[int, Any], int]:
+    if depth > _MAX_DEPTH:
+        raise ValueError("the footer is nested too deeply")
+    fields: dict[int, Any] = {}
+    number = 0
+    while True:
+        head = data[at]
+        at += 1
+        if head == 0:
+            return fields, at
+        kind = head & 0x0F
+        if head >> 4:
+            number += head >> 4
+        else:
+            number, at = _signed(data, at)
+        if kind <= _FALSE:
+            fields[number] = kind == _TRUE
+        elif _I16 <= kind <= _I64:
+            # The same as `_signed`; most values of a header have one or two bytes.
+            byte = data[at]
+            if byte < 0x80:
+                at += 1
+                fields[number] = (byte >> 1) ^ -(byte & 1)
+            else:
+                fields[number], at = _signed(data, at)
+        else:
+            fields[number], at = _value(data, at, kind, depth)
+
+
+def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
+    if kind == _BINARY:
+        size, at = _unsigned(data, at)
+        return _take(data, at, size)
+    if kind == _STRUCT:
+        return _struct(data, at, depth + 1)
+    if kind in (_LIST, _SET):
+        return _list(data, at, depth)
+    if _I16 <= kind <= _I64:
+        return _signed(data, at)
+    if kind == _DOUBLE:
+        return _take(data, at, 8)
+    if kind in (_TRUE, _FALSE, _BYTE):
+        return data[at], at + 1
+    if kind == _MAP:
+        return None, _map(data, at, depth)
+    raise ValueError(f"the footer has a value of unknown type {kind}")
+
+
+def _list(data: bytes, at: int, depth: int) -> tuple[list[Any], int]:
+    head = data[at]
+    at += 1
+    size = head >> 4
+    if size == 15:
+        size, at = _unsigned(data, at)
+    if size > len(data) - at:
+        raise ValueError("a list of the footer has more items than there are bytes")
+    if depth >= _MAX_DEPTH:
+        raise ValueError("the footer is nested too deeply")
+    kind, found = head & 0x0F, []
+    for _ in range(size):
+        item, at = _value(data, at, kind, depth + 1)
+        found.append(item)
+    return found, at
+
+
+def _map(data: bytes, at: int, depth: int) -> int:
+    size, at = _unsigned(data, at)
+    if size > len(data) - at:
+        raise ValueError("a map of the footer has more items than there are bytes")
+    kinds = data[at] if size else 0
+    at += 1 if size else 0
+    for _ in range(size):
+        _, at = _value(data, at, kinds >> 4, depth + 1)
+        _, at = _value(data, at, kinds & 0x0F, depth + 1)
+    return at
+
+
+def _take(data: bytes, at: int, size: int) -> tuple[bytes, int]:
+    end = at + size
+    if end > len(data):
+        raise ValueError("the footer is cut off")
+    return data[at:end], end
+
+
+def _unsigned(data: bytes, at: int) -> tuple[int, int]:
+    byte = data[at]
+    at += 1
+    value, shift = byte & 0x7F, 7
+    while byte & 0x80:
+        if shift > 63:
+            raise ValueError("an integer of the footer has more than 64 bits")
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+    return value, at
+
+
+def _signed(data: bytes, at: int) -> tuple[int, int]:
+    value, at = _unsigned(data, at)
+    return (value >> 1) ^ -(value & 1), at

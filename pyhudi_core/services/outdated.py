@@ -1,0 +1,82 @@
+"""Whether a plan is still what would be planned, when it comes onto the timeline: one check under the lock for the plans of all services.
+
+Each service says by an `Outdating` what makes its plans outdated; `refuse_outdated` looks for it in what happened since the plan was made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyhudi_core.conflicts import concurrent
+from pyhudi_core.conflicts.concurrent import conflict_error
+from pyhudi_core.conflicts.conflict import Conflict, ConflictKind, Group, Touched
+from pyhudi_core.conflicts.matrix import Verdict
+from pyhudi_core.errors import CommitConflictError
+from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.model.instant import Action, Instant
+from pyhudi_core.model.operation import OperationType
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction.begin import Transaction
+
+
+def changed_groups(_: Instant, commit: CommitMetadata) -> frozenset[Group]:
+    """The file groups that a commit changed."""
+    return Touched.by(commit).file_groups
+
+
+@dataclass(frozen=True, slots=True)
+class Outdating:
+    """What makes one plan outdated, if another process did it since the plan was made.
+
+    Attributes:
+        groups: the file groups of the plan, which no other process may take. With some, a restore outdates the plan, too.
+        taken_by: those that a completed commit makes unfit for the plan.
+        by_instant: the verdict on an instant as it was (None: it was not there) and as it is; None if it does not matter.
+        also: looks for what else makes the plan outdated on a timeline; raises the error.
+    """
+
+    groups: frozenset[Group] = frozenset()
+    taken_by: Callable[[Instant, CommitMetadata], frozenset[Group]] = changed_groups
+    by_instant: Callable[[Instant | None, Instant], Verdict | None] | None = None
+    also: Callable[[Timeline], None] | None = None
+
+
+def refuse_outdated(transaction: Transaction, outdating: Outdating, found: Timeline) -> None:
+    """Under the lock: raise `CommitConflictError` if a plan is not what would be planned now, at the same requested time."""
+    if outdating.groups:
+        _refuse_taken(transaction, outdating, found)
+    if outdating.by_instant is not None:
+        before = {(instant.requested_time, instant.action): instant for instant in transaction.start}
+        for instant in found:
+            verdict = outdating.by_instant(before.get((instant.requested_time, instant.action)), instant)
+            if verdict is not None:
+                raise _conflict(transaction, instant, verdict)
+    if outdating.also is not None:
+        outdating.also(found)
+
+
+def _refuse_taken(transaction: Transaction, outdating: Outdating, found: Timeline) -> None:
+    seen = concurrent.since(transaction.context, transaction.start, found, transaction.requested_time)
+    for instant, commit in seen.completed:
+        _refuse(transaction, instant, outdating.groups & outdating.taken_by(instant, commit))
+    for instant, groups in seen.plans:
+        _refuse(transaction, instant, outdating.groups & groups, ConflictKind.PENDING_CLUSTERING)
+    for instant in seen.others:
+        if instant.action is Action.RESTORE:
+            raise _conflict(transaction, instant, Verdict.ABORT)
+
+
+def _refuse(
+    transaction: Transaction, instant: Instant, groups: frozenset[Group], kind: ConflictKind = ConflictKind.FILE_GROUP
+) -> None:
+    if groups:
+        places = tuple(sorted({partition for partition, _ in groups}))
+        conflict = Conflict(kind, instant, tuple(sorted(groups)), places, OperationType.of(instant.action))
+        raise conflict_error(transaction.context, conflict, transaction.requested_time)
+
+
+def _conflict(transaction: Transaction, instant: Instant, verdict: Verdict) -> CommitConflictError:
+    operation = OperationType.of(instant.action)
+    conflict = Conflict(ConflictKind.OPERATION, instant, operation=operation, verdict=verdict)
+    return conflict_error(transaction.context, conflict, transaction.requested_time)

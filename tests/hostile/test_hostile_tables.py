@@ -1,0 +1,55 @@
+"""Tables of which somebody changed any file, by name, path, size, kind or bytes: right rows or a typed error, and nothing else happens (promises P8 and P9)."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parents[1]
+QUICK, SLOW, PARTS = 150, 20_000, 8
+
+
+def look(folder: Path, first: int, count: int, processes: int = 1) -> None:
+    """Read the tables with these numbers, in so many processes."""
+    children = []
+    for number in range(processes):
+        place = folder / str(number)
+        place.mkdir()
+        numbers = [str(first + number * count // processes), str(count // processes)]
+        command = [sys.executable, "-W", "ignore", "-m", "support.hostile_tables", str(place), *numbers]
+        children.append(
+            subprocess.Popen(
+                command,
+                cwd=TESTS,
+                env=os.environ | {"PYTHONPATH": str(TESTS)},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+    for child in children:
+        out, errors = child.communicate()
+        assert child.returncode == 0, errors[-4000:]
+        *faults, figures = [json.loads(line) for line in out.splitlines()]
+        assert not faults, "\n".join(map(str, faults[:10]))
+        read = figures["tables"]
+        assert read == count // processes
+        assert read // 10 < figures["refused"] < 3 * read, "the changes do too little, or too much"
+        assert figures["memory"] < 1024
+
+
+@pytest.mark.timeout(900)
+def test_a_hostile_table_reads_and_runs_nothing_and_gives_an_answer(tmp_path: Path) -> None:
+    look(tmp_path, 0, QUICK)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("first", range(QUICK, QUICK + SLOW, SLOW // PARTS))
+def test_many_hostile_tables(tmp_path: Path, first: int) -> None:
+    look(tmp_path, first, SLOW // PARTS, processes=2)

@@ -1,0 +1,294 @@
+"""Hostile tables: good tables of which files were changed by somebody who wants to harm their reader; and a process that reads many of them.
+
+``python -m support.hostile_tables FOLDER FIRST COUNT`` reads the tables with these numbers, and prints a line of JSON for each fault. The same number gives
+the same table.
+
+A fault: a read or a look outside of the table's folder (the kernel tells of every one in a folder beside it, and Python of every open elsewhere), a process,
+code from the table, a wait, processor time, memory, or an error that is none of the package's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import sys
+import sysconfig
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from click.testing import CliRunner
+
+import pyhudi_core as hudi
+from pyhudi_core.cli.main import main as command
+from pyhudi_core.errors import HudiError
+from pyhudi_core.opening import check_table
+from support.fuzzing import MEGABYTE, measured_memory
+from support.hostile_changes import MAKERS, change
+from support.speed import slowness
+from support.tables import FAST, orders
+from support.watching import untouched
+
+SERVICES = ("compaction", "clustering", "cleaning", "archival", "expiry", "sweep", "log_compaction")
+MOST_MEMORY = 700 * MEGABYTE
+"""What one table may add to the 200 MB or so of the process."""
+_WAIT_S = 60
+_SECONDS = 1.0
+_CANARY = "canary-of-another-folder"
+
+
+# --- doors
+
+
+def _scan(place: str) -> object:
+    return hudi.open_table(place, FAST).scan().to_arrow().to_pylist()
+
+
+def _scan_with_condition(place: str) -> object:
+    table = hudi.open_table(place, FAST)
+    name = table.schema.names[0]
+    return table.scan(where=f"{name} IS NOT NULL AND {name} <> '0'").to_arrow().to_pylist()
+
+
+def _optimized(place: str) -> object:
+    return hudi.open_table(place, FAST).scan(mode="read_optimized").count()
+
+
+def _changes(place: str) -> object:
+    table = hudi.open_table(place, FAST)
+    return [list(table.incremental().to_batches()), list(table.changes().to_batches())]
+
+
+def _lookup(place: str) -> object:
+    return hudi.open_table(place, FAST).lookup(["1"]).to_arrow().to_pylist()
+
+
+def _history(place: str) -> object:
+    table = hudi.open_table(place, FAST)
+    return [
+        str(table.timeline),
+        str(table.history()),
+        [str(one) for one in table.archived_commits()],
+        str(table.size()),
+    ]
+
+
+def _check(place: str) -> object:
+    return [str(finding) for finding in check_table(place).findings]
+
+
+def _show(place: str) -> object:
+    for words in (("show", place), ("timeline", place), ("services", place), ("head", place)):
+        done = CliRunner().invoke(command, words)
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        assert "Traceback" not in done.output
+    return done.output
+
+
+def _plan(service: str) -> Callable[[str], object]:
+    def plan(place: str) -> object:
+        return str(getattr(hudi.open_table(place, FAST), service).plan())
+
+    plan.__name__ = f"_plan_{service}"
+    return plan
+
+
+DOORS = [_scan, _scan_with_condition, _optimized, _changes, _lookup, _history, _check, _show, *map(_plan, SERVICES)]
+
+
+# --- the process
+
+
+class Slow(Exception):
+    """A door took too long. Not an error of the package, so nothing that handles those handles it."""
+
+
+@contextmanager
+def _limits(seconds: float) -> Iterator[None]:
+    """Raise `Slow` in a call that takes so much processor time, or a minute of waiting."""
+
+    def stop(number: int, _: object) -> None:
+        raise Slow("waits" if number == signal.SIGALRM else f"takes more than {seconds:.1f} s of the processor")
+
+    before = [signal.signal(number, stop) for number in (signal.SIGALRM, signal.SIGPROF)]
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    signal.alarm(_WAIT_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.alarm(0)
+        for number, handler in zip((signal.SIGALRM, signal.SIGPROF), before, strict=True):
+            signal.signal(number, handler)
+
+
+class Watch:
+    """What Python tells of the process: opens, processes, connections, code."""
+
+    def __init__(self, lake: Path) -> None:
+        self.seen: list[str] = []
+        self.on = False
+        self._lake = os.path.realpath(lake)
+        parts = (
+            {sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platstdlib")}
+            | set(sys.path)
+            | {str(Path(hudi.__file__).parent.parent)}
+        )
+        self._own = tuple(os.path.realpath(part) + "/" for part in parts if part) + (
+            "/usr/share/zoneinfo",
+            "/usr/lib",
+            "/dev/null",
+            "/proc/",
+            "/sys/",
+        )
+        sys.addaudithook(self._hook)
+
+    def _hook(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if not self.on:
+            return
+        if event == "open" and isinstance(arguments[0], str | bytes):
+            path = os.path.realpath(os.fsdecode(arguments[0]))
+            if not path.startswith((self._lake + "/", *self._own)):
+                self.seen.append(f"opened {path}")
+        elif event in (
+            "subprocess.Popen",
+            "os.system",
+            "os.exec",
+            "os.fork",
+            "os.posix_spawn",
+            "socket.connect",
+            "ctypes.dlopen",
+            "pickle.find_class",
+        ):
+            self.seen.append(f"{event} {arguments!r:.200}")
+        elif event == "exec":
+            name = str(getattr(arguments[0], "co_filename", ""))
+            if os.path.realpath(name).startswith(self._lake):
+                self.seen.append(f"ran {name}")
+        elif (
+            event == "import"
+            and isinstance(arguments[1], str)
+            and os.path.realpath(arguments[1]).startswith(self._lake)
+        ):
+            self.seen.append(f"imported {arguments[1]}")
+
+
+def prepare(folder: Path) -> dict[str, Path]:
+    """Make the good tables, each in a lake of its own, and a folder outside with a canary."""
+    lakes = {}
+    for name, maker in MAKERS.items():
+        lake = folder / "good" / name
+        lake.mkdir(parents=True)
+        maker(str(lake / "table"))
+        lakes[name] = lake
+    outside = folder / "outside"
+    outside.mkdir()
+    pq.write_table(orders((7, _CANARY, 1.0)), outside / "f.parquet")
+    (outside / "hoodie.properties").write_text(
+        f"hoodie.table.name={_CANARY}\nhoodie.table.version=8\nhoodie.table.type=COPY_ON_WRITE\n"
+    )
+    return lakes
+
+
+def run(folder: Path, first: int, count: int) -> int:
+    """Read the tables with these numbers; prints their faults, and returns how many calls were refused."""
+    lakes, outside, refused = prepare(folder), folder / "outside", 0
+    names = list(lakes)
+    watch = Watch(folder / "lake")
+    most = _SECONDS
+    normal = _warm(lakes["merge_on_read"], folder)
+    for number in range(first, first + count):
+        if number % 25 == first % 25:
+            print(number - first, "tables", file=sys.stderr)
+            most = _SECONDS * slowness()
+        chance = random.Random(number)
+        name = names[number % len(names)]
+        lake = _copy(lakes[name], folder)
+        said = [change(lake / "table", outside, chance) for _ in range(chance.choice((1, 1, 2, 4)))]
+        doors = chance.sample(DOORS, 3)
+        for door in doors:
+            fault, was_refused = _try(door, lake, outside, watch, 4 * normal[door.__name__] + most)
+            refused += was_refused
+            if fault:
+                print(
+                    json.dumps(
+                        {"number": number, "table": name, "door": door.__name__, "changes": said, "fault": fault}
+                    ),
+                    flush=True,
+                )
+    return refused
+
+
+def _copy(lake: Path, folder: Path) -> Path:
+    """A lake as it was at the beginning, under the one name that every lake has; its files are links to the good ones."""
+    place = folder / "lake"
+    shutil.rmtree(place, ignore_errors=True)
+    shutil.copytree(lake, place, copy_function=os.link)
+    return place
+
+
+def _warm(lake: Path, folder: Path) -> dict[str, float]:
+    """The processor time of each door at a good table."""
+    found = {}
+    for door in DOORS:
+        place = str(_copy(lake, folder) / "table")
+        with suppress(HudiError):
+            door(place)
+        started = time.process_time()
+        with suppress(HudiError):
+            door(place)
+        found[door.__name__] = time.process_time() - started
+    return found
+
+
+def _try(door: Callable[[str], object], lake: Path, outside: Path, watch: Watch, seconds: float) -> tuple[str, bool]:
+    """The fault of a door, or an empty text; and whether the table was refused."""
+    watch.seen, refused, fault, memory = [], False, "", None
+    try:
+        with untouched(outside), measured_memory() as memory, _limits(seconds):
+            watch.on = True
+            try:
+                if _CANARY in str(door(str(lake / "table"))):
+                    fault = "shows what is in another folder"
+            finally:
+                watch.on = False
+    except HudiError as error:
+        refused = True
+        if _CANARY in f"{error}{vars(error)}":
+            fault = "shows what is in another folder"
+    except BaseException as error:
+        where = traceback.extract_tb(error.__traceback__)
+        last = [
+            f"{Path(frame.filename).name}:{frame.lineno} {frame.name}"
+            for frame in where
+            if "support" not in frame.filename
+        ][-6:]
+        fault = f"{type(error).__name__}: {error!s:.300} at {last}"
+    if memory is not None and memory.grown > MOST_MEMORY:
+        fault = f"takes {memory.grown // MEGABYTE} MB"
+    return fault or "; ".join(watch.seen), refused
+
+
+def main() -> None:
+    """Read the tables that the arguments name."""
+    folder, first, count = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    refused = run(folder, first, count)
+    print(
+        json.dumps(
+            {"tables": count, "refused": refused, "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10}
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()
