@@ -73,6 +73,7 @@ def _arguments() -> argparse.Namespace:
 def _environment(port: int) -> dict[str, str]:
     return {
         **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",  # standalone starts `airflow`
         "AIRFLOW_HOME": str(HOME),
         "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "examples" / "airflow"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
