@@ -26,7 +26,7 @@ else:
 
 
 async def connection_in_loop(hook: BaseHook, conn_id: str) -> Any:
-    """The connection, fetched by a trigger without blocking the triggerer's loop."""
+    """Return the connection, fetched by a trigger without blocking the triggerer's loop."""
     if hasattr(hook, "aget_connection"):
         return await hook.aget_connection(conn_id)
     return await sync_to_async(hook.get_connection)(conn_id)  # until Airflow 3.1

@@ -22,7 +22,7 @@ def hudi_asset(
     group: str = "hudi",
     extra: Mapping[str, Any] | None = None,
 ) -> Asset:
-    """The asset of a table: each commit with rows, of whatever writer, becomes an event, and starts the DAGs that are scheduled on it.
+    """Return the asset of a table: each commit with rows, of whatever writer, becomes an event, and starts the DAGs that are scheduled on it.
 
     Args:
         table: the name of the table in the warehouse of the connection, or its location.

@@ -30,7 +30,7 @@ class HudiOperator(BaseOperator):
         return HudiHook(self.hudi_conn_id)
 
     def task_run(self, context: Any) -> TaskRun:
-        """The running try of this task."""
+        """Return the running try of this task."""
         return TaskRun(context["ti"], self.log, lambda: self._killed)
 
     def existing(self, table: str, options: Mapping[str, str] | None = None) -> hudi.HudiTable:

@@ -12,7 +12,7 @@ _SHOWN = 100
 
 
 def commit_facts(table: hudi.HudiTable, instant: hudi.Instant, commit: hudi.CommitMetadata) -> dict[str, Any]:
-    """The facts of a commit as JSON values: which commit, what it did, how many rows, which partitions, and which run of Airflow made it."""
+    """Return the facts of a commit as JSON values: which commit, what it did, how many rows, which partitions, and which run of Airflow made it."""
     stats = hudi.CommitStats.of(commit)
     partitions = sorted(commit.partitions)
     moment = orchestration.moment_of(table, instant.completion_time or instant.requested_time)
@@ -37,6 +37,6 @@ def commit_facts(table: hudi.HudiTable, instant: hudi.Instant, commit: hudi.Comm
 
 
 def partition_keys(table: hudi.HudiTable, commit: hudi.CommitMetadata) -> list[str]:
-    """The keys that Airflow's partitioned DAGs know for the folders of a commit: the values of each, joined by ``|``."""
+    """Return the keys that Airflow's partitioned DAGs know for the folders of a commit: the values of each, joined by ``|``."""
     columns = table.config.partition_fields
     return ["|".join(orchestration.value_of_path(path, columns)) for path in sorted(commit.partitions) if path]

@@ -42,7 +42,10 @@ class HudiHook(BaseHook):
 
     @classmethod
     def get_ui_field_behaviour(cls) -> dict[str, Any]:
-        """The form for an Airflow that does not read it from the provider's description. There, options are written into the extra, as JSON."""
+        """Return the form for an Airflow that does not read it from the provider's description.
+
+        There, options are written into the extra, as JSON.
+        """
         return {name.replace("-", "_"): value for name, value in form().items()} | {"hidden_fields": ["port", "schema"]}
 
     def get_conn(self) -> HudiHook:
@@ -133,7 +136,7 @@ class HudiHook(BaseHook):
         return True, f"Tables in {self.settings.warehouse}: {', '.join(found[:_SHOWN])}{more}"
 
     def _settings_for(self, name: str) -> Settings:
-        """The settings of the connection; empty ones for a location if the default connection does not exist."""
+        """Return the settings of the connection; empty ones for a location if the default connection does not exist."""
         try:
             return self.settings
         except AirflowNotFoundException:
@@ -206,7 +209,7 @@ def settings_of(
     schema: Any = None,
     options: Mapping[str, str] | None = None,
 ) -> TableSettings:
-    """The settings with which a task creates its table. Raises `InvalidOptionError` for settings with which none could be created."""
+    """Return the settings with which a task creates its table. Raises `InvalidOptionError` for settings with which none could be created."""
     kind = table_type or (options or {}).get("hoodie.table.type", "copy_on_write")
     keys, partitions = ((given,) if isinstance(given, str) else tuple(given) for given in (record_key, partition_by))
     settings = TableSettings(keys, partitions, ordering, kind, schema, dict(options or {}))

@@ -17,7 +17,7 @@ def _modules(*names: str) -> dict[str, Any]:
 
 
 def get_provider_info() -> dict[str, Any]:
-    """The description, as the entry point ``apache_airflow_provider`` returns it."""
+    """Return the description, as the entry point ``apache_airflow_provider`` returns it."""
     return {
         "package-name": "pyhudi",
         "name": _NAME,
@@ -48,7 +48,7 @@ def get_provider_info() -> dict[str, Any]:
 
 
 def form() -> dict[str, Any]:
-    """The standard fields of a connection: which of them are shown, and under which name."""
+    """Return the standard fields of a connection: which of them are shown, and under which name."""
     return {
         "hidden-fields": ["port", "schema", "extra"],
         "relabeling": {"host": "Warehouse", "login": "S3 access key id", "password": "S3 secret access key"},
@@ -57,7 +57,7 @@ def form() -> dict[str, Any]:
 
 
 def fields() -> dict[str, Any]:
-    """The fields that a connection keeps in its extra. Both may hold secrets, so the form does not show them."""
+    """Return the fields that a connection keeps in its extra. Both may hold secrets, so the form does not show them."""
     return {
         "storage_options": _text(
             "Storage options", 'JSON, for example {"endpoint_url": "https://minio:9000"}', format="password"

@@ -25,7 +25,7 @@ class HudiTableTrigger(BaseTrigger):
         self.what, self.poll_interval, self.asked = what, poll_interval, asked
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """The class and the arguments."""
+        """Return the class and the arguments."""
         return f"{__name__}.HudiTableTrigger", {"what": self.what, "poll_interval": self.poll_interval, **self.asked}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
@@ -62,7 +62,7 @@ class _HudiSensor(BaseSensorOperator):
         self.table, self.hudi_conn_id, self.deferrable = table, hudi_conn_id, deferrable
 
     def asked(self, context: Any) -> dict[str, Any]:
-        """The arguments of the look."""
+        """Return the arguments of the look."""
         return {"table": self.table}
 
     def execute(self, context: Any) -> Any:

@@ -40,11 +40,11 @@ class TaskRun:
         return {PREFIX + name: value for name, value in names.items()}
 
     def extra(self) -> dict[str, str]:
-        """The entries for the extra metadata of a commit."""
+        """Return the entries for the extra metadata of a commit."""
         return {**self.identity, PREFIX + "try_number": str(self.ti.try_number)}
 
     def made(self, extra: Mapping[str, str]) -> bool:
-        """Whether a try of this task instance made the commit with this extra metadata."""
+        """Say whether a try of this task instance made the commit with this extra metadata."""
         names = ("dag_id", "run_id", "task_id", "map_index")
         return all(extra.get(PREFIX + name) == self.identity.get(PREFIX + name) for name in names)
 

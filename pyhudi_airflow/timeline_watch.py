@@ -18,7 +18,7 @@ MOST = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class SeenTimeline:
     """One state of a table's timeline. ``table`` is None while the table does not exist."""
 
     name: str
@@ -38,9 +38,9 @@ class Looker:
     tables: dict[str, hudi.HudiTable] = field(default_factory=dict)
     said: dict[str, str] = field(default_factory=dict)
 
-    def look(self, names: Iterable[str], hook: Any) -> tuple[list[Look], list[str]]:
+    def look(self, names: Iterable[str], hook: Any) -> tuple[list[SeenTimeline], list[str]]:
         """Return a look at each table that can be read, and what is to be said of the others."""
-        looks: list[Look] = []
+        looks: list[SeenTimeline] = []
         news: list[str] = []
         for name in names:
             found, text = self._one(name, hook)
@@ -50,27 +50,27 @@ class Looker:
         return looks, news
 
     def news(self, name: str, text: str) -> list[str]:
-        """What is to be said of a table, or of the connection (an empty name), if it was not said before. An empty text: all is well."""
+        """Return what is to be said of a table, or of the connection (an empty name), if it was not said before. An empty text: all is well."""
         if text == self.said.get(name, ""):
             return []
         self.said[name] = text
         return [text or f"{name or 'The connection'} can be used again."]
 
-    def _one(self, name: str, hook: Any) -> tuple[Look | None, str]:
+    def _one(self, name: str, hook: Any) -> tuple[SeenTimeline | None, str]:
         try:
             if name not in self.tables:
                 self.tables[name] = hook.table(name)
-            return Look(name, self.tables[name], self.tables[name].timeline), ""
+            return SeenTimeline(name, self.tables[name], self.tables[name].timeline), ""
         except TableNotFoundError:
             self.tables.pop(name, None)
-            return Look(name, None, None), f"The table {name} does not exist yet; its watcher waits for it."
+            return SeenTimeline(name, None, None), f"The table {name} does not exist yet; its watcher waits for it."
         except (HudiError, AirflowNotFoundException) as error:
             self.tables.pop(name, None)
             return None, f"The timeline of {name} cannot be read; its watcher tries again. {error}"
 
 
-def first_position(look: Look, start: str) -> TablePosition:
-    """Where a watcher without a cursor begins: after the newest commit, or before the oldest one of the timeline (``earliest``)."""
+def first_position(look: SeenTimeline, start: str) -> TablePosition:
+    """Say where a watcher without a cursor begins: after the newest commit, or before the oldest one of the timeline (``earliest``)."""
     position = TablePosition()
     if look.timeline is not None and start == "newest":
         for instant in look.timeline.completed:
@@ -94,8 +94,8 @@ class News:
     more: bool = False
 
 
-def news_of(look: Look, before_it: TablePosition) -> News:
-    """What is not reported yet. ``before_it`` is not changed, so what an error interrupts is reported by the next look.
+def news_of(look: SeenTimeline, before_it: TablePosition) -> News:
+    """Return what is not reported yet. ``before_it`` is not changed, so what an error interrupts is reported by the next look.
 
     A commit that completes late is reported, whatever its times are. Commits that were archived meanwhile come from the history.
     """
@@ -119,7 +119,7 @@ def news_of(look: Look, before_it: TablePosition) -> News:
 def _unreported(
     table: hudi.HudiTable, timeline: hudi.Timeline, position: TablePosition
 ) -> list[tuple[hudi.Instant, hudi.CommitMetadata | None]]:
-    """The instants that are not reported, oldest completion first; with their metadata if they come from the history."""
+    """Return the instants that are not reported, oldest completion first; with their metadata if they come from the history."""
     active = position.unreported(timeline.completed)
     found: list[tuple[hudi.Instant, hudi.CommitMetadata | None]] = [(instant, None) for instant in active]
     oldest = min(map(completion_of, timeline.completed), default="")
@@ -131,12 +131,12 @@ def _unreported(
 
 
 def position_of(text: object, name: str) -> TablePosition | None:
-    """The position in a stored cursor; None if there is none that can be read."""
+    """Return the position in a stored cursor; None if there is none that can be read."""
     positions: dict[str, TablePosition] = TimelineCursor.read(text if isinstance(text, str) else None).positions
     return positions.get(name)
 
 
 def cursor_text(position: TablePosition, name: str) -> str:
-    """A position as it is stored."""
+    """Return a position as it is stored."""
     text: str = TimelineCursor({name: position}).text([name])
     return text

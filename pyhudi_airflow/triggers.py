@@ -19,7 +19,7 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from pyhudi.errors import HudiError, InvalidOptionError
 from pyhudi_airflow.hook import DEFAULT_CONNECTION, HudiHook, hook_in_loop
-from pyhudi_airflow.timeline_watch import Look, Looker, News, cursor_text, first_position, news_of, position_of
+from pyhudi_airflow.timeline_watch import Looker, News, SeenTimeline, cursor_text, first_position, news_of, position_of
 from pyhudi_core.orchestration import TablePosition
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ Save = Callable[[], Awaitable[None]]
 
 
 @dataclass(slots=True)
-class Wanted:
+class WatchedTables:
     """The tables that the watchers of one stream want to see, and those of which a watcher wants a look even if nothing has changed."""
 
     names: Counter[str] = field(default_factory=Counter)
@@ -60,18 +60,18 @@ class Wanted:
 
 
 @dataclass(slots=True)
-class Seen:
+class SharedLook:
     """A look that all watchers of a stream get. A watcher of the table adds how to store its cursor when its events are stored."""
 
-    look: Look
+    look: SeenTimeline
     saves: list[Save] = field(default_factory=list)
 
 
-_wanted: dict[Hashable, Wanted] = {}
+_wanted: dict[Hashable, WatchedTables] = {}
 
 
-def _wanted_of(key: Hashable) -> Wanted:
-    return _wanted.setdefault(key, Wanted())
+def _wanted_of(key: Hashable) -> WatchedTables:
+    return _wanted.setdefault(key, WatchedTables())
 
 
 class HudiTimelineTrigger(BaseEventTrigger):
@@ -99,7 +99,7 @@ class HudiTimelineTrigger(BaseEventTrigger):
         self.start, self.poll_interval = start, poll_interval
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """The class and the arguments. They are stored with the DAG, and have no secret."""
+        """Return the class and the arguments. They are stored with the DAG, and have no secret."""
         names = ("table", "asset", "hudi_conn_id", "start", "poll_interval")
         return f"{__name__}.HudiTimelineTrigger", {name: getattr(self, name) for name in names}
 
@@ -125,11 +125,11 @@ class HudiTimelineTrigger(BaseEventTrigger):
 
     @classmethod
     def create_shared_stream_producer(cls, kwargs: dict[str, Any]) -> SharedStreamProducer:
-        """The loop that lists the timelines."""
+        """Return the loop that lists the timelines."""
         return LakeWatch(kwargs["hudi_conn_id"], kwargs["poll_interval"])
 
     async def filter_shared_stream(self, shared_stream: AsyncIterator[Any]) -> AsyncIterator[TriggerEvent]:
-        """The events of this table among the looks at all tables of the loop."""
+        """Return the events of this table among the looks at all tables of the loop."""
         wanted = _wanted_of(self.shared_stream_key())
         store = self.asset_state_store[Asset.ref(name=self.asset)] if self.asset_state_store is not None else None
         position = position_of(await store.aget(_CURSOR), self.table) if store is not None else None
@@ -155,8 +155,8 @@ class HudiTimelineTrigger(BaseEventTrigger):
         finally:
             wanted.leave(self.table)
 
-    async def _news(self, look: Look, position: TablePosition) -> News:
-        """What the look shows. A commit that cannot be read is reported by a later look."""
+    async def _news(self, look: SeenTimeline, position: TablePosition) -> News:
+        """Return what the look shows. A commit that cannot be read is reported by a later look."""
         try:
             return await asyncio.to_thread(news_of, look, position)
         except HudiError as error:
@@ -165,7 +165,7 @@ class HudiTimelineTrigger(BaseEventTrigger):
             return News([], position)
 
 
-async def look_at(looker: Looker, names: list[str], conn_id: str) -> tuple[list[Look], list[str]]:
+async def look_at(looker: Looker, names: list[str], conn_id: str) -> tuple[list[SeenTimeline], list[str]]:
     """Look at the tables in a thread. A connection that cannot be used is something to say, too: it may be corrected."""
     try:
         hook = await hook_in_loop(conn_id)
@@ -176,7 +176,7 @@ async def look_at(looker: Looker, names: list[str], conn_id: str) -> tuple[list[
 
 
 def event_of(payload: Any) -> TriggerEvent:
-    """An event with these facts."""
+    """Return an event with these facts."""
     return TriggerEvent(payload)  # type: ignore[no-untyped-call]
 
 
@@ -209,7 +209,7 @@ class LakeWatch(SharedStreamProducer):
             for look in looks:
                 if look.name in fresh or tokens.get(look.name) != look.token:
                     tokens[look.name] = look.token
-                    seen = Seen(look)
+                    seen = SharedLook(look)
                     yield seen, seen
             await _until(self.wanted.woken, self.poll_interval)
 

@@ -118,7 +118,7 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
             return None
 
     def _made_before(self, run: TaskRun, table: hudi.HudiTable, context: Any) -> PastCommit | None:
-        """The commit of an earlier try; older commits than the run are not read."""
+        """Return the commit of an earlier try; older commits than the run are not read."""
         dag_run = context["dag_run"]
         known = (dag_run.logical_date, dag_run.run_after, dag_run.start_date)
         begun = min((moment for moment in known if moment is not None), default=None)
@@ -145,7 +145,7 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
         return self._facts(table, orchestration.commit_of(table, commit.instant), adopted=False)
 
     def _prepared(self, request: HudiWrite) -> tuple[Callable[[hudi.Write], object], hudi.HudiTable | None]:
-        """What fills the write, and its table; None for the table if there is nothing to write."""
+        """Return what fills the write, and its table; None for the table if there is nothing to write."""
         if request.operation == "delete_partitions":
             paths = [request.data] if isinstance(request.data, str) else list(request.data or ())
             return (lambda write: write.drop(tuple(paths))), (self._existing() if paths else None)

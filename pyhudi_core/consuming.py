@@ -55,7 +55,7 @@ class Checkpoint:
 
     @classmethod
     def of(cls, commit: CommitMetadata, name: str) -> Checkpoint | None:
-        """The checkpoint of a consumer in a commit; None if it has none that can be read."""
+        """Return the checkpoint of a consumer in a commit; None if it has none that can be read."""
         try:
             found = json.loads(commit.extra.get(f"{CONSUMER_KEY}{name}", ""))
             until = str(found["until"])
@@ -74,7 +74,7 @@ class CheckpointIsOurs:
     seen: str
 
     def describe(self) -> str:
-        """What it asks for."""
+        """Return what it asks for."""
         return f"no other process has moved the checkpoint of the consumer {self.consumer!r}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -82,7 +82,7 @@ class CheckpointIsOurs:
         return {"type": self.TYPE, "consumer": self.consumer, "seen": self.seen}
 
     def failure(self, state: TableState) -> str | None:
-        """Why it does not hold."""
+        """Say why it does not hold."""
         for instant, commit in state.commits_after(self.seen, f"{CONSUMER_KEY}{self.consumer}"):
             found = Checkpoint.of(commit, self.consumer)
             if found is not None:
@@ -240,12 +240,15 @@ class Batch:
         return f"Batch of the consumer {self.consumer.name}: {part}, until {self.until}"
 
     def rows(self, columns: Sequence[str] | None = None, where: object = None, *, meta: bool = False) -> Scan:
-        """The rows that the commits inserted or updated, each in its latest state; deletes are not among them. Raises `SnapshotExpiredError`."""
+        """Return the rows that the commits inserted or updated, each in its latest state; deletes are not among them.
+
+        Raises `SnapshotExpiredError`.
+        """
         read = partial(self.consumer.source.incremental, after=self.after, until=self.until)
         return self._read(partial(read, columns=columns, where=where, meta=meta))
 
     def changes(self, columns: Sequence[str] | None = None, where: object = None) -> ChangeFeed:
-        """Every change, deletes included: op (i, u, d), ts_ms, before and after. Raises `SnapshotExpiredError`."""
+        """Return every change, deletes included: op (i, u, d), ts_ms, before and after. Raises `SnapshotExpiredError`."""
         read = partial(self.consumer.source.changes, after=self.after, until=self.until)
         return self._read(partial(read, columns=columns, where=where))
 
@@ -304,7 +307,7 @@ def _newest(table: HudiTable) -> str:
 
 
 def _completions(table: HudiTable, after: str) -> list[str]:
-    """The completion times of commits after a time, oldest first, archived ones included; without those that changed no row."""
+    """Return the completion times of commits after a time, oldest first, archived ones included; without those that changed no row."""
     found = [
         instant.completion_time or instant.requested_time
         for instant, commit in table.commits_with("", after)

@@ -120,7 +120,7 @@ def _rebuild(kind: type[HudiError], message: str, fields: dict[str, object]) -> 
 
 
 def columns_named(names: Sequence[str]) -> str:
-    """Names of columns for a message: ``column 'id'``, ``columns 'id' and 'day'``."""
+    """Return names of columns for a message: ``column 'id'``, ``columns 'id' and 'day'``."""
     *most, last = map(repr, names)
     return f"columns {', '.join(most)} and {last}" if most else f"column {last}"
 

@@ -107,7 +107,7 @@ class UpkeepReport:
     lines: tuple[UpkeepLine, ...] = ()
 
     def with_outcome(self, outcome: Outcome) -> tuple[UpkeepLine, ...]:
-        """The lines with one outcome."""
+        """Return the lines with one outcome."""
         return tuple(line for line in self.lines if line.outcome is outcome)
 
     @property
@@ -123,7 +123,7 @@ class UpkeepReport:
         return ", ".join(f"{count} {outcome}" for outcome, count in counts if count) or "no table"
 
     def to_json(self) -> str:
-        """The lines as a JSON array."""
+        """Return the lines as a JSON array."""
         return json.dumps([line.to_dict() for line in self.lines], indent=2)
 
     def _shown(self) -> list[dict[str, Any]]:
@@ -180,7 +180,7 @@ def upkeep(
 
 @takes_options
 def tables_below(location: str, storage_options: Mapping[str, str] | None = None) -> list[str]:
-    """The locations of the tables at or below a folder, sorted; searched `DEPTH` levels deep. Of a table itself it is this table alone.
+    """Return the locations of the tables at or below a folder, sorted; searched `DEPTH` levels deep. Of a table itself it is this table alone.
 
     A table may be in the folder of another one (``sales`` and ``sales/eu``), but not in one of its partitions.
     """
@@ -248,7 +248,7 @@ class _Run:
     _shown: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def look_at(self, location: str, opened: Callable[[], HudiTable]) -> _TableState:
-        """What each service of a table needs. A table that cannot be opened, and a service that cannot plan, is a line."""
+        """Return what each service of a table needs. A table that cannot be opened, and a service that cannot plan, is a line."""
         self.progress(location, "", 0, 0)
         state = _TableState(location)
         try:
@@ -313,7 +313,9 @@ class _Run:
         return True
 
     def _part(self, service: TableService[Any], need: Need) -> tuple[TableService[Any], Need] | None:
-        """A service that does as much of the work as the limits allow, and its need; None if no part fits, or a plan on the timeline comes first."""
+        """Return a service that does as much of the work as the limits allow, and its need; None if no part fits, or a plan on the timeline comes
+        first.
+        """
         rules, slowness = self.rules, self._slowness(need.service)
         left = rules.seconds - self._spent if rules.seconds is not None else None
         bounds = [] if rules.bytes is None else [float(rules.bytes - self.bytes)]
@@ -333,12 +335,12 @@ class _Run:
         return self.planned_seconds if self.only_plan else self.clock.monotonic() - self.began
 
     def _slowness(self, service: str) -> float:
-        """How much longer than estimated this service took in this run so far."""
+        """Say how much longer than estimated this service took in this run so far."""
         expected, real = self._shown.get(service, (0.0, 0.0))
         return real / expected if expected else 1.0
 
     def _limit_of(self, need: Need) -> str:
-        """The limit that a service would pass, as text; empty if none."""
+        """Return the limit that a service would pass, as text; empty if none."""
         rules = self.rules
         if rules.bytes is not None and self.bytes + need.bytes > rules.bytes:
             return f"it would rewrite about {need.bytes:,} bytes, and {max(0, rules.bytes - self.bytes):,} are left of this run's limit"

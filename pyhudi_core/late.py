@@ -32,17 +32,17 @@ class LateModule:
 
 
 def late(name: str) -> Any:
-    """The module of this name. ``if TYPE_CHECKING`` imports it for type checkers and for the linter of layers."""
+    """Return the module of this name. ``if TYPE_CHECKING`` imports it for type checkers and for the linter of layers."""
     return LateModule(name)
 
 
 def late_in(package: str, *names: str) -> list[Any]:
-    """The modules of these names in a package, as `late` gives them."""
+    """Return the modules of these names in a package, as `late` gives them."""
     return [late(f"{package}.{name}") for name in names]
 
 
 def late_call(module: str, name: str) -> Callable[..., Any]:
-    """A class or function of a module that is imported when it is first called."""
+    """Return a class or function of a module that is imported when it is first called."""
 
     def call(*given: Any, **named: Any) -> Any:
         return getattr(importlib.import_module(module), name)(*given, **named)
@@ -51,7 +51,7 @@ def late_call(module: str, name: str) -> Callable[..., Any]:
 
 
 def late_names(package: str, homes: Mapping[str, str], inside: str | None = None) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a package that imports its public names when they are first used.
+    """Return the ``__getattr__`` of a package that imports its public names when they are first used.
 
     Arguments:
         package: the ``__name__`` of the module that has the names.

@@ -119,7 +119,7 @@ def set_module(name: str) -> Callable[[_T], _T]:
 
 
 def no_name(module: str, name: str, names: Iterable[str]) -> AttributeError:
-    """The error for a name that a module does not have, with what to write instead if that is known."""
+    """Return the error for a name that a module does not have, with what to write instead if that is known."""
     what = f"module {module!r} has no attribute {name!r}"
     call = None if name.startswith("_") else _NAMES.get(name) or nearest(name, names)
     return AttributeError(f"{what}: use {call}" if call else what, name=name)
@@ -161,7 +161,7 @@ def _no_argument(function: str, name: str, known: Sequence[str]) -> TypeError:
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The name of ``names`` that somebody may have meant by ``name``; None if none is like it."""
+    """Return the name of ``names`` that somebody may have meant by ``name``; None if none is like it."""
     from difflib import get_close_matches  # noqa: PLC0415  (only a mistake needs it)
 
     return next(iter(get_close_matches(name, list(names), n=1, cutoff=0.75)), None)

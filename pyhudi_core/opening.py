@@ -160,7 +160,7 @@ def checked_config(
     name: str | None = None,
     properties: Mapping[str, str] | None = None,
 ) -> TableConfig:
-    """The properties that `create_at` gives a table; ``properties`` are stored in addition. Changes nothing.
+    """Return the properties that `create_at` gives a table; ``properties`` are stored in addition. Changes nothing.
 
     Raises as `create_table` for arguments that are not valid.
     """
@@ -209,7 +209,7 @@ def _refuse_unfit_index(config: TableConfig, options: WriteOptions, location: st
 
 
 def _merge_mode(given: TableOptions) -> MergeMode | None:
-    """The mode that the options name, or that their payload class or strategy id means. Raises `InvalidOptionError` if these contradict it."""
+    """Return the mode that the options name, or that their payload class or strategy id means. Raises `InvalidOptionError` if these contradict it."""
     meant = {mode.payload_class: mode for mode in MergeMode} | {mode.strategy_id: mode for mode in MergeMode}
     by_class = meant.get(given.payload_class, MergeMode.CUSTOM) if given.payload_class else None
     by_id = meant.get(given.merge_strategy, MergeMode.CUSTOM) if given.merge_strategy else None
@@ -334,7 +334,7 @@ def _refuse_absent(schema: pa.Schema, arguments: Mapping[str, tuple[str, ...]]) 
 
 
 def _rather(argument: str, absent: Sequence[str], names: Sequence[str]) -> str | None:
-    """What was meant by ``"id,day"``, which Hudi's options take, or by a misspelt name."""
+    """Return what was meant by ``"id,day"``, which Hudi's options take, or by a misspelt name."""
     parts = [part.strip() for part in absent[0].split(",")]
     if len(parts) > 1 and set(parts) <= {*names}:
         return f"Give a list: {argument}={parts!r}."
@@ -365,7 +365,7 @@ def _refuse_types(schema: pa.Schema, keys: Iterable[str], partitions: Iterable[s
 
 
 def table_type_of(word: str) -> TableType:
-    """The type that a word of the public API names. Raises `InvalidOptionError`."""
+    """Return the type that a word of the public API names. Raises `InvalidOptionError`."""
     found = _TYPES.get(str(word).lower())
     if found is None:
         raise InvalidOptionError(

@@ -43,7 +43,7 @@ class CommitLog(Protocol):
 
 @set_module("pyhudi")
 def transactions(table: CommitLog, first: int, last: int) -> dict[str, str]:
-    """The ``extra_metadata`` of a commit that holds the transactions ``first`` to ``last``, both included.
+    """Return the ``extra_metadata`` of a commit that holds the transactions ``first`` to ``last``, both included.
 
     Raises `InvalidOptionError` if the numbers are none.
     """
@@ -58,7 +58,7 @@ def transactions(table: CommitLog, first: int, last: int) -> dict[str, str]:
 
 @set_module("pyhudi")
 def held_transactions(table: CommitLog) -> list[Interval]:
-    """The transactions that readers of the table see now, as intervals (first, last), lowest first."""
+    """Return the transactions that readers of the table see now, as intervals (first, last), lowest first."""
     timeline = table.timeline
     saying = [commit for commit in map(table.commit_metadata, timeline.commits) if TRANSACTIONS_KEY in commit.extra]
     if timeline.has_history:
@@ -72,7 +72,7 @@ def held_transactions(table: CommitLog) -> list[Interval]:
 
 @set_module("pyhudi")
 def transaction_watermark(table: CommitLog, first: int = 1) -> int:
-    """The number up to which every transaction from ``first`` on is visible; ``first - 1`` if there is none."""
+    """Return the number up to which every transaction from ``first`` on is visible; ``first - 1`` if there is none."""
     for low, high in held_transactions(table):
         if low <= first <= high:
             return high

@@ -388,7 +388,7 @@ class HudiTable(TableServices):
         spark: Any,
         pre_commit: Sequence[Validator],
     ) -> states.WriteSpec:
-        """What a write is asked to do; the table services follow it."""
+        """Return what a write is asked to do; the table services follow it."""
         asked = validators.Validators.of(pre_commit) if pre_commit != () else None
         after = auto.following(context)
         return states.WriteSpec(context, operation, extra or {}, spark, pre_commit=asked, after=after)

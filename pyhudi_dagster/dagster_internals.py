@@ -29,7 +29,7 @@ class RunFacts:
 def run_facts_of(
     context: dg.AssetExecutionContext | dg.OpExecutionContext | dg.OutputContext, key: dg.AssetKey
 ) -> RunFacts | None:
-    """The facts of the running step; None for a direct call without a run, for example in a unit test.
+    """Return the facts of the running step; None for a direct call without a run, for example in a unit test.
 
     ``get_step_execution_context()``, and ``OutputContext.step_context`` for an output; of it ``step.key``, ``previous_attempt_count`` and
     ``job_def.asset_layer``; of the run ``remote_job_origin``.
@@ -58,7 +58,7 @@ class InputFacts:
 
 
 def input_facts_of(context: dg.InputContext) -> InputFacts:
-    """The facts of a step that loads an input. ``step_context``; of it ``dagster_run``, ``instance`` and ``job_def.asset_layer``."""
+    """Return the facts of a step that loads an input. ``step_context``; of it ``dagster_run``, ``instance`` and ``job_def.asset_layer``."""
     step = context.step_context
     selected = step.dagster_run.asset_selection  # empty in a run of a complete job
     return InputFacts(
@@ -67,7 +67,7 @@ def input_facts_of(context: dg.InputContext) -> InputFacts:
 
 
 def is_own_input(context: dg.InputContext) -> bool:
-    """Whether the step writes the asset that it reads here. ``step_context.get_output_asset_keys``; a context of a unit test has no step."""
+    """Say whether the step writes the asset that it reads here. ``step_context.get_output_asset_keys``; a context of a unit test has no step."""
     try:
         return context.asset_key in context.step_context.get_output_asset_keys()
     except dg.DagsterInvariantViolationError:
@@ -75,7 +75,7 @@ def is_own_input(context: dg.InputContext) -> bool:
 
 
 def is_called_directly(context: dg.AssetExecutionContext) -> bool:
-    """Whether it is a context of ``dg.build_asset_context``. It has no run, and Dagster raises an error if its run is accessed."""
+    """Say whether it is a context of ``dg.build_asset_context``. It has no run, and Dagster raises an error if its run is accessed."""
     try:
         return context.run is None
     except dg.DagsterError:
@@ -83,7 +83,7 @@ def is_called_directly(context: dg.AssetExecutionContext) -> bool:
 
 
 def current_context() -> dg.AssetExecutionContext:
-    """The context of the step that runs in this thread, or a context without a run. ``AssetExecutionContext.get``."""
+    """Return the context of the step that runs in this thread, or a context without a run. ``AssetExecutionContext.get``."""
     try:
         return dg.AssetExecutionContext.get()
     except dg.DagsterInvariantViolationError:
@@ -91,7 +91,10 @@ def current_context() -> dg.AssetExecutionContext:
 
 
 def metadata_of_asset(context: dg.AssetExecutionContext, key: dg.AssetKey) -> Mapping[str, Any]:
-    """The definition metadata of any asset in the run's job, including upstream assets; empty for other assets. ``JobDefinition.asset_layer``."""
+    """Return the definition metadata of any asset in the run's job, including upstream assets; empty for other assets.
+
+    ``JobDefinition.asset_layer``.
+    """
     if is_called_directly(context):
         return {}
     layer = context.job_def.asset_layer
@@ -99,7 +102,7 @@ def metadata_of_asset(context: dg.AssetExecutionContext, key: dg.AssetKey) -> Ma
 
 
 def with_resources(asset: dg.AssetsDefinition, resources: Mapping[str, dg.ResourceDefinition]) -> dg.AssetsDefinition:
-    """The asset with resources of its own, which may need resources of the definitions. ``AssetsDefinition.get_attributes_dict``."""
+    """Return the asset with resources of its own, which may need resources of the definitions. ``AssetsDefinition.get_attributes_dict``."""
     attributes = asset.get_attributes_dict()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.BetaWarning)  # of arguments that Dagster's own methods pass in the same way

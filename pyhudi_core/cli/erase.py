@@ -57,7 +57,7 @@ def erase(
 
 
 def _keys(table: HudiTable, keys: tuple[str, ...]) -> pa.Table:
-    """The keys in the type of the key column."""
+    """Return the keys in the type of the key column."""
     fields = table.config.record_key_fields
     if len(fields) != 1:
         raise click.UsageError("the key has several columns; call table.erasure.run(keys) in Python")

@@ -70,7 +70,7 @@ def _blocks(lines: list[str]) -> Iterator[list[str]]:
 
 
 def _goes_on(first: str, line: str) -> bool:
-    """Whether the line belongs to the table, the item or the paragraph that began with ``first``."""
+    """Say whether the line belongs to the table, the item or the paragraph that began with ``first``."""
     return bool(first.strip()) and not first.startswith(("#", "```")) and first.startswith("|") == line.startswith("|")
 
 

@@ -205,7 +205,7 @@ def _planned(table: HudiTable, given: _Given) -> _Shown:
 
 
 def _may_be_there(table: HudiTable, given: _Given) -> bool:
-    """Whether `create` leaves each index that is there as it is: none of them is on something else."""
+    """Say whether `create` leaves each index that is there as it is: none of them is on something else."""
     try:
         for name in () if given.lenient else given.names:
             table.indexes.has(name, *given.of_index)
@@ -215,7 +215,7 @@ def _may_be_there(table: HudiTable, given: _Given) -> bool:
 
 
 def _of_plan(plan: IndexingPlan) -> dict[str, Any]:
-    """A plan as JSON shows it."""
+    """Return a plan as JSON shows it."""
     figures = dict(plan.figures)
     return {
         "partitions": dict(plan.partitions),

@@ -63,7 +63,7 @@ def key_history(
 
 
 def _example(table: HudiTable) -> str | None:
-    """A record key of the table; None if it has no row."""
+    """Return a record key of the table; None if it has no row."""
     keys: list[str] = table.scan(columns=[RECORD_KEY]).limit(1).to_arrow()[RECORD_KEY].to_pylist()
     return next(iter(keys), None)
 
@@ -84,7 +84,7 @@ def _row(row: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def _values(before: dict[str, Any] | None, after: dict[str, Any] | None, changed: list[str]) -> str:
-    """What differs, or the values of the only row that there is."""
+    """Return what differs, or the values of the only row that there is."""
     if before is not None and after is not None:
         return ", ".join(f"{name}: {before[name]} -> {after[name]}" for name in changed) or "no column differs"
     return ", ".join(f"{name}={value}" for name, value in (after or before or {}).items() if value is not None)

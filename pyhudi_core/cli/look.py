@@ -118,14 +118,14 @@ _IF_ABSENT = {"record key": "generated", "partition by": "not partitioned", "row
 
 
 def _said(name: str, value: Any) -> Any:
-    """A fact for people: lists as names between commas, and a word for what is not there."""
+    """Return a fact for people: lists as names between commas, and a word for what is not there."""
     if isinstance(value, list):
         value = ", ".join(value)
     return _IF_ABSENT.get(name, "none") if value is None or value == "" else value
 
 
 def _state(table: HudiTable) -> dict[str, Any]:
-    """What is pending, who holds the lock, and which services are due. The sweep is not asked: it lists every file."""
+    """Return what is pending, who holds the lock, and which services are due. The sweep is not asked: it lists every file."""
     pending = table.timeline.pending
     writes = [one.requested_time for one in pending if one.action in DATA_ACTIONS]
     plans = [f"{one.action} {one.requested_time}" for one in pending if one.action not in DATA_ACTIONS]
@@ -294,7 +294,7 @@ def commit(
 
 
 def _commit(table: HudiTable, requested_time: str) -> tuple[Instant, CommitMetadata] | None:
-    """The completed commit with this requested time, archived or not; of the active timeline only this one is read."""
+    """Return the completed commit with this requested time, archived or not; of the active timeline only this one is read."""
     active = next((one for one in table.timeline.commits if one.requested_time == requested_time), None)
     if active is not None:
         return active, table.commit_metadata(active)
@@ -304,5 +304,5 @@ def _commit(table: HudiTable, requested_time: str) -> tuple[Instant, CommitMetad
 
 
 def _options(zone: str | None) -> dict[str, str]:
-    """The options for a table whose conditions are in a time zone."""
+    """Return the options for a table whose conditions are in a time zone."""
     return {} if zone is None else {"pyhudi.condition.timezone": zone}

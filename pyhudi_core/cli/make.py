@@ -75,7 +75,7 @@ def _columns(context: click.Context, parameter: click.Parameter, given: tuple[st
 
 
 def _arrow_type(text: str) -> pa.DataType:
-    """The Arrow type that a text names, in pyarrow's own spelling. Raises `ValueError`."""
+    """Return the Arrow type that a text names, in pyarrow's own spelling. Raises `ValueError`."""
     decimal = _DECIMAL.fullmatch(text)
     if decimal is not None:
         return pa.decimal128(int(decimal[1]), int(decimal[2]))
@@ -253,7 +253,7 @@ def _table_and_rows(
     operation: str,
     given: dict[str, Any],
 ) -> tuple[HudiTable, ImportRows]:
-    """The table, and the rows of the files. A table is made when all rows were looked at, so none is left by an import that is refused."""
+    """Return the table, and the rows of the files. A table is made when all rows were looked at, so none is left by an import that is refused."""
     settings = WriteOptions.parse(options).rows
     allow_lossy = settings.allow_lossy_widening
     try:

@@ -18,7 +18,7 @@ from pyhudi_core.services.service import ServicePlan
 
 
 def with_estimate(plan: ServicePlan) -> str:
-    """The plan as a sentence, with its estimate."""
+    """Return the plan as a sentence, with its estimate."""
     seconds = plan.figures.get(SECONDS, 0)
     return f"{plan} (about {seconds:,.1f} s)" if plan and seconds else str(plan)
 
@@ -30,7 +30,7 @@ class Description(TextColumn):
         super().__init__("{task.description}", table_column=Column())
 
     def render(self, task: Task) -> Text:
-        """The description, on one line."""
+        """Return the description, on one line."""
         text = super().render(task)
         text.no_wrap, text.overflow = True, "ellipsis"
         return text

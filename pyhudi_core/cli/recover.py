@@ -101,7 +101,7 @@ def _refuse_unknown(location: str, plan: RecoveryPlan, *, accept: bool) -> None:
 
 
 def _of_command(line: str) -> str:
-    """A line of a plan: a question names the argument that answers it, and here the option of the command."""
+    """Return a line of a plan: a question names the argument that answers it, and here the option of the command."""
     if not line.startswith("Question: "):
         return line
     named = _ARGUMENT.sub(lambda found: f"(--{found[1].replace('_', '-')}", line)

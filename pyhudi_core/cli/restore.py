@@ -102,7 +102,7 @@ def _scheduled(service: Restores, to: str | None, before: str | None) -> tuple[d
 
 
 def of_plan(plan: RestorePlan) -> dict[str, Any]:
-    """A plan as JSON shows it."""
+    """Return a plan as JSON shows it."""
     return {
         "due": bool(plan),
         "to": plan.to.requested_time if plan.to is not None else None,
@@ -130,6 +130,6 @@ def _undone(one: UndoneCommit) -> dict[str, Any]:
 
 
 def of_result(done: RestoreResult) -> dict[str, Any]:
-    """A result as JSON shows it."""
+    """Return a result as JSON shows it."""
     times = [instant.requested_time for instant in done.instants]
     return {"instants": times, "to": done.to, "figures": dict(done.figures), "why_not": done.why_not}

@@ -47,7 +47,7 @@ def refuse_instant_without_execute(instant: str | None, *, only_execute: bool) -
 def _planned(
     name: str, service: str, text: str, done: str, example: str, details: Details, missing: str = _PLAN, *more: Option
 ) -> click.Command:
-    """The command of a service with plans on the timeline.
+    """Return the command of a service with plans on the timeline.
 
     Args:
         name: of the command.
@@ -84,7 +84,7 @@ def _planned(
 def _immediate(
     name: str, service: str, text: str, example: str, planned: Details, ran: Details, *more: Option
 ) -> click.Command:
-    """The command of a service without plans on the timeline; ``planned`` and ``ran``: details of a plan and of a result."""
+    """Return the command of a service without plans on the timeline; ``planned`` and ``ran``: details of a plan and of a result."""
 
     def command(
         context: click.Context, location: str, storage_options: dict[str, str], only_plan: bool, as_json: bool,

@@ -32,7 +32,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def pairs(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
-    """The callback of an option that takes KEY=VALUE and can be repeated."""
+    """Return the callback of an option that takes KEY=VALUE and can be repeated."""
     found: dict[str, str] = {}
     for text in given:
         key, separator, value = text.partition("=")
@@ -140,7 +140,7 @@ def print_csv(rows: Iterable[Mapping[str, Any]], names: Sequence[str]) -> None:
 
 
 def only_columns(context: click.Context, parameter: click.Parameter, given: str | None) -> tuple[str, ...]:
-    """The callback of --columns: the names between the commas."""
+    """Return the callback of --columns: the names between the commas."""
     names = tuple(name.strip() for name in (given or "").split(",") if name.strip())
     if given is not None and not names:
         raise click.BadParameter("give the names of columns, with commas between them", context, parameter)

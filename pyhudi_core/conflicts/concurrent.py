@@ -47,14 +47,14 @@ _CREATE = "CREATE"
 
 
 def running_writers(context: TableContext, found: Timeline, own: str) -> tuple[tuple[Instant, Touched], ...]:
-    """The pending writes of the timeline that are not known to be dead, and what they have announced."""
+    """Return the pending writes of the timeline that are not known to be dead, and what they have announced."""
     pending = (i for i in found.pending if i.action in DATA_ACTIONS and i.requested_time != own)
     living = (i for i in pending if not heartbeat.is_dead(context, i))
     return tuple((instant, announced_by(context, instant)) for instant in living)
 
 
 def announced_by(context: TableContext, instant: Instant) -> Touched:
-    """What a pending instant has announced so far; new file groups count as inserted into."""
+    """Return what a pending instant has announced so far; new file groups count as inserted into."""
     groups: set[tuple[str, str]] = set()
     appended: set[tuple[str, str]] = set()
     inserted: set[str] = set()
@@ -73,7 +73,7 @@ def announced_by(context: TableContext, instant: Instant) -> Touched:
 
 
 def pending_operation(context: TableContext, instant: Instant) -> OperationType:
-    """What a pending instant is doing: its action, or for a write what its inflight file says."""
+    """Return what a pending instant is doing: its action, or for a write what its inflight file says."""
     if instant.action not in DATA_ACTIONS:
         return OperationType.of(instant.action)
     path = context.folder.file(Instant(instant.requested_time, instant.action, State.INFLIGHT))
@@ -96,7 +96,7 @@ _PLANNED = {
 def since(
     context: TableContext, start: Timeline, found: Timeline, own: str, looked: Timeline | None = None
 ) -> Concurrent:
-    """What completed after ``start`` was read, and the pending plans of clusterings and compactions.
+    """Return what completed after ``start`` was read, and the pending plans of clusterings and compactions.
 
     A commit with a later requested time than ours counts in any case: readers would take its files for newer than ours. So does a restore that is
     pending, whenever it began: what we have read is about to be taken away.
@@ -118,7 +118,7 @@ def since(
 def pending_plans(
     context: TableContext, found: Timeline, own: str = ""
 ) -> tuple[tuple[Instant, frozenset[tuple[str, str]]], ...]:
-    """The pending plans of clusterings and compactions but one's own, and the file groups that each names."""
+    """Return the pending plans of clusterings and compactions but one's own, and the file groups that each names."""
     planned = _PLANNED if context.config.table_type is TableType.MERGE_ON_READ else {Action.CLUSTERING}
     plans = (i for i in found.pending if i.action in planned and i.requested_time != own)
     return tuple((plan, _planned_groups(context, plan)) for plan in plans)
@@ -130,7 +130,7 @@ def pending_restores(timeline: Timeline) -> tuple[Instant, ...]:
 
 
 def restore_error(context: TableContext, found: Timeline) -> CommitConflictError | None:
-    """The error for all that may not run beside a pending restore; None if there is none."""
+    """Return the error for all that may not run beside a pending restore; None if there is none."""
     restore = next(iter(pending_restores(found)), None)
     if restore is None:
         return None
@@ -186,7 +186,7 @@ def _archived_since(context: TableContext, start: Timeline, found: Timeline, own
 
 
 def nothing_ended(looked: Timeline, found: Timeline) -> bool:
-    """Whether no write has ended between the two, so that none can have been archived that did.
+    """Say whether no write has ended between the two, so that none can have been archived that did.
 
     The newest commits stay on the timeline. So an archived one would show a newer commit, or would itself have been pending before and be gone now.
     """
@@ -232,7 +232,9 @@ def refuse_conflicts(
 
 
 def planned_first(context: TableContext, found: Timeline, own: str, mine: Touched) -> CommitConflictError | None:
-    """The refusal of a write that changes file groups of a pending plan, which `refuse_conflicts` would raise later; None if no plan stops it."""
+    """Return the refusal of a write that changes file groups of a pending plan, which `refuse_conflicts` would raise later; None if no plan stops
+    it.
+    """
     if not context.protections.conflict_check:
         return None
     plans = Concurrent(plans=pending_plans(context, found, own))
@@ -241,7 +243,7 @@ def planned_first(context: TableContext, found: Timeline, own: str, mine: Touche
 
 
 def keeps_its_groups(context: TableContext, action: Action, mine: Touched) -> bool:
-    """Whether writers have to wait for this commit, because its plan keeps its file groups for itself.
+    """Say whether writers have to wait for this commit, because its plan keeps its file groups for itself.
 
     It does not yield to their claims: a writer whose claim it waited for would itself wait for the plan.
     """
@@ -256,7 +258,7 @@ def _strategy(context: TableContext, mine: Touched) -> Strategy:
 
 
 def _other_schema(concurrent: Concurrent, schema: pa.Schema) -> Conflict | None:
-    """The commit with the latest requested time defines the table's columns, so two concurrent writes must have the same columns."""
+    """Return the commit with the latest requested time defines the table's columns, so two concurrent writes must have the same columns."""
     for instant, commit in concurrent.completed:
         if commit.schema and commit.operation not in SERVICE_OPERATIONS and from_avro(commit.schema) != schema:
             return Conflict(ConflictKind.SCHEMA, instant, operation=OperationType.of(commit.operation))
@@ -266,7 +268,7 @@ def _other_schema(concurrent: Concurrent, schema: pa.Schema) -> Conflict | None:
 def conflict_error(
     context: TableContext, conflict: Conflict, own: str | None, mine: Touched | None = None
 ) -> CommitConflictError:
-    """The error that names the conflict, and explains it if it is known what the write touched."""
+    """Return the error that names the conflict, and explains it if it is known what the write touched."""
     again = conflict.verdict is not Verdict.ABORT
     do = (
         "write again, from the state after the other commit"
@@ -326,7 +328,7 @@ class Read(Protocol):
     """One read of a table."""
 
     def may_read(self, partition: str) -> bool:
-        """Whether rows of the partition could be part of the result, as far as the read's condition says."""
+        """Say whether rows of the partition could be part of the result, as far as the read's condition says."""
         ...
 
 
@@ -340,7 +342,7 @@ def refuse_changed_reads(
 
 
 def changed_read(reads: Sequence[Read], concurrent: Concurrent) -> Conflict | None:
-    """The first concurrent commit that changed rows of a partition that was read; table services change none."""
+    """Return the first concurrent commit that changed rows of a partition that was read; table services change none."""
     for instant, commit in concurrent.completed:
         if commit.operation in SERVICE_OPERATIONS:
             continue

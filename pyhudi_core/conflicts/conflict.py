@@ -43,7 +43,7 @@ class Strategy:
     services_yield_to_writers: bool = False
 
     def key(self, group: Group) -> Group:
-        """What two names of one file group have in common."""
+        """Return what two names of one file group have in common."""
         partition, file_id = group
         bucket = file_id[:_BUCKET_DIGITS]
         if self.by_bucket and len(bucket) == _BUCKET_DIGITS and bucket.isascii() and bucket.isdigit():
@@ -51,7 +51,7 @@ class Strategy:
         return group
 
     def shared(self, mine: frozenset[Group], theirs: frozenset[Group]) -> frozenset[Group]:
-        """Those of mine that the others have too."""
+        """Return those of mine that the others have too."""
         if not self.by_bucket:
             return mine & theirs
         known = {self.key(group) for group in theirs}
@@ -137,7 +137,7 @@ class Touched:
 
     @classmethod
     def by(cls, commit: CommitMetadata) -> Touched:
-        """What a commit says it changed."""
+        """Return what a commit says it changed."""
         service = commit.operation in SERVICE_OPERATIONS
         inserted = frozenset() if service else frozenset(stat.partition for stat in commit.stats if stat.inserts)
         groups = frozenset(commit.file_groups())
@@ -173,12 +173,12 @@ class Touched:
 
 
 def strategy_of(name: str, mine: Touched) -> Strategy:
-    """The strategy of this name for a write: where file groups are buckets, one with the same number is the same."""
+    """Return the strategy of this name for a write: where file groups are buckets, one with the same number is the same."""
     return replace(STRATEGIES[name], by_bucket=True) if mine.hashed else STRATEGIES[name]
 
 
 def is_log(path: str) -> bool:
-    """Whether a data file is a log file."""
+    """Say whether a data file is a log file."""
     name = parse_data_file(split(path)[1])
     return name is not None and not isinstance(name, BaseFileName)
 
@@ -203,7 +203,7 @@ class Conflict:
     keys: tuple[tuple[str, str], ...] = ()
 
     def describe(self) -> str:
-        """What the other one did, as a part of a sentence."""
+        """Return what the other one did, as a part of a sentence."""
         what = _TEXT[self.kind]
         if self.keys:
             what = f"inserted the same record keys, {_listed(key for _, key in self.keys)},"
@@ -212,7 +212,7 @@ class Conflict:
 
 
 def is_final(error: CommitConflictError) -> bool:
-    """Whether the table's verdict is abort, so that planning again does not help."""
+    """Say whether the table's verdict is abort, so that planning again does not help."""
     return isinstance(error.conflict, Conflict) and error.conflict.verdict is Verdict.ABORT
 
 
@@ -267,7 +267,7 @@ def find_conflict(
     strategy: Strategy = SIMPLE,
     same_keys: SameKeys = not_compared,
 ) -> Conflict | None:
-    """The first conflict, in the order of completion, or None if all commute. Keys are compared last, when nothing else is in the way."""
+    """Return the first conflict, in the order of completion, or None if all commute. Keys are compared last, when nothing else is in the way."""
     found = next(_apart_from_keys(mine, concurrent, strategy), None)
     if found is not None or not key_check:
         return found
@@ -279,7 +279,7 @@ def find_conflict(
 
 
 def mixed_indexes(mine: Touched, concurrent: Concurrent) -> Conflict | None:
-    """The first commit that made file groups of another kind than this write: one of the two by the bucket index, or both by other buckets.
+    """Return the first commit that made file groups of another kind than this write: one of the two by the bucket index, or both by other buckets.
 
     Only writers that begin while the table has no file group can do so; later the table shows what it has.
     """
@@ -296,7 +296,7 @@ def mixed_indexes(mine: Touched, concurrent: Concurrent) -> Conflict | None:
 
 
 def _has_other_buckets(mine: Touched, theirs: Touched) -> bool:
-    """Whether the same key may have another bucket there. Hudi's commits do not say how many they have, so only too large a number shows it."""
+    """Say whether the same key may have another bucket there. Hudi's commits do not say how many they have, so only too large a number shows it."""
     if not mine.buckets or theirs.buckets:
         return bool(mine.buckets) and mine.buckets != theirs.buckets
     count = int(mine.buckets.partition(":")[0])
@@ -305,7 +305,7 @@ def _has_other_buckets(mine: Touched, theirs: Touched) -> bool:
 
 
 def older_than_log_compaction(mine: Touched, concurrent: Concurrent, own: str) -> Conflict | None:
-    """The first log compaction with a later requested time than this write (``own``), of a file group that the write appended a log to.
+    """Return the first log compaction with a later requested time than this write (``own``), of a file group that the write appended a log to.
 
     Readers would take the write's log for older than the log of the log compaction, which does not have its rows.
     """
@@ -332,7 +332,7 @@ def _apart_from_keys(mine: Touched, concurrent: Concurrent, strategy: Strategy) 
 
 
 def against(mine: Touched, instant: Instant, theirs: Touched, strategy: Strategy = SIMPLE) -> Iterator[Conflict]:
-    """Every condition of the pair's line that holds, but for keys and plans."""
+    """Yield every condition of the pair's line that holds, but for keys and plans."""
     line = line_of(mine.operation, theirs.operation)
     verdict = line.of(mine.operation)
     if verdict is Verdict.COMMUTES:
@@ -364,7 +364,7 @@ def against(mine: Touched, instant: Instant, theirs: Touched, strategy: Strategy
 
 
 def _rewritten(mine: Touched, theirs: Touched, strategy: Strategy) -> frozenset[Group]:
-    """The shared groups for which the one of the two that is a write made more than log files."""
+    """Return the shared groups for which the one of the two that is a write made more than log files."""
     write, other = (mine, theirs) if mine.operation.is_writer else (theirs, mine)
     return strategy.shared(write.file_groups - write.appended, other.file_groups)
 

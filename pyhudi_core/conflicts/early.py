@@ -51,13 +51,13 @@ class EarlyCheck:
                 )
 
     def _counts(self, storage: Storage, clock: Clock, rival: str) -> bool:
-        """Whether the rival lives, or has committed a moment ago; its markers go last."""
+        """Say whether the rival lives, or has committed a moment ago; its markers go last."""
         beat = storage.head(layout.heartbeat(rival))
         return beat is None or clock.now_ms() - beat.modified_ms <= self.limit_ms
 
 
 def early_check(context: TableContext, start: Timeline, own: str) -> EarlyCheck | None:
-    """The check for a write that is planned from ``start``; None where there is no older write."""
+    """Return the check for a write that is planned from ``start``; None where there is no older write."""
     reserved = (info.path.rpartition("/")[2] for info in context.root.list(f"{layout.HEARTBEATS}/"))
     pending = {i.requested_time: i for i in start.pending if i.action in WRITE_ACTIONS}
     times = sorted(time for time in {*reserved, *pending} if is_time(time) and time < own)
@@ -67,14 +67,14 @@ def early_check(context: TableContext, start: Timeline, own: str) -> EarlyCheck 
 
 
 def _unknown(time: str) -> Instant:
-    """A write that has only reserved its time yet."""
+    """Return a write that has only reserved its time yet."""
     return Instant(time, Action.COMMIT, State.REQUESTED)
 
 
 def stopped(
     context: TableContext, own: str, operation: str, found: EarlyConflictError, planned_bytes: float
 ) -> EarlyConflictError:
-    """The error as the caller gets it: with the conflict, and how much was written and how much was not.
+    """Return the error as the caller gets it: with the conflict, and how much was written and how much was not.
 
     ``planned_bytes`` is about what the attempt would have written.
     """

@@ -38,7 +38,7 @@ class SideAndCommit:
     def of(
         cls, requested_time: str, touched: Touched, commit: CommitMetadata, completion_time: str | None
     ) -> SideAndCommit:
-        """The side of a write whose files are written."""
+        """Return the side of a write whose files are written."""
         return cls(Side(requested_time, touched.operation, touched, completion_time), commit)
 
 

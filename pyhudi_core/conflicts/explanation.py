@@ -127,7 +127,7 @@ def _reason(conflict: Conflict | None, at_one_time: bool) -> str:
 
 
 def of_conflict(own: str, mine: Touched, conflict: Conflict) -> ConflictExplanation:
-    """The explanation of a conflict that a commit ran into; of the other one only what the conflict says is known."""
+    """Return the explanation of a conflict that a commit ran into; of the other one only what the conflict says is known."""
     groups = frozenset(conflict.file_groups)
     other = Touched(groups, frozenset(conflict.partitions), frozenset(), conflict.operation)
     theirs = Side(conflict.instant.requested_time, conflict.operation, other, conflict.instant.completion_time)

@@ -47,7 +47,7 @@ Hashes = npt.NDArray[np.uint64]
 def written_keys(
     storage: Storage, path: str, requested_time: str, config: TableConfig | None = None
 ) -> Iterator[pa.Array]:
-    """The record keys that an instant wrote into a base file, a batch at a time. In a table without meta columns, the keys of all its rows.
+    """Yield the record keys that an instant wrote into a base file, a batch at a time. In a table without meta columns, the keys of all its rows.
 
     Raises `CorruptBaseFileError`, `ObjectNotFoundError`, or another `StorageError`.
     """
@@ -71,7 +71,7 @@ def written_keys(
 
 
 def _may_hold(found: object, requested_time: str) -> bool:
-    """Whether a row group's statistics leave room for rows of this commit time."""
+    """Say whether a row group's statistics leave room for rows of this commit time."""
     known = found.get(COMMIT_TIME) if isinstance(found, dict) else None
     if known is None or known.min is None or known.max is None:
         return True
@@ -107,7 +107,7 @@ class KeyOverlap:
     _kept: dict[str | None, Hashes] = field(default_factory=dict)
 
     def known(self, instant: Instant, partitions: frozenset[str]) -> KeyFinding | None:
-        """What an earlier comparison found; None if there was none."""
+        """Return what an earlier comparison found; None if there was none."""
         return self._known.get((*instant.group, partitions))
 
     def compare(self, instant: Instant, commit: CommitMetadata, partitions: frozenset[str]) -> KeyFinding:
@@ -133,7 +133,7 @@ class KeyOverlap:
         return KeyFinding(tuple(shared))
 
     def _bringing(self, stats: Iterable[WriteStat], partition: str | None) -> tuple[WriteStat, ...]:
-        """The files of a partition that new keys came into, or may have; None: of all partitions."""
+        """Return the files of a partition that new keys came into, or may have; None: of all partitions."""
         inside = (stat for stat in stats if partition in (None, stat.partition))
         return tuple(
             stat for stat in inside if stat.inserts or (self.keys_of_table and stat.rows and is_log(stat.path))
@@ -155,7 +155,7 @@ class KeyOverlap:
         return []
 
     def _sure(self, partition: str | None, maybe: pa.Array) -> list[str]:
-        """Those of the keys that are ours as text too, not by their hash alone."""
+        """Return those of the keys that are ours as text too, not by their hash alone."""
         found: dict[str, None] = {}
         for keys in self._own_keys(partition):
             found.update(dict.fromkeys(keys.filter(pc.is_in(keys, value_set=maybe)).to_pylist()))
@@ -203,7 +203,7 @@ def wide_hashes(keys: pa.Array) -> Hashes:
 
 
 def _among(wanted: Hashes, known: Hashes) -> npt.NDArray[np.bool_]:
-    """Which of the hashes are among the known ones, which are sorted."""
+    """Say which of the hashes are among the known ones, which are sorted."""
     places = np.searchsorted(known, wanted)
     places[places == len(known)] = 0
     return known[places] == wanted if len(known) else np.zeros(len(wanted), np.bool_)

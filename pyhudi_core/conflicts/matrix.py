@@ -88,7 +88,7 @@ class Line:
         return max(self.first_later, self.second_later, key=list(Verdict).index)
 
     def of(self, later: OperationType) -> Verdict:
-        """The verdict for the one that commits later."""
+        """Return the verdict for the one that commits later."""
         return self.first_later if later is self.first else self.second_later
 
     @property
@@ -278,6 +278,6 @@ _BY_PAIR = {pair: line for line in MATRIX for pair in ((line.first, line.second)
 
 
 def line_of(one: OperationType, other: OperationType) -> Line:
-    """The line of a pair. An operation outside the seventeen conflicts with every operation; the later one of the two is planned again."""
+    """Return the line of a pair. An operation outside the seventeen conflicts with every operation; the later one of the two is planned again."""
     known = _BY_PAIR.get((one, other))
     return known or Line(one, other, Verdict.REPLAN, Verdict.REPLAN, (Condition.ALWAYS,))

@@ -113,7 +113,7 @@ def claim(context: TableContext, touched: Touched, lasts_ms: int, previous: Hold
 
 
 def standing(context: TableContext) -> list[Claim]:
-    """The valid claims, first rank first; claims of dead writers are removed."""
+    """Return the valid claims, first rank first; claims of dead writers are removed."""
     found: list[Claim] = []
     for info in context.root.list(f"{CLAIMS}/"):
         made = _read(context, info)
@@ -125,7 +125,7 @@ def standing(context: TableContext) -> list[Claim]:
 
 
 def goes_first(context: TableContext, mine: Touched, own: Holding | None) -> Conflict | None:
-    """The claim of another writer to which this write must yield, as a conflict with that writer."""
+    """Return the claim of another writer to which this write must yield, as a conflict with that writer."""
     for made in standing(context):
         if own is not None and made.rank >= own.claim.rank:
             return None
@@ -139,7 +139,7 @@ def goes_first(context: TableContext, mine: Touched, own: Holding | None) -> Con
 
 
 def overlap(one: Touched, other: Touched) -> bool:
-    """Whether two writes want something of the same."""
+    """Say whether two writes want something of the same."""
     if one.file_groups & other.file_groups or one.inserted & other.inserted:
         return True
     return _replaces(one, other) or _replaces(other, one)

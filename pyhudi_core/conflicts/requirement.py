@@ -55,7 +55,7 @@ class TableState:
         return commits_holding(self.context.folder, key, time, self.timeline)
 
     def touched_since(self, partition: str, file_id: str) -> Instant | None:
-        """The commit that wrote or replaced a file group since the write was planned."""
+        """Return the commit that wrote or replaced a file group since the write was planned."""
         for instant in self.since:
             if (partition, file_id) in self.context.folder.read_commit(instant).file_groups():
                 return instant
@@ -69,11 +69,11 @@ class CommitRequirement(Protocol):
     TYPE: ClassVar[str]
 
     def failure(self, state: TableState) -> str | None:
-        """Why it does not hold, as a sentence; None if it holds."""
+        """Say why it does not hold, as a sentence; None if it holds."""
         ...
 
     def describe(self) -> str:
-        """What it asks for."""
+        """Return what it asks for."""
         ...
 
     def to_dict(self) -> dict[str, Any]:
@@ -104,11 +104,11 @@ class LatestInstantIs(_Named):
     instant: str | None
 
     def describe(self) -> str:
-        """What it asks for."""
+        """Return what it asks for."""
         return f"the latest commit is {self.instant}" if self.instant else "the table has no commit"
 
     def failure(self, state: TableState) -> str | None:
-        """Why it does not hold."""
+        """Say why it does not hold."""
         commits = state.timeline.commits
         latest = commits[-1].requested_time if len(commits) else None
         return None if latest == self.instant else f"the latest commit is {latest}"
@@ -130,11 +130,11 @@ class SchemaIs(_Named):
         return cls(to_avro(normalise(schema), "columns"))
 
     def describe(self) -> str:
-        """What it asks for."""
+        """Return what it asks for."""
         return f"the table has the columns {', '.join(from_avro(self.avro).names)}"
 
     def failure(self, state: TableState) -> str | None:
-        """Why it does not hold."""
+        """Say why it does not hold."""
         text = state.context.folder.latest_schema(Timeline(tuple(sorted(state.since))))
         now = from_avro(text) if text else state.schema
         return None if now == from_avro(self.avro) else f"the table has the columns {', '.join(now.names)}"
@@ -152,11 +152,11 @@ class PropertyIs(_Named):
     value: str | None
 
     def describe(self) -> str:
-        """What it asks for."""
+        """Return what it asks for."""
         return f"the table's property {self.key} is {self.value!r}"
 
     def failure(self, state: TableState) -> str | None:
-        """Why it does not hold."""
+        """Say why it does not hold."""
         found = properties_file.read(state.context.storage).get(self.key)
         return None if found == self.value else f"it is {found!r}"
 
@@ -176,12 +176,12 @@ class NoCommitAfter(_Named):
     partitions: tuple[str, ...] = ()
 
     def describe(self) -> str:
-        """What it asks for."""
+        """Return what it asks for."""
         where = f" in {', '.join(map(repr, self.partitions))}" if self.partitions else ""
         return f"no commit after {self.time}{where}"
 
     def failure(self, state: TableState) -> str | None:
-        """Why it does not hold."""
+        """Say why it does not hold."""
         for instant, commit in state.commits_after(self.time):
             if not self.partitions or commit.partitions & set(self.partitions):
                 return f"{instant.action} {instant.requested_time} completed at {instant.completion_time}"
@@ -201,11 +201,11 @@ class FileGroupAt(_Named):
     instant: str | None
 
     def describe(self) -> str:
-        """What it asks for."""
+        """Return what it asks for."""
         return f"file group {self.file_id} in {self.partition!r} is at {self.instant}"
 
     def failure(self, state: TableState) -> str | None:
-        """Why it does not hold."""
+        """Say why it does not hold."""
         changed = state.touched_since(self.partition, self.file_id)
         if changed is not None:
             return f"{changed.action} {changed.requested_time} changed it"
@@ -234,7 +234,7 @@ def requirement_from(values: Mapping[str, Any]) -> CommitRequirement:
 
 
 def checked_requirements(given: Sequence[CommitRequirement]) -> tuple[CommitRequirement, ...]:
-    """The requirements, if they are some. Raises `InvalidOptionError`."""
+    """Return the requirements, if they are some. Raises `InvalidOptionError`."""
     if not isinstance(given, Sequence) or not all(callable(getattr(one, "failure", None)) for one in given):
         raise InvalidOptionError(
             "requirements= takes a list of commit requirements",

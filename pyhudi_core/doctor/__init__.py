@@ -3,7 +3,7 @@
 from pyhudi_core.doctor.checkup import CheckOptions, check
 from pyhudi_core.doctor.examination import Limits, Progress
 from pyhudi_core.doctor.incident import Incident, RecordedFile, record
-from pyhudi_core.doctor.kinds import Area, Kind, Severity
+from pyhudi_core.doctor.kinds import Area, FindingKind, Severity
 from pyhudi_core.doctor.report import AreaSummary, CheckReport, Finding
 
 __all__ = [
@@ -12,8 +12,8 @@ __all__ = [
     "CheckOptions",
     "CheckReport",
     "Finding",
+    "FindingKind",
     "Incident",
-    "Kind",
     "Limits",
     "Progress",
     "RecordedFile",

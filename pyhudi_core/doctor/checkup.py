@@ -21,7 +21,7 @@ from pyhudi_core.doctor import (
     timeline,
 )
 from pyhudi_core.doctor.examination import Examination, Limits, Progress, describe
-from pyhudi_core.doctor.kinds import Area, Kind
+from pyhudi_core.doctor.kinds import Area, FindingKind
 from pyhudi_core.doctor.listing import Listed
 from pyhudi_core.doctor.read_only import ReadOnlyStorage
 from pyhudi_core.doctor.report import CheckReport
@@ -73,10 +73,10 @@ def check(opened: OpenedTable, options: CheckOptions | None = None) -> CheckRepo
 
 
 def _exists(exam: Examination) -> bool:
-    """Whether a table, or a part of one, exists."""
-    if any(finding.kind is Kind.STORAGE_FAILED for finding in exam.findings):
+    """Say whether a table, or a part of one, exists."""
+    if any(finding.kind is FindingKind.STORAGE_FAILED for finding in exam.findings):
         return False
-    return all(finding.kind is not Kind.NO_TABLE for finding in exam.findings) or bool(
+    return all(finding.kind is not FindingKind.NO_TABLE for finding in exam.findings) or bool(
         exam.folder(Area.PROPERTIES, ".hoodie").folders
     )
 
@@ -88,7 +88,7 @@ def _run(exam: Examination, area: Area, examine: Callable[[], None]) -> None:
         examine()
     except Exception as error:  # noqa: BLE001  (the last safeguard of a tool that is used on damaged tables)
         what = f"The examination ended with {type(error).__name__}: {error}"
-        exam.add(Kind.EXAMINATION_FAILED, what[:300], area=area)
+        exam.add(FindingKind.EXAMINATION_FAILED, what[:300], area=area)
 
 
 def _examine_files(exam: Examination, listed: Listed) -> None:
@@ -110,7 +110,7 @@ def _later(exam: Examination) -> dict[Instant, CommitMetadata]:
                 if instant not in known:
                     found[instant] = context.folder.read_commit(instant)
     except CorruptionError as error:  # such as a restore's plan, without which nobody knows which commits count
-        exam.add(Kind.METADATA_UNREADABLE, describe(error), error.path)
+        exam.add(FindingKind.METADATA_UNREADABLE, describe(error), error.path)
     return found
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pyhudi_core.doctor import locks
 from pyhudi_core.doctor.examination import Examination, describe
-from pyhudi_core.doctor.kinds import AT_WORK, Area, Kind, Severity
+from pyhudi_core.doctor.kinds import AT_WORK, Area, FindingKind, Severity
 from pyhudi_core.errors import CorruptionError, HudiError
 from pyhudi_core.file_groups.skeletons import INDEX_BY_FILE, INDEX_BY_PARTITION, SKELETON_TIME
 from pyhudi_core.index.hashing_metadata import FOLDER, META
@@ -53,7 +53,7 @@ def examine_staged(exam: Examination) -> None:
         time = info.path.rpartition("/")[2].partition("-")[0]
         if time not in pending and time not in exam.living:
             exam.add(
-                Kind.STAGED_LEFT,
+                FindingKind.STAGED_LEFT,
                 "The staged bytes of a decided or rolled-back commit still exist",
                 info.path,
                 time,
@@ -65,7 +65,7 @@ def _read(exam: Examination, context: TableContext) -> Record | None:
         with exam.recording_failures(_AREA, layout.COMMIT_RECORD):
             return record_store(context.root).read()
     except CorruptionError as error:
-        exam.add(Kind.COMMIT_RECORD_DAMAGED, f"{describe(error)}: {error.detail or ''}"[:300], error.path)
+        exam.add(FindingKind.COMMIT_RECORD_DAMAGED, f"{describe(error)}: {error.detail or ''}"[:300], error.path)
     return None
 
 
@@ -75,7 +75,7 @@ def _examine_intent(exam: Examination, context: TableContext, record: Record) ->
     unsafe = _unsafe(context, intent)
     if unsafe:
         exam.add(
-            Kind.COMMIT_RECORD_UNSAFE,
+            FindingKind.COMMIT_RECORD_UNSAFE,
             f"The decided commit names {unsafe[:200]!r}, which no commit may create",
             layout.COMMIT_RECORD,
         )
@@ -95,32 +95,32 @@ def _examine_intent(exam: Examination, context: TableContext, record: Record) ->
             lost = "The completed file of the newest commit is lost; the commit record has it, and readers use that"
             advice = "The next write publishes it again, as does `pyhudi recover LOCATION`."
             exam.add(
-                Kind.DECIDED_NOT_PUBLISHED, lost, missing[0].path, intent.requested_time, what_to_do=advice
+                FindingKind.DECIDED_NOT_PUBLISHED, lost, missing[0].path, intent.requested_time, what_to_do=advice
             )  # fmt: skip
         elif gone:
             advice = "The commit cannot be published: write its rows again after rolling the instant back."
             exam.add(
-                Kind.DECIDED_NOT_PUBLISHED, f"{what}, and its staged bytes do not exist", gone[0], intent.requested_time,
+                FindingKind.DECIDED_NOT_PUBLISHED, f"{what}, and its staged bytes do not exist", gone[0], intent.requested_time,
                 severity=Severity.ERROR, what_to_do=advice,
             )  # fmt: skip
         elif at_work:
             exam.add(
-                Kind.DECIDED_NOT_PUBLISHED, what, missing[0].path, intent.requested_time,
+                FindingKind.DECIDED_NOT_PUBLISHED, what, missing[0].path, intent.requested_time,
                 severity=Severity.INFO, what_to_do=AT_WORK,
             )  # fmt: skip
         else:
-            exam.add(Kind.DECIDED_NOT_PUBLISHED, what, missing[0].path, intent.requested_time)
+            exam.add(FindingKind.DECIDED_NOT_PUBLISHED, what, missing[0].path, intent.requested_time)
 
 
 def _is_at_work(exam: Examination, context: TableContext, intent: Intent) -> bool:
-    """Whether the writer that decided the commit is running, and publishing it at this moment."""
+    """Say whether the writer that decided the commit is running, and publishing it at this moment."""
     writer = Instant(intent.requested_time, Action.COMMIT, State.INFLIGHT)
     beats = exam.storage.head(layout.heartbeat(intent.requested_time)) is not None
     return beats and not heartbeat.is_dead(context, writer)
 
 
 def _is_void(exam: Examination, context: TableContext, intent: Intent) -> bool:
-    """Whether nobody publishes the decision any more: its instant, or that of a companion, was rolled back or removed.
+    """Say whether nobody publishes the decision any more: its instant, or that of a companion, was rolled back or removed.
 
     Hudi's writers remove the metadata table, with its part of our newest commit, if they are told to write none.
     """
@@ -163,13 +163,13 @@ def _unsafe(context: TableContext, intent: Intent) -> str | None:
 
 
 def _may_be_replaced(path: str, context: TableContext, intent: Intent) -> bool:
-    """Whether a commit may replace this file; the build of a metadata table makes all of its files."""
+    """Say whether a commit may replace this file; the build of a metadata table makes all of its files."""
     building = intent.action == str(Action.INDEXING) and path.startswith(f"{METADATA_TABLE}/") and is_safe(path)
     return building or path in (properties_file.PATH, context.config.index_defs_path)
 
 
 def _may_be_made(path: str, folder: str, intent: Intent) -> bool:
-    """Whether a commit may create this file: completed files; plans of rollbacks and services, and their executors; bootstrap indexes."""
+    """Say whether a commit may create this file: completed files; plans of rollbacks and services, and their executors; bootstrap indexes."""
     if path in (INDEX_BY_FILE, INDEX_BY_PARTITION) and intent.requested_time == SKELETON_TIME:
         return True
     if intent.action in PLANNED:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from pyhudi_core.doctor.kinds import Area, Kind, Severity
+from pyhudi_core.doctor.kinds import Area, FindingKind, Severity
 from pyhudi_core.doctor.read_only import ReadOnlyStorage
 from pyhudi_core.doctor.report import NOT_EXAMINED, AreaSummary, CheckReport, Finding
 from pyhudi_core.errors import (
@@ -97,7 +97,7 @@ class Examination:
     counts: Counter[str] = field(default_factory=Counter)
     examined: dict[Area, str] = field(default_factory=dict)
     incomplete: set[Area] = field(default_factory=set)
-    _kinds: Counter[tuple[Kind, Severity, Area]] = field(default_factory=Counter)
+    _kinds: Counter[tuple[FindingKind, Severity, Area]] = field(default_factory=Counter)
 
     def use(self, context: TableContext) -> None:
         """Use the table's context, on the read-only storage."""
@@ -108,7 +108,7 @@ class Examination:
 
     def add(
         self,
-        kind: Kind,
+        kind: FindingKind,
         what: str,
         where: str | None = None,
         instant: str | None = None,
@@ -121,7 +121,7 @@ class Examination:
         """Record a finding; beyond the limit of its kind it is only counted."""
         usual = kind.usual
         area, severity = area or usual.area, severity or usual.severity
-        if kind in (Kind.NOT_EXAMINED, Kind.STORAGE_FAILED, Kind.EXAMINATION_FAILED):
+        if kind in (FindingKind.NOT_EXAMINED, FindingKind.STORAGE_FAILED, FindingKind.EXAMINATION_FAILED):
             self.incomplete.add(area)
         key = (kind, severity, area)
         self._kinds[key] += count
@@ -132,11 +132,11 @@ class Examination:
 
     def not_examined(self, area: Area, what: str, where: str | None = None, what_to_do: str | None = None) -> None:
         """Record that something was not examined; what several examinations meet is one finding, of the first area."""
-        known = (Kind.NOT_EXAMINED, masked_text(what), None if where is None else masked_text(where))
+        known = (FindingKind.NOT_EXAMINED, masked_text(what), None if where is None else masked_text(where))
         if any((found.kind, found.what, found.where) == known for found in self.findings):
             self.incomplete.add(area)
             return
-        self.add(Kind.NOT_EXAMINED, what, where, area=area, what_to_do=what_to_do)
+        self.add(FindingKind.NOT_EXAMINED, what, where, area=area, what_to_do=what_to_do)
 
     def add_summary(self, area: Area, what: str) -> None:
         """Record what was examined, for the area's summary."""
@@ -150,11 +150,11 @@ class Examination:
         except (ObjectNotFoundError, SnapshotExpiredError):
             self.counts["deleted during the examination"] += 1
         except UnsafePathError as error:
-            self.add(Kind.UNSAFE_PATH, error.message, error.path or where, area=area, what_to_do=error.hint)
+            self.add(FindingKind.UNSAFE_PATH, error.message, error.path or where, area=area, what_to_do=error.hint)
         except LimitExceededError as error:
             self.not_examined(area, error.message, error.path or where)
         except StorageError as error:
-            self.add(Kind.STORAGE_FAILED, error.message, error.path or where, area=area)
+            self.add(FindingKind.STORAGE_FAILED, error.message, error.path or where, area=area)
 
     def read(self, area: Area, info: ObjectInfo) -> bytes | None:
         """Return the bytes of a listed object; None, with a finding, if it is too large or cannot be read."""
@@ -196,7 +196,7 @@ class Examination:
             dict(sorted(self.counts.items())),
         )
 
-    def _rest(self, key: tuple[Kind, Severity, Area], count: int) -> Finding:
+    def _rest(self, key: tuple[FindingKind, Severity, Area], count: int) -> Finding:
         alike = next(found for found in self.findings if (found.kind, found.severity, found.area) == key)
         return replace(alike, what=f"and {count:,} more of this kind", where=None, instant=None, count=count)
 

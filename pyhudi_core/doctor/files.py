@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pyhudi_core.doctor.examination import Examination
-from pyhudi_core.doctor.kinds import Area, Kind
+from pyhudi_core.doctor.kinds import Area, FindingKind
 from pyhudi_core.doctor.listing import DataFile, Listed
 from pyhudi_core.errors import UnsafePathError
-from pyhudi_core.file_groups.unnamed_files import Owner, Owners, named_paths
+from pyhudi_core.file_groups.unnamed_files import FileOwner, Owners, named_paths
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.file_names import BaseFileName, LogFileName, parse_data_file, split
 from pyhudi_core.model.instant import Action, Instant
@@ -46,7 +46,7 @@ def examine(exam: Examination, listed: Listed, later: Mapping[Instant, CommitMet
     _examine_partitions(exam, named, listed)
     _examine_names(exam, named, listed)
     for info in listed.others:
-        exam.add(Kind.UNKNOWN_FILE, "The file's name is not that of a data file", info.path)
+        exam.add(FindingKind.UNKNOWN_FILE, "The file's name is not that of a data file", info.path)
     size = sum(file.info.size for file in listed.files.values())
     exam.counts.update({"partitions": len(listed.partitions), "data files": len(listed.files), "data bytes": size})
     exam.counts["file groups"] = len({(file.partition, file.name.file_id) for file in listed.files.values()})
@@ -81,7 +81,7 @@ def _take(exam: Examination | None, found: Named, instant: Instant, stat: WriteS
     group = (partition, name.file_id)
     if exam is not None and group in found.replaced:
         what = f"A commit wrote to a file group that {found.replaced[group].requested_time} had replaced before"
-        exam.add(Kind.WRITTEN_TO_REPLACED_GROUP, what, stat.path, instant.requested_time)
+        exam.add(FindingKind.WRITTEN_TO_REPLACED_GROUP, what, stat.path, instant.requested_time)
         return
     if isinstance(name, BaseFileName):
         known = parse_data_file(split(found.newest[group])[1]) if group in found.newest else None
@@ -100,7 +100,7 @@ def _examine_names(exam: Examination, named: Named, listed: Listed) -> None:
     ]
     if old:
         what = f"{len(old):,} log files have names of version 6, from which the table was raised"
-        exam.add(Kind.NAMES_OF_VERSION_6, what, min(old))
+        exam.add(FindingKind.NAMES_OF_VERSION_6, what, min(old))
 
 
 def _is_safe(path: str) -> bool:
@@ -127,7 +127,7 @@ def _examine_named(exam: Examination, named: Named, listed: Listed, later: Mappi
             _missing(exam, path, named.writers[path])
         elif path in named.writers and not removed_before and _group_of(path) not in named.replaced:
             exam.add(
-                Kind.OLD_FILE_MISSING,
+                FindingKind.OLD_FILE_MISSING,
                 "A commit names the file and no clean removed it, but it does not exist",
                 path,
                 named.writers[path].requested_time,
@@ -162,7 +162,7 @@ def _missing(exam: Examination, path: str, instant: Instant) -> None:
     with exam.recording_failures(_AREA, path):
         if exam.storage.head(path) is None:
             exam.add(
-                Kind.FILE_MISSING,
+                FindingKind.FILE_MISSING,
                 "The latest file of a file group does not exist: readers fail, or return older rows",
                 path,
                 instant.requested_time,
@@ -172,10 +172,10 @@ def _missing(exam: Examination, path: str, instant: Instant) -> None:
 def _examine_size(exam: Examination, file: DataFile, size: int, instant: Instant | None) -> None:
     time = instant.requested_time if instant is not None else None
     if file.info.size == 0:
-        exam.add(Kind.FILE_EMPTY, "The file is empty", file.info.path, time)
+        exam.add(FindingKind.FILE_EMPTY, "The file is empty", file.info.path, time)
     elif size and file.info.size != size:
         exam.add(
-            Kind.FILE_SIZE_DIFFERS,
+            FindingKind.FILE_SIZE_DIFFERS,
             f"The commit records {size:,} bytes, but the file has {file.info.size:,}",
             file.info.path,
             time,
@@ -189,7 +189,11 @@ def _examine_replaced(exam: Examination, named: Named, listed: Listed) -> None:
         if instant is not None:
             kept[instant.requested_time] += 1
     for time, count in sorted(kept.items()):
-        exam.add(Kind.REPLACED_GROUP_KEPT, f"{count:,} files of file groups that it replaced still exist", instant=time)
+        exam.add(
+            FindingKind.REPLACED_GROUP_KEPT,
+            f"{count:,} files of file groups that it replaced still exist",
+            instant=time,
+        )
     exam.counts["replaced file groups"] = len(named.replaced)
 
 
@@ -204,20 +208,20 @@ def _examine_partitions(exam: Examination, named: Named, listed: Listed) -> None
             without[file.partition].append(path)
     for partition, paths in sorted(without.items()):
         what = f"The folder has no .hoodie_partition_metadata, but commits name {len(paths):,} files in it"
-        exam.add(Kind.PARTITION_WITHOUT_METAFILE, what, partition or "the table's own folder")
+        exam.add(FindingKind.PARTITION_WITHOUT_METAFILE, what, partition or "the table's own folder")
 
 
 def _examine_unnamed(exam: Examination, listed: Listed, named: set[str]) -> None:
     """Classify every file that no commit names: of running writers, of dead writers, or leaked (``file_groups/unnamed_files.py``)."""
     owners = _owners(exam)
-    of_writers: dict[Kind, Counter[str]] = defaultdict(Counter)
+    of_writers: dict[FindingKind, Counter[str]] = defaultdict(Counter)
     unjudged = 0
     for path, file in sorted(listed.files.items()):
         time = file.name.requested_time
         if path in named or time in exam.decided:
             continue
         owner = owners.of(time)
-        if owner is Owner.UNKNOWN or (time in owners.completed and not exam.all_commits_known):
+        if owner is FileOwner.UNKNOWN or (time in owners.completed and not exam.all_commits_known):
             unjudged += 1
         elif owner in _WHAT:
             exam.add(*_WHAT[owner], path, time)
@@ -231,17 +235,20 @@ def _examine_unnamed(exam: Examination, listed: Listed, named: set[str]) -> None
 
 
 _WHAT = {
-    Owner.NOBODY: (Kind.LEAKED_FILE, "No commit names the file, and its instant is not pending"),
-    Owner.NOBODY_BUT_SHOWN: (
-        Kind.LEAKED_FILE_VISIBLE,
+    FileOwner.NOBODY: (FindingKind.LEAKED_FILE, "No commit names the file, and its instant is not pending"),
+    FileOwner.NOBODY_BUT_SHOWN: (
+        FindingKind.LEAKED_FILE_VISIBLE,
         "The file's instant is neither on the active nor on the archived timeline",
     ),
 }
-_WRITES = {Owner.DEAD_WRITE: Kind.FILE_OF_DEAD_WRITE, Owner.LIVING_WRITE: Kind.FILE_OF_LIVING_WRITE}
+_WRITES = {
+    FileOwner.DEAD_WRITE: FindingKind.FILE_OF_DEAD_WRITE,
+    FileOwner.LIVING_WRITE: FindingKind.FILE_OF_LIVING_WRITE,
+}
 
 
 def _owners(exam: Examination) -> Owners:
-    """Whose files are, as far as the examination knows."""
+    """Say whose files are, as far as the examination knows."""
     archived = exam.archived
 
     def was_archived(time: str) -> bool | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyhudi_core.doctor.examination import Examination, describe
-from pyhudi_core.doctor.kinds import Area, Kind, Severity
+from pyhudi_core.doctor.kinds import Area, FindingKind, Severity
 from pyhudi_core.errors import CorruptionError, LimitExceededError
 from pyhudi_core.formats.history_file import HistoryFileReader
 from pyhudi_core.formats.history_manifest import VERSION_FILE, HistoryFile, manifest_number
@@ -27,19 +27,19 @@ def examine(exam: Examination) -> None:
             exam.add_summary(_AREA, "a history that cannot be read")
             state = history.state()
     except (CorruptionError, LimitExceededError) as error:
-        exam.add(Kind.HISTORY_DAMAGED, describe(error), error.path or exam.history_folder)
+        exam.add(FindingKind.HISTORY_DAMAGED, describe(error), error.path or exam.history_folder)
     if state is not None:
         _examine_state(exam, state)
 
 
 def _examine_state(exam: Examination, state: HistoryState) -> None:
     if state.problem is not None:
-        exam.add(Kind.HISTORY_DAMAGED, state.problem, exam.history_folder)
+        exam.add(FindingKind.HISTORY_DAMAGED, state.problem, exam.history_folder)
     elif state.version != state.number:
         said = "is missing" if state.version is None else f"contains {state.version}"
         what = f"{VERSION_FILE} {said}, but the newest manifest is {state.number}: an archival was interrupted"
         path = f"{exam.history_folder}/{VERSION_FILE}"
-        exam.add(Kind.HISTORY_LEFTOVER, what, path, what_to_do="The next archival corrects it.")
+        exam.add(FindingKind.HISTORY_LEFTOVER, what, path, what_to_do="The next archival corrects it.")
     times: set[str] = set()
     complete = state.problem is None and len(state.files) <= _FILES
     for file in state.files[:_FILES]:
@@ -54,7 +54,7 @@ def _examine_state(exam: Examination, state: HistoryState) -> None:
     ]
     if loose:
         what = f"{len(loose):,} files are not in the newest manifest, such as {min(loose)!r}"
-        exam.add(Kind.HISTORY_LEFTOVER, what, exam.history_folder, severity=Severity.INFO)
+        exam.add(FindingKind.HISTORY_LEFTOVER, what, exam.history_folder, severity=Severity.INFO)
     if complete:
         exam.archived = frozenset(times)
     exam.counts["archived writes"] = len(times)
@@ -67,15 +67,17 @@ def _examine_file(exam: Examination, state: HistoryState, file: HistoryFile) -> 
     info = state.objects.get(file.name)
     if info is not None and info.size != file.size:
         exam.add(
-            Kind.HISTORY_DAMAGED, f"The manifest records {file.size:,} bytes, but the file has {info.size:,}", path
+            FindingKind.HISTORY_DAMAGED,
+            f"The manifest records {file.size:,} bytes, but the file has {info.size:,}",
+            path,
         )
     if file.has_false_name:
         what = "The times in the file's name are those of its first and last row, as Hudi's upgrade from version 6 gives them, and no range"
-        exam.add(Kind.NAMES_OF_VERSION_6, what, path, area=_AREA)
+        exam.add(FindingKind.NAMES_OF_VERSION_6, what, path, area=_AREA)
     try:
         with exam.recording_failures(_AREA, path), exam.storage.open_input(path) as source:
             rows = HistoryFileReader(source, path).times()
             return [row.requested_time for row in rows if row.action in DATA_ACTIONS]
     except CorruptionError as error:
-        exam.add(Kind.HISTORY_DAMAGED, describe(error), path)
+        exam.add(FindingKind.HISTORY_DAMAGED, describe(error), path)
     return None

@@ -97,7 +97,7 @@ class Incident:
         return frozenset(file.path for file in self.files if _is_lock(file.path))
 
     def to_bytes(self) -> bytes:
-        """The document."""
+        """Return the document."""
         body = {
             "format": FORMAT,
             "schema_version": SCHEMA_VERSION,

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from pyhudi_core.doctor import schema
 from pyhudi_core.doctor.examination import Examination, describe
-from pyhudi_core.doctor.kinds import Area, Kind
+from pyhudi_core.doctor.kinds import Area, FindingKind
 from pyhudi_core.errors import CorruptionError, HudiError
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.base_file import BaseFileReader
@@ -68,12 +68,12 @@ def _examine_partition(exam: Examination, snapshot: Snapshot, partition: str, pi
                 chunks.append(_share(present, number, passes))
         _report_duplicates(exam, partition, pa.chunked_array(chunks, pa.string()), files)
     if missing:
-        exam.add(Kind.KEY_MISSING, f"{missing:,} rows have no record key", partition or None)
+        exam.add(FindingKind.KEY_MISSING, f"{missing:,} rows have no record key", partition or None)
     return sum(rows)
 
 
 def _share(keys: pa.Array, number: int, passes: int) -> pa.Array:
-    """The keys that pass ``number`` compares."""
+    """Return the keys that pass ``number`` compares."""
     if passes == 1:
         return keys
     return keys.filter(pa.array(hash_keys(keys) % np.uint32(passes) == number))
@@ -92,7 +92,7 @@ def _report_duplicates(exam: Examination, partition: str, keys: pa.ChunkedArray,
     shown = ", ".join(repr(key)[:80] for key in found[:_SHOWN_KEYS].to_pylist())
     more = " and others" if len(found) > _SHOWN_KEYS else ""
     what = f"{len(found):,} record keys exist more than once ({shown}{more}): {extra:,} surplus rows in {len(holders):,} files"
-    exam.add(Kind.DUPLICATE_KEY, what, holders[0] if holders else partition)
+    exam.add(FindingKind.DUPLICATE_KEY, what, holders[0] if holders else partition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class SliceKeys:
         return self.piece.logs[-1].path if self.piece.logs else self.piece.path
 
     def rows(self) -> int:
-        """The number of keys: from the footer, or counted if the slice has logs."""
+        """Return the number of keys: from the footer, or counted if the slice has logs."""
         if self.piece.logs:
             return sum(map(len, self.batches()))
         try:
@@ -120,7 +120,7 @@ class SliceKeys:
         return 0
 
     def batches(self) -> Iterator[pa.Array]:
-        """The keys as text, in batches."""
+        """Yield the keys as text, in batches."""
         merging = Merging(self.snapshot.config, self.snapshot.evolution)
         try:
             with self.exam.recording_failures(_AREA, self.path):
@@ -145,8 +145,8 @@ class SliceKeys:
         return merged_batches(self.exam.storage, self.piece, merging, wanted, schema)
 
     def _damaged(self, error: CorruptionError) -> None:
-        kinds, places = (Kind.FILE_DAMAGED, Kind.BOOTSTRAP_SOURCE_DIFFERS), (self.path, error.path)
+        kinds, places = (FindingKind.FILE_DAMAGED, FindingKind.BOOTSTRAP_SOURCE_DIFFERS), (self.path, error.path)
         known = any(found.kind in kinds and found.where in places for found in self.exam.findings)
         if not known:
-            self.exam.add(Kind.FILE_DAMAGED, describe(error), error.path or self.path, self.piece.requested_time)
+            self.exam.add(FindingKind.FILE_DAMAGED, describe(error), error.path or self.path, self.piece.requested_time)
         self.exam.incomplete.add(_AREA)

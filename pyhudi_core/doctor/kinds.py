@@ -44,7 +44,7 @@ class Area(StrEnum):
     CLOCK = "clock"
 
 
-class Kind(StrEnum):
+class FindingKind(StrEnum):
     """Kinds of findings; their texts mean the same in every release."""
 
     NO_TABLE = "no_table"
@@ -157,242 +157,250 @@ _PUBLISH_AGAIN = "Run `pyhudi recover LOCATION`. If the commit record does not h
 _ANEW = "rebuild it with `pyhudi metadata LOCATION repair` (with --plan first), or remove it with `drop`."
 _NO_UPGRADE = "hoodie.write.auto.upgrade=false and hoodie.write.table.version=8"
 
-USUAL: dict[Kind, Usual] = {
-    Kind.NO_TABLE: Usual(Area.PROPERTIES, _ERROR, "Check the location, or create a table there with create_table."),
-    Kind.PROPERTIES_DAMAGED: Usual(
+USUAL: dict[FindingKind, Usual] = {
+    FindingKind.NO_TABLE: Usual(
+        Area.PROPERTIES, _ERROR, "Check the location, or create a table there with create_table."
+    ),
+    FindingKind.PROPERTIES_DAMAGED: Usual(
         Area.PROPERTIES,
         _ERROR,
         "Restore .hoodie/hoodie.properties from a copy; no reader or writer opens the table without it.",
     ),
-    Kind.PROPERTIES_FROM_BACKUP: Usual(
+    FindingKind.PROPERTIES_FROM_BACKUP: Usual(
         Area.PROPERTIES, _WARNING, "Copy hoodie.properties.backup to hoodie.properties while no writer runs."
     ),
-    Kind.PROPERTIES_BACKUP_LEFT: Usual(Area.PROPERTIES, _INFO, "The next change of the properties removes it."),
-    Kind.PROPERTIES_INCONSISTENT: Usual(
+    FindingKind.PROPERTIES_BACKUP_LEFT: Usual(Area.PROPERTIES, _INFO, "The next change of the properties removes it."),
+    FindingKind.PROPERTIES_INCONSISTENT: Usual(
         Area.PROPERTIES, _WARNING, "Set the properties to consistent values; Hudi's writers refuse these."
     ),
-    Kind.UNKNOWN_PROPERTY: Usual(Area.PROPERTIES, _INFO, "It is kept unchanged; check that it is not misspelt."),
-    Kind.OTHER_VERSION: Usual(
+    FindingKind.UNKNOWN_PROPERTY: Usual(Area.PROPERTIES, _INFO, "It is kept unchanged; check that it is not misspelt."),
+    FindingKind.OTHER_VERSION: Usual(
         Area.PROPERTIES,
         _ERROR,
         f"Give every Hudi 1.1 or newer that writes to version 8 tables {_NO_UPGRADE}; downgrade this one with Hudi's command line.",
     ),
-    Kind.UNSUPPORTED_TABLE: Usual(Area.PROPERTIES, _WARNING, "Use Apache Hudi for this table."),
-    Kind.NOT_AN_INSTANT: Usual(Area.TIMELINE, _WARNING, "Readers ignore it; remove it if no program needs it."),
-    Kind.ODD_TIME: Usual(
+    FindingKind.UNSUPPORTED_TABLE: Usual(Area.PROPERTIES, _WARNING, "Use Apache Hudi for this table."),
+    FindingKind.NOT_AN_INSTANT: Usual(Area.TIMELINE, _WARNING, "Readers ignore it; remove it if no program needs it."),
+    FindingKind.ODD_TIME: Usual(
         Area.TIMELINE,
         _WARNING,
         "Find the program that writes such times; every new time must be greater than this one.",
     ),
-    Kind.NO_COMPLETION_TIME: Usual(Area.TIMELINE, _ERROR, "Upgrade the table to version 8 with Hudi's own tools."),
-    Kind.COMPLETED_BEFORE_BEGUN: Usual(
+    FindingKind.NO_COMPLETION_TIME: Usual(
+        Area.TIMELINE, _ERROR, "Upgrade the table to version 8 with Hudi's own tools."
+    ),
+    FindingKind.COMPLETED_BEFORE_BEGUN: Usual(
         Area.TIMELINE,
         _ERROR,
         "Find the writer whose clock was wrong; time travel and incremental reads may skip this instant.",
     ),
-    Kind.TWO_COMPLETIONS: Usual(
+    FindingKind.TWO_COMPLETIONS: Usual(
         Area.TIMELINE, _ERROR, "Keep the completed file whose files are in use, and give all writers one lock provider."
     ),
-    Kind.TIME_USED_TWICE: Usual(
+    FindingKind.TIME_USED_TWICE: Usual(
         Area.TIMELINE, _ERROR, "Give all writers of the table one lock provider and one clock."
     ),
-    Kind.INFLIGHT_WITHOUT_REQUESTED: Usual(
+    FindingKind.INFLIGHT_WITHOUT_REQUESTED: Usual(
         Area.TIMELINE, _WARNING, "Roll it back with table.rollback(instant) when its writer has certainly ended."
     ),
-    Kind.METADATA_UNREADABLE: Usual(Area.TIMELINE, _ERROR, _PUBLISH_AGAIN),
-    Kind.COMPLETED_FILE_LOST: Usual(Area.TIMELINE, _ERROR, _PUBLISH_AGAIN),
-    Kind.PLAN_UNREADABLE: Usual(
+    FindingKind.METADATA_UNREADABLE: Usual(Area.TIMELINE, _ERROR, _PUBLISH_AGAIN),
+    FindingKind.COMPLETED_FILE_LOST: Usual(Area.TIMELINE, _ERROR, _PUBLISH_AGAIN),
+    FindingKind.PLAN_UNREADABLE: Usual(
         Area.TIMELINE,
         _WARNING,
         "No service can execute the plan. Remove a clustering with table.rollback(instant), a restore with table.restore.cancel(instant). Of any "
         "other plan remove the files from the timeline while nothing runs.",
     ),
-    Kind.PLAN_NAMES_OTHER_PLACE: Usual(
+    FindingKind.PLAN_NAMES_OTHER_PLACE: Usual(
         Area.TIMELINE,
         _INFO,
         "The table was copied or moved after the plan was made. This package never follows such a path.",
     ),
-    Kind.UNSAFE_PATH: Usual(
+    FindingKind.UNSAFE_PATH: Usual(
         Area.TIMELINE,
         _ERROR,
         "The file that names it is damaged or hostile; the path was not opened. Check who may write to the table.",
     ),
-    Kind.PENDING_ALIVE: Usual(Area.TIMELINE, _INFO, AT_WORK),
-    Kind.PENDING_DEAD: Usual(Area.TIMELINE, _REPAIRABLE, "No action is needed: the next write rolls it back."),
-    Kind.PENDING_FOREIGN: Usual(
+    FindingKind.PENDING_ALIVE: Usual(Area.TIMELINE, _INFO, AT_WORK),
+    FindingKind.PENDING_DEAD: Usual(Area.TIMELINE, _REPAIRABLE, "No action is needed: the next write rolls it back."),
+    FindingKind.PENDING_FOREIGN: Usual(
         Area.TIMELINE,
         _WARNING,
         "Its writer may be alive or dead. If it has ended, roll a write back with table.rollback(instant); of a plan the finding says how to execute "
         "or to remove it.",
     ),
-    Kind.PENDING_PLAN: Usual(Area.TIMELINE, _INFO, "A table service may execute the plan at any time."),
-    Kind.UNDONE_COMMIT_IS_BACK: Usual(
+    FindingKind.PENDING_PLAN: Usual(Area.TIMELINE, _INFO, "A table service may execute the plan at any time."),
+    FindingKind.UNDONE_COMMIT_IS_BACK: Usual(
         Area.TIMELINE,
         _WARNING,
         "Remove it with table.restore.take_over(). Readers of this package leave it out; Hudi's readers show a commit whose files are gone.",
     ),
-    Kind.ROLLED_BACK_NOT_FORGOTTEN: Usual(Area.TIMELINE, _REPAIRABLE, _NEXT_WRITE),
-    Kind.DECIDED_NOT_PUBLISHED: Usual(
+    FindingKind.ROLLED_BACK_NOT_FORGOTTEN: Usual(Area.TIMELINE, _REPAIRABLE, _NEXT_WRITE),
+    FindingKind.DECIDED_NOT_PUBLISHED: Usual(
         Area.COMMIT_RECORD,
         _REPAIRABLE,
         "No action is needed: the next write, or commit_status, publishes the decided commit.",
     ),
-    Kind.COMMIT_RECORD_DAMAGED: Usual(
+    FindingKind.COMMIT_RECORD_DAMAGED: Usual(
         Area.COMMIT_RECORD, _ERROR, "No commit is possible: restore the file, or remove it while no writer runs."
     ),
-    Kind.COMMIT_RECORD_UNSAFE: Usual(
+    FindingKind.COMMIT_RECORD_UNSAFE: Usual(
         Area.COMMIT_RECORD,
         _ERROR,
         "Stop all writers and remove the record: its author has write access to the table's folder.",
     ),
-    Kind.STAGED_LEFT: Usual(
+    FindingKind.STAGED_LEFT: Usual(
         Area.COMMIT_RECORD,
         _INFO,
         "No action is needed: its commit is decided or rolled back, and a later archival removes it.",
     ),
-    Kind.HISTORY_DAMAGED: Usual(
+    FindingKind.HISTORY_DAMAGED: Usual(
         Area.HISTORY,
         _ERROR,
         "Restore the timeline history from a copy; times of archived instants cannot be found until then.",
     ),
-    Kind.HISTORY_LEFTOVER: Usual(Area.HISTORY, _INFO, "No manifest names it; the next archival may remove it."),
-    Kind.NAMES_OF_VERSION_6: Usual(Area.FILES, _INFO, "This package reads them; let Hudi run pending compactions."),
-    Kind.FILE_MISSING: Usual(Area.FILES, _ERROR, _RESTORE),
-    Kind.OLD_FILE_MISSING: Usual(
+    FindingKind.HISTORY_LEFTOVER: Usual(Area.HISTORY, _INFO, "No manifest names it; the next archival may remove it."),
+    FindingKind.NAMES_OF_VERSION_6: Usual(
+        Area.FILES, _INFO, "This package reads them; let Hudi run pending compactions."
+    ),
+    FindingKind.FILE_MISSING: Usual(Area.FILES, _ERROR, _RESTORE),
+    FindingKind.OLD_FILE_MISSING: Usual(
         Area.FILES,
         _WARNING,
         "Reads of the newest state are correct; time travel to times before its replacement fails.",
     ),
-    Kind.FILE_SIZE_DIFFERS: Usual(Area.FILES, _ERROR, _RESTORE),
-    Kind.FILE_EMPTY: Usual(Area.FILES, _ERROR, _RESTORE),
-    Kind.FILE_DAMAGED: Usual(Area.FILES, _ERROR, _RESTORE),
-    Kind.LOG_DAMAGED: Usual(Area.FILES, _ERROR, _RESTORE),
-    Kind.BOOTSTRAP_SOURCE_DIFFERS: Usual(
+    FindingKind.FILE_SIZE_DIFFERS: Usual(Area.FILES, _ERROR, _RESTORE),
+    FindingKind.FILE_EMPTY: Usual(Area.FILES, _ERROR, _RESTORE),
+    FindingKind.FILE_DAMAGED: Usual(Area.FILES, _ERROR, _RESTORE),
+    FindingKind.LOG_DAMAGED: Usual(Area.FILES, _ERROR, _RESTORE),
+    FindingKind.BOOTSTRAP_SOURCE_DIFFERS: Usual(
         Area.FILES,
         _ERROR,
         "Reads of its rows fail: put the file back as it was, with its modification time, or bootstrap a new table.",
     ),
-    Kind.FILE_OF_LIVING_WRITE: Usual(Area.FILES, _INFO, AT_WORK),
-    Kind.FILE_OF_DEAD_WRITE: Usual(Area.FILES, _REPAIRABLE, "No action is needed: the next write removes it."),
-    Kind.LEAKED_FILE: Usual(
+    FindingKind.FILE_OF_LIVING_WRITE: Usual(Area.FILES, _INFO, AT_WORK),
+    FindingKind.FILE_OF_DEAD_WRITE: Usual(Area.FILES, _REPAIRABLE, "No action is needed: the next write removes it."),
+    FindingKind.LEAKED_FILE: Usual(
         Area.FILES, _WARNING, "No commit names it, and this package never reads it. `pyhudi sweep` removes it."
     ),
-    Kind.LEAKED_FILE_VISIBLE: Usual(
+    FindingKind.LEAKED_FILE_VISIBLE: Usual(
         Area.FILES,
         _ERROR,
         "Readers treat it as a file of an archived commit. Remove it if its instant never completed.",
     ),
-    Kind.UNKNOWN_FILE: Usual(Area.FILES, _INFO, "Readers ignore it."),
-    Kind.PARTITION_WITHOUT_METAFILE: Usual(
+    FindingKind.UNKNOWN_FILE: Usual(Area.FILES, _INFO, "Readers ignore it."),
+    FindingKind.PARTITION_WITHOUT_METAFILE: Usual(
         Area.FILES,
         _ERROR,
         "Its rows are invisible to Spark: copy .hoodie_partition_metadata from a sibling partition.",
     ),
-    Kind.WRITTEN_TO_REPLACED_GROUP: Usual(
+    FindingKind.WRITTEN_TO_REPLACED_GROUP: Usual(
         Area.FILES, _ERROR, "Its rows are invisible: write them again, and give all writers one lock provider."
     ),
-    Kind.REPLACED_GROUP_KEPT: Usual(Area.FILES, _INFO, "Cleaning removes its files when they are old enough."),
-    Kind.HASH_RANGES_DIFFER: Usual(
+    FindingKind.REPLACED_GROUP_KEPT: Usual(Area.FILES, _INFO, "Cleaning removes its files when they are old enough."),
+    FindingKind.HASH_RANGES_DIFFER: Usual(
         Area.FILES,
         _ERROR,
         "Restore the metadata of consistent hashing from a copy. Writes to the partition are refused, because rows would be lost or doubled.",
     ),
-    Kind.HASH_RANGES_LEFT: Usual(
+    FindingKind.HASH_RANGES_LEFT: Usual(
         Area.FILES,
         _WARNING,
         "Delete the file while no clustering runs. This package ignores it; Hudi's writers may use it.",
     ),
-    Kind.MARKERS_LEFT: Usual(Area.LEFTOVERS, _INFO, "Its instant is not pending; `pyhudi sweep` removes them."),
-    Kind.TEMPORARY_FILE_LEFT: Usual(
+    FindingKind.MARKERS_LEFT: Usual(Area.LEFTOVERS, _INFO, "Its instant is not pending; `pyhudi sweep` removes them."),
+    FindingKind.TEMPORARY_FILE_LEFT: Usual(
         Area.LEFTOVERS, _INFO, "A process was killed while it wrote the file. `pyhudi sweep` removes it."
     ),
-    Kind.STALE_CHECKSUM: Usual(
+    FindingKind.STALE_CHECKSUM: Usual(
         Area.LEFTOVERS,
         _ERROR,
         "Hudi refuses the file that the .crc file belongs to. Remove the .crc file; the file itself is unchanged.",
     ),
-    Kind.CHECKSUM_WITHOUT_FILE: Usual(Area.LEFTOVERS, _INFO, "You may remove it."),
-    Kind.LOCK_HELD: Usual(Area.LOCKS, _INFO, _NOTHING),
-    Kind.LOCK_LEFT: Usual(Area.LOCKS, _REPAIRABLE, "No action is needed: the next writer takes it over."),
-    Kind.LOCK_OLD: Usual(
+    FindingKind.CHECKSUM_WITHOUT_FILE: Usual(Area.LEFTOVERS, _INFO, "You may remove it."),
+    FindingKind.LOCK_HELD: Usual(Area.LOCKS, _INFO, _NOTHING),
+    FindingKind.LOCK_LEFT: Usual(Area.LOCKS, _REPAIRABLE, "No action is needed: the next writer takes it over."),
+    FindingKind.LOCK_OLD: Usual(
         Area.LOCKS,
         _WARNING,
         "If that writer has certainly ended, delete the lock file, and set hoodie.write.lock.filesystem.expire (minutes).",
     ),
-    Kind.LOCK_UNREADABLE: Usual(Area.LOCKS, _WARNING, "Delete the lock file if no writer runs."),
-    Kind.OTHER_LOCK_IDENTITY: Usual(
+    FindingKind.LOCK_UNREADABLE: Usual(Area.LOCKS, _WARNING, "Delete the lock file if no writer runs."),
+    FindingKind.OTHER_LOCK_IDENTITY: Usual(
         Area.LOCKS,
         _WARNING,
         "Writers with different locks do not exclude each other: give all of them one lock provider.",
     ),
-    Kind.LOCK_AUDIT: Usual(Area.LOCKS, _INFO, _NOTHING),
-    Kind.HEARTBEAT_WITHOUT_INSTANT: Usual(
+    FindingKind.LOCK_AUDIT: Usual(Area.LOCKS, _INFO, _NOTHING),
+    FindingKind.HEARTBEAT_WITHOUT_INSTANT: Usual(
         Area.HEARTBEATS, _INFO, "A writer is about to begin; the next check shows its instant."
     ),
-    Kind.HEARTBEAT_LEFT: Usual(Area.HEARTBEATS, _REPAIRABLE, "No action is needed: the next write removes it."),
-    Kind.METADATA_TABLE_MISSING: Usual(
+    FindingKind.HEARTBEAT_LEFT: Usual(Area.HEARTBEATS, _REPAIRABLE, "No action is needed: the next write removes it."),
+    FindingKind.METADATA_TABLE_MISSING: Usual(
         Area.METADATA_TABLE,
         _ERROR,
         "Readers that use the list fail: rebuild it with `pyhudi metadata LOCATION repair` (with --plan first), or remove it with `drop`.",
     ),
-    Kind.METADATA_TABLE_UNLISTED: Usual(
+    FindingKind.METADATA_TABLE_UNLISTED: Usual(
         Area.METADATA_TABLE, _INFO, "No reader uses it; Hudi's next writer rebuilds it."
     ),
-    Kind.METADATA_TABLE_DAMAGED: Usual(Area.METADATA_TABLE, _ERROR, f"Readers that use it fail: {_ANEW}"),
-    Kind.METADATA_TABLE_BEHIND: Usual(
+    FindingKind.METADATA_TABLE_DAMAGED: Usual(Area.METADATA_TABLE, _ERROR, f"Readers that use it fail: {_ANEW}"),
+    FindingKind.METADATA_TABLE_BEHIND: Usual(
         Area.METADATA_TABLE,
         _ERROR,
         f"Readers that use it do not see the commit, readers of this package list files: {_ANEW}",
     ),
-    Kind.METADATA_PARTITION_MISSING: Usual(
+    FindingKind.METADATA_PARTITION_MISSING: Usual(
         Area.METADATA_TABLE, _ERROR, f"Readers that use it do not see the partition: {_ANEW}"
     ),
-    Kind.METADATA_FILE_MISSING: Usual(
+    FindingKind.METADATA_FILE_MISSING: Usual(
         Area.METADATA_TABLE, _ERROR, f"Readers that use it do not see the file's rows: {_ANEW}"
     ),
-    Kind.METADATA_FILE_GONE: Usual(
+    FindingKind.METADATA_FILE_GONE: Usual(
         Area.METADATA_TABLE, _ERROR, f"Readers that use it look for a file that does not exist: {_ANEW}"
     ),
-    Kind.METADATA_FILE_UNNAMED: Usual(
+    FindingKind.METADATA_FILE_UNNAMED: Usual(
         Area.METADATA_TABLE, _ERROR, f"Readers that use it show rows that belong to no commit: {_ANEW}"
     ),
-    Kind.METADATA_SIZE_DIFFERS: Usual(
+    FindingKind.METADATA_SIZE_DIFFERS: Usual(
         Area.METADATA_TABLE, _ERROR, f"Readers that use it read the file only in part, or beyond its end: {_ANEW}"
     ),
-    Kind.METADATA_STATISTICS_DIFFER: Usual(
+    FindingKind.METADATA_STATISTICS_DIFFER: Usual(
         Area.METADATA_TABLE, _ERROR, f"Readers that use it skip the file in queries that need its rows: {_ANEW}"
     ),
-    Kind.METADATA_INDEX_DIFFERS: Usual(
+    FindingKind.METADATA_INDEX_DIFFERS: Usual(
         Area.METADATA_TABLE, _ERROR, f"Writers that look up keys in it write these keys a second time: {_ANEW}"
     ),
-    Kind.SECONDARY_INDEX_DIFFERS: Usual(
+    FindingKind.SECONDARY_INDEX_DIFFERS: Usual(
         Area.METADATA_TABLE, _ERROR, f"Readers that look up values in it omit rows: {_ANEW}"
     ),
-    Kind.SCHEMA_UNREADABLE: Usual(
+    FindingKind.SCHEMA_UNREADABLE: Usual(
         Area.SCHEMA, _ERROR, "Write to the table once with Hudi, which stores a readable schema in the commit."
     ),
-    Kind.SCHEMA_MISSING: Usual(
+    FindingKind.SCHEMA_MISSING: Usual(
         Area.SCHEMA, _WARNING, "Write to the table once with Hudi, which stores the schema in the commit."
     ),
-    Kind.SCHEMA_DIFFERS: Usual(Area.SCHEMA, _ERROR, "Rewrite the rows of the file with the table's columns."),
-    Kind.ROWS_DIFFER: Usual(Area.SCHEMA, _ERROR, _RESTORE),
-    Kind.DUPLICATE_KEY: Usual(
+    FindingKind.SCHEMA_DIFFERS: Usual(Area.SCHEMA, _ERROR, "Rewrite the rows of the file with the table's columns."),
+    FindingKind.ROWS_DIFFER: Usual(Area.SCHEMA, _ERROR, _RESTORE),
+    FindingKind.DUPLICATE_KEY: Usual(
         Area.KEYS,
         _ERROR,
         "Run `pyhudi repair LOCATION --duplicates`, which shows what it would remove; give all writers one lock provider.",
     ),
-    Kind.KEY_MISSING: Usual(Area.KEYS, _ERROR, "Delete the rows and write them again with a key."),
-    Kind.TIME_IN_FUTURE: Usual(
+    FindingKind.KEY_MISSING: Usual(Area.KEYS, _ERROR, "Delete the rows and write them again with a key."),
+    FindingKind.TIME_IN_FUTURE: Usual(
         Area.CLOCK,
         _WARNING,
         "Correct the wrong clock. If the time is far ahead, writes are refused on tables with Hudi's own writers or without put-if-absent.",
     ),
-    Kind.CLOCK_SKEW: Usual(Area.CLOCK, _WARNING, "Synchronise the clocks of all writers with one time server."),
-    Kind.NOT_EXAMINED: Usual(
+    FindingKind.CLOCK_SKEW: Usual(Area.CLOCK, _WARNING, "Synchronise the clocks of all writers with one time server."),
+    FindingKind.NOT_EXAMINED: Usual(
         Area.FILES, _INFO, "Raise the limit, or examine it in another way; the doctor makes no claim about it."
     ),
-    Kind.STORAGE_FAILED: Usual(
+    FindingKind.STORAGE_FAILED: Usual(
         Area.FILES, _ERROR, "Try again when the storage answers; the doctor makes no claim about unread data."
     ),
-    Kind.EXAMINATION_FAILED: Usual(Area.FILES, _ERROR, "Report it with the recorded incident (pyhudi check --record)."),
+    FindingKind.EXAMINATION_FAILED: Usual(
+        Area.FILES, _ERROR, "Report it with the recorded incident (pyhudi check --record)."
+    ),
 }

@@ -11,7 +11,7 @@ import zlib
 from collections import defaultdict
 
 from pyhudi_core.doctor.examination import Examination
-from pyhudi_core.doctor.kinds import Area, Kind
+from pyhudi_core.doctor.kinds import Area, FindingKind
 from pyhudi_core.errors import UnsafePathError
 from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.storage.base import ObjectInfo
@@ -39,7 +39,7 @@ def examine(exam: Examination, folders: list[str]) -> None:
     rows = exam.below(_AREA, f"{layout.ROWS}/")
     for waiting in folders_of(rows):
         what = f"{waiting.size:,} bytes of rows of a write that is running or was killed"
-        exam.add(Kind.TEMPORARY_FILE_LEFT, what, waiting.folder)
+        exam.add(FindingKind.TEMPORARY_FILE_LEFT, what, waiting.folder)
     hidden += len(rows)
     exam.counts.update({"markers": markers, "hidden files": hidden})
     exam.add_summary(_AREA, f"{markers:,} markers, {hidden:,} hidden files")
@@ -54,7 +54,10 @@ def _examine_markers(exam: Examination) -> int:
     for time, infos in sorted(by_time.items()):
         if time not in pending:
             exam.add(
-                Kind.MARKERS_LEFT, f"{len(infos):,} markers of a write that is not pending", layout.markers(time), time
+                FindingKind.MARKERS_LEFT,
+                f"{len(infos):,} markers of a write that is not pending",
+                layout.markers(time),
+                time,
             )
         for info in infos:
             name = info.path.rpartition("/")[2]
@@ -71,7 +74,7 @@ def _examine_names(exam: Examination, info: ObjectInfo, time: str) -> None:
         try:
             safe_relative_path(path)
         except UnsafePathError as error:
-            exam.add(Kind.UNSAFE_PATH, error.message[:300], info.path, time, area=_AREA)
+            exam.add(FindingKind.UNSAFE_PATH, error.message[:300], info.path, time, area=_AREA)
 
 
 def _examine_hidden(exam: Examination, folder: str, hidden: tuple[ObjectInfo, ...], *, compare: bool) -> None:
@@ -83,16 +86,20 @@ def _examine_hidden(exam: Examination, folder: str, hidden: tuple[ObjectInfo, ..
         name = info.path[len(base) :]
         if not name.endswith(".crc"):
             exam.add(
-                Kind.TEMPORARY_FILE_LEFT,
+                FindingKind.TEMPORARY_FILE_LEFT,
                 "An unfinished file of a process that is running or was killed",
                 info.path,
             )
             continue
         target = there.get(base + name[1 : -len(".crc")])
         if target is None:
-            exam.add(Kind.CHECKSUM_WITHOUT_FILE, "The file that the checksum belongs to does not exist", info.path)
+            exam.add(
+                FindingKind.CHECKSUM_WITHOUT_FILE, "The file that the checksum belongs to does not exist", info.path
+            )
         elif compare and target.size <= _COMPARED_BYTES and not _fits(exam, info, target):
-            exam.add(Kind.STALE_CHECKSUM, f"The checksum does not match {target.path.rpartition('/')[2]}", info.path)
+            exam.add(
+                FindingKind.STALE_CHECKSUM, f"The checksum does not match {target.path.rpartition('/')[2]}", info.path
+            )
 
 
 def _fits(exam: Examination, checksum: ObjectInfo, target: ObjectInfo) -> bool:

@@ -7,7 +7,7 @@ holdings.
 from __future__ import annotations
 
 from pyhudi_core.doctor.examination import Examination, Limits
-from pyhudi_core.doctor.kinds import Area, Kind
+from pyhudi_core.doctor.kinds import Area, FindingKind
 from pyhudi_core.doctor.read_only import ReadOnlyStorage
 from pyhudi_core.errors import LockIdentityError
 from pyhudi_core.lock import audit
@@ -53,7 +53,7 @@ def lock_state(context: TableContext) -> str:
     exam = Examination(ReadOnlyStorage(context.storage), context.runtime, Limits(), lambda *_: None, clock.now_ms())
     exam.use(context)
     examine(exam)
-    found = [finding.what for finding in exam.findings if finding.kind is not Kind.LOCK_AUDIT]
+    found = [finding.what for finding in exam.findings if finding.kind is not FindingKind.LOCK_AUDIT]
     return f"{identity}: {'; '.join(found) or 'free'}"
 
 
@@ -69,7 +69,7 @@ def examine_identity(exam: Examination, found: str, instant: str | None = None, 
         what = (
             f"The lock {found[:120]!r} was used, and this handle uses {ours[:120]!r}: the two do not exclude each other"
         )
-        exam.add(Kind.OTHER_LOCK_IDENTITY, what, where, instant)
+        exam.add(FindingKind.OTHER_LOCK_IDENTITY, what, where, instant)
 
 
 def _head(exam: Examination, path: str) -> ObjectInfo | None:
@@ -88,9 +88,9 @@ def _examine_file(exam: Examination, info: ObjectInfo) -> None:
     given = exam.context.options.lock.of(FileSystemOptions) if exam.context is not None else FileSystemOptions()
     expire = given.expire_minutes * 60_000
     if holder is not None and is_gone(holder):
-        exam.add(Kind.LOCK_LEFT, f"The lock was left by {who}, which has ended", info.path)
+        exam.add(FindingKind.LOCK_LEFT, f"The lock was left by {who}, which has ended", info.path)
     elif 0 < expire < age_ms:
-        exam.add(Kind.LOCK_LEFT, f"The lock of {who} has expired", info.path)
+        exam.add(FindingKind.LOCK_LEFT, f"The lock of {who} has expired", info.path)
     else:
         _held(exam, who, age_ms, info)
     examine_identity(exam, f"file_system:{info.path.removesuffix('/' + FILE_NAME)}", where=info.path)
@@ -98,9 +98,9 @@ def _examine_file(exam: Examination, info: ObjectInfo) -> None:
 
 def _held(exam: Examination, who: str, age_ms: int, info: ObjectInfo) -> None:
     if age_ms > _LONG_MS:
-        exam.add(Kind.LOCK_OLD, f"The lock has been held for {age_ms // 60_000:,} minutes by {who}", info.path)
+        exam.add(FindingKind.LOCK_OLD, f"The lock has been held for {age_ms // 60_000:,} minutes by {who}", info.path)
     else:
-        exam.add(Kind.LOCK_HELD, f"The lock is held by {who}", info.path)
+        exam.add(FindingKind.LOCK_HELD, f"The lock is held by {who}", info.path)
 
 
 def _examine_lease(exam: Examination, info: ObjectInfo) -> None:
@@ -109,15 +109,19 @@ def _examine_lease(exam: Examination, info: ObjectInfo) -> None:
         return
     lease = LockFile.parse(content)
     if lease is None:
-        exam.add(Kind.LOCK_UNREADABLE, "The lock file does not have the content that a lock provider writes", info.path)
+        exam.add(
+            FindingKind.LOCK_UNREADABLE,
+            "The lock file does not have the content that a lock provider writes",
+            info.path,
+        )
         return
     if lease.expired:
         return
     owner = Owner.parse(lease.owner)
     if lease.valid_until_ms <= exam.now_ms:
-        exam.add(Kind.LOCK_LEFT, f"The lease of {lease.describe()} has expired", info.path)
+        exam.add(FindingKind.LOCK_LEFT, f"The lease of {lease.describe()} has expired", info.path)
     elif owner is not None and exam.runtime.process.is_gone(owner.process):
-        exam.add(Kind.LOCK_LEFT, f"The lock was left by {lease.describe()}, which has ended", info.path)
+        exam.add(FindingKind.LOCK_LEFT, f"The lock was left by {lease.describe()}, which has ended", info.path)
     else:
         _held(exam, lease.describe(), exam.now_ms - (owner.since_ms if owner is not None else info.modified_ms), info)
 
@@ -133,7 +137,7 @@ def _examine_audit(exam: Examination) -> int:
             what = (
                 f"{len(holdings):,} holdings of the lock are recorded; the latest ({last.note or last.owner}) {ended}"
             )
-            exam.add(Kind.LOCK_AUDIT, what + (f"; {damaged} lines are damaged" if damaged else ""), last.path)
+            exam.add(FindingKind.LOCK_AUDIT, what + (f"; {damaged} lines are damaged" if damaged else ""), last.path)
         for other in {holding.lock: holding for holding in holdings if holding.lock}.values():
             examine_identity(exam, other.lock, where=other.path)
         return len(holdings)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from pyhudi_core.doctor.examination import Examination, describe
 from pyhudi_core.doctor.files import Named, in_newest_slices, named_by
-from pyhudi_core.doctor.kinds import Area, Kind, Severity
+from pyhudi_core.doctor.kinds import Area, FindingKind, Severity
 from pyhudi_core.doctor.listing import Listed
 from pyhudi_core.errors import UnsafePathError
 from pyhudi_core.metadata_table.names import FILES, FOLDER
@@ -112,7 +112,7 @@ def _differing(data: Timeline, entries: Mapping[str, int], stored: Mapping[str, 
 
 
 def _is_old(data: Timeline, path: str) -> bool:
-    """Whether the file's instant is older than the active timeline."""
+    """Say whether the file's instant is older than the active timeline."""
     first = data.first_write
     return first is not None and _time(path) < first
 
@@ -134,9 +134,9 @@ def report(exam: Examination, found: Comparison, listed: Listed) -> None:
     """Report every disagreement as a finding."""
     for instant in found.unknown:
         what = f"It does not contain the {instant.action} that completed at {instant.completion_time}"
-        exam.add(Kind.METADATA_TABLE_BEHIND, what, FOLDER, instant.requested_time)
+        exam.add(FindingKind.METADATA_TABLE_BEHIND, what, FOLDER, instant.requested_time)
     for error in found.unsafe:
-        exam.add(Kind.UNSAFE_PATH, describe(error), _PLACE, area=_AREA)
+        exam.add(FindingKind.UNSAFE_PATH, describe(error), _PLACE, area=_AREA)
     unknown = {instant.requested_time for instant in found.unknown}
     _report_partitions(exam, found, unknown)
     newest = set(in_newest_slices(found.named))
@@ -160,7 +160,7 @@ def _report_partitions(exam: Examination, found: Comparison, unknown: set[str]) 
     held = {split(path)[0] for path in found.stored if path in found.named.sizes and _time(path) not in unknown}
     for partition in sorted(held - found.partitions):
         what = "Commits name files in the partition, but it does not list the partition"
-        exam.add(Kind.METADATA_PARTITION_MISSING, what, partition or "the table's own folder")
+        exam.add(FindingKind.METADATA_PARTITION_MISSING, what, partition or "the table's own folder")
 
 
 def _report_missing(exam: Examination, found: Comparison, path: str, unknown: set[str]) -> None:
@@ -169,10 +169,10 @@ def _report_missing(exam: Examination, found: Comparison, path: str, unknown: se
     if path in found.named.sizes:
         if time not in unknown:
             what = "The file exists and a commit names it, but it is not listed"
-            exam.add(Kind.METADATA_FILE_MISSING, what, path, time)
+            exam.add(FindingKind.METADATA_FILE_MISSING, what, path, time)
     elif exam.archived and time in exam.archived:
         what = "The file has the time of an archived instant, but it is not listed: only readers that list the folder read it"
-        exam.add(Kind.METADATA_FILE_MISSING, what, path, time, severity=Severity.WARNING)
+        exam.add(FindingKind.METADATA_FILE_MISSING, what, path, time, severity=Severity.WARNING)
 
 
 def _report_gone(exam: Examination, found: Comparison, path: str, *, is_newest: bool) -> None:
@@ -180,21 +180,23 @@ def _report_gone(exam: Examination, found: Comparison, path: str, *, is_newest: 
     removing = any(instant.action in _REMOVING for instant in found.data.pending)
     if is_newest:
         exam.add(
-            Kind.METADATA_FILE_GONE,
+            FindingKind.METADATA_FILE_GONE,
             "It lists the file of a latest slice, but the file does not exist",
             path,
             _time(path),
         )
     elif not removing:
         what = "It lists a file that does not exist; no commit names the file in a latest slice"
-        exam.add(Kind.METADATA_FILE_GONE, what, path, _time(path), severity=Severity.WARNING)
+        exam.add(FindingKind.METADATA_FILE_GONE, what, path, _time(path), severity=Severity.WARNING)
 
 
 def _report_both(exam: Examination, found: Comparison, path: str, completed: set[str]) -> None:
     """Report a file that is listed and stored with different sizes."""
     listed, stored, time = found.entries[path], found.stored[path], _time(path)
     if listed != stored:
-        exam.add(Kind.METADATA_SIZE_DIFFERS, f"It lists {listed:,} bytes, but the file has {stored:,}", path, time)
+        exam.add(
+            FindingKind.METADATA_SIZE_DIFFERS, f"It lists {listed:,} bytes, but the file has {stored:,}", path, time
+        )
     if path not in found.named.sizes and time in completed and exam.all_commits_known:
         what = "It lists the file, but the commit with the file's time does not name it"
-        exam.add(Kind.METADATA_FILE_UNNAMED, what, path, time)
+        exam.add(FindingKind.METADATA_FILE_UNNAMED, what, path, time)

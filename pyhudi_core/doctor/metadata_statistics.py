@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from pyhudi_core.doctor import schema
 from pyhudi_core.doctor.examination import Examination
-from pyhudi_core.doctor.kinds import Area, Kind
+from pyhudi_core.doctor.kinds import Area, FindingKind
 from pyhudi_core.errors import CorruptionError
 from pyhudi_core.file_groups.slice import BaseFile
 from pyhudi_core.formats.base_file import BaseFileReader
@@ -83,7 +83,7 @@ def _compare(exam: Examination, snapshot: Snapshot, base: BaseFile, statistics: 
         what = (
             f"Statistics of {len(wrong)} columns are narrower than the file: {', '.join(wrong[:_SHOWN_COLUMNS])}{more}"
         )
-        exam.add(Kind.METADATA_STATISTICS_DIFFER, what, base.path, base.name.requested_time)
+        exam.add(FindingKind.METADATA_STATISTICS_DIFFER, what, base.path, base.name.requested_time)
     return len(footers)
 
 

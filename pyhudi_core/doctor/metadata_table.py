@@ -12,11 +12,11 @@ from dataclasses import replace
 
 from pyhudi_core.doctor import metadata_files, metadata_statistics, record_index, secondary_index
 from pyhudi_core.doctor.examination import Examination, describe
-from pyhudi_core.doctor.kinds import Area, Kind
+from pyhudi_core.doctor.kinds import Area, FindingKind
 from pyhudi_core.doctor.listing import Listed
 from pyhudi_core.doctor.metadata_files import Comparison
 from pyhudi_core.errors import CorruptionError, HudiError, ObjectNotFoundError, UnsupportedTableError
-from pyhudi_core.file_groups.slicing import Piece
+from pyhudi_core.file_groups.slicing import SlicePiece
 from pyhudi_core.formats.hfile import HFileReader
 from pyhudi_core.formats.log.reader import LogReader
 from pyhudi_core.metadata_table.names import FILES, FOLDER, RECORD_INDEX, readable_partitions
@@ -44,30 +44,34 @@ def examine(exam: Examination, listed: Listed, *, keys: bool = True) -> None:
             _examine_contents(exam, context, listed, keys)
     except HudiError as error:
         if isinstance(error, CorruptionError) and (error.path or FOLDER).startswith(FOLDER):
-            exam.add(Kind.METADATA_TABLE_DAMAGED, describe(error), error.path or FOLDER)
+            exam.add(FindingKind.METADATA_TABLE_DAMAGED, describe(error), error.path or FOLDER)
             exam.incomplete.add(_AREA)
             return
         exam.not_examined(_AREA, f"It cannot be read: {describe(error)}", error.path or FOLDER)
 
 
 def _is_there(exam: Examination, config: TableConfig) -> bool:
-    """Whether every partition in the properties has a folder."""
+    """Say whether every partition in the properties has a folder."""
     listed = (*config.metadata_partitions, *config.metadata_partitions_inflight)
     folder = exam.folder(_AREA, FOLDER)
     there = {path.rpartition("/")[2] for path in folder.folders}
     exam.add_summary(_AREA, f"{len(listed)} partitions listed, {len(there - {'.hoodie'})} found")
     if not listed:
         if there:
-            exam.add(Kind.METADATA_TABLE_UNLISTED, "A metadata table exists, but the properties do not list it", FOLDER)
+            exam.add(
+                FindingKind.METADATA_TABLE_UNLISTED,
+                "A metadata table exists, but the properties do not list it",
+                FOLDER,
+            )
         return False
     if ".hoodie" not in there:
         what = f"The properties list the metadata table ({', '.join(listed)}), but it does not exist"
-        exam.add(Kind.METADATA_TABLE_MISSING, what, FOLDER)
+        exam.add(FindingKind.METADATA_TABLE_MISSING, what, FOLDER)
         return False
     gone = [name for name in config.metadata_partitions if name not in there]
     for name in gone:
         what = f"The properties list the metadata table's partition {name!r}, but it does not exist"
-        exam.add(Kind.METADATA_TABLE_MISSING, what, FOLDER)
+        exam.add(FindingKind.METADATA_TABLE_MISSING, what, FOLDER)
     return FILES not in gone
 
 
@@ -110,7 +114,7 @@ def _compare(exam: Examination, context: TableContext, listed: Listed) -> Compar
 
 
 def _is_still(context: TableContext, found: Comparison) -> bool:
-    """Whether neither timeline changed."""
+    """Say whether neither timeline changed."""
     if context.folder.load() != found.data:
         return False
     return MetadataTable.open(found.data, context.folder, found.table.partitions).slices.own == found.table.slices.own
@@ -142,7 +146,7 @@ def _examine_indexes(exam: Examination, context: TableContext, found: Comparison
 
 
 def _are_complete(exam: Examination, table: MetadataTable) -> bool:
-    """Whether all files of the indexes were examined and are complete: the trailers of HFiles, and all blocks of logs.
+    """Say whether all files of the indexes were examined and are complete: the trailers of HFiles, and all blocks of logs.
 
     ``files`` is read completely anyway. Entries are compared for the list of files and for the record index only; in the other partitions an older
     entry in place of a lost one would prune files with matching rows.
@@ -157,7 +161,7 @@ def _are_complete(exam: Examination, table: MetadataTable) -> bool:
         *(found for found in exam.runtime.executor.map(lambda path: _walk(exam, path), logs) if found),
     ]
     for path, why in damaged:
-        exam.add(Kind.METADATA_TABLE_DAMAGED, why, path)
+        exam.add(FindingKind.METADATA_TABLE_DAMAGED, why, path)
     if damaged:
         exam.not_examined(_AREA, "Its indexes are damaged, so their entries were not compared", FOLDER)
     exam.counts["files of metadata indexes"] = len(bases) + len(logs)
@@ -166,8 +170,8 @@ def _are_complete(exam: Examination, table: MetadataTable) -> bool:
 
 
 def _files(table: MetadataTable, partitions: Iterable[str]) -> tuple[list[str], list[str], list[tuple[str, str]]]:
-    """The base files and the logs of partitions, and for each that has lost a file, its path and why it cannot be used."""
-    pieces: list[Piece] = []
+    """Return the base files and the logs of partitions, and for each that has lost a file, its path and why it cannot be used."""
+    pieces: list[SlicePiece] = []
     lost: list[tuple[str, str]] = []
     for name in partitions:
         try:

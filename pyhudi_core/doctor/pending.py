@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pyhudi_core.doctor.examination import Examination, describe
-from pyhudi_core.doctor.kinds import AT_WORK, Area, Kind, Severity
+from pyhudi_core.doctor.kinds import AT_WORK, Area, FindingKind, Severity
 from pyhudi_core.errors import CorruptionError, HudiError
 from pyhudi_core.model.instant import Action, Instant, State, is_time
 from pyhudi_core.opened_table.table_context import TableContext
@@ -58,7 +58,7 @@ def examine(exam: Examination) -> None:
         elif lost.get(instant) is False:
             exam.living.add(instant.requested_time)
             what = f"The {instant.action} was published, and its completed file is lost"
-            exam.add(Kind.COMPLETED_FILE_LOST, what, exam.context.folder.file(instant), instant.requested_time)
+            exam.add(FindingKind.COMPLETED_FILE_LOST, what, exam.context.folder.file(instant), instant.requested_time)
         else:
             _examine_instant(exam, exam.context, instant, instant.requested_time in beats)
     waiting = {instant.requested_time for instant in pending}
@@ -103,7 +103,7 @@ def _examine_instant(exam: Examination, context: TableContext, instant: Instant,
         exam.dead.add(time)
         at_work = beats and not _is_dead(exam, context, instant)
         exam.add(
-            Kind.ROLLED_BACK_NOT_FORGOTTEN,
+            FindingKind.ROLLED_BACK_NOT_FORGOTTEN,
             f"The {action} was rolled back, but its own timeline files still exist",
             path,
             time,
@@ -117,18 +117,18 @@ def _examine_instant(exam: Examination, context: TableContext, instant: Instant,
         _dead(exam, context, instant, path)
     elif beats:
         exam.living.add(time)
-        exam.add(Kind.PENDING_ALIVE, f"The {action} is {instant.state}, and its heartbeat is recent", path, time)
+        exam.add(FindingKind.PENDING_ALIVE, f"The {action} is {instant.state}, and its heartbeat is recent", path, time)
     elif action in _SERVICES and instant.state is State.REQUESTED:
         exam.living.add(time)
-        exam.add(Kind.PENDING_PLAN, f"The {action} is planned, and its execution has not begun", path, time)
+        exam.add(FindingKind.PENDING_PLAN, f"The {action} is planned, and its execution has not begun", path, time)
     else:
         exam.living.add(time)
         what, advice = _without_heartbeat(exam, context, instant)
-        exam.add(Kind.PENDING_FOREIGN, what, path, time, what_to_do=advice)
+        exam.add(FindingKind.PENDING_FOREIGN, what, path, time, what_to_do=advice)
 
 
 def _without_heartbeat(exam: Examination, context: TableContext, instant: Instant) -> tuple[str, str]:
-    """What is said about a pending instant without a heartbeat, and what to do."""
+    """Return what is said about a pending instant without a heartbeat, and what to do."""
     time, action = instant.requested_time, instant.action
     what = f"The {action} is {instant.state} and has no heartbeat"
     if action in _SERVICES and _gave_up(exam, context, time):
@@ -145,7 +145,7 @@ def _without_heartbeat(exam: Examination, context: TableContext, instant: Instan
 
 
 def _gave_up(exam: Examination, context: TableContext, time: str) -> bool:
-    """Whether a process of this package executed the plan, and has given its heartbeat back."""
+    """Say whether a process of this package executed the plan, and has given its heartbeat back."""
     with exam.recording_failures(Area.HEARTBEATS, layout.executions(time)):
         return plan_executors.newest_executor(context, time) is not None
     return False
@@ -171,12 +171,16 @@ def _dead(exam: Examination, context: TableContext, instant: Instant, path: str)
     if instant.action not in _REPAIRED:
         advice = _of_service(instant) if instant.action in _SERVICES else _of_restore_or_savepoint(instant)
         advice = advice or f"Run the {instant.action} again with the program that began it, or roll it back there."
-        exam.add(Kind.PENDING_DEAD, what, path, instant.requested_time, severity=Severity.WARNING, what_to_do=advice)
+        exam.add(
+            FindingKind.PENDING_DEAD, what, path, instant.requested_time, severity=Severity.WARNING, what_to_do=advice
+        )
     elif context.options.heartbeat.failed_writes_policy == "NEVER":
         advice = "No write rolls it back, because hoodie.cleaner.policy.failed.writes is NEVER: call table.rollback(instant)."
-        exam.add(Kind.PENDING_DEAD, what, path, instant.requested_time, severity=Severity.WARNING, what_to_do=advice)
+        exam.add(
+            FindingKind.PENDING_DEAD, what, path, instant.requested_time, severity=Severity.WARNING, what_to_do=advice
+        )
     else:
-        exam.add(Kind.PENDING_DEAD, what, path, instant.requested_time)
+        exam.add(FindingKind.PENDING_DEAD, what, path, instant.requested_time)
 
 
 def _is_rolled_back(exam: Examination, context: TableContext, instant: Instant) -> bool:
@@ -188,7 +192,7 @@ def _rolled_back_by_others(exam: Examination, context: TableContext, instant: In
 
 
 def _named_by(exam: Examination, context: TableContext, timeline: Timeline, instant: Instant) -> bool:
-    """Whether a rollback of this timeline names the instant."""
+    """Say whether a rollback of this timeline names the instant."""
     try:
         return instant.requested_time in names_rolled_back(context, timeline, instant.requested_time)
     except HudiError as error:
@@ -204,19 +208,22 @@ def _examine_beat(exam: Examination, context: TableContext, time: str, info: Obj
     """Examine a heartbeat without a pending instant: it is a reservation, or was left by a finished or dead writer."""
     if not is_time(time):
         exam.add(
-            Kind.HEARTBEAT_WITHOUT_INSTANT,
+            FindingKind.HEARTBEAT_WITHOUT_INSTANT,
             f"The name {time[:120]!r} is not a time",
             info.path,
             what_to_do="Remove it; no program reads it.",
         )
     elif _is_dead(exam, context, Instant(time, Action.COMMIT, State.REQUESTED)):
         exam.add(
-            Kind.HEARTBEAT_LEFT, "The heartbeat belongs to no pending instant, and its writer is dead", info.path, time
+            FindingKind.HEARTBEAT_LEFT,
+            "The heartbeat belongs to no pending instant, and its writer is dead",
+            info.path,
+            time,
         )
     else:
         exam.living.add(time)
         exam.add(
-            Kind.HEARTBEAT_WITHOUT_INSTANT,
+            FindingKind.HEARTBEAT_WITHOUT_INSTANT,
             "The heartbeat belongs to no pending instant, and is recent",
             info.path,
             time,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pyhudi_core.doctor.examination import Examination, describe
-from pyhudi_core.doctor.kinds import Area, Kind, Severity
+from pyhudi_core.doctor.kinds import Area, FindingKind, Severity
 from pyhudi_core.errors import (
     ConfigError,
     CorruptPropertiesError,
@@ -67,17 +67,17 @@ def examine(exam: Examination, opened: OpenedTable) -> None:
         if _AREA in exam.incomplete:
             return  # the storage did not answer, so nothing is known
         found = no_table(opened.storage)
-        exam.add(Kind.NO_TABLE, found.message, PATH, what_to_do=found.hint)
+        exam.add(FindingKind.NO_TABLE, found.message, PATH, what_to_do=found.hint)
         return
     if not main.usable and not backup.usable:
-        exam.add(Kind.PROPERTIES_DAMAGED, main.problem or backup.problem, PATH if main.exists else BACKUP)
+        exam.add(FindingKind.PROPERTIES_DAMAGED, main.problem or backup.problem, PATH if main.exists else BACKUP)
         return
     if not main.usable:
         what = f"hoodie.properties is damaged ({main.problem})" if main.exists else "hoodie.properties is missing"
-        exam.add(Kind.PROPERTIES_FROM_BACKUP, f"{what}; readers use the backup", PATH)
+        exam.add(FindingKind.PROPERTIES_FROM_BACKUP, f"{what}; readers use the backup", PATH)
     elif backup.exists:
         exam.add(
-            Kind.PROPERTIES_BACKUP_LEFT,
+            FindingKind.PROPERTIES_BACKUP_LEFT,
             "An update of the properties was interrupted, and its backup still exists",
             BACKUP,
         )
@@ -117,12 +117,12 @@ def _read(exam: Examination, path: str) -> _File:
 def _examine_values(exam: Examination, properties: dict[str, str]) -> None:
     if CHECKSUM not in properties:
         exam.add(
-            Kind.PROPERTIES_INCONSISTENT, f"{CHECKSUM} is missing, so damage of the file cannot be detected", PATH, severity=Severity.INFO,
+            FindingKind.PROPERTIES_INCONSISTENT, f"{CHECKSUM} is missing, so damage of the file cannot be detected", PATH, severity=Severity.INFO,
             what_to_do="No action is needed: the next change of the properties adds it.",
         )  # fmt: skip
     for key in sorted(properties):
         if key not in _KNOWN and not key.startswith(_KNOWN_PREFIXES):
-            exam.add(Kind.UNKNOWN_PROPERTY, f"The property {key[:120]!r} is not known in any release", PATH)
+            exam.add(FindingKind.UNKNOWN_PROPERTY, f"The property {key[:120]!r} is not known in any release", PATH)
     mode, strategy = (
         properties.get("hoodie.record.merge.mode", "").strip(),
         properties.get("hoodie.record.merge.strategy.id", "").strip(),
@@ -131,7 +131,7 @@ def _examine_values(exam: Examination, properties: dict[str, str]) -> None:
         wanted = MergeMode(mode).strategy_id
         if strategy != wanted:
             exam.add(
-                Kind.PROPERTIES_INCONSISTENT,
+                FindingKind.PROPERTIES_INCONSISTENT,
                 f"Merge mode {mode} has the strategy id {wanted}, but the table has {strategy[:50]!r}",
                 PATH,
             )
@@ -146,14 +146,14 @@ def _open(exam: Examination, opened: OpenedTable, properties: dict[str, str]) ->
         exam.config = config
         timeline, history = config.timeline_path, config.history_path
     except TableVersionError as error:
-        exam.add(Kind.OTHER_VERSION, describe(error), PATH, what_to_do=_upgrade_advice(error))
+        exam.add(FindingKind.OTHER_VERSION, describe(error), PATH, what_to_do=_upgrade_advice(error))
     except UnsupportedTableError as error:
-        exam.add(Kind.UNSUPPORTED_TABLE, describe(error), PATH)
+        exam.add(FindingKind.UNSUPPORTED_TABLE, describe(error), PATH)
     except UnsafePathError as error:
-        exam.add(Kind.UNSAFE_PATH, describe(error), PATH, area=_AREA)
+        exam.add(FindingKind.UNSAFE_PATH, describe(error), PATH, area=_AREA)
         timeline, history = "timeline", "history"
     except HudiError as error:
-        exam.add(Kind.PROPERTIES_DAMAGED, describe(error), PATH)
+        exam.add(FindingKind.PROPERTIES_DAMAGED, describe(error), PATH)
     exam.timeline_folder = f".hoodie/{timeline}"
     exam.history_folder = f"{exam.timeline_folder}/{history}"
     if exam.config is None:
@@ -164,7 +164,9 @@ def _open(exam: Examination, opened: OpenedTable, properties: dict[str, str]) ->
         exam.use(opened.context())
     except ConfigError as error:
         exam.add(
-            Kind.PROPERTIES_INCONSISTENT, f"The options of this handle no longer fit the table: {describe(error)}", PATH
+            FindingKind.PROPERTIES_INCONSISTENT,
+            f"The options of this handle no longer fit the table: {describe(error)}",
+            PATH,
         )
     except HudiError as error:
         # The properties were changed between two reads; the next check sees the new ones.

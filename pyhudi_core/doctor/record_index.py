@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyhudi_core.doctor import schema
 from pyhudi_core.doctor.examination import Examination
 from pyhudi_core.doctor.keys import SliceKeys
-from pyhudi_core.doctor.kinds import Area, Kind
+from pyhudi_core.doctor.kinds import Area, FindingKind
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.metadata_table.reader import MetadataTable
 from pyhudi_core.snapshot.snapshot import Snapshot
@@ -55,11 +55,11 @@ def _compare(exam: Examination, group: Group, keys: list[str], places: dict[str,
     where = f"{partition}/{file_id}" if partition else file_id
     if unknown:
         what = f"The record index does not know {_of(unknown, keys)} of the file group"
-        exam.add(Kind.METADATA_INDEX_DIFFERS, what, where)
+        exam.add(FindingKind.METADATA_INDEX_DIFFERS, what, where)
     if elsewhere:
         other = min(places[elsewhere[0]])
         what = f"The record index has {_of(elsewhere, keys)} of the file group elsewhere, such as in {other[1]!r} of {other[0]!r}"
-        exam.add(Kind.METADATA_INDEX_DIFFERS, what, where)
+        exam.add(FindingKind.METADATA_INDEX_DIFFERS, what, where)
 
 
 def _of(some: list[str], keys: list[str]) -> str:

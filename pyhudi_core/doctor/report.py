@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pyhudi_core.doctor.kinds import Area, Kind, Severity
+from pyhudi_core.doctor.kinds import Area, FindingKind, Severity
 from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 
@@ -34,7 +34,7 @@ class Finding:
         count: the number of cases; cases beyond a limit are only counted.
     """
 
-    kind: Kind
+    kind: FindingKind
     severity: Severity
     area: Area
     what: str
@@ -107,7 +107,7 @@ class CheckReport:
         """The findings that are errors."""
         return tuple(finding for finding in self.findings if finding.severity is Severity.ERROR)
 
-    def of(self, kind: Kind | str) -> tuple[Finding, ...]:
+    def of(self, kind: FindingKind | str) -> tuple[Finding, ...]:
         """Return the findings of one kind."""
         return tuple(finding for finding in self.findings if finding.kind == kind)
 

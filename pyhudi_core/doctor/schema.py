@@ -12,7 +12,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from pyhudi_core.doctor.examination import Examination, describe
-from pyhudi_core.doctor.kinds import Area, Kind
+from pyhudi_core.doctor.kinds import Area, FindingKind
 from pyhudi_core.errors import CorruptionError, HudiError, UnsupportedTableError
 from pyhudi_core.file_groups.skeletons import may_be_skeleton, open_base, rows_of_skeleton
 from pyhudi_core.file_groups.slice import FileSlice, LogFile
@@ -28,7 +28,7 @@ _AREA = Area.SCHEMA
 
 
 def load(exam: Examination) -> Snapshot | None:
-    """The table's current state, for this examination and that of the keys; None if it cannot be read."""
+    """Return the table's current state, for this examination and that of the keys; None if it cannot be read."""
     context = exam.context
     if context is None:
         return None
@@ -42,14 +42,14 @@ def load(exam: Examination) -> Snapshot | None:
             error.path,
         )
     except HudiError as error:
-        kind = Kind.SCHEMA_MISSING if "schema" in error.message else Kind.SCHEMA_UNREADABLE
+        kind = FindingKind.SCHEMA_MISSING if "schema" in error.message else FindingKind.SCHEMA_UNREADABLE
         exam.add(kind, describe(error), error.path)
     exam.not_examined(Area.KEYS, "Keys were not examined, because the state of the table cannot be read")
     return None
 
 
 def partitions(exam: Examination, snapshot: Snapshot, area: Area) -> tuple[str, ...]:
-    """The table's partitions; none, with a finding, if they cannot be listed."""
+    """Return the table's partitions; none, with a finding, if they cannot be listed."""
     try:
         with exam.recording_failures(area):
             return snapshot.view.partitions()
@@ -59,7 +59,7 @@ def partitions(exam: Examination, snapshot: Snapshot, area: Area) -> tuple[str, 
 
 
 def slices(exam: Examination, snapshot: Snapshot, partition: str, area: Area) -> tuple[FileSlice, ...]:
-    """The latest visible slices of a partition; none, with a finding, if they cannot be listed."""
+    """Return the latest visible slices of a partition; none, with a finding, if they cannot be listed."""
     try:
         with exam.recording_failures(area, partition):
             return snapshot.view.slices(partition)
@@ -114,9 +114,9 @@ def _walk(exam: Examination, log: LogFile, snapshot: Snapshot) -> None:
                     compared.add(text)
                     _readable(exam, snapshot, from_avro(text, path=log.path), log.path, block.instant_time)
             for piece in reader.damaged:
-                exam.add(Kind.LOG_DAMAGED, f"{piece}; readers skip them", log.path, log.name.requested_time)
+                exam.add(FindingKind.LOG_DAMAGED, f"{piece}; readers skip them", log.path, log.name.requested_time)
     except (CorruptionError, UnsupportedTableError) as error:
-        exam.add(Kind.LOG_DAMAGED, describe(error), log.path, log.name.requested_time)
+        exam.add(FindingKind.LOG_DAMAGED, describe(error), log.path, log.name.requested_time)
 
 
 def _look(exam: Examination, piece: FileSlice, snapshot: Snapshot) -> int:
@@ -127,21 +127,21 @@ def _look(exam: Examination, piece: FileSlice, snapshot: Snapshot) -> int:
             rows = rows_of_skeleton(exam.storage, path) if may_be_skeleton(path) else None
             damage = None if rows is None else rows.damage(path)
             if damage is not None:
-                exam.add(Kind.BOOTSTRAP_SOURCE_DIFFERS, describe(damage), damage.path, what_to_do=damage.hint)
+                exam.add(FindingKind.BOOTSTRAP_SOURCE_DIFFERS, describe(damage), damage.path, what_to_do=damage.hint)
                 exam.incomplete.add(_AREA)
                 return 0
             with open_base(exam.storage, path) as reader:
                 _compare(exam, piece, reader, snapshot)
                 return reader.rows
     except CorruptionError as error:
-        exam.add(Kind.FILE_DAMAGED, describe(error), path, piece.requested_time)
+        exam.add(FindingKind.FILE_DAMAGED, describe(error), path, piece.requested_time)
     return 0
 
 
 def _compare(exam: Examination, piece: FileSlice, reader: BaseFileReader, snapshot: Snapshot) -> None:
     if piece.stat is not None and piece.stat.rows != reader.rows:
         what = f"The commit counts {piece.stat.rows:,} rows, but the file has {reader.rows:,}"
-        exam.add(Kind.ROWS_DIFFER, what, piece.path, piece.requested_time)
+        exam.add(FindingKind.ROWS_DIFFER, what, piece.path, piece.requested_time)
     unknown = [
         name
         for name in reader.schema.names
@@ -158,4 +158,4 @@ def _readable(exam: Examination, snapshot: Snapshot, schema: pa.Schema, path: st
     try:
         conform(pa.RecordBatch.from_pylist([], schema=schema), with_meta_fields(snapshot.schema), names)
     except HudiError as error:
-        exam.add(Kind.SCHEMA_DIFFERS, describe(error), path, requested_time)
+        exam.add(FindingKind.SCHEMA_DIFFERS, describe(error), path, requested_time)

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from pyhudi_core.doctor import schema
 from pyhudi_core.doctor.examination import Examination
-from pyhudi_core.doctor.kinds import Area, Kind
+from pyhudi_core.doctor.kinds import Area, FindingKind
 from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.metadata_table import defined_indexes, names
 from pyhudi_core.metadata_table.defined_indexes import IndexedTable
@@ -79,7 +79,7 @@ def _report(exam: Examination, index: SecondaryIndex, keys: pa.Array, what: str)
         for value, key in map(names.split_secondary_key, keys.slice(0, _SHOWN).to_pylist())
     )
     what = f"The secondary index on {index.column!r} {what}: {len(keys):,}, such as key {shown}"
-    exam.add(Kind.SECONDARY_INDEX_DIFFERS, what, _where(index.partition))
+    exam.add(FindingKind.SECONDARY_INDEX_DIFFERS, what, _where(index.partition))
 
 
 def _where(partition: str) -> str:

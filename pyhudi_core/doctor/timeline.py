@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from pyhudi_core.doctor.examination import Examination, describe
-from pyhudi_core.doctor.kinds import Area, Kind
+from pyhudi_core.doctor.kinds import Area, FindingKind
 from pyhudi_core.errors import CorruptionError, HudiError, LimitExceededError, UnsafePathError
 from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.model.commit import CommitMetadata
@@ -84,7 +84,9 @@ def examine(exam: Examination) -> None:
     for info in exam.timeline_files:
         instant = parse_file_name(_name(info))
         if instant is None:
-            exam.add(Kind.NOT_AN_INSTANT, f"The name {_name(info)[:120]!r} is not the name of an instant", info.path)
+            exam.add(
+                FindingKind.NOT_AN_INSTANT, f"The name {_name(info)[:120]!r} is not the name of an instant", info.path
+            )
         elif is_undone(instant, undone):
             _examine_undone(exam, instant, info)
         else:
@@ -103,7 +105,7 @@ def _examine_undone(exam: Examination, instant: Instant, info: ObjectInfo) -> No
     """Report a completed file that is there after the end of the restore that undid it. While the restore is pending, such files are its work."""
     if instant.is_completed and not any(i.action is Action.RESTORE for i in exam.timeline.pending):
         what = f"A restore has undone the {instant.action}, and its completed file is there again; its process was only paused"
-        exam.add(Kind.UNDONE_COMMIT_IS_BACK, what, info.path, instant.requested_time)
+        exam.add(FindingKind.UNDONE_COMMIT_IS_BACK, what, info.path, instant.requested_time)
 
 
 def _name(info: ObjectInfo) -> str:
@@ -117,32 +119,33 @@ def _examine_times(exam: Examination, files: Files) -> None:
         for time in filter(None, (instant.requested_time, instant.completion_time)):
             if _is_odd(time):
                 exam.add(
-                    Kind.ODD_TIME,
+                    FindingKind.ODD_TIME,
                     f"{time[:40]} is not a valid date and time of 17 (or 14) digits",
                     info.path,
                     instant.requested_time[:40],
                 )
         if instant.is_completed and instant.completion_time is None:
             exam.add(
-                Kind.NO_COMPLETION_TIME,
+                FindingKind.NO_COMPLETION_TIME,
                 "The completed file's name has no completion time",
                 info.path,
                 instant.requested_time,
             )
         elif instant.completion_time is not None and instant.completion_time <= instant.requested_time:
             what = f"Its completion time {instant.completion_time} is not after its requested time"
-            exam.add(Kind.COMPLETED_BEFORE_BEGUN, what, info.path, instant.requested_time)
+            exam.add(FindingKind.COMPLETED_BEFORE_BEGUN, what, info.path, instant.requested_time)
         shown = epoch_ms(instant.completion_time or instant.requested_time, utc=utc)
         if shown is None:
             continue
         if shown > exam.now_ms + _SKEW_SEEN_MS:
             what = f"Its time is {(shown - exam.now_ms) / 1000:,.1f} s ahead of this machine's clock"
-            exam.add(Kind.TIME_IN_FUTURE, what, info.path, instant.requested_time)
+            exam.add(FindingKind.TIME_IN_FUTURE, what, info.path, instant.requested_time)
         elif utc and exam.config is not None and instant.is_completed:
             behind = max(behind, shown - info.modified_ms)
     if behind > _SKEW_SEEN_MS:
         exam.add(
-            Kind.CLOCK_SKEW, f"Files are up to {behind / 1000:,.1f} s older than the completion times in their names"
+            FindingKind.CLOCK_SKEW,
+            f"Files are up to {behind / 1000:,.1f} s older than the completion times in their names",
         )
     exam.counts["clock skew seen (ms)"] = max(behind, 0)
     exam.add_summary(Area.CLOCK, f"{len(files):,} times compared with the clocks of this machine and of the storage")
@@ -165,19 +168,21 @@ def _examine_states(exam: Examination, files: Files) -> None:
     for (time, action), twins in completed.items():
         if len(twins) > 1:
             names = ", ".join(sorted(twin.file_name() for twin in twins)[:4])
-            exam.add(Kind.TWO_COMPLETIONS, f"The {action} has {len(twins)} completed files: {names}", instant=time)
+            exam.add(
+                FindingKind.TWO_COMPLETIONS, f"The {action} has {len(twins)} completed files: {names}", instant=time
+            )
     for time, actions in states.items():
         different = [action for action in actions if action is not Action.SAVEPOINT]
         if len(different) > 1:
             exam.add(
-                Kind.TIME_USED_TWICE,
+                FindingKind.TIME_USED_TWICE,
                 f"The same requested time is used by {' and '.join(sorted(different))}",
                 instant=time,
             )
         for action in different:
             if actions[action] == {State.INFLIGHT}:
                 exam.add(
-                    Kind.INFLIGHT_WITHOUT_REQUESTED,
+                    FindingKind.INFLIGHT_WITHOUT_REQUESTED,
                     f"The {action} is inflight, but has no requested file",
                     instant=time,
                 )
@@ -198,7 +203,7 @@ def _examine_contents(exam: Examination, files: Files) -> None:
                 exam.commits[instant] = CommitMetadata(None)
                 exam.all_commits_known = False
                 what = "The completed file is empty, so the files of the commit are not known"
-                exam.add(Kind.METADATA_UNREADABLE, what, info.path, instant.requested_time)
+                exam.add(FindingKind.METADATA_UNREADABLE, what, info.path, instant.requested_time)
             continue
         content = _decoded(exam, instant, info, record)
         if content is not None:
@@ -228,7 +233,7 @@ def _decoded(exam: Examination, instant: Instant, info: ObjectInfo, record: str)
     try:
         return decode_record(data, record, path=info.path)
     except (CorruptionError, LimitExceededError) as error:
-        kind = Kind.METADATA_UNREADABLE if instant.is_completed else Kind.PLAN_UNREADABLE
+        kind = FindingKind.METADATA_UNREADABLE if instant.is_completed else FindingKind.PLAN_UNREADABLE
         exam.add(kind, describe(error), info.path, instant.requested_time)
     if instant.is_completed and instant.action in DATA_ACTIONS:
         exam.all_commits_known = False
@@ -242,7 +247,7 @@ def _examine_content(exam: Examination, instant: Instant, info: ObjectInfo, cont
         except (HudiError, TypeError, AttributeError) as error:
             exam.all_commits_known = False
             exam.add(
-                Kind.METADATA_UNREADABLE,
+                FindingKind.METADATA_UNREADABLE,
                 f"The commit metadata is not valid: {error}"[:300],
                 info.path,
                 instant.requested_time,
@@ -255,7 +260,7 @@ def _examine_content(exam: Examination, instant: Instant, info: ObjectInfo, cont
     elsewhere = [path for path in _planned_paths(content) if _is_elsewhere(exam, path, info, instant)]
     if elsewhere:
         what = f"The plan names {len(elsewhere):,} files outside the table, such as {elsewhere[0][:200]!r}"
-        exam.add(Kind.PLAN_NAMES_OTHER_PLACE, what, info.path, instant.requested_time)
+        exam.add(FindingKind.PLAN_NAMES_OTHER_PLACE, what, info.path, instant.requested_time)
 
 
 def _examine_paths(exam: Examination, paths: Iterable[str], info: ObjectInfo, instant: Instant) -> None:
@@ -264,7 +269,7 @@ def _examine_paths(exam: Examination, paths: Iterable[str], info: ObjectInfo, in
         try:
             safe_relative_path(path)
         except UnsafePathError as error:
-            exam.add(Kind.UNSAFE_PATH, describe(error), info.path, instant.requested_time)
+            exam.add(FindingKind.UNSAFE_PATH, describe(error), info.path, instant.requested_time)
 
 
 _OUTSIDE = ("extraMetadata", "strategy", "bootstrapFilePath")
@@ -272,7 +277,7 @@ _OUTSIDE = ("extraMetadata", "strategy", "bootstrapFilePath")
 
 
 def _planned_paths(content: object) -> Iterable[str]:
-    """Every text in a plan that looks like a path; plans contain full paths."""
+    """Return every text in a plan that looks like a path; plans contain full paths."""
     waiting: list[object] = [content]
     while waiting:
         item = waiting.pop()
@@ -285,7 +290,7 @@ def _planned_paths(content: object) -> Iterable[str]:
 
 
 def _is_elsewhere(exam: Examination, path: str, info: ObjectInfo, instant: Instant) -> bool:
-    """Whether a path of a plan is outside the table. A path with ``..`` is reported as unsafe instead."""
+    """Say whether a path of a plan is outside the table. A path with ``..`` is reported as unsafe instead."""
     location = exam.storage.location.rstrip("/")
     inner = path.removeprefix("file:").removeprefix("//")
     relative = inner[len(location) + 1 :] if inner.startswith(f"{location}/") else inner
@@ -294,6 +299,6 @@ def _is_elsewhere(exam: Examination, path: str, info: ObjectInfo, instant: Insta
     except UnsafePathError as error:
         climbs = ".." in path.replace("\\", "/").split("/") or "\0" in path
         if climbs:
-            exam.add(Kind.UNSAFE_PATH, describe(error), info.path, instant.requested_time)
+            exam.add(FindingKind.UNSAFE_PATH, describe(error), info.path, instant.requested_time)
         return not climbs
     return False

@@ -114,7 +114,7 @@ class Dataset(Protocol):
         ...
 
     def source(self) -> Source | None:
-        """The same rows as a `Source`, if they are one."""
+        """Return the same rows as a `Source`, if they are one."""
         ...
 
     def map(self, fn: TaskFunction, schema: pa.Schema, payloads: Sequence[Any] = ()) -> Dataset:
@@ -140,7 +140,7 @@ class Dataset(Protocol):
         ...
 
     def persist(self) -> Dataset:
-        """The same rows, computed at most once from now on; to be given back with `release`."""
+        """Return the same rows, computed at most once from now on; to be given back with `release`."""
         ...
 
     def release(self) -> None:
@@ -148,7 +148,7 @@ class Dataset(Protocol):
         ...
 
     def count_by(self, *columns: str) -> dict[tuple[str | None, ...], int]:
-        """How many rows have each combination of values of string columns, sorted, nulls first. Raises as `collect`."""
+        """Say how many rows have each combination of values of string columns, sorted, nulls first. Raises as `collect`."""
         ...
 
     def collect(self) -> pa.Table:
@@ -170,14 +170,14 @@ class Engine(Protocol):
         ...
 
     def dataset(self, data: object) -> Dataset:
-        """The data as a dataset. Raises `ConfigError` for data it cannot take."""
+        """Return the data as a dataset. Raises `ConfigError` for data it cannot take."""
         ...
 
     def run(self, fn: TaskFunction, schema: pa.Schema, payloads: Sequence[Any]) -> Dataset:
-        """A dataset of tasks, one for each payload, without incoming rows: what the function yields in each of them."""
+        """Return a dataset of tasks, one for each payload, without incoming rows: what the function yields in each of them."""
         ...
 
 
 def sorted_counts(counts: Iterable[tuple[tuple[str | None, ...], int]]) -> dict[tuple[str | None, ...], int]:
-    """The result of `Dataset.count_by` in its order."""
+    """Return the result of `Dataset.count_by` in its order."""
     return dict(sorted(counts, key=lambda item: [(value is not None, value or "") for value in item[0]]))

@@ -18,7 +18,7 @@ SESSION_ZONE = "spark.sql.session.timeZone"
 
 
 def engine_for(data: object, executor: Executor, spark: Any = None) -> Engine:
-    """The engine for this data (or for a given Spark session). Does not import PySpark unless Spark is meant."""
+    """Return the engine for this data (or for a given Spark session). Does not import PySpark unless Spark is meant."""
     module = type(data).__module__
     if module.startswith("pyspark.sql.connect"):
         raise ConfigError(
@@ -36,13 +36,13 @@ def engine_for(data: object, executor: Executor, spark: Any = None) -> Engine:
 
 
 def running_session() -> Any:
-    """The Spark session of this process; None if it has none. Does not import PySpark."""
+    """Return the Spark session of this process; None if it has none. Does not import PySpark."""
     sql = sys.modules.get("pyspark.sql")
     return None if sql is None else sql.SparkSession._instantiatedSession
 
 
 def session_zone(spark: Any = None) -> TimeZone | None:
-    """The time zone of a Spark session, else of the one that this process has; None if it has none."""
+    """Return the time zone of a Spark session, else of the one that this process has; None if it has none."""
     if spark is not None:
         return TimeZone.named(spark.conf.get(SESSION_ZONE))
     running = running_session()
@@ -57,7 +57,10 @@ def session_zone(spark: Any = None) -> TimeZone | None:
 
 
 def frame_of(reading: Reading, spark: Any) -> Any:
-    """The rows as a DataFrame of a Spark session; its executors read them when it is used. Raises `ConfigError` for a session of Spark Connect."""
+    """Return the rows as a DataFrame of a Spark session; its executors read them when it is used.
+
+    Raises `ConfigError` for a session of Spark Connect.
+    """
     with from_extra("spark", "A Spark DataFrame"):
         from pyhudi_core.engine.spark_reading import frame  # noqa: PLC0415  (Spark is imported only where it is used)
 

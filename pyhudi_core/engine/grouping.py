@@ -19,7 +19,7 @@ Item = TypeVar("Item")
 
 
 def slotted(schema: pa.Schema) -> pa.Schema:
-    """The schema of rows after `with_slots`."""
+    """Return the schema of rows after `with_slots`."""
     return pa.schema([*schema, (TASK, pa.int32()), (SORT, pa.int64())])
 
 

@@ -133,7 +133,7 @@ class LocalDataset:
         return pa.Table.from_batches([batch for part in parts for batch in part], self.schema)
 
     def parts(self) -> list[Part]:
-        """The batches of each task, computed now unless they are kept."""
+        """Return the batches of each task, computed now unless they are kept."""
         if self._kept is not None:
             return self._kept
         parts = self.compute()
@@ -143,14 +143,14 @@ class LocalDataset:
 
 
 def counted(rows: pa.Table, columns: Sequence[str]) -> dict[tuple[str | None, ...], int]:
-    """How many rows have each combination of values of these columns."""
+    """Say how many rows have each combination of values of these columns."""
     groups = rows.select(columns).group_by(list(columns), use_threads=False).aggregate([([], "count_all")])
     *values, numbers = (groups.column(name).to_pylist() for name in (*columns, "count_all"))
     return dict(zip(zip(*values, strict=True), numbers, strict=True))
 
 
 def row_order(table: pa.Table, by: Sequence[str]) -> pa.Array:
-    """The places of the rows in sorted order, nulls first and NaN last."""
+    """Return the places of the rows in sorted order, nulls first and NaN last."""
     columns: list[pa.ChunkedArray] = []
     for name in by:
         column = table.column(name)
@@ -166,7 +166,7 @@ def row_order(table: pa.Table, by: Sequence[str]) -> pa.Array:
 
 
 def _starts_of_runs(sorted_rows: pa.Table) -> npt.NDArray[np.int64]:
-    """Where runs of rows with equal values begin."""
+    """Say where runs of rows with equal values begin."""
     count = len(sorted_rows)
     begins = np.arange(count) == 0
     for column in sorted_rows.columns:
@@ -249,7 +249,7 @@ class Ordered:
     starts: npt.NDArray[np.int64]
 
     def take(self, codes: range) -> list[pa.RecordBatch]:
-        """The rows of each of these codes."""
+        """Return the rows of each of these codes."""
         bounds = self.starts[codes.start : codes.stop + 1]
         if bounds[0] == bounds[-1]:
             return [self.batch.slice(0, 0)] * len(codes)
@@ -286,7 +286,7 @@ class TaskRows:
 
 
 def task_rows(batches: Sequence[pa.RecordBatch], by: str, tasks: int, sort_by: Sequence[str]) -> list[TaskRows] | None:
-    """The rows of each task, as `Dataset.shuffle` brings them together. None if one large sort suits them better.
+    """Return the rows of each task, as `Dataset.shuffle` brings them together. None if one large sort suits them better.
 
     Args:
         batches: non-empty batches of one schema.

@@ -142,12 +142,12 @@ class _TaskRows:
 
 
 def _small(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
-    """The batch in pieces that are sorted in the cache of the processor."""
+    """Return the batch in pieces that are sorted in the cache of the processor."""
     return [batch.slice(start, _SORTED_ROWS) for start in range(0, len(batch), _SORTED_ROWS)]
 
 
 def _numbered(codes: Ints, most: int) -> tuple[Ints, Ints, Ints]:
-    """The different codes, sorted; for each row, the place of its code among them; and the rows of each. Codes are below ``most``."""
+    """Return the different codes, sorted; for each row, the place of its code among them; and the rows of each. Codes are below ``most``."""
     if most > _MOST_CODES:
         different, places, rows = np.unique(codes, return_inverse=True, return_counts=True)
         return different, places, rows
@@ -159,13 +159,13 @@ def _numbered(codes: Ints, most: int) -> tuple[Ints, Ints, Ints]:
 
 
 def _without_key(batch: pa.RecordBatch, key: KeyColumns) -> int:
-    """How many rows have no key."""
+    """Say how many rows have no key."""
     missing = reduce(pc.and_, (_missing(batch.column(name)) for name in key.names))
     return int(pc.sum(missing).as_py() or 0)
 
 
 def _ambiguous(batch: pa.RecordBatch, key: KeyColumns) -> int:
-    """How many values of key columns are ambiguous."""
+    """Say how many values of key columns are ambiguous."""
     texts = [
         batch.column(name) for name in key.names if key.ambiguous and pa.types.is_string(batch.schema.field(name).type)
     ]

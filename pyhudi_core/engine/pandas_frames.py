@@ -25,12 +25,13 @@ from pyhudi_core.errors import SchemaMismatchError
 
 
 def is_pandas(kind: type, name: str = "DataFrame") -> bool:
-    """Whether a type is a frame of pandas of any release, or derived from one; ``name`` asks for another class, such as ``"Series"``."""
+    """Say whether a type is a frame of pandas of any release, or derived from one; ``name`` asks for another class, such as ``"Series"``."""
     return any(each.__name__ == name and each.__module__.partition(".")[0] == "pandas" for each in kind.__mro__)
 
 
 def pandas_table(frame: Any, known: pa.Schema | None = None) -> pa.Table:
-    """The columns of a frame, and behind them those of its index. Raises `SchemaMismatchError` for an index or columns without names of their own.
+    """Return the columns of a frame, and behind them those of its index. Raises `SchemaMismatchError` for an index or columns without names of
+    their own.
 
     ``known``: the columns of the table. Those with maps take their type from there, because a frame has lists of pairs for maps.
     """
@@ -52,8 +53,8 @@ def pandas_table(frame: Any, known: pa.Schema | None = None) -> pa.Table:
 
 
 def _maps(frame: Any, known: pa.Schema) -> dict[str, pa.Array]:
-    """The columns of a frame that are maps in the table, and that have lists of pairs; others are left to Arrow. Keys and values have the types that
-    Arrow finds, so the rule for types is the same as for other data.
+    """Return the columns of a frame that are maps in the table, and that have lists of pairs; others are left to Arrow. Keys and values have the
+    types that Arrow finds, so the rule for types is the same as for other data.
     """
     found = {}
     for field in known:
@@ -92,13 +93,13 @@ def _is_missing(value: Any) -> bool:
 
 
 def pandas_schema(frame: Any) -> pa.Schema:
-    """The columns that the table of a frame has. No row is written, so an unnamed index is passed over. Raises as `pandas_table`."""
+    """Return the columns that the table of a frame has. No row is written, so an unnamed index is passed over. Raises as `pandas_table`."""
     unnamed = list(frame.index.names) == [None]
     return pandas_table(frame.reset_index(drop=True) if unnamed else frame).schema
 
 
 def _names_of_index(frame: Any) -> list[Any]:
-    """The names of the levels of the index; none for an index that only numbers the rows."""
+    """Return the names of the levels of the index; none for an index that only numbers the rows."""
     index = frame.index
     names = list(index.names)
     if None not in names:

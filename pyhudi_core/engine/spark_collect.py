@@ -35,12 +35,12 @@ _log = logging.getLogger(__name__)
 
 
 def quoted(name: str) -> Column:
-    """The column with exactly this name."""
+    """Return the column with exactly this name."""
     return F.col("`" + name.replace("`", "``") + "`")
 
 
 def collect_arrow(frame: DataFrame, schema: pa.Schema) -> pa.Table:
-    """All rows at the driver; for what this package makes itself, such as one row for each file."""
+    """Return all rows at the driver; for what this package makes itself, such as one row for each file."""
     if hasattr(frame, "toArrow"):
         return _with_nullable_voids(frame).toArrow().cast(schema)
     batches = frame._collect_as_arrow()  # PySpark 3.5 has the same under a private name only
@@ -48,7 +48,7 @@ def collect_arrow(frame: DataFrame, schema: pa.Schema) -> pa.Table:
 
 
 def collect_at_most(frame: DataFrame, schema: pa.Schema, limit: int, *, share: int = 0) -> pa.Table | None:
-    """All rows at the driver; None if they are more than ``limit`` bytes, and then nothing of them is kept.
+    """Return all rows at the driver; None if they are more than ``limit`` bytes, and then nothing of them is kept.
 
     Beside the bytes that came, the driver holds at most the share of each task that runs: together twice the limit, or 1 MB for each core. A task
     that has more than its ``share`` counts as too many rows, too.
@@ -70,7 +70,7 @@ def collect_at_most(frame: DataFrame, schema: pa.Schema, limit: int, *, share: i
 
 
 def _names(schema: pa.Schema) -> list[str]:
-    """The names of the columns, or others if `mapInArrow` would not find columns by theirs."""
+    """Return the names of the columns, or others if `mapInArrow` would not find columns by theirs."""
     plain = len({name.lower() for name in schema.names}) == len(schema) and not any(
         set(name) & set("`.") for name in schema.names
     )
@@ -96,7 +96,10 @@ class _Counted:
 
 
 def _batches_at_most(frame: DataFrame, limit: int) -> list[pa.RecordBatch] | None:
-    """What PySpark's `_collect_as_arrow` returns; None if it is more than so many bytes, or if a task had too many. Then its job has ended, too."""
+    """Return what PySpark's `_collect_as_arrow` returns; None if it is more than so many bytes, or if a task had too many.
+
+    Then its job has ended, too.
+    """
     context = frame.sparkSession.sparkContext
     tag = f"pyhudi-collect-{next(_NUMBERS)}"
     context.addJobTag(tag)

@@ -72,7 +72,7 @@ class GatheredDataset:
         return GatheredDataset(self.spark, self.executor, local, scattered)
 
     def _in_executors(self, fn: TaskFunction, schema: pa.Schema, payloads: Sequence[Any]) -> list[Part]:
-        """The parts that have rows go to executors. A part without rows is not worth a task, and runs here."""
+        """Return the parts that have rows go to executors. A part without rows is not worth a task, and runs here."""
         parts = self.local.parts()
         tasks = [TaskInfo(number, payload) for number, payload in enumerate(payloads or [None] * len(parts))]
         sent = [

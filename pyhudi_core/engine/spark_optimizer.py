@@ -12,17 +12,17 @@ _FILES = "HadoopFsRelation"
 
 
 def estimated_bytes(frame: DataFrame) -> int:
-    """What Spark's optimizer expects the rows to take; huge where it cannot know."""
+    """Return what Spark's optimizer expects the rows to take; huge where it cannot know."""
     return int(str(_optimized(frame).stats().sizeInBytes()))
 
 
 def is_at_driver(frame: DataFrame) -> bool:
-    """Whether the driver holds all rows already, as those of a short list."""
+    """Say whether the driver holds all rows already, as those of a short list."""
     return str(_optimized(frame).nodeName()) == "LocalRelation"
 
 
 def reads_alike(frame: DataFrame) -> bool:
-    """Whether the rows come from files or from a cache, filtered and computed by expressions that always give the same value.
+    """Say whether the rows come from files or from a cache, filtered and computed by expressions that always give the same value.
 
     Such rows can be read twice: some columns to count them, then all. Joins, aggregates, functions in Python and other sources are not read twice.
     """

@@ -21,7 +21,7 @@ _TASK_BYTES, _MOST_TASKS = 32 << 20, 16
 
 
 def frame(reading: Reading, spark: SparkSession) -> DataFrame:
-    """The rows of a reading; the executors read them when the frame is used."""
+    """Return the rows of a reading; the executors read them when the frame is used."""
     use_own_python(spark)
     frames = []
     if reading.files is not None:
@@ -44,7 +44,7 @@ def _of_files(spark: SparkSession, files: EngineFiles, schema: pa.Schema) -> Dat
 
 
 def _of_tasks(spark: SparkSession, tasks: Sequence[ReadTask], schema: pa.Schema) -> DataFrame:
-    """The rows of all tasks. One Spark task runs several small tasks: starting more than one for each core does not pay for little work."""
+    """Return the rows of all tasks. One Spark task runs several small tasks: starting more than one for each core does not pay for little work."""
     if not tasks:
         return spark.createDataFrame([], spark_types.to_spark(schema))
     cores = int(spark.sparkContext.defaultParallelism)

@@ -47,7 +47,7 @@ _FEW = 64
 
 
 def arrow_schema(frame: DataFrame) -> pa.Schema:
-    """The Arrow schema in which Spark hands a DataFrame to Python; timestamps with a zone read UTC."""
+    """Return the Arrow schema in which Spark hands a DataFrame to Python; timestamps with a zone read UTC."""
     return spark_types.to_arrow(frame.schema)
 
 
@@ -69,7 +69,7 @@ class _Payloads:
 
 
 def pickled(values: Sequence[Any]) -> list[bytes]:
-    """Each value pickled. A value that several tasks have is pickled once, and a broadcast of the result sends it once."""
+    """Return each value pickled. A value that several tasks have is pickled once, and a broadcast of the result sends it once."""
     known: dict[int, bytes] = {}
     for value in values:
         if id(value) not in known:
@@ -156,7 +156,7 @@ class SparkDataset:
             return collect_arrow(self.frame, self.schema)
 
     def _set(self, settings: Mapping[str, str] = MappingProxyType({})) -> AbstractContextManager[None]:
-        """The settings under which a job runs."""
+        """Return the settings under which a job runs."""
         return under_settings(self.frame.sparkSession, {**settings, **(_UNLIMITED if self.width.narrow else {})})
 
 
@@ -225,7 +225,7 @@ class SparkSource:
     def _beside(
         self, values: pa.RecordBatch, lists: Sequence[tuple[list[int], ...]], columns: Sequence[str]
     ) -> tuple[DataFrame, list[Column]]:
-        """The rows with the lists of their values, which are null for values that are not there; and these columns."""
+        """Return the rows with the lists of their values, which are null for values that are not there; and these columns."""
         frame = self.frame
         if not values.num_columns:
             return frame, [_literals(own or [0]) for own in lists[0]]
@@ -249,12 +249,12 @@ class SparkSource:
 
 
 def _same(names: Sequence[str], others: Sequence[Any], column: Callable[[Any], Column]) -> Column:
-    """Whether the columns have the same values as the others; two nulls are the same."""
+    """Say whether the columns have the same values as the others; two nulls are the same."""
     return reduce(and_, [quoted(name).eqNullSafe(column(own)) for name, own in zip(names, others, strict=True)])
 
 
 def _has_literals(kind: pa.DataType) -> bool:
-    """Whether a value of the type means the same in every time zone and precision."""
+    """Say whether a value of the type means the same in every time zone and precision."""
     tests = (pa.types.is_string, pa.types.is_integer, pa.types.is_boolean, pa.types.is_date)
     return any(test(kind) for test in tests)
 
@@ -264,7 +264,7 @@ def _literals(values: Sequence[int]) -> Column:
 
 
 def _place(hashed: Column, places: Column) -> Column:
-    """Which of the places a row goes to, from 1."""
+    """Say which of the places a row goes to, from 1."""
     return (F.pmod(hashed, F.size(places)) + 1).cast("int")
 
 
@@ -300,7 +300,7 @@ _COUNT_BYTES = 64 << 20
 
 
 def _counts(counted: DataFrame, by: Sequence[str]) -> pa.Table:
-    """The rows at the driver. Raises `LimitExceededError` if they are too many."""
+    """Return the rows at the driver. Raises `LimitExceededError` if they are too many."""
     found = collect_at_most(counted, arrow_schema(counted), _COUNT_BYTES, share=_COUNT_BYTES)
     if found is None:
         raise LimitExceededError(
@@ -324,7 +324,7 @@ the number of rows (10,000) bounds a batch, which is enough for narrow rows."""
 
 
 def in_task(fn: TaskFunction, schema: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function as mapInArrow takes it."""
+    """Return the function as mapInArrow takes it."""
     return _in_task((_Step(fn, schema),))
 
 

@@ -25,17 +25,20 @@ _SIMPLE: tuple[tuple[pa.DataType, type[spark.DataType]], ...] = (
 
 
 def to_arrow(schema: spark.StructType) -> pa.Schema:
-    """The Arrow schema of a DataFrame's rows."""
+    """Return the Arrow schema of a DataFrame's rows."""
     return pa.schema([_to_arrow_field(field) for field in schema.fields])
 
 
 def to_spark(schema: pa.Schema) -> spark.StructType:
-    """The Spark schema of Arrow rows. Raises `SchemaMismatchError` for types that Spark does not have."""
+    """Return the Spark schema of Arrow rows. Raises `SchemaMismatchError` for types that Spark does not have."""
     return spark.StructType([spark.StructField(field.name, _to_spark(field.type, field.name)) for field in schema])
 
 
 def with_nullable_elements(kind: spark.DataType) -> spark.DataType:
-    """The same type, whose elements and values may be null. PySpark cannot convert ``array()`` to Arrow, whose elements are void and never null."""
+    """Return the same type, whose elements and values may be null.
+
+    PySpark cannot convert ``array()`` to Arrow, whose elements are void and never null.
+    """
     if isinstance(kind, spark.ArrayType):
         return spark.ArrayType(with_nullable_elements(kind.elementType))
     if isinstance(kind, spark.MapType):

@@ -32,7 +32,7 @@ _NULL = np.iinfo(np.int32).min
 """Stands for a null among tasks and sort values, which are nulls first; no task and no sort value is that low."""
 
 
-class NewFile(Protocol):
+class SpillFile(Protocol):
     """A file that is being written: it is there when it is closed, and never if it is aborted."""
 
     @property
@@ -50,7 +50,7 @@ class Files(Protocol):
         """Open a file for random reads."""
         ...
 
-    def open_output(self, path: str) -> NewFile:
+    def open_output(self, path: str) -> SpillFile:
         """Open a new file for writing."""
         ...
 
@@ -64,7 +64,7 @@ class Scratch:
     _numbers: Iterator[int] = field(default_factory=count)
 
     def kept(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Part:
-        """The batches, to be read again and again: few of them as they are, many as a file."""
+        """Return the batches, to be read again and again: few of them as they are, many as a file."""
         held: list[pa.RecordBatch] = []
         rest, size = iter(batches), 0
         for batch in rest:
@@ -75,7 +75,7 @@ class Scratch:
         return held
 
     def write(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> str:
-        """A new file of these batches; its path."""
+        """Return a new file of these batches; its path."""
         path = f"{self.folder}/rows-{next(self._numbers)}.arrow"
         output = self.files.open_output(path)
         try:
@@ -91,7 +91,7 @@ class Scratch:
 
 
 def _emptied(held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The batches, of which none is held longer than needed."""
+    """Yield the batches, of which none is held longer than needed."""
     held.reverse()
     while held:
         yield held.pop()
@@ -242,7 +242,7 @@ class SpilledDataset:
         return pa.Table.from_batches([batch for part in parts for batch in part], self.schema)
 
     def _parts(self) -> list[Part]:
-        """The rows of each task: computed and kept, if that was asked for, or still to be computed by whoever reads them."""
+        """Return the rows of each task: computed and kept, if that was asked for, or still to be computed by whoever reads them."""
         if self._kept is not None:
             return self._kept
         streams = self.streams()
@@ -274,7 +274,7 @@ class _Exchange:
     by: Sequence[str]
 
     def sorted(self, part: Part) -> _Sorted:
-        """The rows of a part in sorted runs."""
+        """Return the rows of a part in sorted runs."""
         keys: list[list[Ints]] = [[np.empty(0, np.int64)] for _ in range(2)]
 
         def pieces() -> Iterator[pa.RecordBatch]:
@@ -301,7 +301,7 @@ class _Exchange:
         yield from self._run(held)
 
     def _run(self, held: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """One run; nothing is held any more."""
+        """Yield one run; nothing is held any more."""
         table = pa.Table.from_batches(held, self.schema)
         held.clear()
         table = table.take(row_order(table, self.by))

@@ -26,14 +26,14 @@ _FIELDS = ("table", "path", "instant", "hint")
 
 
 def to_text(error: HudiError) -> str:
-    """One line that names the error."""
+    """Return one line that names the error."""
     body = {"kind": type(error).__name__, "message": error.message, **{name: getattr(error, name) for name in _FIELDS}}
     inner = json.dumps(body)[1:-1].replace("{", r"\u007b").replace("}", r"\u007d")
     return f"pyhudi-error:{{{inner}}}:end"
 
 
 def from_text(text: str) -> HudiError | None:
-    """The error that a worker's text names, or that a disk of Spark's own caused; None for any other failure."""
+    """Return the error that a worker's text names, or that a disk of Spark's own caused; None for any other failure."""
     match = _MARK.search(text)
     if match is None:
         shown = _SHOWN.search(text)
@@ -46,7 +46,7 @@ def from_text(text: str) -> HudiError | None:
 
 
 def _named(name: str, message: str, body: Mapping[str, str | None]) -> HudiError | None:
-    """An error of a class by name; None if there is no such class."""
+    """Return an error of a class by name; None if there is no such class."""
     kind = getattr(errors, name, HudiError)
     if not (isinstance(kind, type) and issubclass(kind, HudiError)):
         return None
@@ -120,7 +120,7 @@ def job_errors() -> Iterator[None]:
 
 
 def _is_of_a_job(error: Exception) -> bool:
-    """Whether Spark raised the error, and neither this package nor a disk of Spark's nor a lost JVM caused it."""
+    """Say whether Spark raised the error, and neither this package nor a disk of Spark's nor a lost JVM caused it."""
     made = type(error).__module__.partition(".")[0] in ("pyspark", "py4j")
     return made and not is_lost_jvm(error) and from_text(str(error)) is None
 
@@ -130,7 +130,7 @@ _TRACE = "Traceback (most recent call last)"
 
 
 def _reason(text: str) -> str:
-    """The line of Spark's text that says what failed: the last one of a traceback, or Java's innermost cause."""
+    """Return the line of Spark's text that says what failed: the last one of a traceback, or Java's innermost cause."""
     before, traced, after = text.partition(_TRACE)
     own = after if traced else before.rpartition("Caused by: ")[2]
     lines = [line.rstrip() for line in own.splitlines() if line.strip()]
@@ -141,7 +141,7 @@ def _reason(text: str) -> str:
 
 
 def is_lost_jvm(error: BaseException) -> bool:
-    """Whether a call into Spark's JVM failed because nothing answers any more."""
+    """Say whether a call into Spark's JVM failed because nothing answers any more."""
     named = type(error).__name__
     # An error with neither an exception of Java's nor a trace is an empty answer (PySpark 3.5).
     empty = named == "Py4JError" and re.fullmatch(r"An error occurred while calling \S+", str(error)) is not None
@@ -149,7 +149,7 @@ def is_lost_jvm(error: BaseException) -> bool:
 
 
 def lost_jvm() -> ConfigError:
-    """The error for a JVM that does not answer any more."""
+    """Return the error for a JVM that does not answer any more."""
     return ConfigError(
         "Spark's JVM does not answer: it has ended, or was killed",
         hint="PySpark cannot start another one in this process. Start the program (or the notebook's kernel) anew, with more spark.driver.memory "

@@ -25,7 +25,7 @@ class FileListing(Protocol):
     """Lists partitions and the files in them."""
 
     def partitions(self) -> tuple[str, ...]:
-        """All partition paths, sorted."""
+        """Return all partition paths, sorted."""
         ...
 
     def files(self, partition: str) -> tuple[ObjectInfo, ...]:
@@ -89,7 +89,7 @@ class StorageListing:
 
 
 def list_folders(storage: Storage, executor: Executor, folders: Sequence[str]) -> list[Folder]:
-    """The children of several folders, in their order."""
+    """Return the children of several folders, in their order."""
     calls = storage.capabilities.parallel_calls
     if calls <= 1:
         return [storage.list_folder(folder) for folder in folders]
@@ -107,7 +107,7 @@ class AddedFiles:
         return tuple(sorted({*self.listing.partitions(), *self.added}))
 
     def files(self, partition: str) -> tuple[ObjectInfo, ...]:
-        """Each file once: the listing may have seen those of the write."""
+        """Return each file once: the listing may have seen those of the write."""
         own = self.added.get(partition, ())
         paths = {info.path for info in own}
         return (*(info for info in self.listing.files(partition) if info.path not in paths), *own)

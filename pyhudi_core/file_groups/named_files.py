@@ -35,14 +35,17 @@ class NamedFiles:
     _commits: list[Mapping[str, Sequence[WriteStat]]] | None = None
 
     def partitions(self) -> tuple[str, ...]:
-        """All partition paths, sorted."""
+        """Return all partition paths, sorted."""
         listed = self.listing.partitions()
         known = set(listed)
         new = {path for path in self._partitions_written() - known if self._named_in(path)}
         return tuple(sorted([*listed, *new])) if new else listed
 
     def files(self, partition: str) -> tuple[ObjectInfo, ...]:
-        """All files directly in a partition. Raises the error of ``lost``, or `SnapshotExpiredError`, if one of the newest state is missing."""
+        """Return all files directly in a partition.
+
+        Raises the error of ``lost``, or `SnapshotExpiredError`, if one of the newest state is missing.
+        """
         listed = self.listing.files(partition)
         named = self._named_in(partition)
         hidden = named - {info.path for info in listed} if named else frozenset()
@@ -67,11 +70,11 @@ class NamedFiles:
         )
 
     def _partitions_written(self) -> set[str]:
-        """The partitions that the newest commits wrote to."""
+        """Return the partitions that the newest commits wrote to."""
         return {path for commit in self._newest() for path in commit}
 
     def _named_in(self, partition: str) -> frozenset[str]:
-        """The files of the partition's newest slices, as far as the newest commits name them; older slices may have been cleaned."""
+        """Return the files of the partition's newest slices, as far as the newest commits name them; older slices may have been cleaned."""
         newest: dict[str, list[str]] = {}
         for commit in self._newest():
             for stat in commit.get(partition, ()):
@@ -82,7 +85,7 @@ class NamedFiles:
         )
 
     def _newest(self) -> list[Mapping[str, Sequence[WriteStat]]]:
-        """What the newest commits wrote, by partition; in the order of their requested times."""
+        """Return what the newest commits wrote, by partition; in the order of their requested times."""
         if self._commits is None:
             newest = sorted(self.visibility.commits[-NEWEST:])
             self._commits = [self.visibility.read_commit(instant).by_folder for instant in newest]

@@ -22,7 +22,7 @@ FOOTERS = 200
 
 
 def rows_of_slices(context: TableContext, slices: Iterable[FileSlice]) -> int | None:
-    """The rows of all the slices together; None if that is not known."""
+    """Return the rows of all the slices together; None if that is not known."""
     total = 0
     older: list[BaseFile] = []
     for piece in slices:
@@ -37,7 +37,7 @@ def rows_of_slices(context: TableContext, slices: Iterable[FileSlice]) -> int | 
 
 
 def most_rows_of_slices(context: TableContext, visibility: Visibility, slices: Iterable[FileSlice]) -> int:
-    """About how many rows the slices have at most: a row in a base file and in a log counts as two.
+    """Say about how many rows the slices have at most: a row in a base file and in a log counts as two.
 
     Files that no commit names, beyond the footers that are read, count by their bytes: as many rows in a byte as in the base files that are known,
     because logs have fewer. Without any, a row has as many bytes as the option says (hoodie.copyonwrite.record.size.estimate).
@@ -60,14 +60,14 @@ def most_rows_of_slices(context: TableContext, visibility: Visibility, slices: I
 
 
 def rows_of_files(context: TableContext, files: Sequence[BaseFile]) -> dict[str, int]:
-    """The rows of files that archived commits wrote, by their paths; of files that no commit names, by their footers if there are few."""
+    """Return the rows of files that archived commits wrote, by their paths; of files that no commit names, by their footers if there are few."""
     found = _in_history(context, files)
     missing = [file.path for file in files if file.path not in found]
     return found | _in_footers(context, missing) if len(missing) <= FOOTERS else found
 
 
 def archived_commits(context: TableContext, requested_times: set[str]) -> dict[str, CommitMetadata]:
-    """What archived commits say, by their requested times; those that are not in the history are left out."""
+    """Return what archived commits say, by their requested times; those that are not in the history are left out."""
     if not requested_times:
         return {}
     found = {}
@@ -80,7 +80,7 @@ def archived_commits(context: TableContext, requested_times: set[str]) -> dict[s
 
 
 def _in_history(context: TableContext, files: Sequence[BaseFile | LogFile]) -> dict[str, int]:
-    """The rows of files that archived commits wrote, by their paths."""
+    """Return the rows of files that archived commits wrote, by their paths."""
     commits = archived_commits(context, {file.name.requested_time for file in files})
     counted = {stat.path: stat.rows for commit in commits.values() for stat in commit.stats}
     return {file.path: counted[file.path] for file in files if file.path in counted}

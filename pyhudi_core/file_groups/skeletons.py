@@ -65,7 +65,7 @@ class RowsFile:
         return f"{self.storage.location}/{self.path}"
 
     def damage(self, skeleton: str) -> CorruptBaseFileError | None:
-        """The error if the file is missing or was changed; None if nothing says so. Its bytes are not read: no index has a digest of them."""
+        """Return the error if the file is missing or was changed; None if nothing says so. Its bytes are not read: no index has a digest of them."""
         now = self.storage.head(self.path)
         made = f"{_time(self.modified_ms)} UTC" if self.modified_ms else ""
         if now is None:
@@ -83,17 +83,17 @@ class RowsFile:
 
 
 def may_be_skeleton(path: str) -> bool:
-    """Whether the name of a data file says that a metadata-only bootstrap wrote it."""
+    """Say whether the name of a data file says that a metadata-only bootstrap wrote it."""
     return SKELETON_TIME in path and _name(path) is not None
 
 
 def skeleton_key(partition: str, file_id: str) -> bytes:
-    """The key of a file group in the bootstrap index."""
+    """Return the key of a file group in the bootstrap index."""
     return f"part={partition};fileid={file_id}".encode()
 
 
 def rows_of_skeleton(storage: Storage, path: str) -> RowsFile | None:
-    """The file with the rows of a base file; None if its own rows are complete. Raises `CorruptionError` and its kinds."""
+    """Return the file with the rows of a base file; None if its own rows are complete. Raises `CorruptionError` and its kinds."""
     name = _name(path)
     if name is None:
         return None
@@ -139,20 +139,20 @@ def open_base(storage: Storage, path: str, columns: Sequence[str] | None = None)
 
 
 def bootstrap_path(storage: Storage, path: str) -> str | None:
-    """The full path of the file with the rows of a base file, for plans on the timeline; None if it is no skeleton."""
+    """Return the full path of the file with the rows of a base file, for plans on the timeline; None if it is no skeleton."""
     rows = rows_of_skeleton(storage, path) if may_be_skeleton(path) else None
     return None if rows is None else rows.location
 
 
 def _same_time(first_ms: int, second_ms: int) -> bool:
-    """Whether two modification times are one; some storages and releases of Java have whole seconds alone."""
+    """Say whether two modification times are one; some storages and releases of Java have whole seconds alone."""
     if 0 in (first_ms % 1000, second_ms % 1000):
         return first_ms // 1000 == second_ms // 1000
     return first_ms == second_ms
 
 
 def _time(epoch_ms: int) -> str:
-    """A time as text, in UTC."""
+    """Return a time as text, in UTC."""
     return (datetime(1970, 1, 1) + timedelta(milliseconds=epoch_ms)).isoformat(" ", "milliseconds")  # noqa: DTZ001  (the text says UTC)
 
 
@@ -183,7 +183,7 @@ def _rows_file(storage: Storage, entry: dict[str, Any], info: dict[str, Any]) ->
 
 
 def _place(location: str) -> tuple[str, str, str]:
-    """What a full location names, however it is written. Raises `ConfigError`."""
+    """Return what a full location names, however it is written. Raises `ConfigError`."""
     if not (location.startswith("/") or ":" in location):
         raise ConfigError(f"'{location}' is not a full path", hint="Write file:/folder or s3://bucket/folder.")
     place = parse_location(location)

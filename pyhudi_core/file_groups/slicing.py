@@ -22,7 +22,7 @@ from pyhudi_core.file_groups.slice import BaseFile, LogFile
 
 
 @dataclass(slots=True)
-class Piece:
+class SlicePiece:
     """A slice under construction: its name, its base file if it has one, and its logs in order."""
 
     time: str
@@ -35,7 +35,7 @@ class Piece:
         return self.logs[0].name.file_id if self.base is None else self.base.name.file_id
 
 
-def slices_of(bases: Iterable[BaseFile], logs: Iterable[LogFile], completed: Callable[[str], str]) -> list[Piece]:
+def slices_of(bases: Iterable[BaseFile], logs: Iterable[LogFile], completed: Callable[[str], str]) -> list[SlicePiece]:
     """Return the slices of one file group, oldest first.
 
     Args:
@@ -43,7 +43,7 @@ def slices_of(bases: Iterable[BaseFile], logs: Iterable[LogFile], completed: Cal
         logs: visible log files, without change logs.
         completed: returns the completion time of an instant, given its requested time.
     """
-    found = [Piece(base.name.requested_time, base) for base in sorted(bases, key=lambda b: b.name.requested_time)]
+    found = [SlicePiece(base.name.requested_time, base) for base in sorted(bases, key=lambda b: b.name.requested_time)]
     with_base = {piece.time for piece in found}
     for log in sorted(logs, key=lambda log: log.order):
         time = log.name.requested_time
@@ -51,14 +51,14 @@ def slices_of(bases: Iterable[BaseFile], logs: Iterable[LogFile], completed: Cal
         if place >= 0:
             found[place].logs.append(log)
         else:
-            found.insert(0, Piece(log.name.requested_time, None, [log]))
+            found.insert(0, SlicePiece(log.name.requested_time, None, [log]))
     return found
 
 
-def newest_base(pieces: list[Piece]) -> Piece | None:
+def newest_base(pieces: list[SlicePiece]) -> SlicePiece | None:
     """Return the slice of a read-optimized query: the newest base file; ``logs`` are the logs that the query omits."""
     for number in range(len(pieces) - 1, -1, -1):
         if pieces[number].base is not None:
             left_out = [log for piece in pieces[number:] for log in piece.logs]
-            return Piece(pieces[number].time, pieces[number].base, left_out)
+            return SlicePiece(pieces[number].time, pieces[number].base, left_out)
     return None

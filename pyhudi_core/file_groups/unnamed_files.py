@@ -25,7 +25,7 @@ RECOVERED_KEY = "pyhudi.recovered"
 _AFTER_ALL = "9" * 17
 
 
-class Owner(Enum):
+class FileOwner(Enum):
     """Whose a file is that no commit names."""
 
     LIVING_WRITE = "living_write"
@@ -62,25 +62,25 @@ class Owners:
         self._first = self.timeline.first_write
         self._newest = self.timeline.high_water_mark
 
-    def of(self, time: str) -> Owner:
-        """Whose the files with this requested time are."""
+    def of(self, time: str) -> FileOwner:
+        """Say whose the files with this requested time are."""
         if time in self.dead:
-            return Owner.DEAD_WRITE
+            return FileOwner.DEAD_WRITE
         if time in self.living or (self._newest and time > self._newest):
-            return Owner.LIVING_WRITE
+            return FileOwner.LIVING_WRITE
         if time in self.completed:
-            return Owner.NOBODY
+            return FileOwner.NOBODY
         archived = self.was_archived(time)
         if archived is None:
-            return Owner.UNKNOWN
+            return FileOwner.UNKNOWN
         if archived:
-            return Owner.ARCHIVED_COMMIT
+            return FileOwner.ARCHIVED_COMMIT
         shown = self.timeline.has_history and (self._first is None or time < self._first)
-        return Owner.NOBODY_BUT_SHOWN if shown else Owner.NOBODY
+        return FileOwner.NOBODY_BUT_SHOWN if shown else FileOwner.NOBODY
 
 
 def named_paths(commit: CommitMetadata) -> Iterator[str]:
-    """Every file that a commit names: the written ones, and the logs and change logs that it names beside them."""
+    """Yield every file that a commit names: the written ones, and the logs and change logs that it names beside them."""
     yield from commit.paths
     for partition, stats in (commit.raw.get("partitionToWriteStats") or {}).items():
         for stat in stats or ():
@@ -89,7 +89,7 @@ def named_paths(commit: CommitMetadata) -> Iterator[str]:
 
 
 def recovered_until(timeline: Timeline, read_commit: Callable[[Instant], CommitMetadata]) -> str:
-    """The requested time before which files that no commit names were left out of a recovery; empty if none was.
+    """Return the requested time before which files that no commit names were left out of a recovery; empty if none was.
 
     Nobody but the user knows what they are, so they are not deleted. It is the time of the first instant after the newest commit of a recovery.
     """

@@ -11,7 +11,7 @@ from operator import itemgetter
 from pyhudi_core.errors import UnsupportedTableError
 from pyhudi_core.file_groups.listing import FileListing
 from pyhudi_core.file_groups.slice import BaseFile, FileSlice, LogFile
-from pyhudi_core.file_groups.slicing import Piece, newest_base, slices_of
+from pyhudi_core.file_groups.slicing import SlicePiece, newest_base, slices_of
 from pyhudi_core.file_groups.visibility import Visibility
 from pyhudi_core.model.file_names import READABLE_EXTENSIONS, BaseFileName, parse_data_file
 from pyhudi_core.model.printing import printable
@@ -65,7 +65,7 @@ class FileGroupView:
     def _assemble(self, partition: str) -> tuple[FileSlice, ...]:
         return self._built(partition, lambda pieces: pieces[-1] if pieces else None)
 
-    def _built(self, partition: str, choose: Callable[[list[Piece]], Piece | None]) -> tuple[FileSlice, ...]:
+    def _built(self, partition: str, choose: Callable[[list[SlicePiece]], SlicePiece | None]) -> tuple[FileSlice, ...]:
         bases: dict[str, list[_Version]] = defaultdict(list)
         logs: dict[str, list[LogFile]] = defaultdict(list)
         start = len(partition) + 1 if partition else 0
@@ -94,7 +94,7 @@ class FileGroupView:
         partition: str,
         versions: list[_Version],
         logs: list[LogFile],
-        choose: Callable[[list[Piece]], Piece | None],
+        choose: Callable[[list[SlicePiece]], SlicePiece | None],
     ) -> FileSlice | None:
         bases = _newest_first(partition, versions)
         if len(versions) == 1 and not logs:
@@ -111,7 +111,7 @@ class FileGroupView:
         return FileSlice(base, stat, tuple(found.logs))
 
     def _alone(self, base: BaseFile) -> FileSlice | None:
-        """The slice of a group that has a single base file, as most groups of a large table have."""
+        """Return the slice of a group that has a single base file, as most groups of a large table have."""
         time = base.name.requested_time
         if not self.visibility.is_active(time):
             return FileSlice(base) if self.visibility.is_archived(time) else None
@@ -138,7 +138,7 @@ def _base_file(file_name: str) -> tuple[str, str] | None:
 
 
 def _newest_first(partition: str, versions: list[_Version]) -> Iterator[BaseFile]:
-    """The base files of one file group, newest first; a name is parsed when it is asked for, because only the newest is, as a rule."""
+    """Yield the base files of one file group, newest first; a name is parsed when it is asked for, because only the newest is, as a rule."""
     for _, file_name, size in sorted(versions, key=itemgetter(0), reverse=True):
         name = parse_data_file(file_name)
         if isinstance(name, BaseFileName):

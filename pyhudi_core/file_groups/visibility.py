@@ -89,7 +89,7 @@ class Visibility:
         return tuple(self._visible.values())
 
     def is_archived(self, requested_time: str) -> bool:
-        """Whether a time that is not on the active timeline belongs to an archived instant that had completed at the bound."""
+        """Say whether a time that is not on the active timeline belongs to an archived instant that had completed at the bound."""
         if requested_time not in self._archived:
             self._archived[requested_time] = self._is_archived(requested_time)
         return self._archived[requested_time]
@@ -102,7 +102,7 @@ class Visibility:
         return max((instant.completion_time or "" for instant in self.timeline), default="")
 
     def newest_completion(self) -> str:
-        """The completion time of the newest visible commit, archived ones included; empty before the first."""
+        """Return the completion time of the newest visible commit, archived ones included; empty before the first."""
         active = max((i.completion_time or "" for i in self._visible.values()), default="")
         if self.bound is None or self.history is None or not self.timeline.has_history:
             return active
@@ -125,11 +125,11 @@ class Visibility:
         return found is not None and (found.completion_time or requested_time) <= self.completed_until
 
     def is_active(self, requested_time: str) -> bool:
-        """Whether a time belongs to a visible instant of the active timeline."""
+        """Say whether a time belongs to a visible instant of the active timeline."""
         return requested_time in self._visible
 
     def is_settled(self, file_name: str) -> bool:
-        """Whether it is a base file that no process writes any more, as far as readers see it.
+        """Say whether it is a base file that no process writes any more, as far as readers see it.
 
         Its instant has completed, or is older than the active timeline.
         """
@@ -140,7 +140,7 @@ class Visibility:
         return time in self._visible or (self._first_write is not None and time < self._first_write)
 
     def admits(self, requested_time: str, path: str) -> bool:
-        """Whether a reader sees a data file that this instant wrote under this path."""
+        """Say whether a reader sees a data file that this instant wrote under this path."""
         if requested_time in self._visible:
             return not self.by_name or self.stat(requested_time, path) is not None
         return self.is_archived(requested_time) or self._stat_of_old_log(path) is not None
@@ -159,7 +159,7 @@ class Visibility:
         return self._stat_of_old_log(path) if found is None else found
 
     def _stat_of_old_log(self, path: str) -> WriteStat | None:
-        """The entry of a log whose name is of version 6, in the newest visible commit that wrote it."""
+        """Return the entry of a log whose name is of version 6, in the newest visible commit that wrote it."""
         stats = self._stats_of_old_log(path)
         return stats[max(stats)] if stats else None
 
@@ -176,7 +176,9 @@ class Visibility:
         return self._old_logs.get(path, {})
 
     def writers_of_old_log(self, requested_time: str, path: str) -> frozenset[str]:
-        """The requested times of the instants whose blocks of a log count; empty if these are those of the time in its name, as from version 8 on."""
+        """Return the requested times of the instants whose blocks of a log count; empty if these are those of the time in its name, as from version
+        8 on.
+        """
         if not self.raised:
             return frozenset()
         known = frozenset(self._stats_of_old_log(path))

@@ -28,7 +28,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pyhudi_core.errors import CorruptBaseFileError
-from pyhudi_core.formats.key_hash import Block, Keys, blocks, key_chunks
+from pyhudi_core.formats.key_hash import KeyBlock, Keys, blocks, key_chunks
 
 DYNAMIC = "DYNAMIC_V0"
 SIMPLE = "SIMPLE"
@@ -226,7 +226,7 @@ class BloomFilter:
                 found[left[self._survivors(block, row).index]] = True
         return found
 
-    def _survivors(self, block: Block, row: Bits | Packed) -> Block:
+    def _survivors(self, block: KeyBlock, row: Bits | Packed) -> KeyBlock:
         """Return the keys of the block whose positions are all set in the row."""
         for _ in range(self._hashes):
             block.advance()
@@ -258,7 +258,7 @@ class BloomSizing:
         return min(self.entries, max(_LEAST_ENTRIES, 1 << max(0, 2 * keys - 1).bit_length()))
 
     def outgrown(self, bloom: BloomFilter, keys: int) -> bool:
-        """Whether a file with that many keys needs a new filter instead of this one of its last version."""
+        """Say whether a file with that many keys needs a new filter instead of this one of its last version."""
         return bloom.row_entries is not None and bloom.row_entries < min(self.entries, keys)
 
 

@@ -78,7 +78,7 @@ class CsvFile:
     style: CsvStyle
 
     def names(self) -> list[str]:
-        """The names in the first line. Raises `DataError`."""
+        """Return the names in the first line. Raises `DataError`."""
         with self._reading(), self.opened() as source:
             names = list(self._reader(source, {}).schema.names)
         other = next((sign for sign in _DELIMITERS if len(names) == 1 and sign in names[0]), None)
@@ -91,7 +91,7 @@ class CsvFile:
         return names
 
     def guessed(self, given: Mapping[str, pa.DataType], note: Callable[[str], object] = lambda _: None) -> pa.Schema:
-        """The columns, with the ``given`` types; the values decide about others. Null is the type of a column without values.
+        """Return the columns, with the ``given`` types; the values decide about others. Null is the type of a column without values.
 
         ``note`` gets a sentence for each column that is text only because of words for no value, or of decimal commas.
 
@@ -121,7 +121,7 @@ class CsvFile:
         )
 
     def batches(self, types: Mapping[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
-        """The rows, whose columns have these types. Raises `DataError`."""
+        """Yield the rows, whose columns have these types. Raises `DataError`."""
         with self._reading():
             source = self.opened()
         with source:
@@ -213,7 +213,7 @@ class _Guess:
             )
 
     def type(self) -> pa.DataType:
-        """The type of the column; null if it has no value."""
+        """Return the type of the column; null if it has no value."""
         if not self.seen:
             return pa.null()
         return self.kinds[0] if self.kinds else pa.string()

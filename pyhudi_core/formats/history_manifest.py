@@ -66,7 +66,7 @@ class HistoryFile:
         return int(self._parts()[2])
 
     def may_hold(self, first: str, last: str) -> bool:
-        """Whether the file can hold requested times between the two, both inclusive."""
+        """Say whether the file can hold requested times between the two, both inclusive."""
         return self.first <= last and first <= self.last
 
     @property
@@ -89,7 +89,7 @@ def data_file_name(first: str, last: str, layer: int) -> str:
 
 
 def is_data_file(name: str) -> bool:
-    """Whether a name is that of a data file."""
+    """Say whether a name is that of a data file."""
     return _FILE_NAME.fullmatch(name) is not None
 
 

@@ -40,7 +40,7 @@ def hash_keys(keys: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.uint32]:
 
 
 def ascend(keys: pa.Array) -> bool:
-    """Whether each key is greater than the one before it, as in loads of numbered rows: a comparison costs a fiftieth of a hash table."""
+    """Say whether each key is greater than the one before it, as in loads of numbered rows: a comparison costs a fiftieth of a hash table."""
     greater = pc.less(keys.slice(0, max(len(keys) - 1, 0)), keys.slice(1))
     return greater.null_count == 0 and bool(pc.all(greater, min_count=0).as_py())
 
@@ -79,7 +79,7 @@ class Keys:
 
 
 @dataclass(slots=True)
-class Block:
+class KeyBlock:
     """Keys of one length, mixed and ready to be hashed; ``index`` has their positions in the input."""
 
     index: Ints | slice
@@ -111,14 +111,14 @@ class Block:
         value -= value // size * size
         return value.astype(np.intp)
 
-    def keep(self, mask: npt.NDArray[np.bool_]) -> Block:
+    def keep(self, mask: npt.NDArray[np.bool_]) -> KeyBlock:
         """Return the block with only the keys under the mask."""
         index = np.arange(len(mask)) + self.index.start if isinstance(self.index, slice) else self.index
         tail = None if self.tail is None else self.tail[mask]
-        return Block(index[mask], self.length, [word[mask] for word in self.words], tail, self.state[mask])
+        return KeyBlock(index[mask], self.length, [word[mask] for word in self.words], tail, self.state[mask])
 
 
-def blocks(keys: Keys) -> Iterator[Block]:
+def blocks(keys: Keys) -> Iterator[KeyBlock]:
     """Iterate over all keys, in blocks of one length; every block begins with state 0."""
     lengths, groups = _groups(keys)
     for length, index in zip(lengths, groups, strict=True):
@@ -142,7 +142,7 @@ def _groups(keys: Keys) -> tuple[list[int], list[Ints | None]]:
     return ordered[np.concatenate(([0], cuts))].tolist(), list(np.split(order, cuts))
 
 
-def _block(data: npt.NDArray[np.uint8], starts: Ints, length: int, index: Ints | slice) -> Block:
+def _block(data: npt.NDArray[np.uint8], starts: Ints, length: int, index: Ints | slice) -> KeyBlock:
     whole = length // 4
     words = []
     if whole:
@@ -154,7 +154,7 @@ def _block(data: npt.NDArray[np.uint8], starts: Ints, length: int, index: Ints |
             word ^= word >> np.uint32(24)
             word *= _M
             words.append(word)
-    return Block(index, length, words, _tail(data, starts, length), np.zeros(len(starts), np.uint32))
+    return KeyBlock(index, length, words, _tail(data, starts, length), np.zeros(len(starts), np.uint32))
 
 
 def _tail(data: npt.NDArray[np.uint8], starts: Ints, length: int) -> Words | None:

@@ -20,7 +20,7 @@ Words = npt.NDArray[np.uint32]
 
 
 def xxh32(texts: pa.Array) -> Words:
-    """The hash of the UTF-8 bytes of each text; no text is null."""
+    """Return the hash of the UTF-8 bytes of each text; no text is null."""
     data, lengths = contents(texts)
     begins = np.cumsum(lengths) - lengths
     found = np.empty(len(texts), np.uint32)
@@ -31,7 +31,7 @@ def xxh32(texts: pa.Array) -> Words:
 
 
 def _of_equal_size(rows: npt.NDArray[np.uint8], size: int) -> Words:
-    """The hash of each row of bytes."""
+    """Return the hash of each row of bytes."""
     whole = size // _WORD
     words = np.ascontiguousarray(rows[:, : whole * _WORD]).view("<u4").astype(np.uint32)
     stripes = size // _STRIPE
@@ -49,7 +49,7 @@ def _of_equal_size(rows: npt.NDArray[np.uint8], size: int) -> Words:
 
 
 def _of_stripes(words: Words, stripes: int) -> Words:
-    """The state after the stripes of 16 bytes, of which each of four lanes takes a word."""
+    """Return the state after the stripes of 16 bytes, of which each of four lanes takes a word."""
     with np.errstate(over="ignore"):
         lanes = np.tile(np.array([_P1 + _P2, _P2, 0, np.uint32(0) - _P1], np.uint32), (len(words), 1))
     for stripe in range(stripes):
@@ -59,5 +59,5 @@ def _of_stripes(words: Words, stripes: int) -> Words:
 
 
 def _turned(words: Words, bits: int) -> Words:
-    """The words with their bits rotated to the left."""
+    """Return the words with their bits rotated to the left."""
     return (words << np.uint32(bits)) | (words >> np.uint32(32 - bits))

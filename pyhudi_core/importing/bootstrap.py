@@ -219,7 +219,7 @@ def _refuse_rows(
 
 
 def _keeps_rows(mode: str, location: str, spark: Any, rename: str | None) -> bool:
-    """Whether the rows stay in the source. Raises `InvalidOptionError` for a mode that does not exist, or not with these arguments."""
+    """Say whether the rows stay in the source. Raises `InvalidOptionError` for a mode that does not exist, or not with these arguments."""
     if rename not in (None, "snake"):
         raise InvalidOptionError(f"There is no way of renaming {rename!r}", table=location, hint="Use snake.")
     if mode.upper() == "METADATA_ONLY" and rename is not None:
@@ -275,7 +275,7 @@ def _refuse_nested(source: str, target: str) -> None:
 
 
 def _folders_of(found: ParquetSource) -> tuple[str, ...]:
-    """The columns of the folders, if all files have the same ones. Raises `InvalidOptionError` if not."""
+    """Return the columns of the folders, if all files have the same ones. Raises `InvalidOptionError` if not."""
     kinds = {tuple(file.folder_values) for file in found.files}
     if len(kinds) > 1:
         raise InvalidOptionError(
@@ -295,7 +295,7 @@ def _opened(
 
 
 def _loaded(table: HudiTable, source: str, record_key: str | Sequence[str]) -> dict[str, int]:
-    """The files that commits of the table have loaded, with their bytes. Raises `TableExistsError` for a table of another origin."""
+    """Return the files that commits of the table have loaded, with their bytes. Raises `TableExistsError` for a table of another origin."""
     keys = (record_key,) if isinstance(record_key, str) else tuple(record_key)
     found: dict[str, int] = {}
     others = False
@@ -341,7 +341,7 @@ def _newest(table: HudiTable) -> str:
 
 
 def _files_of(commit: CommitMetadata, source: str) -> dict[str, int]:
-    """The files of the source that a commit has loaded, with their bytes."""
+    """Return the files of the source that a commit has loaded, with their bytes."""
     entry = json.loads(commit.extra.get(BOOTSTRAP_KEY) or "{}")
     return entry["files"] if entry.get("source") == source else {}
 
@@ -357,11 +357,11 @@ class _NotLoaded:
     after: str
 
     def describe(self) -> str:
-        """What it asks for."""
+        """Return what it asks for."""
         return f"no other commit has loaded {self.files[0]}{' and others' if len(self.files) > 1 else ''}"
 
     def failure(self, state: TableState) -> str | None:
-        """Why it does not hold."""
+        """Say why it does not hold."""
         for instant, commit in state.commits_after(self.after, BOOTSTRAP_KEY):
             if not _files_of(commit, self.source).keys().isdisjoint(self.files):
                 return f"{instant.requested_time} has: two runs load the same source"

@@ -60,7 +60,7 @@ class ImportFile:
         return self.name.lower().endswith((".csv", ".tsv"))
 
     def schema(self, known: Mapping[str, pa.DataType], note: Callable[[str], object]) -> pa.Schema:
-        """The columns. Those of a CSV file have the ``known`` types; others have the types of the values, or null.
+        """Return the columns. Those of a CSV file have the ``known`` types; others have the types of the values, or null.
 
         ``note``: as in `CsvFile.guessed`.
         """
@@ -72,7 +72,7 @@ class ImportFile:
             return file_schema(self.storage, self.name, snake=self.style.snake, shown=self.path)[0]
 
     def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """The rows, of which ``schema`` are the columns."""
+        """Yield the rows, of which ``schema`` are the columns."""
         if not self.is_csv:
             with self._exists():
                 yield from file_batches(self.storage, self.name, snake=self.style.snake, shown=self.path)
@@ -102,7 +102,7 @@ class ImportFile:
             raise self._absent() from error
 
     def _absent(self) -> DataError:
-        """The error for a path that is no file: a folder, or nothing; then with the files of similar names that are there."""
+        """Return the error for a path that is no file: a folder, or nothing; then with the files of similar names that are there."""
         here = self.storage.list_folder("")
         if self.name in {path.rstrip("/") for path in here.folders}:
             return DataError(
@@ -124,7 +124,7 @@ class ImportRows:
     notes: tuple[str, ...] = ()
 
     def reader(self) -> pa.RecordBatchReader:
-        """The rows; they are read when the reader is."""
+        """Return the rows; they are read when the reader is."""
         return pa.RecordBatchReader.from_batches(self.schema, self._batches())
 
     def refuse_rows(self, config: TableConfig, *, unique: bool) -> None:
@@ -197,7 +197,7 @@ def _unfit(file: ImportFile, own: pa.Schema, columns: pa.Schema) -> dict[str, st
 
 
 def _has_type(item: pa.Field) -> bool:
-    """Whether a column of a table can have the type of the data."""
+    """Say whether a column of a table can have the type of the data."""
     try:
         normalise(pa.schema([item]))
     except SchemaMismatchError:

@@ -47,7 +47,7 @@ class ParquetSource:
     snake: bool = False
 
     def changed(self, own: pa.Schema) -> list[str]:
-        """The columns of a file whose values a cast to the type of all files can refuse, or that a read would give in another way."""
+        """Return the columns of a file whose values a cast to the type of all files can refuse, or that a read would give in another way."""
         known = {item.name: item.type for item in self.schema}
         return [item.name for item in own if item.name in known and changes_values(item.type, known[item.name])]
 
@@ -74,7 +74,7 @@ class SourceTask:
         return sum(file.size for file in self.files)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows, batch by batch. Raises `CorruptBaseFileError`, and `SchemaMismatchError` for values that do not fit the column."""
+        """Yield the rows, batch by batch. Raises `CorruptBaseFileError`, and `SchemaMismatchError` for values that do not fit the column."""
         storage = storage_from_spec(self.spec)
         for file in self.files:
             for batch in file_batches(storage, file.path, self.schema.names, snake=self.snake):
@@ -138,7 +138,7 @@ def naming(path: str) -> Iterator[None]:
 
 
 def file_schema(storage: Storage, path: str, *, snake: bool = False, shown: str = "") -> tuple[pa.Schema, int]:
-    """The columns and the number of rows of a file, from its footer; ``shown``: its path in errors. Raises `CorruptBaseFileError`."""
+    """Return the columns and the number of rows of a file, from its footer; ``shown``: its path in errors. Raises `CorruptBaseFileError`."""
     with storage.open_input(path) as opened, opened_parquet(opened, shown or path) as file, naming(shown or path):
         return (snake_schema(file.schema) if snake else file.schema), file.rows
 
@@ -146,7 +146,7 @@ def file_schema(storage: Storage, path: str, *, snake: bool = False, shown: str 
 def file_batches(
     storage: Storage, path: str, columns: Container[str] | None = None, *, snake: bool = False, shown: str = ""
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a file; ``columns``: only those of these (new) names; ``shown``: its path in errors. Raises `CorruptBaseFileError`."""
+    """Yield the rows of a file; ``columns``: only those of these (new) names; ``shown``: its path in errors. Raises `CorruptBaseFileError`."""
     with storage.open_input(path) as opened, opened_parquet(opened, shown or path) as file:
         named = snake_schema(file.schema) if snake else file.schema
         wanted = [number for number, name in enumerate(named.names) if columns is None or name in columns]
@@ -159,7 +159,7 @@ def file_batches(
 def find_source(
     storage: Storage, executor: Executor, keys: Sequence[str] = (), *, snake: bool = False, allow_lossy: bool = False
 ) -> ParquetSource:
-    """The files of a folder, with rows and columns of their footers; a file may lack columns.
+    """Return the files of a folder, with rows and columns of their footers; a file may lack columns.
 
     Args:
         keys: the key columns and the partition columns.
@@ -215,7 +215,7 @@ class _Meeting:
     allow_lossy: bool
 
     def schema(self, schemas: Sequence[pa.Schema], files: Sequence[SourceFile]) -> pa.Schema:
-        """The columns: those of the files, then those of the folders that a file lacks."""
+        """Return the columns: those of the files, then those of the folders that a file lacks."""
         typed: dict[str, pa.DataType] = {}
         for schema, file in zip(schemas, files, strict=True):
             named = [item for item in schema if not pa.types.is_null(item.type) and item.name not in typed]
@@ -261,7 +261,7 @@ class _Meeting:
 
 
 def typed_nulls(schema: pa.Schema, known: Mapping[str, pa.DataType]) -> pa.Schema:
-    """The schema, with the known type for each column that has none."""
+    """Return the schema, with the known type for each column that has none."""
     return pa.schema(
         [item.with_type(known.get(item.name, item.type)) if pa.types.is_null(item.type) else item for item in schema]
     )

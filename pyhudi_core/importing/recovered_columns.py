@@ -27,7 +27,7 @@ _SHOWN = 5
 def column_questions(
     found: Sequence[RecoveredFile], fixed: Collection[str], *, by_name: bool
 ) -> tuple[list[str], list[str]]:
-    """What has to be asked about the columns, and what is not known of them.
+    """Return what has to be asked about the columns, and what is not known of them.
 
     Args:
         found: all files.
@@ -66,7 +66,7 @@ class _Schemas:
 
 
 def _current(found: Sequence[RecoveredFile]) -> set[RecoveredFile]:
-    """The files that the newest state of the table is read from: newest base files, and logs that are not merged in them."""
+    """Return the files that the newest state of the table is read from: newest base files, and logs that are not merged in them."""
     newest = newest_bases(found)
     return {
         file
@@ -81,7 +81,7 @@ def _current(found: Sequence[RecoveredFile]) -> set[RecoveredFile]:
 
 
 def _differences(files: Iterable[RecoveredFile], found: Sequence[RecoveredFile], schemas: _Schemas) -> list[str]:
-    """How columns of some files differ from those of newer files, if it is more than columns added at the end or made wider."""
+    """Say how columns of some files differ from those of newer files, if it is more than columns added at the end or made wider."""
     by_time = sorted((file for file in found if file.schema and not file.is_partial), key=_time)
     first: dict[str, RecoveredFile] = {}
     for file in sorted((file for file in files if file.schema and not file.is_partial), key=_time):
@@ -109,7 +109,7 @@ def _strange_parts(found: Sequence[RecoveredFile], schemas: _Schemas) -> Iterato
 
 
 def _difference(older: pa.Schema, newer: pa.Schema) -> Iterator[str]:
-    """How the newer columns are not those of a schema to which columns were only added, or made wider; at most one text."""
+    """Yield how the newer columns are not those of a schema to which columns were only added, or made wider; at most one text."""
     wanted = _leaves(newer)
     if _reconciled(older, newer) == wanted:
         return

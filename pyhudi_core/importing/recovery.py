@@ -37,7 +37,7 @@ def plan_recovery(
     storage_options: Mapping[str, str] | None = None,
     by_name: bool = False,
 ) -> RecoveryPlan:
-    """What `recover` would rebuild, what it has to ask, and what nobody can tell. Changes nothing.
+    """Return what `recover` would rebuild, what it has to ask, and what nobody can tell. Changes nothing.
 
     Args:
         location: the folder, without ``.hoodie/hoodie.properties``.

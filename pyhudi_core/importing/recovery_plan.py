@@ -86,7 +86,7 @@ class RecoveryPlan:
 
 
 def plan_recovery(storage: Storage, executor: Executor, answers: Answers) -> RecoveryPlan:
-    """What can be rebuilt from the files of a folder.
+    """Return what can be rebuilt from the files of a folder.
 
     Raises `TableExistsError` if there are properties, `InvalidOptionError` if ``leave_out`` names what is not there, and errors of the storage: a
     file that cannot be read now may belong to the table.
@@ -158,7 +158,7 @@ def _refuse_foreign(storage: Storage, plan: RecoveryPlan) -> None:
 def _read(
     storage: Storage, executor: Executor, folders: Mapping[str, Sequence[ObjectInfo]], answers: Answers
 ) -> tuple[list[RecoveredFile], dict[str, str], list[str]]:
-    """The data files with their footers, what is left out, and a question for each damaged file."""
+    """Return the data files with their footers, what is left out, and a question for each damaged file."""
     left_out: dict[str, str] = {}
     named: set[str] = set()
     wanted: list[tuple[str, BaseFileName | LogFileName, ObjectInfo]] = []
@@ -191,7 +191,7 @@ def _read(
 
 
 def _file(storage: Storage, item: tuple[str, BaseFileName | LogFileName, ObjectInfo]) -> RecoveredFile | str:
-    """A file with what its footer or its first block says; or what is damaged."""
+    """Return a file with what its footer or its first block says; or what is damaged."""
     partition, name, info = item
     try:
         with storage.open_input(info.path) as source:
@@ -243,7 +243,7 @@ def _instants(plan: RecoveryPlan, time: str) -> tuple[Instant, Instant, Instant]
 
 
 def _timeline_files(plan: RecoveryPlan) -> dict[str, bytes]:
-    """The content of every timeline file, in the order in which they are written."""
+    """Return the content of every timeline file, in the order in which they are written."""
     assert plan.config is not None
     bodies: dict[str, bytes] = {}
     schema = plan.config.create_schema or ""

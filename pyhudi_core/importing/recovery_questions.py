@@ -74,12 +74,12 @@ class RecoveredFile:
 
 
 def without_meta(schema: pa.Schema) -> pa.Schema:
-    """The columns of the table."""
+    """Return the columns of the table."""
     return pa.schema([item for item in schema if item.name not in META_SCHEMA.names])
 
 
 def newest_bases(found: Iterable[RecoveredFile]) -> dict[tuple[str, str], RecoveredFile]:
-    """The newest base file of each file group."""
+    """Return the newest base file of each file group."""
     newest: dict[tuple[str, str], RecoveredFile] = {}
     for file in sorted(found, key=lambda file: file.name.requested_time):
         if isinstance(file.name, BaseFileName):
@@ -98,7 +98,10 @@ class Questions:
     partitions: tuple[str, ...]
 
     def run(self) -> tuple[list[str], TableConfig | None]:
-        """The open questions, and the properties if there is enough for them. Raises `UnsupportedTableError` if no answer could be compared."""
+        """Return the open questions, and the properties if there is enough for them.
+
+        Raises `UnsupportedTableError` if no answer could be compared.
+        """
         answers = self.answers
         self._refuse_skeletons()
         self._refuse_rows_without_keys()
@@ -153,7 +156,7 @@ class Questions:
         return without_meta(from_avro(newest.schema))
 
     def _partition_fields(self) -> tuple[tuple[str, ...] | None, bool]:
-        """The partition columns, None if they are not known; and whether the folders have their names."""
+        """Return the partition columns, None if they are not known; and whether the folders have their names."""
         paths = [path for path in self.partitions if path]
         named = {tuple(part.partition("=")[0] for part in path.split("/")) for path in paths}
         hive_style = bool(paths) and all("=" in part for path in paths for part in path.split("/")) and len(named) == 1
@@ -239,7 +242,7 @@ class Questions:
         return "", None
 
     def _contradictions(self, config: TableConfig, *, with_keys: bool, with_paths: bool) -> list[str]:
-        """What the meta columns of some rows say about the keys and the partition columns, as far as these are answered.
+        """Return what the meta columns of some rows say about the keys and the partition columns, as far as these are answered.
 
         Raises `UnsupportedTableError` if they say that no answer can be right.
         """
@@ -267,7 +270,7 @@ class Questions:
 
 
 def _are_generated(batch: pa.RecordBatch) -> bool:
-    """Whether all keys have the form of generated ones: the time of the write, the task and the row."""
+    """Say whether all keys have the form of generated ones: the time of the write, the task and the row."""
     matches = pc.match_substring_regex(batch.column(RECORD_KEY).cast(pa.string()), r"^\d{17}_\d+_\d+$")
     return bool(pc.all(matches).as_py())
 

@@ -13,7 +13,7 @@ _SHOWN = 3
 
 
 def keys_of(keys: pa.Array | pa.ChunkedArray, paths: pa.Array | pa.ChunkedArray) -> pa.Table:
-    """The record keys of some rows, with their partitions."""
+    """Return the record keys of some rows, with their partitions."""
     return pa.table({"key": keys, "path": paths})
 
 

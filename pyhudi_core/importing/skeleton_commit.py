@@ -130,7 +130,7 @@ def _written(transaction: Transaction, files: Iterable[RowsToKeep]) -> Iterator[
 def _index(
     transaction: Transaction, source: str, made: list[tuple[WriteStat, RowsToKeep]], now_ms: int
 ) -> tuple[Attachment, ...]:
-    """The two files of the bootstrap index."""
+    """Return the two files of the bootstrap index."""
     by_partition: dict[str, dict[str, _Record]] = {}
     by_file: dict[bytes, _Record] = {}
     for stat, file in made:

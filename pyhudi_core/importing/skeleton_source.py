@@ -28,7 +28,7 @@ from pyhudi_core.storage.paths import parse_location
 
 
 def bootstrap_properties(source: str) -> dict[str, str]:
-    """The properties of a table whose rows are in another folder."""
+    """Return the properties of a table whose rows are in another folder."""
     return {
         "hoodie.bootstrap.base.path": source,
         "hoodie.bootstrap.index.enable": "true",
@@ -99,7 +99,7 @@ class SkeletonSource:
                 )
 
     def rows_to_keep(self) -> Iterator[RowsToKeep]:
-        """The files, in the order of their paths."""
+        """Yield the files, in the order of their paths."""
         local = parse_location(self.storage.location).scheme == "file"
         for file in self.found.files:
             info = self.storage.head(file.path)
@@ -123,7 +123,7 @@ class SkeletonSource:
         return parse_location(location).scheme != parse_location(self.storage.location).scheme
 
     def _unfit_folder(self) -> str | None:
-        """Why the folders of the source cannot be the partitions of the table."""
+        """Say why the folders of the source cannot be the partitions of the table."""
         fields = self.config.partition_fields
         texts = pa.schema([pa.field(name, pa.string()) for name in fields])
         style = replace(self.config, partition_types=("SIMPLE",) * len(fields))

@@ -45,7 +45,7 @@ TAG_LEAVES = "_pyhudi_tag_leaves"
 
 
 def leaving(rows: pa.Table | pa.RecordBatch) -> npt.NDArray[np.bool_]:
-    """Which rows take their key out of the file group of their tag."""
+    """Say which rows take their key out of the file group of their tag."""
     if TAG_LEAVES not in rows.schema.names:
         return np.zeros(rows.num_rows, bool)
     return np.asarray(rows.column(TAG_LEAVES).to_numpy(zero_copy_only=False), bool)

@@ -49,14 +49,14 @@ class Hashing:
         return f"{self.buckets}:{','.join(self.fields)}"
 
     def of(self, keys: pa.Array) -> npt.NDArray[np.int64]:
-        """The bucket of each record key. Raises as `values`."""
+        """Return the bucket of each record key. Raises as `values`."""
         found = np.ones(len(keys), np.uint32)
         for value in self.values(keys):
             found = found * np.uint32(31) + java_hashes(value)
         return (found & np.uint32(0x7FFFFFFF)).astype(np.int64) % self.buckets
 
     def values(self, keys: pa.Array) -> list[pa.Array]:
-        """The values of the hash fields. Raises `InvalidRecordKeyError` for keys that Hudi would take apart in another way."""
+        """Return the values of the hash fields. Raises `InvalidRecordKeyError` for keys that Hudi would take apart in another way."""
         values = [keys] if len(self.keys) == 1 else self._parts(keys)
         for value in values:
             if pc.any(pc.match_substring(value, ":")).as_py():
@@ -67,7 +67,7 @@ class Hashing:
         return values
 
     def _parts(self, keys: pa.Array) -> list[pa.Array]:
-        """The values of the hash fields in keys of several columns, which are texts ``name:value,name:value``."""
+        """Return the values of the hash fields in keys of several columns, which are texts ``name:value,name:value``."""
         parts = pc.split_pattern(keys, ",")
         if pc.any(pc.not_equal(pc.list_value_length(parts), len(self.keys))).as_py():
             raise InvalidRecordKeyError(
@@ -106,7 +106,7 @@ class BucketIndex:
         return Tagged(rows.map(_Tag(self.hashing, known, schema), schema))
 
     def _known(self, partition: str) -> dict[int, str]:
-        """The file ids of buckets, as far as they are not the first that a bucket gets."""
+        """Return the file ids of buckets, as far as they are not the first that a bucket gets."""
         there: dict[int, str] = {}
         for file_id in self.file_ids(partition):
             if not _NUMBERED.match(file_id) or (int(file_id[:_DIGITS]) >= self.hashing.buckets and not self.anew):
@@ -133,7 +133,7 @@ class BucketIndex:
 
 
 def file_id_of(bucket: int, generation: int = 0) -> str:
-    """The file id that a new file group of a bucket gets: the first one, or one after others were replaced."""
+    """Return the file id that a new file group of a bucket gets: the first one, or one after others were replaced."""
     return f"{bucket:0{_DIGITS}d}-0000-0000-0000-{generation:012d}-0"
 
 

@@ -73,7 +73,7 @@ class IndexChoice:
 
 
 def choose(options: IndexOptions, facts: Facts) -> IndexChoice:
-    """The index of a write. Options that the table does not fit are refused before (``write/refusals.py``)."""
+    """Return the index of a write. Options that the table does not fit are refused before (``write/refusals.py``)."""
     if facts.consistent:
         return IndexChoice(IndexType.BUCKET, Elsewhere.IGNORED, "the table has consistent hashing", consistent=True)
     if options.type is None:
@@ -92,7 +92,7 @@ def choose(options: IndexOptions, facts: Facts) -> IndexChoice:
 
 
 def hash_fields_of(config: TableConfig, options: IndexOptions) -> tuple[str, ...]:
-    """The columns that a bucket index hashes: those of the options, or all key columns."""
+    """Return the columns that a bucket index hashes: those of the options, or all key columns."""
     given = options.hash_fields
     return config.record_key_fields if given is None else tuple(name.strip() for name in given.split(","))
 

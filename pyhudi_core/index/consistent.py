@@ -93,7 +93,10 @@ class _Tag:
 
 
 def places_of(hashing: Hashing, keys: pa.Array, ends: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The number of the range that each record key belongs to; ``ends``: the last hashes of the ranges, in order. Raises as `Hashing.values`."""
+    """Return the number of the range that each record key belongs to; ``ends``: the last hashes of the ranges, in order.
+
+    Raises as `Hashing.values`.
+    """
     return _places(_hashes(hashing, keys), ends)
 
 

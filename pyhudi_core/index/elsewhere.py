@@ -39,7 +39,7 @@ class OneRowAKey:
     unique: bool
 
     def of(self, rows: pa.Table) -> pa.Table:
-        """The rows that are left. Raises `DuplicateKeyError`."""
+        """Return the rows that are left. Raises `DuplicateKeyError`."""
         single = MergeLaw(self.ordering).reduce(rows, RECORD_KEY, POSITION)
         if self.unique and len(single) < len(rows):
             raise repeated(len(rows) - len(single))

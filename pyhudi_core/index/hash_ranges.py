@@ -11,17 +11,17 @@ from pyhudi_core.snapshot.snapshot import Snapshot
 
 
 def has_consistent_hashing(context: TableContext) -> bool:
-    """Whether the table has the metadata of consistent hashing, which merge-on-read tables alone can have."""
+    """Say whether the table has the metadata of consistent hashing, which merge-on-read tables alone can have."""
     return context.config.table_type is TableType.MERGE_ON_READ and is_consistent(context.storage)
 
 
 def ranges_of(context: TableContext, snapshot: Snapshot, partition: str) -> HashingMetadata | None:
-    """The ranges of a partition as of the snapshot; None if it has none. Raises `CorruptionError`."""
+    """Return the ranges of a partition as of the snapshot; None if it has none. Raises `CorruptionError`."""
     return load(context.storage, partition, partial(has_completed, snapshot), context.folder.undone)
 
 
 def has_completed(snapshot: Snapshot, time: str) -> bool:
-    """Whether the instant of a commit is completed, on the active or the archived timeline."""
+    """Say whether the instant of a commit is completed, on the active or the archived timeline."""
     visibility = snapshot.visibility
     archived = visibility.history is not None and snapshot.timeline.has_history and visibility.history.find(time)
     return visibility.is_active(time) or bool(archived)

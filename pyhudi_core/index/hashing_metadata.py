@@ -54,7 +54,7 @@ class HashingMetadata:
 
     @classmethod
     def first(cls, partition: str, buckets: int) -> HashingMetadata:
-        """The first one of a partition: ranges of about equal size."""
+        """Return the first one of a partition: ranges of about equal size."""
         step = (LARGEST + buckets - 1) // buckets
         ends = [min(step * number, LARGEST) for number in range(1, buckets + 1)]
         begins = [0, *ends[:-1]]
@@ -94,7 +94,7 @@ class HashingMetadata:
         return json.dumps(body, indent=2).encode()
 
     def changed(self, children: Iterable[ChildNode], instant: str) -> HashingMetadata:
-        """The metadata after a clustering. Raises `ValueError` if a removed range is not there, or no range is left."""
+        """Return the metadata after a clustering. Raises `ValueError` if a removed range is not there, or no range is left."""
         nodes = dict(self.nodes)
         for child in children:
             if child.prefix is not None:
@@ -135,7 +135,7 @@ def encode_children(children: Iterable[ChildNode]) -> str:
 
 
 def decode_children(text: str) -> tuple[ChildNode, ...]:
-    """The changes of a plan. Raises `ValueError`."""
+    """Return the changes of a plan. Raises `ValueError`."""
     try:
         found = json.loads(text)
         if not isinstance(found, list):
@@ -153,20 +153,20 @@ def _child(node: dict[str, Any]) -> ChildNode:
 
 
 def is_consistent(storage: Storage) -> bool:
-    """Whether the table has such metadata."""
+    """Say whether the table has such metadata."""
     found = storage.list_folder(FOLDER)
     return bool(found.objects or found.folders)
 
 
 def has_partition_numbers(storage: Storage) -> bool:
-    """Whether partitions of the table have their own numbers of simple buckets."""
+    """Say whether partitions of the table have their own numbers of simple buckets."""
     return bool(storage.list_folder(PARTITION_NUMBERS).objects)
 
 
 def load(
     storage: Storage, partition: str, has_completed: Callable[[str], bool], undone: Collection[str] = frozenset()
 ) -> HashingMetadata | None:
-    """The metadata of a partition that counts; None if there is none.
+    """Return the metadata of a partition that counts; None if there is none.
 
     Args:
         has_completed: whether the instant of a clustering has.
@@ -184,12 +184,12 @@ def load(
 
 
 def times_of(storage: Storage, partition: str) -> frozenset[str]:
-    """The instants of all metadata files of a partition, whether they count or not."""
+    """Return the instants of all metadata files of a partition, whether they count or not."""
     return frozenset(_times(storage, partition)[META])
 
 
 def path_of(partition: str, time: str) -> str:
-    """The metadata file of an instant."""
+    """Return the metadata file of an instant."""
     return join(_folder(partition), time + META)
 
 
@@ -199,7 +199,7 @@ def forget(storage: Storage, partition: str, time: str) -> None:
 
 
 def _times(storage: Storage, partition: str) -> dict[str, set[str]]:
-    """The instants of metadata files, and of their commit marks."""
+    """Return the instants of metadata files, and of their commit marks."""
     names = (_NAME.fullmatch(info.path.rpartition("/")[2]) for info in storage.list_folder(_folder(partition)).objects)
     kinds: dict[str, set[str]] = {META: set(), _COMMIT: set()}
     for name in filter(None, names):

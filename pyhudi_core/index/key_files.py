@@ -127,7 +127,7 @@ class FileLookUp:
     def _gone(
         self, storage: Storage, files: tuple[IndexedFiles, ...], numbers: Numbers, keys: pa.Array
     ) -> npt.NDArray[np.bool_]:
-        """Which keys are in their base file only, because its logs have deleted them."""
+        """Say which keys are in their base file only, because its logs have deleted them."""
         gone = np.zeros(len(keys), bool)
         for number in np.unique(numbers).tolist():
             piece = files[number].piece
@@ -162,14 +162,14 @@ class FileLookUp:
 
 
 def _within(keys: pa.Array, lowest: str | None, highest: str | None) -> pa.Array:
-    """The keys within a range."""
+    """Return the keys within a range."""
     if lowest is not None:
         keys = keys.filter(pc.greater_equal(keys, lowest))
     return keys if highest is None else keys.filter(pc.less_equal(keys, highest))
 
 
 def keys_in_log(storage: Storage, stat: WriteStat) -> pa.Array:
-    """The keys of all rows in the log file of a write stat. Raises `CorruptionError` for a path that is no log's."""
+    """Return the keys of all rows in the log file of a write stat. Raises `CorruptionError` for a path that is no log's."""
     name = parse_data_file(split(stat.path)[1])
     if not isinstance(name, LogFileName):
         raise CorruptLogBlockError("A write stat of a log names another file", path=stat.path)
@@ -177,7 +177,7 @@ def keys_in_log(storage: Storage, stat: WriteStat) -> pa.Array:
 
 
 def keys_in_logs(storage: Storage, logs: tuple[LogFile, ...]) -> pa.Array:
-    """The keys of all rows in the logs, also of those that are deleted there."""
+    """Return the keys of all rows in the logs, also of those that are deleted there."""
     times: frozenset[str] = frozenset().union(*(log.writers for log in logs))
     columns = LogColumns(pa.schema([(RECORD_KEY, pa.string())]), (), lambda batch: batch.column(RECORD_KEY))
     entries = LogScan(storage, logs, times.__contains__).entries(columns)

@@ -34,7 +34,7 @@ class ListedFilters:
         return cls(slices.own, slices.data)
 
     def might_contain(self, storage: Storage, paths: Sequence[str], keys: pa.Array) -> dict[str, bool]:
-        """Whether base files might hold one of the keys; a file without a listed filter is missing in the answer. Raises `CorruptionError`."""
+        """Say whether base files might hold one of the keys; a file without a listed filter is missing in the answer. Raises `CorruptionError`."""
         if not len(keys):
             return {}
         metadata = MetadataTable(MetadataSlices(storage, self.own, self.data), (names.BLOOM_FILTERS,))

@@ -106,7 +106,7 @@ class _Decide:
             yield from self._given(came, np.zeros(len(came), bool))
 
     def _fates(self, storage: Storage, piece: FileSlice, rows: pa.Table) -> tuple[Mask, Mask]:
-        """Which rows' keys are stored in the slice, and which of these rows move."""
+        """Say which rows' keys are stored in the slice, and which of these rows move."""
         ordering = self.living.merging.ordering
         stays = says_deleted(rows) if not self.inserts else np.ones(len(rows), bool)
         if not ordering and not piece.logs:

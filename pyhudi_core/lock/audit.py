@@ -74,7 +74,7 @@ def read(storage: Storage, limit: int = 100) -> tuple[AuditedHolding, ...]:
 
 
 def _files(storage: Storage) -> list[ObjectInfo]:
-    """The record's files, ordered by the time in their names; files with other names are ignored."""
+    """Return the record's files, ordered by the time in their names; files with other names are ignored."""
     listed = [info for info in storage.list(f"{AUDIT_FOLDER}/") if info.path.endswith(".jsonl")]
     return sorted(
         (info for info in listed if _started(info.path) >= 0), key=lambda info: (_started(info.path), info.path)
@@ -169,7 +169,7 @@ class AuditedSession:
         return self._inner.token
 
     def lease_left_s(self) -> float:
-        """The lease of the recorded lock; infinite if it does not expire."""
+        """Return the lease of the recorded lock; infinite if it does not expire."""
         return lease_left_s(self._inner)
 
     def still_held(self) -> bool:

@@ -15,7 +15,7 @@ class LockSession(Protocol):
         ...
 
     def still_held(self) -> bool:
-        """Whether this process still holds the lock, as far as it can know now."""
+        """Say whether this process still holds the lock, as far as it can know now."""
         ...
 
     def release(self) -> None:

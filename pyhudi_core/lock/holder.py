@@ -53,7 +53,7 @@ class Holder:
 
 
 def this_process(nonce: str, since_ms: int, note: str) -> Holder:
-    """A holding by this process."""
+    """Return a holding by this process."""
     pid = os.getpid()
     return Holder(nonce, socket.gethostname(), machine(), pid, start_time(pid) or "", since_ms, note)
 
@@ -80,7 +80,7 @@ def describe_foreign(content: bytes) -> str:
 
 
 def is_gone(holder: Holder) -> bool:
-    """Whether the holder's process is known to have ended."""
+    """Say whether the holder's process is known to have ended."""
     if holder.host != socket.gethostname() or holder.machine != machine():
         return False
     return has_ended(holder.pid, holder.started)

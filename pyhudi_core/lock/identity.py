@@ -42,5 +42,5 @@ def refuse_other_lock(found: str, ours: str, *, given_up: str, process: Process,
 
 
 def _has_ended(found: str, process: Process) -> bool:
-    """Whether the lock can have no holder any more, because it belonged to a process that is known to have ended."""
+    """Say whether the lock can have no holder any more, because it belonged to a process that is known to have ended."""
     return found.startswith(_IN_PROCESS) and process.is_gone(found.rpartition("#")[2])

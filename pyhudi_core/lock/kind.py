@@ -64,7 +64,7 @@ class LockOptions:
         "Record every holding of the lock (holder and times) as a file of JSON lines below `.hoodie/.locks/audit/`.")  # fmt: skip
 
     def of(self, values: type[T]) -> T:
-        """The options of one kind; the defaults if none was given."""
+        """Return the options of one kind; the defaults if none was given."""
         return next((each for each in self.own if isinstance(each, values)), None) or values()
 
 
@@ -91,7 +91,7 @@ class LockRequest:
         return self.lock.request_ms / 1000
 
     def implicit_key(self) -> str:
-        """The key that Hudi derives from the table's base path, in which ``s3a`` counts as ``s3``."""
+        """Return the key that Hudi derives from the table's base path, in which ``s3a`` counts as ``s3``."""
         location = self.storage.location
         if location.startswith("s3a://"):
             location = "s3://" + location.removeprefix("s3a://")
@@ -140,7 +140,7 @@ def _options_of(kind: LockKind) -> tuple[Option, ...]:
 
 
 def served(request: LockRequest, server: LockServer) -> LockProvider:
-    """The lock of a server for a request: the frame of `server` does the waiting and renewing."""
+    """Return the lock of a server for a request: the frame of `server` does the waiting and renewing."""
     lock: ServerLockProvider = ServerLockProvider(
         server, request.runtime, request.storage.location, longest_wait_ms=request.lock.retry_ms
     )

@@ -32,7 +32,7 @@ _HERE = dict(
 
 @cache
 def every_kind() -> tuple[LockKind, ...]:
-    """All kinds: those that need no server first."""
+    """Return all kinds: those that need no server first."""
     servers = importlib.import_module("pyhudi_core.lock.servers")
     names = sorted(found.name for found in pkgutil.iter_modules(servers.__path__))
     modules = [*_HERE.values(), *(importlib.import_module(f"{servers.__name__}.{name}") for name in names)]
@@ -40,7 +40,7 @@ def every_kind() -> tuple[LockKind, ...]:
 
 
 def kind_of(name: str) -> LockKind:
-    """The kind of lock that has this name."""
+    """Return the kind of lock that has this name."""
     if name in _HERE:
         kind: LockKind = _HERE[name].LOCK
         return kind
@@ -49,12 +49,15 @@ def kind_of(name: str) -> LockKind:
 
 @cache
 def own_options() -> Mapping[str, Option]:
-    """The options that belong to one kind of lock, by their keys."""
+    """Return the options that belong to one kind of lock, by their keys."""
     return {key: option for kind in every_kind() for option in kind.options() for key in (option.key, *option.aliases)}
 
 
 def own_values(found: Mapping[str, Any]) -> tuple[object, ...]:
-    """The values of each kind whose options were found; ``found``: by attribute. Raises `InvalidOptionError` if two of them contradict each other."""
+    """Return the values of each kind whose options were found; ``found``: by attribute.
+
+    Raises `InvalidOptionError` if two of them contradict each other.
+    """
     by_kind: dict[str, dict[str, Any]] = {}
     for attribute, value in found.items():
         kind, _, name = attribute.partition(".")

@@ -23,7 +23,7 @@ else:
 
 
 def open_lock(request: LockRequest) -> LockProvider:
-    """The lock that the options name, or else the one that fits the storage.
+    """Return the lock that the options name, or else the one that fits the storage.
 
     Raises `InvalidOptionError` if an option of the lock is missing, or a server is given without its lock, and `MissingExtraError` if the lock's
     package is not installed. No request is sent.
@@ -40,7 +40,7 @@ def ask_server(request: LockRequest) -> None:
 
 
 def open_instants(request: LockRequest) -> Clock | None:
-    """The source of instants that ``pyhudi.time.generator`` names; None is the machine's clock. Raises as `open_lock`."""
+    """Return the source of instants that ``pyhudi.time.generator`` names; None is the machine's clock. Raises as `open_lock`."""
     if request.generator == "system":
         return None
     _refuse_incomplete(request, GENERATOR, request.generator)

@@ -1,7 +1,7 @@
 """The frame of locks that a server keeps: SQL, ZooKeeper, DynamoDB, Hive Metastore.
 
-A `LockServer` makes a `Claim` for each acquisition; a claim asks, renews and releases, one bounded request at a time. The frame does the rest: it
-waits, renews in the background, and knows when the lock has ended.
+A `LockServer` makes an `Acquisition` each time somebody wants the lock. The acquisition asks, renews and releases, one bounded request at a time. The
+frame does the rest: it waits, renews in the background, and knows when the lock has ended.
 
 Invariants, for every server:
 
@@ -41,7 +41,7 @@ class Claimant:
     since_ms: int
 
 
-class Claim(Protocol):
+class Acquisition(Protocol):
     """One acquisition. Every method sends bounded requests, and raises `LockServerError` if the server does not answer."""
 
     @property
@@ -79,7 +79,7 @@ class LockServer(Protocol):
         """Kind and address of the lock, without credentials."""
         ...
 
-    def claim(self, claimant: Claimant) -> Claim: ...
+    def claim(self, claimant: Claimant) -> Acquisition: ...
 
 
 class ServerLockProvider:
@@ -130,7 +130,7 @@ class ServerLockProvider:
                 claim.release()
             raise
 
-    def _ask(self, claim: Claim) -> _Moment | None:
+    def _ask(self, claim: Acquisition) -> _Moment | None:
         """Try once; returns the moment from which the lease counts, None if another writer has the lock."""
         asked = _Moment.now(self._runtime)
         if not claim.attempt():
@@ -141,7 +141,9 @@ class ServerLockProvider:
         asked = _Moment.now(self._runtime)
         return asked if claim.renew() else None
 
-    def _timed_out(self, timeout_s: float, started: float, claim: Claim, failed: list[LockServerError]) -> LockError:
+    def _timed_out(
+        self, timeout_s: float, started: float, claim: Acquisition, failed: list[LockServerError]
+    ) -> LockError:
         if failed:
             last, waited_s = failed[0], self._runtime.clock.monotonic() - started
             late = f" (the last request took until {waited_s:.0f} s)" if waited_s > timeout_s + 1 else ""
@@ -183,7 +185,7 @@ class ServerLockSession:
         on_renewed: called with the new end (epoch milliseconds) after each renewal.
     """
 
-    def __init__(self, identity: str, claim: Claim, claimant: Claimant, runtime: Runtime, asked: _Moment) -> None:
+    def __init__(self, identity: str, claim: Acquisition, claimant: Claimant, runtime: Runtime, asked: _Moment) -> None:
         self._identity = identity
         self._claim = claim
         self._claimant = claimant

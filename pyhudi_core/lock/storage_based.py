@@ -162,7 +162,7 @@ class StorageBasedLockProvider:
             return None
 
     def is_free(self, seen: Seen) -> bool:
-        """Whether another writer may take the lock."""
+        """Say whether another writer may take the lock."""
         now = self._runtime.clock.now_ms()
         if seen.lock is None:
             return now > seen.info.modified_ms + self._validity_ms + DRIFT_MS

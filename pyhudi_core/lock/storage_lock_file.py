@@ -46,7 +46,7 @@ class Owner:
     process: str
 
     def to_text(self) -> str:
-        """The ``owner`` field."""
+        """Return the ``owner`` field."""
         note = self.note.replace("|", "/")[:_LONGEST]
         return f"{_MARK}|{self.holding}|{self.revision}|{self.since_ms}|{note}|{self.process}"
 

@@ -41,7 +41,7 @@ def comparable(deletes: DeleteColumns, columns: Sequence[pa.DataType]) -> tuple[
 
 
 def _as_column(part: Wrapped, column: pa.DataType, compared: Mask, only: bool) -> tuple[Ints, pa.Array]:
-    """The places and values of a wrapper that the column can hold; the other deletes are not compared.
+    """Return the places and values of a wrapper that the column can hold; the other deletes are not compared.
 
     ``only``: the table has no other ordering column.
     """
@@ -58,7 +58,7 @@ def _as_column(part: Wrapped, column: pa.DataType, compared: Mask, only: bool) -
 
 
 def _cast(values: pa.Array, column: pa.DataType) -> tuple[pa.Array, Mask]:
-    """The values in the column's type, and which of them it holds without loss."""
+    """Return the values in the column's type, and which of them it holds without loss."""
     try:
         return values.cast(column), np.ones(len(values), bool)
     except _CAST_ERRORS:
@@ -76,7 +76,7 @@ def _cast(values: pa.Array, column: pa.DataType) -> tuple[pa.Array, Mask]:
 
 
 def _joined(parts: Iterable[tuple[Ints, pa.Array]], column: pa.DataType, compared: Mask) -> pa.Array:
-    """One value for each delete; null where there is none, and for deletes that are not compared."""
+    """Return one value for each delete; null where there is none, and for deletes that are not compared."""
     found = list(parts)
     if len(found) == 1 and len(found[0][0]) == len(compared) and compared.all():
         return found[0][1]
@@ -90,7 +90,7 @@ def _joined(parts: Iterable[tuple[Ints, pa.Array]], column: pa.DataType, compare
 
 
 def _classes_of(column: pa.DataType) -> frozenset[str]:
-    """The wrappers in which Java writers put values of a column."""
+    """Return the wrappers in which Java writers put values of a column."""
     types = pa.types
     if types.is_int32(column):
         return frozenset({_INTEGER})

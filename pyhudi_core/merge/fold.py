@@ -51,7 +51,7 @@ class Folded:
         return len(self.entry)
 
     def versions(self, which: Ints) -> Versions:
-        """These states, to be compared."""
+        """Return these states, to be compared."""
         return self.entries.versions(self.entry[which], self.deleted[which], self.outright[which])
 
 
@@ -147,12 +147,12 @@ class SliceMerge:
         self._met = np.zeros(len(self.folded), bool)
 
     def over_base(self, base: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The base rows as they are now; ``base`` has the columns of the entries' rows."""
+        """Yield the base rows as they are now; ``base`` has the columns of the entries' rows."""
         for batch in base:
             yield from self._over(batch)
 
     def inserts(self) -> Iterator[pa.RecordBatch]:
-        """The rows that no base row met."""
+        """Yield the rows that no base row met."""
         left = np.flatnonzero(~self._met & ~self.folded.deleted)
         for start in range(0, len(left), _BATCH_ROWS):
             yield from take_rows(self.folded, left[start : start + _BATCH_ROWS]).to_batches()
@@ -191,7 +191,7 @@ class SliceMerge:
 
 
 def take_rows(folded: Folded, which: Ints, below: pa.Table | None = None) -> pa.Table:
-    """The rows of these states; what a partial state has not is taken from the rows ``below``, or null."""
+    """Return the rows of these states; what a partial state has not is taken from the rows ``below``, or null."""
     rows = folded.entries.rows
     if folded.sources is None:
         return rows.take(pa.array(folded.entry[which]))

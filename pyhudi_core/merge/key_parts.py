@@ -36,7 +36,7 @@ class KeyPart:
     of: int = 1
 
     def holds(self, keys: pa.Array | pa.ChunkedArray) -> Mask:
-        """Which of the keys are in it; the keys are not null."""
+        """Say which of the keys are in it; the keys are not null."""
         if self.of == 1:
             return np.ones(len(keys), bool)
         # File groups of consistent hashing hold keys of one range of hashes, so the bits are mixed once more.
@@ -44,12 +44,12 @@ class KeyPart:
         return np.asarray(mixed % np.uint64(self.of) == np.uint64(self.number), bool)
 
     def cut(self, parts: int) -> list[Self]:
-        """The same keys in so many parts."""
+        """Return the same keys in so many parts."""
         return [type(self)(self.number + self.of * place, self.of * parts) for place in range(parts)]
 
 
 def parts_for(held: int, read: int, whole: int, most: int) -> int:
-    """Into how many parts a part is cut of which ``held`` bytes of entries came from ``read`` of ``whole`` bytes of logs: a power of two."""
+    """Say into how many parts a part is cut of which ``held`` bytes of entries came from ``read`` of ``whole`` bytes of logs: a power of two."""
     expected = held * max(1.0, whole / max(1, read))
     parts = 2
     while parts < _AT_ONCE and expected > parts * most * 0.75:

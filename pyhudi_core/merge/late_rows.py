@@ -23,7 +23,7 @@ from pyhudi_core.storage.base import Storage
 
 
 def older_than_deletes(storage: Storage, piece: FileSlice, merging: Merging, rows: pa.Table, schema: pa.Schema) -> Mask:
-    """Which of the rows lose against a delete to which the logs come for their key. Reads no base file.
+    """Say which of the rows lose against a delete to which the logs come for their key. Reads no base file.
 
     Ordering values alone decide. Behind a partial block readers let any row replace a delete, so a late one would bring the old base row back.
 
@@ -54,7 +54,7 @@ def older_than_deletes(storage: Storage, piece: FileSlice, merging: Merging, row
 
 
 def _lost(rows: pa.Table, folded: Folded, merging: Merging) -> np.ndarray:
-    """The places of the rows that lose against a deleted state."""
+    """Return the places of the rows that lose against a deleted state."""
     deleted = np.flatnonzero(folded.deleted)
     found = pc.index_in(rows.column(RECORD_KEY), value_set=folded.keys.take(pa.array(deleted)))
     met = np.flatnonzero(mask(found.is_valid()))

@@ -46,7 +46,7 @@ class PairMerger(Protocol):
     """Merges pairs of versions, meta columns included; none of them is a delete."""
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
-        """One row for each pair, in the order of the pairs, in the schema of ``newer``."""
+        """Return one row for each pair, in the order of the pairs, in the schema of ``newer``."""
         ...
 
 
@@ -74,7 +74,7 @@ class TableMerger(PairMerger, Protocol):
         ...
 
     def deletes(self, rows: pa.Table) -> Mask:
-        """Which rows are deletes where there is no older version."""
+        """Say which rows are deletes where there is no older version."""
         ...
 
 
@@ -96,7 +96,7 @@ class Versions:
 
     @classmethod
     def of_rows(cls, rows: pa.Table | pa.RecordBatch, ordering: Sequence[str]) -> Self:
-        """Rows that arrive: those whose ``_hoodie_is_deleted`` is true are deletes."""
+        """Return rows that arrive: those whose ``_hoodie_is_deleted`` is true are deletes."""
         orderings = _columns(rows, ordering)
         deleted = says_deleted(rows)
         outright = deleted & _without_value(orderings) if ordering and deleted.any() else deleted.copy()
@@ -104,7 +104,7 @@ class Versions:
 
     @classmethod
     def of_stored(cls, rows: pa.Table | pa.RecordBatch, ordering: Sequence[str]) -> Self:
-        """Rows of a base file: they are there, whatever they say."""
+        """Return rows of a base file: they are there, whatever they say."""
         none = np.zeros(rows.num_rows, bool)
         return cls(_columns(rows, ordering), none, none, none)
 
@@ -112,7 +112,7 @@ class Versions:
         return len(self.deleted)
 
     def take(self, places: Ints) -> Self:
-        """The versions at these places."""
+        """Return the versions at these places."""
         orderings = self.orderings.take(pa.array(places)) if self.orderings.num_columns else self.orderings
         return type(self)(orderings, self.deleted[places], self.outright[places], self.listed[places])
 
@@ -180,7 +180,7 @@ class MergeLaw:
 
 
 def says_deleted(rows: pa.Table | pa.RecordBatch) -> Mask:
-    """Which rows say that they are deleted: the boolean column ``_hoodie_is_deleted`` is true, as Hudi's payload classes read it."""
+    """Say which rows say that they are deleted: the boolean column ``_hoodie_is_deleted`` is true, as Hudi's payload classes read it."""
     index = rows.schema.get_field_index(IS_DELETED)
     if index < 0 or not pa.types.is_boolean(rows.schema.field(index).type):
         return np.zeros(rows.num_rows, bool)
@@ -231,7 +231,7 @@ def _columns(rows: pa.Table | pa.RecordBatch, names: Sequence[str]) -> pa.Table:
 
 
 def _without_value(orderings: pa.Table) -> Mask:
-    """Which versions have no ordering value. Hudi has an int of 0 for a missing value, and takes an int of 0 for that."""
+    """Say which versions have no ordering value. Hudi has an int of 0 for a missing value, and takes an int of 0 for that."""
     none = np.ones(orderings.num_rows, bool)
     for column in orderings.columns:
         missing = pc.is_null(column)
@@ -250,7 +250,7 @@ def _as_compared(orderings: pa.Table) -> pa.Table:
 
 
 def _not_deleted_outright(codes: Ints, positions: Ints, outright: Mask) -> Ints:
-    """The places of versions that count: of each key those behind its last outright delete, or this one if nothing follows it."""
+    """Return the places of versions that count: of each key those behind its last outright delete, or this one if nothing follows it."""
     order = np.lexsort((positions, codes))
     starts = np.flatnonzero(np.append(True, codes[order][1:] != codes[order][:-1]))
     sizes = np.diff(np.append(starts, len(order)))
@@ -261,7 +261,7 @@ def _not_deleted_outright(codes: Ints, positions: Ints, outright: Mask) -> Ints:
 
 
 def _sort_columns(values: pa.ChunkedArray, name: str) -> dict[str, pa.ChunkedArray]:
-    """Columns that sort like `compare` compares: Arrow sorts nulls last, NaN behind all numbers, and takes both zeros for equal."""
+    """Return columns that sort like `compare` compares: Arrow sorts nulls last, NaN behind all numbers, and takes both zeros for equal."""
     columns = {f"known{name}": pc.is_valid(values)} if values.null_count else {}
     columns |= {f"value{name}": _signed(values)}
     if pa.types.is_floating(values.type) and (minus := _minus_zero(values)).any():
@@ -270,7 +270,7 @@ def _sort_columns(values: pa.ChunkedArray, name: str) -> dict[str, pa.ChunkedArr
 
 
 def _signed(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Bytes that compare as Java compares them, with signs; other values as they are."""
+    """Return the bytes that compare as Java compares them, with signs; other values as they are."""
     if not pa.types.is_binary(values.type):
         return values
     array = values.combine_chunks()

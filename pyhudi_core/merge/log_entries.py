@@ -44,13 +44,13 @@ class LogEntries:
         return self.rows.num_rows
 
     def versions(self, entries: Ints, deleted: Mask, outright: Mask) -> Versions:
-        """What the law compares of these entries; whether the state that they stand for is a delete is given."""
+        """Return what the law compares of these entries; whether the state that they stand for is a delete is given."""
         columns = self.orderings
         taken = columns.take(pa.array(entries)) if columns.num_columns else columns
         return Versions(taken, deleted, outright, self.listed[entries])
 
     def followed_by(self, rows: pa.Table) -> LogEntries:
-        """The same entries, followed by rows that a merger made; these rows have no keys."""
+        """Return the same entries, followed by rows that a merger made; these rows have no keys."""
         none = np.zeros(rows.num_rows, bool)
         orderings = rows.select(self.orderings.column_names)
         return replace(
@@ -116,7 +116,7 @@ class EntryCollector:
         self._present.append(present)
 
     def finish(self) -> LogEntries | None:
-        """All entries; None if there are none, which can happen although there are blocks."""
+        """Return all entries; None if there are none, which can happen although there are blocks."""
         count = sum(map(len, self._keys))
         if not count:
             return None

@@ -67,7 +67,7 @@ class LogScan:
     counts: Callable[[str], bool]
 
     def entries(self, columns: LogColumns, part: KeyPart = _ALL, most_bytes: int = 0) -> LogEntries | None:
-        """All entries of a part of the keys in the order of their arrival; None if there are none.
+        """Return all entries of a part of the keys in the order of their arrival; None if there are none.
 
         Raises `LogsTooLargeError` if they are larger than ``most_bytes`` (0: no limit), and `CorruptionError` and its kinds.
         """
@@ -85,7 +85,7 @@ class LogScan:
         return found.finish()
 
     def _blocks(self) -> list[tuple[str, LogBlock]]:
-        """The blocks that count, in the order in which they are read."""
+        """Return the blocks that count, in the order in which they are read."""
         found: list[tuple[str, LogBlock]] = []
         for log in self.logs:
             with self.storage.open_input(log.path) as source:
@@ -206,7 +206,7 @@ def _require_keys(missing: int, block: LogBlock, path: str) -> None:
 def _records(
     block: LogBlock, content: pa.Buffer, wanted: list[str], path: str
 ) -> Iterator[tuple[pa.RecordBatch, pa.Array | None]]:
-    """The wanted columns of a data block; and the record keys, if no wanted column holds them."""
+    """Yield the wanted columns of a data block; and the record keys, if no wanted column holds them."""
     if block.type is BlockType.PARQUET_DATA:
         reader = BaseFileReader(pa.BufferReader(content), path, wanted)
         yield from ((batch, None) for batch in reader.iter_batches())

@@ -50,7 +50,7 @@ class Merging:
         object.__setattr__(self, "merger", find_merger(self.config))
 
     def names_at(self, requested_time: str) -> FileNames | None:
-        """What columns are called in the files of a commit; None if that is as they are called now."""
+        """Return what columns are called in the files of a commit; None if that is as they are called now."""
         return names_at(self.evolution, requested_time)
 
     @property
@@ -64,15 +64,15 @@ class Merging:
         return ordering_of(self.config)
 
     def law(self) -> MergeLaw:
-        """The law between two versions of a row. Raises `UnsupportedTableError` for mergers that are not known here."""
+        """Return the law between two versions of a row. Raises `UnsupportedTableError` for mergers that are not known here."""
         return law_of(self.config, self.merger)
 
     def keys_of(self, batch: pa.RecordBatch) -> pa.Array:
-        """The record keys of a batch."""
+        """Return the record keys of a batch."""
         return stored_keys(batch, self.config)
 
     def columns(self, wanted: pa.Schema, schema: pa.Schema) -> pa.Schema:
-        """What must be read to merge and then give the wanted columns; in the order of the table's schema. A merger sees all columns."""
+        """Return what must be read to merge and then give the wanted columns; in the order of the table's schema. A merger sees all columns."""
         absent = [name for name in self.ordering if name not in schema.names]
         if absent:
             raise UnsupportedTableError(
@@ -100,11 +100,11 @@ class PartRows:
     entries: int
 
     def kept(self) -> Iterator[pa.RecordBatch]:
-        """The rows whose keys the base file has."""
+        """Return the rows whose keys the base file has."""
         return self.base if self.merge is None else self.merge.over_base(self.base)
 
     def added(self) -> Iterator[pa.RecordBatch]:
-        """The rows whose keys only the logs have."""
+        """Return the rows whose keys only the logs have."""
         return iter(()) if self.merge is None else self.merge.inserts()
 
 
@@ -122,7 +122,7 @@ class SliceRows:
 
 
 def slice_rows(storage: Storage, piece: FileSlice, merging: Merging, wanted: pa.Schema, schema: pa.Schema) -> SliceRows:
-    """The rows of a slice in (at least) the wanted columns; the logs are read now, the base file as the rows are taken.
+    """Return the rows of a slice in (at least) the wanted columns; the logs are read now, the base file as the rows are taken.
 
     Raises `CorruptionError` and its kinds, and `LimitExceededError`.
     """
@@ -163,14 +163,14 @@ def slice_rows(storage: Storage, piece: FileSlice, merging: Merging, wanted: pa.
 def merged_batches(
     storage: Storage, piece: FileSlice, merging: Merging, wanted: pa.Schema, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a slice as they are now, in (at least) the wanted columns. Raises as `slice_rows`."""
+    """Yield the rows of a slice as they are now, in (at least) the wanted columns. Raises as `slice_rows`."""
     for part in slice_rows(storage, piece, merging, wanted, schema).parts:
         yield from part.kept()
         yield from part.added()
 
 
 def _of_part(batches: Iterator[pa.RecordBatch], part: KeyPart, merging: Merging) -> Iterator[pa.RecordBatch]:
-    """The rows whose keys are in a part."""
+    """Yield the rows whose keys are in a part."""
     if part.of == 1:
         yield from batches
         return

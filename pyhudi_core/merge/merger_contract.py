@@ -56,7 +56,7 @@ class RecordMerger(Protocol):
     """
 
     def merge(self, older: pa.Table, newer: pa.Table) -> pa.Table:
-        """One row for each pair of rows, in their order.
+        """Return one row for each pair of rows, in their order.
 
         ``older`` and ``newer`` have the table's columns without Hudi's meta columns, and as many rows as one another; row n of both
         has the same record key, and ``newer`` is what was written later. The result has the same columns, types and keys.
@@ -202,7 +202,7 @@ class _Checks:
 
 
 def _smallest(difference: _Difference) -> str | None:
-    """The row with the fewest values on which the results differ, as text."""
+    """Return the row with the fewest values on which the results differ, as text."""
     names = list(difference.results)
     first, second = (_rows(difference.results[name]) for name in names)
     if len(first) != len(second):
@@ -226,7 +226,7 @@ def _rows(table: pa.Table, names: list[str] | None = None) -> list[dict[str, Any
 
 
 def _text(value: object) -> str:
-    """Text that is equal for equal values; NaN equals itself, and the two zeros differ."""
+    """Return the text that is equal for equal values; NaN equals itself, and the two zeros differ."""
     return repr(value)
 
 
@@ -276,7 +276,7 @@ class RowGenerator:
         return self._of(item.type, self._next(3 if few else 5))
 
     def _of(self, kind: pa.DataType, number: int) -> Any:
-        """The value of this number in the pool of a type; equal numbers give equal plain values."""
+        """Return the value of this number in the pool of a type; equal numbers give equal plain values."""
         types = pa.types
         if types.is_boolean(kind):
             return bool(number % 2)

@@ -44,7 +44,7 @@ class _Payload:
     fails_without: ClassVar[bool] = False
 
     def deletes(self, rows: pa.Table) -> Mask:
-        """Which rows are deletes where there is no older version."""
+        """Say which rows are deletes where there is no older version."""
         return none_of(rows)
 
 
@@ -53,7 +53,7 @@ class NewerPayload(_Payload):
     """What was written later replaces what was there."""
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
-        """The newer versions."""
+        """Return the newer versions."""
         return MergedPairs(newer, none_of(newer))
 
 
@@ -62,7 +62,7 @@ class EventTimePayload(_Payload):
     """The higher ordering value wins, the newer version on equal ones."""
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
-        """One whole version of each pair."""
+        """Return one whole version of each pair."""
         wins = not_lower(newer.select(self.ordering), older.select(self.ordering))
         return MergedPairs(choose(older, newer, wins), none_of(newer))
 
@@ -74,7 +74,7 @@ class FirstValuePayload(_Payload):
     combines: ClassVar[bool] = True
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
-        """One whole version of each pair."""
+        """Return one whole version of each pair."""
         wins = ~not_lower(older.select(self.ordering), newer.select(self.ordering))
         for name in self.ordering[:1]:
             wins |= mask(pc.is_null(older.column(name)))
@@ -86,7 +86,7 @@ class NonDefaultsPayload(_Payload):
     """The newer version, with values of the older one where it has none."""
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
-        """Rows of both."""
+        """Return rows of both."""
         return MergedPairs(_filled(newer, older), none_of(newer))
 
 
@@ -102,7 +102,7 @@ class PartialUpdatePayload(_Payload):
     combines: ClassVar[bool] = True
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
-        """Rows of both."""
+        """Return rows of both."""
         late = self._late(older, newer)
         upper, lower = choose(newer, older, late), choose(older, newer, late)
         rows = _filled(upper, lower)
@@ -110,7 +110,7 @@ class PartialUpdatePayload(_Payload):
         return MergedPairs(pa.table(columns, schema=newer.schema), none_of(newer))
 
     def _late(self, older: pa.Table, newer: pa.Table) -> Mask:
-        """Which newer versions have a lower ordering value. Java compares values of the same class only, and takes 0 for a missing one."""
+        """Say which newer versions have a lower ordering value. Java compares values of the same class only, and takes 0 for a missing one."""
         if not self.ordering:
             return none_of(newer)
         new, old = newer.column(self.ordering[0]), older.column(self.ordering[0])
@@ -131,11 +131,11 @@ class DmsPayload(_Payload):
     needs: ClassVar[tuple[str, ...]] = (_DMS_OPERATION,)
 
     def deletes(self, rows: pa.Table) -> Mask:
-        """Which rows are deletes where there is no older version."""
+        """Say which rows are deletes where there is no older version."""
         return _says(rows, _DMS_OPERATION, "d")
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
-        """The newer versions."""
+        """Return the newer versions."""
         return MergedPairs(newer, _says(newer, _DMS_OPERATION, "d"))
 
 
@@ -148,11 +148,11 @@ class MySqlPayload(_Payload):
     fails_without: ClassVar[bool] = True
 
     def deletes(self, rows: pa.Table) -> Mask:
-        """Which rows are deletes where there is no older version."""
+        """Say which rows are deletes where there is no older version."""
         return _says(rows, _OPERATION, "d")
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
-        """One whole version of each pair."""
+        """Return one whole version of each pair."""
         _refuse_absent(self.needs, newer)
         _require(newer.column(_SEQUENCE), _SEQUENCE)
         new, old = _sequences(newer), _sequences(older)
@@ -172,11 +172,11 @@ class PostgresPayload(_Payload):
     fails_without: ClassVar[bool] = True
 
     def deletes(self, rows: pa.Table) -> Mask:
-        """Which rows are deletes where there is no older version."""
+        """Say which rows are deletes where there is no older version."""
         return _says(rows, _OPERATION, "d")
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
-        """Rows of both."""
+        """Return rows of both."""
         _refuse_absent(self.needs, newer)
         new, old = newer.column(_LSN), older.column(_LSN)
         _require(new, _LSN)
@@ -223,7 +223,7 @@ def _either(first: pa.ChunkedArray, second: pa.ChunkedArray, take_second: Mask) 
 
 
 def _filled(upper: pa.Table, lower: pa.Table) -> pa.Table:
-    """The upper rows, with the lower one's value where there is none."""
+    """Return the upper rows, with the lower one's value where there is none."""
     columns = [
         column if column.null_count == 0 else _either(column, lower.column(number), mask(pc.is_null(column)))
         for number, column in enumerate(upper.columns)
@@ -232,7 +232,7 @@ def _filled(upper: pa.Table, lower: pa.Table) -> pa.Table:
 
 
 def _toasted(values: pa.ChunkedArray, before: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Values, with those from before where the source says that it does not repeat one."""
+    """Return values, with those from before where the source says that it does not repeat one."""
     if not (pa.types.is_string(values.type) or pa.types.is_binary(values.type)):
         return values
     unavailable = mask(pc.fill_null(pc.equal(values, pa.scalar(_TOASTED).cast(values.type)), False))
@@ -240,7 +240,7 @@ def _toasted(values: pa.ChunkedArray, before: pa.ChunkedArray) -> pa.ChunkedArra
 
 
 def _says(rows: pa.Table, column: str, word: str) -> Mask:
-    """Which rows have this word in the column, in whatever case."""
+    """Say which rows have this word in the column, in whatever case."""
     if column not in rows.column_names or not pa.types.is_string(rows.schema.field(column).type):
         return none_of(rows)
     return mask(pc.fill_null(pc.equal(pc.utf8_lower(rows.column(column)), word), False))
@@ -261,7 +261,9 @@ def _sequences(rows: pa.Table) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.in
 
 
 def unfit_kind(column: str, kind: pa.DataType, *, new: bool) -> str:
-    """Which type a column that a payload class needs should have; empty if it has it, or if an existing table works without, as it does in Hudi."""
+    """Say which type a column that a payload class needs should have; empty if it has it, or if an existing table works without, as it does in
+    Hudi.
+    """
     if column == _LSN:
         return "" if pa.types.is_integer(kind) else "a whole number"
     is_text = pa.types.is_string(kind) or (not new and column != _SEQUENCE)
@@ -287,7 +289,7 @@ def _require(values: pa.ChunkedArray, name: str) -> None:
 
 
 def _same_class_in_spark(kind: pa.DataType) -> bool:
-    """Whether Spark's value and Avro's value of an ordering column are of one Java class; of strings, dates and decimals they are not."""
+    """Say whether Spark's value and Avro's value of an ordering column are of one Java class; of strings, dates and decimals they are not."""
     types = pa.types
     return bool(
         types.is_int32(kind)
@@ -299,5 +301,5 @@ def _same_class_in_spark(kind: pa.DataType) -> bool:
 
 
 def none_of(rows: pa.Table) -> Mask:
-    """A mask over the rows that chooses none of them."""
+    """Return a mask over the rows that chooses none of them."""
     return np.zeros(rows.num_rows, bool)

@@ -73,7 +73,7 @@ def _types(types: Mapping[str, pa.DataType]) -> str:
 
 
 def _kept(made: pa.Table, older: pa.Table) -> Mask:
-    """Which made rows are the older versions, value by value. Nested values have no order, and count as others."""
+    """Say which made rows are the older versions, value by value. Nested values have no order, and count as others."""
     if any(pa.types.is_nested(kind) for kind in made.schema.types):
         return none_of(made)
     kept = ~none_of(made)
@@ -142,17 +142,17 @@ def unregister_merger(name: str) -> None:
 
 @set_module("pyhudi")
 def registered_mergers() -> tuple[str, ...]:
-    """The names under which mergers are registered."""
+    """Return the names under which mergers are registered."""
     return tuple(sorted(_REGISTERED))
 
 
 def merger_name(config: TableConfig) -> str:
-    """The name by which a table asks for its merger: a payload class, or a merge strategy id."""
+    """Return the name by which a table asks for its merger: a payload class, or a merge strategy id."""
     return config.payload_class if config.merge_strategy_id == BY_PAYLOAD else config.merge_strategy_id
 
 
 def find_merger(config: TableConfig) -> TableMerger | None:
-    """The merger of a table whose merge mode is CUSTOM; None if it is not known here, and for other tables."""
+    """Return the merger of a table whose merge mode is CUSTOM; None if it is not known here, and for other tables."""
     if config.merge_mode is not MergeMode.CUSTOM:
         return None
     name = merger_name(config)
@@ -165,7 +165,7 @@ def find_merger(config: TableConfig) -> TableMerger | None:
 
 
 def why_unfit(config: TableConfig, schema: pa.Schema, *, new: bool = False) -> str | None:
-    """Why the merger of a table cannot merge rows of these columns; None if it can, or is not known here.
+    """Say why the merger of a table cannot merge rows of these columns; None if it can, or is not known here.
 
     A payload class says which columns it needs. A merger of the user is called with no rows. ``new``: the table is being created, so columns without
     which a payload class would do nothing of its own count as well.
@@ -189,7 +189,7 @@ def why_unfit(config: TableConfig, schema: pa.Schema, *, new: bool = False) -> s
 
 
 def unwritten_merging(config: TableConfig) -> str:
-    """What of a table's merger this release does not write; empty if it writes it, or if the merger is not known here."""
+    """Return what of a table's merger this release does not write; empty if it writes it, or if the merger is not known here."""
     merger = find_merger(config)
     if merger is None or config.table_type is not TableType.MERGE_ON_READ:
         return ""
@@ -199,19 +199,19 @@ def unwritten_merging(config: TableConfig) -> str:
 
 
 def ordering_of(config: TableConfig) -> tuple[str, ...]:
-    """The columns whose values decide; none if only the order of commits does."""
+    """Return the columns whose values decide; none if only the order of commits does."""
     return () if config.merge_mode is MergeMode.COMMIT_TIME_ORDERING else tuple(config.ordering_fields)
 
 
 def law_of(config: TableConfig, merger: PairMerger | None) -> MergeLaw:
-    """The law of a table, with the merger that `find_merger` found. Raises `UnsupportedTableError` for a merger that is not known here."""
+    """Return the law of a table, with the merger that `find_merger` found. Raises `UnsupportedTableError` for a merger that is not known here."""
     if config.merge_mode is MergeMode.CUSTOM and merger is None:
         raise unknown_merger(config)
     return MergeLaw(ordering_of(config), merger)
 
 
 def unknown_merger(config: TableConfig, *, new: bool = False) -> UnsupportedTableError:
-    """The error for a table whose merger is not known here. ``new``: the table is to be created."""
+    """Return the error for a table whose merger is not known here. ``new``: the table is to be created."""
     name = merger_name(config)
     where = (
         "hoodie.compaction.payload.class"
@@ -233,7 +233,7 @@ def unknown_merger(config: TableConfig, *, new: bool = False) -> UnsupportedTabl
 
 
 def _known(name: str) -> str:
-    """The payload class that a name may stand for, and the known ones."""
+    """Return the payload class that a name may stand for, and the known ones."""
     by_end = {known.rpartition(".")[2].lower(): known for known in reversed([*PAYLOADS])}
     near = get_close_matches(name.rpartition(".")[2].lower(), by_end, n=1)
     means = f"Did you mean {by_end[near[0]]}? " if near else ""

@@ -14,7 +14,7 @@ from pyhudi_core.formats.base_file import read_footer
 from pyhudi_core.formats.base_file.footer import BLOOM_FILTER, BLOOM_TYPE
 from pyhudi_core.formats.bloom import SIMPLE
 from pyhudi_core.metadata_table import names
-from pyhudi_core.metadata_table.file_entries import KEY_FIELD, GroupChange
+from pyhudi_core.metadata_table.file_entries import KEY_FIELD, GroupEntries
 from pyhudi_core.metadata_table.record_schema import BLOOM_FIELD
 from pyhudi_core.metadata_table.records import KEY, Records, RecordType, type_of
 from pyhudi_core.model.file_names import BaseFileName, parse_data_file, split
@@ -42,7 +42,7 @@ class BloomFilterIndex:
         """As `FileIndex.of_slices`."""
         return False
 
-    def entries(self, storage: Storage, change: GroupChange) -> Iterator[pa.RecordBatch]:
+    def entries(self, storage: Storage, change: GroupEntries) -> Iterator[pa.RecordBatch]:
         """As `FileIndex.entries`: an entry for each new base file that has a filter."""
         for path in change.new:
             name = split(path)[1]
@@ -69,7 +69,7 @@ class BloomFilterIndex:
 
 
 def tombstones(removed: Mapping[str, Sequence[str]]) -> Records:
-    """The records that take the filters of deleted base files away; ``removed``: names of files by partition path."""
+    """Return the records that take the filters of deleted base files away; ``removed``: names of files by partition path."""
     keys = [
         names.bloom_filter_key(partition, name)
         for partition, files in removed.items()

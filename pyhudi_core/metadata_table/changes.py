@@ -51,7 +51,7 @@ class CommitChanges:
     _known: list[Sequence[column_statistics.FileBounds]] = field(default_factory=list, init=False, compare=False)
 
     def bounds(self) -> tuple[Sequence[column_statistics.FileBounds], list[WriteStat]]:
-        """The bounds of the columns of the files with ranges, and these files. Two partitions of the metadata table have them."""
+        """Return the bounds of the columns of the files with ranges, and these files. Two partitions of the metadata table have them."""
         by_path = {stat.path: stat for stat in self.stats}
         stats = [by_path[path] for path in self.ranges.column("path").to_pylist()]
         if not self._known:
@@ -60,7 +60,7 @@ class CommitChanges:
 
 
 def records_of(changes: CommitChanges, partition: str) -> Records:
-    """The records of one partition of the metadata table. Raises ValueError for one that this release does not keep."""
+    """Return the records of one partition of the metadata table. Raises ValueError for one that this release does not keep."""
     return _MAKERS[partition](changes) if partition in _MAKERS else _unknown(partition)
 
 

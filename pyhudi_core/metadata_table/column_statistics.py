@@ -32,7 +32,7 @@ _HIGHEST_BYTES = b"\xff" * 64
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class BoundsKind:
     """How bounds of a type are kept: the wrapper's name, the type of its value, and bounds outside all values."""
 
     wrapper: str
@@ -41,34 +41,34 @@ class Kind:
     highest: object
 
 
-def kind_of(column: pa.DataType) -> Kind | None:
-    """How the bounds of a column are kept; None if Hudi keeps none for its type."""
+def kind_of(column: pa.DataType) -> BoundsKind | None:
+    """Say how the bounds of a column are kept; None if Hudi keeps none for its type."""
     types = pa.types
     if types.is_boolean(column):
-        return Kind("BooleanWrapper", pa.bool_(), False, True)
+        return BoundsKind("BooleanWrapper", pa.bool_(), False, True)
     if types.is_signed_integer(column):
         wide = column.bit_width == 64
         half = 1 << (63 if wide else 31)
-        return Kind("LongWrapper" if wide else "IntWrapper", pa.int64() if wide else pa.int32(), -half, half - 1)
+        return BoundsKind("LongWrapper" if wide else "IntWrapper", pa.int64() if wide else pa.int32(), -half, half - 1)
     if types.is_float32(column) or types.is_float64(column):
         # NaN is greater than all numbers in Spark. But Hudi skips what has NaN as a bound, so infinity stands for it.
-        return Kind("FloatWrapper" if column.bit_width == 32 else "DoubleWrapper", column, -math.inf, math.inf)
+        return BoundsKind("FloatWrapper" if column.bit_width == 32 else "DoubleWrapper", column, -math.inf, math.inf)
     if types.is_string(column):
-        return Kind("StringWrapper", pa.string(), "", _HIGHEST_TEXT)
+        return BoundsKind("StringWrapper", pa.string(), "", _HIGHEST_TEXT)
     if types.is_binary(column):
-        return Kind("BytesWrapper", pa.binary(), b"", _HIGHEST_BYTES)
+        return BoundsKind("BytesWrapper", pa.binary(), b"", _HIGHEST_BYTES)
     if types.is_date32(column):
-        return Kind("DateWrapper", pa.int32(), -(1 << 31), (1 << 31) - 1)
+        return BoundsKind("DateWrapper", pa.int32(), -(1 << 31), (1 << 31) - 1)
     if types.is_timestamp(column) and column.unit == "us":
-        return Kind("LongWrapper", pa.int64(), -(1 << 63), (1 << 63) - 1)
+        return BoundsKind("LongWrapper", pa.int64(), -(1 << 63), (1 << 63) - 1)
     if types.is_decimal(column) and column.scale <= _DIGITS and column.precision - column.scale <= _DIGITS:
         most = f"{'9' * _DIGITS}.{'9' * _DIGITS}"
-        return Kind("DecimalWrapper", pa.decimal128(2 * _DIGITS, _DIGITS), Decimal(f"-{most}"), Decimal(most))
+        return BoundsKind("DecimalWrapper", pa.decimal128(2 * _DIGITS, _DIGITS), Decimal(f"-{most}"), Decimal(most))
     return None
 
 
 def indexed_columns(schema: pa.Schema) -> list[str]:
-    """The columns of a table that have statistics: three meta columns, and the first 32 of the others whose type Hudi keeps bounds for."""
+    """Return the columns of a table that have statistics: three meta columns, and the first 32 of the others whose type Hudi keeps bounds for."""
     data = [field.name for field in schema if field.name not in META_FIELDS and kind_of(field.type) is not None]
     return [*_META, *data[:_MOST_COLUMNS]]
 
@@ -77,7 +77,7 @@ def indexed_columns(schema: pa.Schema) -> list[str]:
 class ColumnBounds:
     """Bounds in the type in which they are kept, null where all values are null; how many values are null, and how many values there are."""
 
-    kind: Kind
+    kind: BoundsKind
     low: pa.Array
     high: pa.Array
     nulls: pa.Array
@@ -99,7 +99,7 @@ class FileBounds:
 
 
 def bounds_of(ranges: pa.Table, rows: Sequence[int], columns: Sequence[str]) -> list[FileBounds]:
-    """The bounds of files. All columns of a kind are computed together, because a commit has few files and many columns.
+    """Return the bounds of files. All columns of a kind are computed together, because a commit has few files and many columns.
 
     Args:
         ranges: a row a file: ``path``, and for each column a struct of ``min``, ``max`` and ``nulls`` (`Written.ranges`), null if the file does not
@@ -107,7 +107,7 @@ def bounds_of(ranges: pa.Table, rows: Sequence[int], columns: Sequence[str]) -> 
         rows: how many rows each file has.
         columns: those to keep.
     """
-    found: dict[Kind, list[tuple[str, pa.Array, list[pa.Array]]]] = {}
+    found: dict[BoundsKind, list[tuple[str, pa.Array, list[pa.Array]]]] = {}
     every = pa.array(np.arange(len(ranges)))
     for column in (name for name in columns if name in ranges.column_names):
         known, places = _one(ranges.column(column)), every
@@ -123,7 +123,7 @@ def bounds_of(ranges: pa.Table, rows: Sequence[int], columns: Sequence[str]) -> 
     return [_bounds(kind, parts, counts) for kind, parts in found.items()]
 
 
-def _bounds(kind: Kind, parts: Sequence[tuple[str, pa.Array, list[pa.Array]]], counts: pa.Array) -> FileBounds:
+def _bounds(kind: BoundsKind, parts: Sequence[tuple[str, pa.Array, list[pa.Array]]], counts: pa.Array) -> FileBounds:
     columns = pa.array(
         np.repeat([column for column, _, _ in parts], [len(places) for _, places, _ in parts]), pa.string()
     )
@@ -140,7 +140,7 @@ def _bounds(kind: Kind, parts: Sequence[tuple[str, pa.Array, list[pa.Array]]], c
 
 
 def column_stats(bounds: Sequence[FileBounds], files: Sequence[str], partitions: Sequence[str]) -> Records:
-    """The statistics of files, given by path and by partition path."""
+    """Return the statistics of files, given by path and by partition path."""
     named = [path.rpartition("/")[2] for path in files]
     behind = [
         names.name_hash(names.partition_name(partition)) + names.file_hash(file)
@@ -151,7 +151,7 @@ def column_stats(bounds: Sequence[FileBounds], files: Sequence[str], partitions:
 
 
 def column_stats_keys(files: Mapping[str, Sequence[str]], columns: Sequence[str]) -> pa.StringArray:
-    """The keys of the statistics of files, given by name and partition path."""
+    """Return the keys of the statistics of files, given by name and partition path."""
     behind = [
         names.name_hash(names.partition_name(partition)) + names.file_hash(file)
         for partition, found in files.items()
@@ -163,7 +163,7 @@ def column_stats_keys(files: Mapping[str, Sequence[str]], columns: Sequence[str]
 
 
 def partition_stats(bounds: Sequence[FileBounds], partitions: Sequence[str]) -> Records:
-    """What files, whose partition paths are given, add to the statistics of their partitions."""
+    """Return what files, whose partition paths are given, add to the statistics of their partitions."""
     numbers = {path: number for number, path in enumerate(dict.fromkeys(partitions))}
     hashes = pa.array([names.name_hash(names.partition_name(path)) for path in numbers], pa.string())
     shown = pa.array([path or names.NON_PARTITIONED for path in numbers], pa.string())
@@ -174,7 +174,7 @@ def partition_stats(bounds: Sequence[FileBounds], partitions: Sequence[str]) -> 
 
 
 def _by_partition(files: FileBounds, partitions: pa.Array) -> FileBounds:
-    """The bounds of partitions; ``partitions`` has the number of each file's."""
+    """Return the bounds of partitions; ``partitions`` has the number of each file's."""
     bounds = files.bounds
     columns = [files.column, partitions.take(files.place), bounds.low, bounds.high, bounds.nulls, bounds.rows]
     table = pa.table(columns, names=["column", "place", "min", "max", "nulls", "rows"])
@@ -208,7 +208,7 @@ class Subject:
     names: pa.Array
 
 
-def _kept(bounds: pa.Array, kind: Kind, outside: object, empty: pa.Array) -> pa.Array:
+def _kept(bounds: pa.Array, kind: BoundsKind, outside: object, empty: pa.Array) -> pa.Array:
     """Bounds in their kept type, with ``outside`` where a bound is not known."""
     if pa.types.is_floating(kind.type):
         bounds = pc.if_else(pc.is_nan(bounds), pa.scalar(None, kind.type), bounds)
@@ -218,7 +218,7 @@ def _kept(bounds: pa.Array, kind: Kind, outside: object, empty: pa.Array) -> pa.
 
 
 def _records(kind: RecordType, files: Sequence[FileBounds], ends: pa.Array, shown: pa.Array) -> Records:
-    """The records of files or partitions, of which the ends of keys and the names are given by number.
+    """Return the records of files or partitions, of which the ends of keys and the names are given by number.
 
     The kinds of all columns go into one struct: most of what a small commit costs here is a price for each call, not for each record.
     """
@@ -235,7 +235,7 @@ def _records(kind: RecordType, files: Sequence[FileBounds], ends: pa.Array, show
 def statistics_records(
     kind: RecordType, subject: Subject, bounds: Sequence[ColumnBounds], sizes: tuple[pa.Array, pa.Array] | None = None
 ) -> Records:
-    """The records of statistics, with the bounds of one kind of column after those of another one.
+    """Return the records of statistics, with the bounds of one kind of column after those of another one.
 
     ``sizes``: bytes of the files, and bytes before compression; zeros if they are omitted.
     """
@@ -260,7 +260,7 @@ def statistics_records(
     return Records.of(subject.keys, kind, STATS_FIELD, found)
 
 
-def _wrapped(parts: Sequence[tuple[Kind, pa.Array]], union: pa.DataType) -> pa.StructArray:
+def _wrapped(parts: Sequence[tuple[BoundsKind, pa.Array]], union: pa.DataType) -> pa.StructArray:
     """Bounds as the branches of a union: a struct of all wrappers, of which one has a value in each row."""
     count = sum(len(bounds) for _, bounds in parts)
     wrappers = {kind.wrapper for kind, _ in parts}

@@ -25,7 +25,7 @@ OPERATION = "UPSERT_PREPPED"
 
 
 def file_stat(path: str, size: int, writes: int, deletes: int) -> WriteStat:
-    """What a commit says of a file of the metadata table; ``path`` is relative to the metadata table."""
+    """Return what a commit says of a file of the metadata table; ``path`` is relative to the metadata table."""
     partition, name = split(path)
     parsed = parse_data_file(name)
     assert parsed is not None, path
@@ -37,7 +37,7 @@ def file_stat(path: str, size: int, writes: int, deletes: int) -> WriteStat:
 
 
 def commit_of(stats: Sequence[WriteStat]) -> CommitMetadata:
-    """The commit that wrote these files."""
+    """Return the commit that wrote these files."""
     return CommitMetadata(OPERATION, tuple(stats), {SCHEMA_KEY: PLAIN_SCHEMA})
 
 
@@ -69,7 +69,7 @@ class LogWriting:
 
 
 def commit_body(stats: Sequence[WriteStat]) -> bytes:
-    """The bytes of a completed deltacommit of a first build; the same for the same files."""
+    """Return the bytes of a completed deltacommit of a first build; the same for the same files."""
     body = commit_of(stats).to_avro(Action.DELTACOMMIT)
     marker = zlib.crc32(repr(sorted(stat.path for stat in stats)).encode()).to_bytes(4, "big") * 4
     return encode_record("HoodieCommitMetadata", body, sync_marker=marker)

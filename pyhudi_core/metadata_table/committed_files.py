@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyhudi_core.errors import CorruptionError, HudiError, SnapshotExpiredError
-from pyhudi_core.file_groups.slicing import Piece
+from pyhudi_core.file_groups.slicing import SlicePiece
 from pyhudi_core.metadata_table.names import FOLDER, INITIAL_INSTANTS, REBUILD
 from pyhudi_core.model.commit import METADATA_FILES_KEY, CommitMetadata
 from pyhudi_core.model.file_names import BaseFileName, parse_data_file, split
@@ -41,7 +41,7 @@ class Said:
     counts: Mapping[str, Mapping[str, int]] | None = None
 
     def lost(self, partition: str, found: Mapping[str, int], bases: Bases) -> str:
-        """The path of something that is lost, below the metadata table; empty if nothing is. ``found``: sizes by file name."""
+        """Return the path of something that is lost, below the metadata table; empty if nothing is. ``found``: sizes by file name."""
         for path, size in self.files.items():
             folder, name = split(path)
             if folder == partition and found.get(name, -1) < size and self._is_needed(name, bases):
@@ -54,7 +54,7 @@ class Said:
         return ""
 
     def _is_needed(self, name: str, bases: Bases) -> bool:
-        """Whether no newer base file has the entries of this file."""
+        """Say whether no newer base file has the entries of this file."""
         parsed = parse_data_file(name)
         if parsed is None:
             return False
@@ -79,7 +79,7 @@ class CommittedFiles:
     _said: dict[Instant, Said] = field(default_factory=dict)
 
     def refuse_lost(
-        self, own: Timeline, data: Timeline, partition: str, found: Mapping[str, int], pieces: Sequence[Piece]
+        self, own: Timeline, data: Timeline, partition: str, found: Mapping[str, int], pieces: Sequence[SlicePiece]
     ) -> None:
         """Raise `CorruptionError` if a partition has lost a file.
 
@@ -95,7 +95,7 @@ class CommittedFiles:
                 raise self._error(own, said.instant, lost)
 
     def _needed(self, own: Timeline, data: Timeline, since: str) -> Iterator[Said]:
-        """What the commits say, as far as something of it may be needed above base files of this time."""
+        """Yield what the commits say, as far as something of it may be needed above base files of this time."""
         parts = {instant.requested_time: instant for instant in data.commits}
         deltas = [i for i in own.commits if i.action is Action.DELTACOMMIT and not _is_build(i)]
         logged = [i for i in deltas if self.whole or i.requested_time in parts]
@@ -121,7 +121,9 @@ class CommittedFiles:
         return known
 
     def _body(self, instant: Instant) -> CommitMetadata:
-        """The metadata table's own commit; one that names nothing if it is gone, with the whole metadata table, or if only `check` needs to know."""
+        """Return the metadata table's own commit; one that names nothing if it is gone, with the whole metadata table, or if only `check` needs to
+        know.
+        """
         try:
             return self.folder.read_commit(instant)
         except SnapshotExpiredError:
@@ -132,7 +134,7 @@ class CommittedFiles:
             return CommitMetadata(None)
 
     def _is_built_since(self, own: Timeline, instant: Instant, partition: str, found: Mapping[str, int]) -> bool:
-        """Whether the partition was built after a commit, so that the commit means other files."""
+        """Say whether the partition was built after a commit, so that the commit means other files."""
         later = [i for i in own.commits if _is_build(i) and (i.completion_time or "") > (instant.completion_time or "")]
         parsed = [parse_data_file(name) for name in found]
         times = {name.requested_time for name in parsed if name is not None}
@@ -159,7 +161,7 @@ def _is_build(instant: Instant) -> bool:
 
 
 def _noted(instant: Instant, commit: CommitMetadata) -> Said | None:
-    """What a commit of the data table says of its part; None if it says nothing, or nothing that can be understood."""
+    """Return what a commit of the data table says of its part; None if it says nothing, or nothing that can be understood."""
     try:
         note = json.loads(commit.extra.get(METADATA_FILES_KEY, ""))
         files = {path: int(size) for path, size in note["files"].items()}

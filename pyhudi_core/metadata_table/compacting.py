@@ -47,7 +47,7 @@ class CompactedSlice:
         return len(self.keys)
 
     def to_hfile(self) -> bytes:
-        """The bytes of the base file."""
+        """Return the bytes of the base file."""
         writer = HFileWriter(self.schema)
         writer.add_batch(self.keys, self.values)
         return writer.finish()
@@ -71,12 +71,12 @@ def compacted(partition: str, arrivals: Iterable[Arrival]) -> CompactedSlice:
 
 
 def _widest(schemas: set[str]) -> str:
-    """The schema with the most fields; later releases add fields."""
+    """Return the schema with the most fields; later releases add fields."""
     return max(sorted(schemas), key=lambda schema: len(_canonical(schema)), default=SCHEMA)
 
 
 def _all_entries(arrivals: Iterable[Arrival], schema: str) -> pa.Table:
-    """Every entry: key, value (null for a delete), and its number in the order of arrival."""
+    """Return every entry: key, value (null for a delete), and its number in the order of arrival."""
     parts: list[tuple[pa.Array, pa.Array]] = []
     for arrival in arrivals:
         if arrival.entries is None:
@@ -105,7 +105,7 @@ def _after_deletes(ordered: pa.Table) -> pa.Table:
 
 
 def _codes(keys: pa.Array) -> np.ndarray:
-    """A number for each key, ascending; the keys are sorted."""
+    """Return a number for each key, ascending; the keys are sorted."""
     if not len(keys):
         return np.zeros(0, np.int64)
     differs = pc.not_equal(keys.slice(1), keys.slice(0, len(keys) - 1)).to_numpy(zero_copy_only=False)
@@ -113,7 +113,7 @@ def _codes(keys: pa.Array) -> np.ndarray:
 
 
 def _with_merged(values: pa.Array, found: pa.Array, last: np.ndarray, counts: np.ndarray, schema: str) -> pa.Array:
-    """The newest values, with merged ones where a key has several."""
+    """Return the newest values, with merged ones where a key has several."""
     several = np.flatnonzero(counts > 1)
     merged = [
         _merged([values[int(place)].as_py() for place in range(last[n] - counts[n] + 1, last[n] + 1)], schema)
@@ -145,7 +145,7 @@ def _encoded(record: Record, schema: str) -> bytes:
 
 
 def _values(entries: Entries) -> pa.LargeBinaryArray:
-    """The values of entries as one column."""
+    """Return the values of entries as one column."""
     pairs = np.empty(2 * len(entries) + 1, np.int64)
     pairs[0:-1:2], pairs[1::2] = entries.value_starts, entries.value_ends
     pairs[-1] = entries.value_ends[-1] if len(entries) else 0
@@ -156,7 +156,7 @@ def _values(entries: Entries) -> pa.LargeBinaryArray:
 
 @lru_cache(maxsize=32)
 def _canonical(schema: str) -> str:
-    """The part of a schema that decides about the bytes of its records."""
+    """Return the part of a schema that decides about the bytes of its records."""
     try:
         merging.parsed_schema(schema)  # refuses dangerous ones
         return str(to_parsing_canonical_form(json.loads(schema)))

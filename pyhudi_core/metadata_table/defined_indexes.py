@@ -60,23 +60,26 @@ class IndexKind:
 
 
 def kind_of(partition: str) -> IndexKind | None:
-    """The kind of a partition of the metadata table; None for one that is not defined by a user, or that is not kept."""
+    """Return the kind of a partition of the metadata table; None for one that is not defined by a user, or that is not kept."""
     return next((kind for kind in KINDS if partition.startswith(kind.prefix)), None)
 
 
 def needs_of(partition: str) -> frozenset[str]:
-    """The partitions that an index on a column cannot do without; none for others."""
+    """Return the partitions that an index on a column cannot do without; none for others."""
     kind = kind_of(partition)
     return frozenset() if kind is None else kind.needs
 
 
 def is_kept(partition: str) -> bool:
-    """Whether this release keeps a partition of the metadata table true, if its definition fits."""
+    """Say whether this release keeps a partition of the metadata table true, if its definition fits."""
     return partition in KEPT or kind_of(partition) is not None
 
 
 def new_definition(name: str, column: str, using: str, options: Mapping[str, str], table: str = "") -> IndexDefinition:
-    """The definition of a new index. Raises `InvalidOptionError` for a name that `_NAME` does not match, and for a type that no kind of index has."""
+    """Return the definition of a new index.
+
+    Raises `InvalidOptionError` for a name that `_NAME` does not match, and for a type that no kind of index has.
+    """
     if not _NAME.fullmatch(name):
         raise InvalidOptionError(
             f"{name!r} is no name of an index",
@@ -93,19 +96,19 @@ def new_definition(name: str, column: str, using: str, options: Mapping[str, str
 
 
 def first_groups(partition: str, options: MetadataOptions) -> int:
-    """The least number of file groups that a new partition has, as Hudi counts."""
+    """Return the least number of file groups that a new partition has, as Hudi counts."""
     kind = kind_of(partition)
     return 1 if kind is None else kind.groups(options)
 
 
 def why_unlisted(partition: str, listed: Iterable[str]) -> str:
-    """Why a table that lists these partitions cannot have this one; empty if it can."""
+    """Say why a table that lists these partitions cannot have this one; empty if it can."""
     missing = sorted(needs_of(partition) - {*listed})
     return f"{partition} needs {', '.join(missing)}" if missing else ""
 
 
 def why_not(partition: str, definitions: Mapping[str, IndexDefinition], table: IndexedTable) -> str:
-    """Why a partition of the metadata table cannot be kept true; empty if it can. ``definitions`` by name."""
+    """Say why a partition of the metadata table cannot be kept true; empty if it can. ``definitions`` by name."""
     kind, definition = kind_of(partition), definitions.get(partition)
     if kind is None:
         return ""
@@ -121,7 +124,7 @@ def why_not(partition: str, definitions: Mapping[str, IndexDefinition], table: I
 
 
 def file_index(definition: IndexDefinition, table: IndexedTable) -> FileIndex:
-    """The index of a definition for which `why_not` is empty."""
+    """Return the index of a definition for which `why_not` is empty."""
     kind = kind_of(definition.name)
     assert kind is not None, f"{definition.name} is of no known kind"
     return kind.make(definition, table)

@@ -18,14 +18,14 @@ from pyhudi_core.merge.log_scan import LogColumns, LogScan
 from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.metadata_table import names
 from pyhudi_core.metadata_table.column_statistics import (
+    BoundsKind,
     ColumnBounds,
-    Kind,
     Subject,
     column_stats_keys,
     kind_of,
     statistics_records,
 )
-from pyhudi_core.metadata_table.file_entries import KEY_FIELD, GroupChange
+from pyhudi_core.metadata_table.file_entries import KEY_FIELD, GroupEntries
 from pyhudi_core.metadata_table.records import KEY, Records, RecordType, removals
 from pyhudi_core.model.file_names import LogFileName, parse_data_file, split
 from pyhudi_core.model.internal_schema import in_file
@@ -41,7 +41,7 @@ _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799
 
 
 def strftime_of(java: str) -> str:
-    """A Java time format as one of strftime."""
+    """Return a Java time format as one of strftime."""
     for part, ours in JAVA_FORMAT:
         java = java.replace(part, ours)
     return java
@@ -63,7 +63,7 @@ def _is_day(kind: pa.DataType) -> bool:
 
 
 def _is_exact(kind: pa.DataType) -> bool:
-    """Whether bounds of the type say everything: NaN is in no bounds, and long bytes are cut off."""
+    """Say whether bounds of the type say everything: NaN is in no bounds, and long bytes are cut off."""
     return kind_of(kind) is not None and not (pa.types.is_floating(kind) or pa.types.is_binary(kind))
 
 
@@ -95,7 +95,7 @@ FUNCTIONS: Mapping[str, Function] = {
 
 
 def why_not(function: str, column: pa.DataType, options: Mapping[str, str], *, utc: bool) -> str:
-    """Why this release keeps no index of a function of such a column; empty if it does. ``utc``: the readers' sessions are in UTC."""
+    """Say why this release keeps no index of a function of such a column; empty if it does. ``utc``: the readers' sessions are in UTC."""
     known = FUNCTIONS.get(function)
     if known is None:
         return f"is of the function {function!r}, which this release does not write; it writes {', '.join(FUNCTIONS)}"
@@ -133,7 +133,7 @@ class ExpressionIndex:
     table_schema: pa.Schema
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> BoundsKind:
         """How the bounds are kept."""
         found = kind_of(FUNCTIONS[self.function].result or self.table_schema.field(self.column).type)
         assert found is not None, f"{self.function} of {self.column} has no bounds"
@@ -153,7 +153,7 @@ class ExpressionIndex:
         """As `FileIndex.of_slices`."""
         return False
 
-    def entries(self, storage: Storage, change: GroupChange) -> Iterator[pa.RecordBatch]:
+    def entries(self, storage: Storage, change: GroupEntries) -> Iterator[pa.RecordBatch]:
         """As `FileIndex.entries`: for each new file one of the file and one of its partition. A log of deletes alone has none."""
         for path in change.new:
             name = split(path)[1]
@@ -200,7 +200,7 @@ class ExpressionIndex:
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def _bounds(self, filled: pa.ChunkedArray) -> tuple[pa.Scalar, pa.Scalar]:
-        """The least and the greatest value of the function; null if there is no value."""
+        """Return the least and the greatest value of the function; null if there is no value."""
         kind = self.kind
         if self.function == "from_unixtime" and not _in_known_years(filled):
             return pa.scalar(kind.lowest, kind.type), pa.scalar(kind.highest, kind.type)
@@ -209,7 +209,7 @@ class ExpressionIndex:
         return found["min"], found["max"]
 
     def _of_base(self, storage: Storage, path: str) -> Iterator[pa.Array]:
-        """The column of a base file, in parts."""
+        """Yield the column of a base file, in parts."""
         found = parse_data_file(split(path)[1])
         named = None if found is None else self.merging.names_at(found.requested_time)
         wanted = pa.schema([self.table_schema.field(self.column)])
@@ -218,7 +218,7 @@ class ExpressionIndex:
                 yield conform(batch, wanted, named).column(0)
 
     def _of_log(self, storage: Storage, log: LogFile) -> Iterator[pa.Array]:
-        """The column of the rows that a log brings."""
+        """Yield the column of the rows that a log brings."""
         merging, schema = self.merging, with_meta_fields(self.table_schema)
         columns = merging.columns(pa.schema([schema.field(self.column)]), schema)
         scan = LogScan(storage, (log,), log.writers.__contains__)
@@ -228,7 +228,7 @@ class ExpressionIndex:
 
 
 def removed(column: str, files: Mapping[str, Sequence[str]]) -> Records:
-    """The change that takes the statistics of deleted files away; ``files``: names by partition path."""
+    """Return the change that takes the statistics of deleted files away; ``files``: names by partition path."""
     return removals(column_stats_keys(files, [column]))
 
 

@@ -18,7 +18,7 @@ from pyhudi_core.storage.base import Storage
 
 
 @dataclass(frozen=True, slots=True)
-class GroupChange:
+class GroupEntries:
     """What happened to one file group.
 
     Attributes:
@@ -52,12 +52,12 @@ class FileIndex(Protocol):
         """Whether its entries are about the rows of slices, not about single files. A service that keeps all rows changes none of them."""
         ...
 
-    def entries(self, storage: Storage, change: GroupChange) -> Iterator[pa.RecordBatch]:
-        """The entries of the index that follow from the change of a file group. Raises `CorruptionError` and its kinds."""
+    def entries(self, storage: Storage, change: GroupEntries) -> Iterator[pa.RecordBatch]:
+        """Return the entries of the index that follow from the change of a file group. Raises `CorruptionError` and its kinds."""
         ...
 
     def records(self, entries: pa.Table) -> Records:
-        """The records of all entries of one file group of the index, sorted by key."""
+        """Return the records of all entries of one file group of the index, sorted by key."""
         ...
 
 

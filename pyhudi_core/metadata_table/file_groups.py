@@ -27,14 +27,14 @@ _STATISTICS = "col-stats"
 
 
 def family(partition: str) -> str:
-    """What the file ids of a partition begin with."""
+    """Return what the file ids of a partition begin with."""
     if partition == names.COLUMN_STATS:
         return _STATISTICS
     return partition.replace("_", "-")
 
 
 def file_id(partition: str, number: int) -> str:
-    """The file id of a file group: ``col-stats-0001-0``."""
+    """Return the file id of a file group: ``col-stats-0001-0``."""
     return f"{family(partition)}-{number:04d}-0"
 
 
@@ -59,7 +59,7 @@ class ByFileGroup:
             yield self.of(batch)
 
     def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with the two columns."""
+        """Return the batch with the two columns."""
         groups = names.file_groups_of_texts(batch.column(self.key), self.groups)
         return with_slots(batch, groups % self.tasks, groups)
 

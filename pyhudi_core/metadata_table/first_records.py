@@ -49,14 +49,14 @@ class ExistingTable:
     evolution: Evolution | None = None
 
     def files(self) -> list[WriteStat]:
-        """All files of the table, as if one commit had written them. No file is read."""
+        """Return all files of the table, as if one commit had written them. No file is read."""
         partitions = self.listing.partitions()
         self.listing.prepare(partitions)
         found = [(path, info) for path in partitions for info in self.listing.files(path)]
         return [stat for path, info in found if (stat := self._stat(path, info)) is not None]
 
     def changes(self) -> CommitChanges:
-        """The same with the ranges of their columns. Raises `CorruptBaseFileError`."""
+        """Return the same with the ranges of their columns. Raises `CorruptBaseFileError`."""
         columns = indexed_columns(self.schema)
         stats = {stat.path: stat for stat in self.files()}
         parquet = [path for path in stats if _has_ranges(path)]
@@ -77,7 +77,7 @@ class ExistingTable:
         return WriteStat(name.file_id, info.path, partition, size=info.size)
 
     def _ranges(self, path: str, columns: Sequence[str]) -> tuple[int, Mapping[str, ColumnRange]]:
-        """The rows of a base file, and the ranges of its columns."""
+        """Return the rows of a base file, and the ranges of its columns."""
         called = self._called(path, columns)
         with open_base(self.storage, path) as reader:
             groups = reader.row_group_statistics(sorted(set(called.values())))
@@ -91,7 +91,7 @@ class ExistingTable:
         return sum(counts), ranges
 
     def _called(self, path: str, columns: Sequence[str]) -> dict[str, str]:
-        """What columns are called in a file; those that it does not have are not among them."""
+        """Return what columns are called in a file; those that it does not have are not among them."""
         name = parse_data_file(split(path)[1])
         names = None if name is None else names_at(self.evolution, name.requested_time)
         found = ((column, column if names is None else names.of(column)) for column in columns)
@@ -111,7 +111,10 @@ def _is_log(path: str) -> bool:
 
 
 def _together(groups: Sequence[ColumnRange | None], rows: Sequence[int], kind: pa.DataType) -> ColumnRange:
-    """The range of several row groups: a bound is unknown if that of one with values is. Nobody knows whether numbers with a point have NaN."""
+    """Return the range of several row groups: a bound is unknown if that of one with values is.
+
+    Nobody knows whether numbers with a point have NaN.
+    """
     if any(group is None or group.null_count is None for group in groups):
         return ColumnRange(None, None, None)
     known = [group for group in groups if group is not None]
@@ -123,7 +126,7 @@ def _together(groups: Sequence[ColumnRange | None], rows: Sequence[int], kind: p
 
 
 def _as_type(found: ColumnRange, before: pa.DataType, after: pa.DataType) -> ColumnRange:
-    """The range of a column whose type was changed since: its bounds are known if both are integers; texts of numbers have another order."""
+    """Return the range of a column whose type was changed since: its bounds are known if both are integers; texts of numbers have another order."""
     types = pa.types
     same = before == after or (types.is_integer(before) and types.is_integer(after))
     comparable = (

@@ -60,7 +60,7 @@ class IndexDefinition:
         return f"{self.name} (on {on})" if columns else self.name
 
     def says_the_same(self, other: IndexDefinition) -> bool:
-        """Whether both keep the same values. The names of programs differ in details: in the case of a type, and in options without effect."""
+        """Say whether both keep the same values. The names of programs differ in details: in the case of a type, and in options without effect."""
         mine, its = (
             (one.kind.lower(), one.function.lower(), one.column, one.more, one.options.get("format"))
             for one in (self, other)
@@ -84,14 +84,14 @@ def read_definitions(storage: Storage, path: str) -> tuple[IndexDefinition, ...]
 
 
 def of_statistics(columns: Sequence[str]) -> IndexDefinition:
-    """The definition of the column statistics, which Hudi's data skipping needs."""
+    """Return the definition of the column statistics, which Hudi's data skipping needs."""
     return IndexDefinition(COLUMN_STATS, COLUMN_STATS, COLUMN_STATS, columns[0], {}, tuple(columns[1:]))
 
 
 def changed_definitions(
     known: bytes | None, added: Sequence[IndexDefinition] = (), removed: Sequence[str] = ()
 ) -> bytes:
-    """The definitions with some more, and without the indexes of some names; all others stay.
+    """Return the definitions with some more, and without the indexes of some names; all others stay.
 
     ``known``: the bytes of the file, None if there is none. If they cannot be read, the result replaces them.
     """

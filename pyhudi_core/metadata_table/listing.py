@@ -26,7 +26,7 @@ class MetadataListing:
     _partitions: tuple[str, ...] | None = None
 
     def partitions(self) -> tuple[str, ...]:
-        """All partition paths, sorted."""
+        """Return all partition paths, sorted."""
         if self._partitions is None:
             found = None if self._dropped else self.table.unless_dropped(self.table.data_partitions)
             self._dropped = found is None

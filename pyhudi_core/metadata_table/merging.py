@@ -90,7 +90,7 @@ def _extreme(one: Any, other: Any, choose: Any) -> Any:
 
 
 def _order(wrapped: Any) -> tuple[bool, Any]:
-    """The sort key of Java's order of values: NaN is greater than all others."""
+    """Return the sort key of Java's order of values: NaN is greater than all others."""
     value = wrapped_value(wrapped)
     return (isinstance(value, float) and math.isnan(value), value)
 

@@ -76,48 +76,50 @@ def file_hash(name: str) -> str:
 
 
 def column_stats_key(column: str, partition: str, file_name: str = "") -> str:
-    """The key of a file's statistics; without a file name the prefix of all files of the partition."""
+    """Return the key of a file's statistics; without a file name the prefix of all files of the partition."""
     return name_hash(column) + name_hash(partition_name(partition)) + (file_hash(file_name) if file_name else "")
 
 
 def partition_stats_key(column: str, partition: str) -> str:
-    """The key of a partition's statistics."""
+    """Return the key of a partition's statistics."""
     return name_hash(column) + name_hash(partition_name(partition))
 
 
 def expression_partition_key(column: str, partition: str) -> str:
-    """The key of a partition's statistics in an expression index."""
+    """Return the key of a partition's statistics in an expression index."""
     return name_hash(column) + name_hash(PARTITION_STAT) + name_hash(partition_name(partition))
 
 
 def bloom_filter_key(partition: str, file_name: str) -> str:
-    """The key of a file's bloom filter."""
+    """Return the key of a file's bloom filter."""
     return name_hash(partition_name(partition)) + file_hash(file_name)
 
 
 def secondary_key(secondary: str, record_key: str = "") -> str:
-    """The key of a secondary index entry; without a record key the prefix of all rows with the value."""
+    """Return the key of a secondary index entry; without a record key the prefix of all rows with the value."""
     return f"{_escaped(secondary)}${_escaped(record_key)}"
 
 
 def secondary_keys(values: pa.Array, record_keys: pa.Array) -> pa.Array:
-    """The keys of the secondary index entries of many rows, without an object for a row; texts without nulls."""
+    """Return the keys of the secondary index entries of many rows, without an object for a row; texts without nulls."""
     return pc.binary_join_element_wise(_escaped_texts(values), _escaped_texts(record_keys), "$")
 
 
 def secondary_prefixes(secondary: str) -> tuple[str, ...]:
-    """The prefixes that rows with a secondary value may have: releases differ in whether they escape the character NUL."""
+    """Return the prefixes that rows with a secondary value may have: releases differ in whether they escape the character NUL."""
     return tuple(f"{text}$" for text in escaped_in_secondary_keys(secondary))
 
 
 def escaped_in_secondary_keys(text: str) -> tuple[str, ...]:
-    """The texts that a value or a record key may have within the keys of secondary indexes, one for each way in which releases escape it."""
+    """Return the texts that a value or a record key may have within the keys of secondary indexes, one for each way in which releases escape it."""
     plain = _escaped(text)
     return (plain,) if "\0" not in text else (plain, plain.replace("\0", "\\\0"))
 
 
 def record_keys_of(secondary_keys: pa.Array) -> pa.Array:
-    """The record keys of the entries of a secondary index, without an object for an entry: the second half of `split_secondary_key` for each key."""
+    """Return the record keys of the entries of a secondary index, without an object for an entry: the second half of `split_secondary_key` for each
+    key.
+    """
     escaped = pc.replace_substring_regex(secondary_keys, r"(?s)^(?:[^\\$]|\\.)*\$?", "")
     return pc.replace_substring_regex(escaped, r"(?s)\\(.)", r"\1")
 
@@ -149,12 +151,12 @@ def _plain(text: str) -> str:
 
 
 def file_groups_of(keys: Sequence[str], groups: int) -> npt.NDArray[np.int64]:
-    """The numbers of the file groups that hold these keys, of so many groups."""
+    """Return the numbers of the file groups that hold these keys, of so many groups."""
     return file_groups_of_texts(pa.array(keys, pa.string()), groups)
 
 
 def file_groups_of_texts(keys: pa.Array, groups: int) -> npt.NDArray[np.int64]:
-    """The same for a column of keys, without an object for a key."""
+    """Return the same for a column of keys, without an object for a key."""
     # Java's abs of the smallest int is that int itself, and its remainder keeps the sign; the sign goes in the end.
     return np.abs(np.abs(java_hashes(keys).astype(np.int32).astype(np.int64)) % groups)
 

@@ -39,14 +39,14 @@ _FIRST_TOKEN = "0-0-0"  # noqa: S105  (of a file's name)
 
 
 def properties(table_name: str) -> dict[str, str]:
-    """The properties of the metadata table of a table."""
+    """Return the properties of the metadata table of a table."""
     found = {NAME: f"{table_name}_metadata", **_PROPERTIES}
     found[CHECKSUM] = checksum(found)
     return found
 
 
 def properties_file(table_name: str) -> tuple[str, bytes]:
-    """The path below the metadata table and the bytes of its ``hoodie.properties``; the same for the same table."""
+    """Return the path below the metadata table and the bytes of its ``hoodie.properties``; the same for the same table."""
     return ".hoodie/hoodie.properties", render(properties(table_name), f"created by pyhudi for {table_name}")
 
 
@@ -61,7 +61,7 @@ class FirstFile:
     size: int = 0
 
     def at(self, staged: str) -> FirstFile:
-        """The same without the bytes, which are staged."""
+        """Return the same without the bytes, which are staged."""
         return FirstFile(self.path, self.records, b"", staged, len(self.data))
 
     @property
@@ -90,40 +90,40 @@ class FirstBuild:
         return f"{names.INITIAL_INSTANTS}{self.number:03d}"
 
     def metafile(self) -> tuple[str, bytes]:
-        """The path and the bytes of the partition's metafile."""
+        """Return the path and the bytes of the partition's metafile."""
         text = f"#partition metadata\ncommitTime={self.requested_time}\npartitionDepth=1\n"
         return f"{self.partition}/{PARTITION_METAFILE}", text.encode()
 
     def first_log(self) -> bytes:
-        """The bytes of the log without records that each file group begins with."""
+        """Return the bytes of the log without records that each file group begins with."""
         return file_groups.first_log_file(self.requested_time)
 
     def log_paths(self) -> list[str]:
-        """The first logs."""
+        """Return the first logs."""
         names = [LogFileName(file_id, self.requested_time, 1, _FIRST_TOKEN) for file_id in self._file_ids]
         return [f"{self.partition}/{name}" for name in names]
 
     def base_files(self, records: Records) -> Iterator[FirstFile]:
-        """The base files of the file groups that have some of the records."""
+        """Yield the base files of the file groups that have some of the records."""
         for number, inside in file_groups.split(records, self.groups):
             yield self.base_file(number, inside)
 
     def base_file(self, number: int, records: Records) -> FirstFile:
-        """The base file of one file group; the records are all of this group, sorted by key."""
+        """Return the base file of one file group; the records are all of this group, sorted by key."""
         name = BaseFileName(file_groups.file_id(self.partition, number), _FIRST_TOKEN, self.requested_time, "hfile")
         return FirstFile(f"{self.partition}/{name}", len(records), file_groups.base_file(str(name), records))
 
     def pending_paths(self) -> tuple[str, str]:
-        """The requested and the inflight file of the deltacommit, which are empty."""
+        """Return the requested and the inflight file of the deltacommit, which are empty."""
         requested = Instant(self.requested_time, Action.DELTACOMMIT, State.REQUESTED)
         return _timeline_path(requested), _timeline_path(replace(requested, state=State.INFLIGHT))
 
     def completed_path(self, completion_time: str) -> str:
-        """The completed file of the deltacommit."""
+        """Return the completed file of the deltacommit."""
         return _timeline_path(Instant(self.requested_time, Action.DELTACOMMIT, State.COMPLETED, completion_time))
 
     def completed_body(self, files: Sequence[FirstFile], *, logs: bool = True) -> bytes:
-        """The bytes of the completed file, for these base files and, with ``logs``, the first logs."""
+        """Return the bytes of the completed file, for these base files and, with ``logs``, the first logs."""
         size = len(self.first_log())
         first = self.log_paths() if logs else []
         return commit_body([*(file.stat for file in files), *(file_stat(path, size, 0, 0) for path in first)])

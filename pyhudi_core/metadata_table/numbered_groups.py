@@ -7,20 +7,20 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from pyhudi_core.errors import CorruptHFileError
-from pyhudi_core.file_groups.slicing import Piece
+from pyhudi_core.file_groups.slicing import SlicePiece
 from pyhudi_core.metadata_table import names
 
 _NUMBERED = re.compile(r"(?P<family>.+?)-(?P<number>\d{4,})(-\d+)?")
 
 
-def families_of(partition: str, pieces: Sequence[Piece]) -> dict[str, list[Piece]]:
+def families_of(partition: str, pieces: Sequence[SlicePiece]) -> dict[str, list[SlicePiece]]:
     """Return the file groups that keys are hashed over together, in the order of their numbers.
 
     ``record-index-0003-0`` is number 3 of ``record-index``; release 0.11 wrote no last number. A record index that is kept by partition has
     a family for each partition, such as ``record-index-day=1``.
     Raises `CorruptHFileError` if a number is missing: keys would be looked for in other file groups than their own.
     """
-    families: dict[str, dict[int, Piece]] = defaultdict(dict)
+    families: dict[str, dict[int, SlicePiece]] = defaultdict(dict)
     for piece in pieces:
         found = _NUMBERED.fullmatch(piece.file_id)
         if found is None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_core.errors import CorruptionError, ObjectNotFoundError, SnapshotExpiredError
-from pyhudi_core.file_groups.slicing import Piece
+from pyhudi_core.file_groups.slicing import SlicePiece
 from pyhudi_core.formats.avro.columns import decode_records
 from pyhudi_core.formats.bloom import BloomFilter
 from pyhudi_core.metadata_table import merging, names
@@ -66,7 +66,7 @@ class MetadataTable:
         return cls(MetadataSlices.load(data, folder, whole=whole), tuple(partitions))
 
     def has(self, partition: str) -> bool:
-        """Whether readers may use this partition."""
+        """Say whether readers may use this partition."""
         return partition in self.partitions
 
     def unless_dropped(self, use: Callable[[], _T]) -> _T | None:
@@ -97,7 +97,7 @@ class MetadataTable:
     # --- files
 
     def data_partitions(self) -> tuple[str, ...]:
-        """All partition paths of the data table, sorted."""
+        """Return all partition paths of the data table, sorted."""
         found = self._records(names.FILES, [names.ALL_PARTITIONS]).get(names.ALL_PARTITIONS)
         listed = (found or {}).get(FILES_FIELD) or {}
         return tuple(sorted(names.partition_path(name) for name, info in listed.items() if not info["isDeleted"]))
@@ -165,8 +165,8 @@ class MetadataTable:
             wanted = wanted.combine_chunks()
         return _locations(self._latest(names.RECORD_INDEX, pc.unique(wanted), LOCATION_FIELD))
 
-    def record_locations_in(self, piece: Piece, keys: pa.StringArray) -> pa.Table:
-        """The same for different keys that are all in one file group of the record index, if they are there."""
+    def record_locations_in(self, piece: SlicePiece, keys: pa.StringArray) -> pa.Table:
+        """Return the same for different keys that are all in one file group of the record index, if they are there."""
         return _locations(_newest(self.slices.arrivals(piece, with_key_column(keys)), LOCATION_FIELD))
 
     def record_keys_of(self, index: str, values: Sequence[str]) -> list[str]:
@@ -174,7 +174,7 @@ class MetadataTable:
         return self.few_record_keys_of(index, values, sys.maxsize) or []
 
     def few_record_keys_of(self, index: str, values: Sequence[str], most: int) -> list[str] | None:
-        """The same; None if there are more than ``most``."""
+        """Return the same; None if there are more than ``most``."""
         unique = dict.fromkeys(values)
         find = with_prefixes([prefix for value in unique for prefix in names.secondary_prefixes(value)])
         keys: list[str] = []
@@ -190,7 +190,7 @@ class MetadataTable:
         return pa.chunked_array([chunk for keys in found for chunk in keys.chunks], pa.string())
 
     def _secondary_keys(self, index: str, find: Find) -> Iterator[pa.ChunkedArray]:
-        """The keys of the entries that ``find`` returns, by file group."""
+        """Yield the keys of the entries that ``find`` returns, by file group."""
         for piece in self._pieces(index):
             newest = _newest(self.slices.arrivals(piece, find), SECONDARY_FIELD)
             if newest.num_rows:
@@ -225,7 +225,7 @@ class MetadataTable:
             t.num_rows for t in tables
         ) else pa.table({_KEY: pa.array([], pa.string())})  # fmt: skip
 
-    def _holders(self, partition: str, keys: Sequence[str]) -> Iterator[tuple[Piece, list[str]]]:
+    def _holders(self, partition: str, keys: Sequence[str]) -> Iterator[tuple[SlicePiece, list[str]]]:
         """Return the file groups that can hold the keys, each with those keys."""
         for family in self._families(partition):
             inside: dict[int, list[str]] = {}
@@ -233,11 +233,11 @@ class MetadataTable:
                 inside.setdefault(group, []).append(key)
             yield from ((family[group], some) for group, some in inside.items())
 
-    def _families(self, partition: str) -> list[list[Piece]]:
+    def _families(self, partition: str) -> list[list[SlicePiece]]:
         """Return the file groups that keys are hashed over, in the order of their numbers."""
         return list(families_of(partition, self.slices.pieces(partition)).values())
 
-    def _pieces(self, partition: str) -> list[Piece]:
+    def _pieces(self, partition: str) -> list[SlicePiece]:
         """Return all file groups of a partition."""
         return [piece for family in self._families(partition) for piece in family]
 

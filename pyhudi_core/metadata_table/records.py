@@ -60,13 +60,13 @@ class Records:
 
     @classmethod
     def sharing(cls, keys: pa.Array, which: pa.Array, kind: RecordType, field: str, values: pa.Array) -> Records:
-        """The same, if many records have one value: ``which`` has the number of each record's value."""
+        """Return the same, if many records have one value: ``which`` has the number of each record's value."""
         nothing = pa.array([], pa.string())
         return cls(keys.cast(pa.string()), _fields(kind, field, values), nothing, which=which)
 
     @classmethod
     def together(cls, parts: Iterable[Records]) -> Records:
-        """All of several changes. No key may be in two of them."""
+        """Return all of several changes. No key may be in two of them."""
         found = list(parts)
         fields = list(dict.fromkeys(name for part in found for name in part.columns))
         columns = {name: pa.concat_arrays([part.column(name) for part in found]) for name in fields}
@@ -75,7 +75,7 @@ class Records:
 
     @classmethod
     def encoded_together(cls, parts: Sequence[Records]) -> list[Records]:
-        """The keys of the same changes with their Avro bytes, for log files, which need no more.
+        """Return the keys of the same changes with their Avro bytes, for log files, which need no more.
 
         The schema has many branches, so a few records cost little more together than one alone.
         """
@@ -92,18 +92,18 @@ class Records:
         return len(self.keys)
 
     def column(self, name: str) -> pa.Array:
-        """One field of all records."""
+        """Return one field of all records."""
         found = self.columns.get(name)
         if found is None:
             return pa.nulls(len(self), type_of(name))
         return found if self.which is None else found.take(self.which)
 
     def take(self, rows: pa.Array) -> Records:
-        """Some of the records, in this order; without ``gone``."""
+        """Return some of the records, in this order; without ``gone``."""
         return self._part(lambda column: column.take(rows))
 
     def slice(self, first: int, count: int) -> Records:
-        """Some consecutive records; without ``gone``."""
+        """Return some consecutive records; without ``gone``."""
         return self._part(lambda column: column.slice(first, count))
 
     def _part(self, of: Callable[[pa.Array], pa.Array]) -> Records:
@@ -128,14 +128,14 @@ class Records:
 
 
 def partition_list(partitions: Iterable[str], dropped: Iterable[str] = ()) -> Records:
-    """The record of the partitions that a commit wrote to, and of those that are gone."""
+    """Return the record of the partitions that a commit wrote to, and of those that are gone."""
     listed = {names.partition_name(path): (0, False) for path in partitions}
     listed |= {names.partition_name(path): (0, True) for path in dropped}
     return _file_maps({names.ALL_PARTITIONS: listed}, RecordType.PARTITION_LIST)
 
 
 def file_lists(files: Mapping[str, Mapping[str, int]], removed: Mapping[str, Iterable[str]] | None = None) -> Records:
-    """The records of files that came and went.
+    """Return the records of files that came and went.
 
     Args:
         files: sizes in bytes of new files by name, by partition path.
@@ -150,7 +150,7 @@ def file_lists(files: Mapping[str, Mapping[str, int]], removed: Mapping[str, Ite
 
 
 def locations(keys: pa.Array, partitions: pa.Array, file_ids: pa.Array, instant_ms: int | pa.Array) -> Records:
-    """The records of the record index: in which file group each record key is.
+    """Return the records of the record index: in which file group each record key is.
 
     Args:
         keys, partitions, file_ids: equally many; record key, partition path and file id of each row.
@@ -197,7 +197,7 @@ def _distinct(*columns: pa.Array) -> tuple[pa.Array, list[pa.Array]]:
 
 
 def removals(keys: pa.Array) -> Records:
-    """The change that removes the records of these keys."""
+    """Return the change that removes the records of these keys."""
     return Records(pa.array([], pa.string()), {}, keys.cast(pa.string()))
 
 
@@ -210,7 +210,7 @@ def _file_maps(lists: Mapping[str, Mapping[str, tuple[int, bool]]], kind: Record
 
 
 def _uuid_bits(file_id: str) -> tuple[int, int, int]:
-    """The two halves of a file id's UUID as signed numbers, and the number after it (-1: none); (-1, -1, -1) if it is no UUID in lower case."""
+    """Return the halves of a file id's UUID as signed numbers, and the number after it (-1: none); three times -1 if it is no UUID in lower case."""
     digits = file_id[:36].replace("-", "")
     uuid, rest = file_id[:36], file_id[36:]
     shaped = len(uuid) == 36 and all(uuid[at] == "-" for at in (8, 13, 18, 23)) and len(digits) == 32
@@ -225,7 +225,7 @@ def _uuid_bits(file_id: str) -> tuple[int, int, int]:
 
 @cache
 def type_of(field: str) -> pa.DataType:
-    """The Arrow type of a record's field."""
+    """Return the Arrow type of a record's field."""
     root = compile_schema(SCHEMA)
     return root.columns[root.names.index(field)].type
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.merge.merged_slice import Merging, merged_batches
 from pyhudi_core.metadata_table import names
-from pyhudi_core.metadata_table.file_entries import KEY_FIELD, GroupChange
+from pyhudi_core.metadata_table.file_entries import KEY_FIELD, GroupEntries
 from pyhudi_core.metadata_table.record_schema import SECONDARY_FIELD
 from pyhudi_core.metadata_table.records import KEY, Records, RecordType, type_of
 from pyhudi_core.model.meta_fields import RECORD_KEY, with_meta_fields
@@ -26,12 +26,12 @@ _GONE, _NUL = "gone", "\0"
 
 
 def has_one_text(kind: pa.DataType) -> bool:
-    """Whether all releases of Hudi write values of this type as the same text."""
+    """Say whether all releases of Hudi write values of this type as the same text."""
     return bool(pa.types.is_string(kind) or pa.types.is_integer(kind))
 
 
 @dataclass(frozen=True, slots=True)
-class Entries:
+class SecondaryEntries:
     """Keys of the entries of some rows.
 
     Attributes:
@@ -83,7 +83,7 @@ class SecondaryIndex:
         """As `FileIndex.of_slices`."""
         return True
 
-    def entries(self, storage: Storage, change: GroupChange) -> Iterator[pa.RecordBatch]:
+    def entries(self, storage: Storage, change: GroupEntries) -> Iterator[pa.RecordBatch]:
         """As `FileIndex.entries`: keys that came, and keys that went."""
         before, after = self.rows(storage, change.before), self.rows(storage, change.after)
         for found, others, gone in ((before.known, after.known, True), (after.own, before.own, False)):
@@ -101,26 +101,26 @@ class SecondaryIndex:
         found = Records.sharing(came, which, RecordType.SECONDARY_INDEX, SECONDARY_FIELD, values)
         return replace(found, gone=left.filter(pc.invert(pc.is_in(left, value_set=came))))
 
-    def rows(self, storage: Storage, piece: FileSlice | None) -> Entries:
-        """The entries of the rows of a slice; none if there is no slice."""
+    def rows(self, storage: Storage, piece: FileSlice | None) -> SecondaryEntries:
+        """Return the entries of the rows of a slice; none if there is no slice."""
         none = pa.array([], pa.string())
         if piece is None:
-            return Entries(none, none, none)
+            return SecondaryEntries(none, none, none)
         schema = with_meta_fields(self.table_schema)
         wanted = pa.schema([schema.field(RECORD_KEY), schema.field(self.column)])
         batches = merged_batches(storage, piece, self.merging, wanted, schema)
         found = [
             _entries_of(batch.column(self.column), self.merging.keys_of(batch), newer=self.newer) for batch in batches
         ]
-        return Entries(
+        return SecondaryEntries(
             pa.concat_arrays([none, *(part.filled for part in found)]),
             pa.concat_arrays([none, *(part.nulls for part in found)]),
             pa.concat_arrays([none, *(part.foreign for part in found)]),
         )
 
 
-def _entries_of(values: pa.Array, record_keys: pa.Array, *, newer: bool) -> Entries:
-    """The entries of rows. A newer index has an entry for a null, the character NUL, and escapes this character in texts."""
+def _entries_of(values: pa.Array, record_keys: pa.Array, *, newer: bool) -> SecondaryEntries:
+    """Return the entries of rows. A newer index has an entry for a null, the character NUL, and escapes this character in texts."""
     filled = values.is_valid()
     texts, keys = values.filter(filled).cast(pa.string()), record_keys.cast(pa.string())
     plain = names.secondary_keys(texts, keys.filter(filled))
@@ -130,8 +130,8 @@ def _entries_of(values: pa.Array, record_keys: pa.Array, *, newer: bool) -> Entr
     usual, with_nul = plain.filter(pc.invert(odd)), plain.filter(odd)
     escaped = pc.replace_substring(with_nul, _NUL, f"\\{_NUL}")
     if newer:
-        return Entries(pa.concat_arrays([usual, escaped]), of_nulls, with_nul)
-    return Entries(plain, of_nulls.slice(0, 0), pa.concat_arrays([escaped, of_nulls]))
+        return SecondaryEntries(pa.concat_arrays([usual, escaped]), of_nulls, with_nul)
+    return SecondaryEntries(plain, of_nulls.slice(0, 0), pa.concat_arrays([escaped, of_nulls]))
 
 
 def _sorted(keys: pa.ChunkedArray) -> pa.Array:

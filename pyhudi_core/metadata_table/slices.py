@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from pyhudi_core.errors import CorruptHFileError, HudiError
 from pyhudi_core.file_groups.slice import BaseFile, LogFile
-from pyhudi_core.file_groups.slicing import Piece, slices_of
+from pyhudi_core.file_groups.slicing import SlicePiece, slices_of
 from pyhudi_core.formats.hfile import Entries, HFileReader
 from pyhudi_core.formats.log.blocks import BlockType, Header, LogBlock
 from pyhudi_core.formats.log.delete_columns import read_delete_columns
@@ -47,7 +47,7 @@ class Arrival:
 
 
 def together(arrivals: Iterable[Arrival]) -> Iterator[Arrival]:
-    """The same arrivals, entries of consecutive ones as one: what reads them in columns pays for each call, not for each entry."""
+    """Yield the same arrivals, entries of consecutive ones as one: what reads them in columns pays for each call, not for each entry."""
     held: list[Entries] = []
     schema, size = "", 0
     for arrival in arrivals:
@@ -77,7 +77,7 @@ class MetadataSlices:
     blocks_read: int = 0
     unmarked: set[str] = field(default_factory=set)
     committed: CommittedFiles | None = None
-    _slices: dict[str, tuple[Piece, ...]] = field(default_factory=dict)
+    _slices: dict[str, tuple[SlicePiece, ...]] = field(default_factory=dict)
     _history: ArchivedTimeline | None = None
     _counting: dict[str, bool] = field(default_factory=dict)
     _completions: dict[str, str] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class MetadataSlices:
         own = folder.below(_TIMELINE)
         return cls(folder.storage, own.load(), data, committed=CommittedFiles(own, folder.read_commit, whole))
 
-    def pieces(self, partition: str) -> tuple[Piece, ...]:
+    def pieces(self, partition: str) -> tuple[SlicePiece, ...]:
         """Return the newest slice of each file group of a partition, in the order of the groups' numbers."""
         if partition not in self._slices:
             self._slices[partition] = tuple(self._assemble(partition))
@@ -99,7 +99,7 @@ class MetadataSlices:
         """The partitions whose files were listed."""
         return frozenset(self._slices)
 
-    def arrivals(self, piece: Piece, find: Find) -> Iterator[Arrival]:
+    def arrivals(self, piece: SlicePiece, find: Find) -> Iterator[Arrival]:
         """Return the entries of a slice that ``find`` finds, and all deletes, in the order of their arrival."""
         if piece.base is not None:
             with _naming(piece.base.path), self.storage.open_input(piece.base.path) as source:
@@ -114,7 +114,7 @@ class MetadataSlices:
                 reader.refuse_damage(REBUILD)
 
     def counts(self, requested_time: str) -> bool:
-        """Whether blocks of this instant are read."""
+        """Say whether blocks of this instant are read."""
         known = self._counting.get(requested_time)
         if known is None:
             known = self._counting[requested_time] = self._counts(requested_time)
@@ -132,7 +132,7 @@ class MetadataSlices:
         return (there is not None and there.is_completed) or self._is_older(requested_time)
 
     def knows(self, commits: Iterable[Instant]) -> bool:
-        """Whether it has every completed commit of the data table. A writer that ignored the metadata table would be invisible otherwise.
+        """Say whether it has every completed commit of the data table. A writer that ignored the metadata table would be invisible otherwise.
 
         Commits completed before the metadata table was first built are included in that first build.
         """
@@ -145,7 +145,7 @@ class MetadataSlices:
         return all((i.completion_time or "") <= built for i in unknown)
 
     def of_state(self) -> MetadataSlices:
-        """The same without what it has learnt since the data table's timeline was read."""
+        """Return the same without what it has learnt since the data table's timeline was read."""
         newest = max((i.completion_time or "" for i in self.data), default="")
         known = tuple(
             i
@@ -157,8 +157,8 @@ class MetadataSlices:
         return MetadataSlices(self.storage, replace(self.own, instants=known), self.data, committed=self.committed)
 
     def as_planned(self) -> MetadataSlices:
-        """The same without commits that completed after the metadata table's timeline was read: a compaction planned now must leave their logs to
-        the slices after it, where readers look for them.
+        """Return the same without commits that completed after the metadata table's timeline was read: a compaction planned now must leave their
+        logs to the slices after it, where readers look for them.
         """
         known = tuple(i for i in self.data if i.is_pending or self.own.find(i.requested_time) is not None)
         return MetadataSlices(self.storage, self.own, replace(self.data, instants=known), committed=self.committed)
@@ -177,7 +177,7 @@ class MetadataSlices:
         )
 
     def builds(self) -> tuple[Instant, ...]:
-        """The instants that built partitions for the first time; the first of them is found in the archived timeline, too."""
+        """Return the instants that built partitions for the first time; the first of them is found in the archived timeline, too."""
         active = tuple(i for i in self.own if i.requested_time.startswith(INITIAL_INSTANTS))
         if active or not self.own.has_history:
             return active
@@ -191,7 +191,7 @@ class MetadataSlices:
         return self._history
 
     def _is_older(self, requested_time: str) -> bool:
-        """Whether the instant has left the active timeline, and so had completed."""
+        """Say whether the instant has left the active timeline, and so had completed."""
         # A partition that was built late has one of the first times, too, whatever is archived.
         later = (i for i in self.own if not i.requested_time.startswith(INITIAL_INSTANTS))
         writes = [i.requested_time for i in later if i.action in DATA_ACTIONS or i.is_pending]
@@ -199,7 +199,7 @@ class MetadataSlices:
             return False
         return not self.own.has_history or self.history.find(requested_time) is not None
 
-    def _assemble(self, partition: str) -> Iterable[Piece]:
+    def _assemble(self, partition: str) -> Iterable[SlicePiece]:
         folder = f"{FOLDER}/{partition}"
         bases: dict[str, list[BaseFile]] = {}
         logs: dict[str, list[LogFile]] = {}
@@ -224,11 +224,11 @@ class MetadataSlices:
         return pieces
 
     def base_times(self, partition: str) -> dict[str, int]:
-        """How many file groups of a partition have a base file of which requested time; empty text for none."""
+        """Say how many file groups of a partition have a base file of which requested time; empty text for none."""
         return Counter("" if piece.base is None else piece.base.name.requested_time for piece in self.pieces(partition))
 
-    def _newest(self, bases: list[BaseFile], logs: list[LogFile]) -> Iterable[Piece]:
-        """The newest slice of a file group, if it has files that count. Older files are not asked for: their instants may be archived."""
+    def _newest(self, bases: list[BaseFile], logs: list[LogFile]) -> Iterable[SlicePiece]:
+        """Return the newest slice of a file group, if it has files that count. Older files are not asked for: their instants may be archived."""
         times = sorted({base.name.requested_time for base in bases}, reverse=True)
         newest = next(filter(self.counts, times), "")
         kept = [base for base in bases if base.name.requested_time == newest]
@@ -276,18 +276,18 @@ def _naming(path: str) -> Iterator[None]:
 
 
 def everything(reader: HFileReader) -> Iterator[Entries]:
-    """All entries."""
+    """Return all entries."""
     return reader.scan()
 
 
 def with_keys(keys: Sequence[str]) -> Find:
-    """The entries with these keys."""
+    """Return the entries with these keys."""
     wanted = [key.encode("utf-8") for key in keys]
     return lambda reader: reader.lookup(wanted)
 
 
 def with_key_column(keys: pa.StringArray) -> Find:
-    """The same for a column of keys, of which none becomes a Python object. They are sorted if there is a file to look into."""
+    """Return the same for a column of keys, of which none becomes a Python object. They are sorted if there is a file to look into."""
 
     @cache
     def wanted() -> pa.Array:
@@ -298,6 +298,6 @@ def with_key_column(keys: pa.StringArray) -> Find:
 
 
 def with_prefixes(prefixes: Sequence[str]) -> Find:
-    """The entries whose keys begin with these."""
+    """Return the entries whose keys begin with these."""
     wanted = [prefix.encode("utf-8") for prefix in prefixes]
     return lambda reader: reader.lookup_prefixes(wanted)

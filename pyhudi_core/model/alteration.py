@@ -43,7 +43,7 @@ class ColumnChanges:
         retype: Mapping[str, pa.DataType] | None,
         order: Sequence[str],
     ) -> ColumnChanges:
-        """The arguments of `table.alter`, checked."""
+        """Return the arguments of `table.alter`, checked."""
         changes = cls(
             _mapping("add", add, pa.DataType),
             _names("drop", drop),
@@ -128,7 +128,10 @@ class _Change:
     ordered: set[str]
 
     def level(self, fields: list[pa.Field], old: str, new: str, *, named: bool = True) -> list[pa.Field]:
-        """The columns inside of ``old`` (its path before the change) as they are inside of ``new``. ``named``: they have names of their own."""
+        """Return the columns inside of ``old`` (its path before the change) as they are inside of ``new``.
+
+        ``named``: they have names of their own.
+        """
         changes = self.changes
         found: list[pa.Field] = []
         for item in fields:

@@ -35,7 +35,7 @@ def snake_case(name: str) -> str:
 
 
 def _plain(name: str) -> str:
-    """The name with plain letters; a capital letter stays one, so that words can be told apart."""
+    """Return the name with plain letters; a capital letter stays one, so that words can be told apart."""
     composed = unicodedata.normalize("NFC", name)
     parts = []
     for letter, after in zip(composed, f"{composed[1:]} ", strict=False):

@@ -58,12 +58,12 @@ BUCKET_FILE_ID = re.compile(r"0{4}[0-9]{4}-")
 
 
 def new_file_id(uuid: Callable[[], str]) -> str:
-    """The id of a new file group. ``uuid`` makes random UUIDs."""
+    """Return the id of a new file group. ``uuid`` makes random UUIDs."""
     return f"{new_file_prefix(uuid)}-0"
 
 
 def new_file_prefix(uuid: Callable[[], str]) -> str:
-    """A new file id without its last part. It does not begin as one of a bucket index: a table is known by its file ids to have buckets."""
+    """Return a new file id without its last part. It does not begin as one of a bucket index: a table is known by its file ids to have buckets."""
     while BUCKET_FILE_ID.match(found := uuid()):
         pass
     return found

@@ -104,7 +104,7 @@ class Instant:
         return _ORDER[self.state]
 
     def file_name(self) -> str:
-        """The file's name in the timeline folder."""
+        """Return the file's name in the timeline folder."""
         if self.state is State.COMPLETED:
             if self.completion_time is None:
                 return f"{self.requested_time}.{self.action.completes_as}"
@@ -138,7 +138,7 @@ def parse_file_name(name: str) -> Instant | None:
 
 
 def is_time(text: str) -> bool:
-    """Whether the text has ASCII digits only, as every instant time has."""
+    """Say whether the text has ASCII digits only, as every instant time has."""
     return text.isascii() and text.isdigit()
 
 

@@ -128,12 +128,12 @@ def parse_version(text: str, path: str) -> Version:
 
 
 def version_text(version: Version) -> str:
-    """A version as commits store it: the text that Hudi writes."""
+    """Return a version as commits store it: the text that Hudi writes."""
     return json.dumps(_version_json(version), separators=(",", ":"), ensure_ascii=False)
 
 
 def versions_text(versions: Iterable[Version]) -> str:
-    """The content of a file of ``.hoodie/.schema``, for versions in any order; the newest comes first."""
+    """Return the content of a file of ``.hoodie/.schema``, for versions in any order; the newest comes first."""
     ordered = sorted(versions, key=lambda version: version.number, reverse=True)
     return json.dumps({"schemas": [*map(_version_json, ordered)]}, separators=(",", ":"), ensure_ascii=False)
 

@@ -59,7 +59,7 @@ def text_problem(kind: pa.DataType, *, timestamps: bool) -> str | None:
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether a type is one of Arrow's string types."""
+    """Say whether a type is one of Arrow's string types."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 

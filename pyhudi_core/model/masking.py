@@ -83,7 +83,7 @@ def takes_options(function: _F) -> _F:
 
 
 def is_secret(key: str) -> bool:
-    """Whether an option of this name holds a secret."""
+    """Say whether an option of this name holds a secret."""
     return _KEY.search(key.encode("utf-8", "surrogatepass")) is not None
 
 

@@ -64,7 +64,7 @@ Not with event time: there `PartialUpdateAvroPayload` keeps the meta columns of 
 
 
 def first(props: Mapping[str, str], keys: Iterable[str], default: str) -> str:
-    """The value of the first of these properties that is given."""
+    """Return the value of the first of these properties that is given."""
     return next((props[key].strip() for key in keys if props.get(key, "").strip()), default)
 
 

@@ -40,7 +40,7 @@ def plain_kind(kind: pa.DataType) -> str:
 
 
 def first_version(schema: pa.Schema, *, meta_fields: bool, operation: bool) -> Version:
-    """The version before the first change. ``operation``: rows have the sixth meta column."""
+    """Return the version before the first change. ``operation``: rows have the sixth meta column."""
     meta = [*(META_FIELDS if meta_fields else ()), *([OPERATION] if operation else ())]
     fields = [pa.field(name, pa.string()) for name in meta]
     numbers = _Numbering({}, {}, None, -1)
@@ -53,7 +53,7 @@ def first_version(schema: pa.Schema, *, meta_fields: bool, operation: bool) -> V
 def renumbered(
     last: Version, greatest: int, before: pa.Schema, after: pa.Schema, number: int, origins: Origins | None = None
 ) -> Version:
-    """The version of a changed schema; ``last`` itself if no column has changed.
+    """Return the version of a changed schema; ``last`` itself if no column has changed.
 
     Args:
         greatest: the greatest number that any version has used.
@@ -80,7 +80,7 @@ class _Numbering:
     greatest: int
 
     def fields(self, fields: Iterable[pa.Field], parent: str) -> tuple[NumberedColumn, ...]:
-        """The columns of one level, which have the dotted path ``parent`` in the new schema."""
+        """Return the columns of one level, which have the dotted path ``parent`` in the new schema."""
         listed = list(fields)
         paths = [joined(parent, field.name) for field in listed]
         old = [self._old(path) for path in paths]
@@ -122,7 +122,7 @@ class _Numbering:
 
 
 def numbered_paths(columns: Iterable[NumberedColumn]) -> Mapping[str, int]:
-    """The numbers of columns, nested ones too, by dotted path."""
+    """Return the numbers of columns, nested ones too, by dotted path."""
     return {path: column.number for path, column in _paths(columns, "")}
 
 
@@ -142,7 +142,7 @@ def column_paths(fields: Iterable[pa.Field], parent: str = "") -> Iterator[tuple
 
 
 def parts_of(kind: pa.DataType) -> list[pa.Field]:
-    """The columns inside a type, by the names that Hudi gives them."""
+    """Return the columns inside a type, by the names that Hudi gives them."""
     types = pa.types
     if types.is_struct(kind):
         return list(kind.fields)
@@ -154,7 +154,7 @@ def parts_of(kind: pa.DataType) -> list[pa.Field]:
 
 
 def with_parts(kind: pa.DataType, part: Callable[[list[pa.Field]], list[pa.Field]]) -> pa.DataType:
-    """The type with other columns inside; ``part`` takes the columns of `parts_of`. A plain type has none and stays."""
+    """Return the type with other columns inside; ``part`` takes the columns of `parts_of`. A plain type has none and stays."""
     types = pa.types
     if types.is_struct(kind):
         return pa.struct(part(list(kind.fields)))

@@ -40,7 +40,7 @@ class OperationType(StrEnum):
 
     @classmethod
     def of(cls, word: str | None) -> OperationType:
-        """The operation for a commit's ``operationType``, an action of the timeline, or a word of the public API; `UNKNOWN` for any other."""
+        """Return the operation for a commit's ``operationType``, an action of the timeline, or a word of the public API; `UNKNOWN` for any other."""
         text = (word or "").strip().upper()
         return _OTHER_WORDS.get(text) or cls.__members__.get(text.removesuffix("_PREPPED"), cls.UNKNOWN)
 
@@ -55,7 +55,7 @@ class OperationType(StrEnum):
         return self in WRITERS
 
     def action_on(self, table_type: TableType) -> Action:
-        """The action of a pending instant of this operation. Raises `ValueError` for an operation that has no instant.
+        """Return the action of a pending instant of this operation. Raises `ValueError` for an operation that has no instant.
 
         It completes as `Action.completes_as` says: a compaction as a commit, a clustering as a replacecommit.
         """

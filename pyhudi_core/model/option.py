@@ -54,7 +54,7 @@ class Option:
 
 
 def words(*names: str, **others: str) -> dict[str, str]:
-    """The choices of an option: words that are their own values, and other words for values."""
+    """Return the choices of an option: words that are their own values, and other words for values."""
     return {**{word.lower(): word for word in names}, **others}
 
 
@@ -68,12 +68,12 @@ class Choice:
 
 
 def choices_of(known: Iterable[Choice]) -> dict[str, str]:
-    """The choices of an option: the words, and Hudi's classes for them."""
+    """Return the choices of an option: the words, and Hudi's classes for them."""
     return {name.lower(): each.word for each in known for name in (each.word, each.of_hudi) if name}
 
 
 def described(known: Iterable[Choice]) -> str:
-    """What each choice does, for the page."""
+    """Return what each choice does, for the page."""
     return "; ".join(f"`{each.word}`, {each.what}" for each in known)
 
 
@@ -95,7 +95,7 @@ class LateWords(Mapping[str, str]):
 
 
 def declared(key: str, default: bool | int | float | str | None, doc: str, **more: Any) -> Any:
-    """A field of a frozen value, with the option that fills it; its type is the option's. ``more``: as for `Option`.
+    """Return a field of a frozen value, with the option that fills it; its type is the option's. ``more``: as for `Option`.
 
     A secret value is not in the representation of the value that has the field.
     """
@@ -104,7 +104,7 @@ def declared(key: str, default: bool | int | float | str | None, doc: str, **mor
 
 
 def options_of(concern: str, values: type) -> tuple[Option, ...]:
-    """The options that the fields of a class declare, as options of a concern."""
+    """Return the options that the fields of a class declare, as options of a concern."""
     kinds = {kind.__name__: kind for kind in (bool, int, float, str)}
     return tuple(
         each.metadata["option"](

@@ -138,7 +138,7 @@ def parse_partition(path: str, config: TableConfig) -> tuple[str | None, ...] | 
 
 
 def values_are_columns(config: TableConfig) -> bool:
-    """Whether the partition folders show the values of the partition columns (a timestamp key generator formats them)."""
+    """Say whether the partition folders show the values of the partition columns (a timestamp key generator formats them)."""
     known = (KeyGenerator.SIMPLE, KeyGenerator.COMPLEX, KeyGenerator.CUSTOM, KeyGenerator.NON_PARTITION)
     return config.keygenerator_type in known and set(config.partition_types) <= {"SIMPLE"}
 

@@ -148,12 +148,12 @@ def _cell(value: object) -> str:
 
 
 def _kept(name: object, value: object) -> object:
-    """The value of a name, unless the name is that of a secret."""
+    """Return the value of a name, unless the name is that of a secret."""
     return "***" if isinstance(name, str) and is_secret(name) else value
 
 
 def _plain(value: object) -> str:
-    """A value as text: numbers with commas, and the first items of what has several."""
+    """Return a value as text: numbers with commas, and the first items of what has several."""
     if value is None:
         return ""
     if isinstance(value, int | float) and not isinstance(value, bool):

@@ -177,7 +177,7 @@ class TableConfig:
         return f"the table has version {self.version}, which this release reads and does not write"
 
     def refusal_of_writing(self, table: str) -> TableVersionError | None:
-        """The error for a version that is only read; None for the one that is written."""
+        """Return the error for a version that is only read; None for the one that is written."""
         why, found = self.why_not_written, str(self.version)
         hint = f"Nothing was changed. {_READ_ONLY}"
         return TableVersionError(why, found=found, table=table, path=_PATH, hint=hint) if why else None
@@ -235,7 +235,7 @@ class TableConfig:
 
 @lru_cache(maxsize=64)
 def _typed(items: tuple[tuple[str, str], ...], table: str) -> TableConfig:
-    """The configuration of these properties. Every verb reads the file again and mostly finds what it found before."""
+    """Return the configuration of these properties. Every verb reads the file again and mostly finds what it found before."""
     props = dict(items)
     view = _View(props, table)
     view.check_readable()

@@ -69,12 +69,12 @@ def refuse_long_keys(keys: pa.Array, config: TableConfig) -> None:
 
 
 def key_columns(config: TableConfig) -> tuple[str, ...]:
-    """The columns of data files from which `stored_keys` has the record keys."""
+    """Return the columns of data files from which `stored_keys` has the record keys."""
     return (RECORD_KEY,) if config.populate_meta_fields else config.record_key_fields
 
 
 def stored_keys(batch: pa.RecordBatch, config: TableConfig) -> pa.Array:
-    """The record keys of stored rows: their meta column, or computed from the key columns in a table without meta columns."""
+    """Return the record keys of stored rows: their meta column, or computed from the key columns in a table without meta columns."""
     return batch.column(RECORD_KEY) if config.populate_meta_fields else record_keys(batch, config, stored=True)
 
 
@@ -96,7 +96,7 @@ def _refuse_ambiguous(columns: Sequence[pa.Array], fields: tuple[str, ...]) -> N
 
 
 def ambiguous_key(example: str, fields: Sequence[str]) -> InvalidRecordKeyError:
-    """The error for rows whose key has the same text as a key of other values."""
+    """Return the error for rows whose key has the same text as a key of other values."""
     names = [f"',{field}:'" for field in fields[1:]]
     return InvalidRecordKeyError(
         f"The key of a row can be confused with another one ({example}): Hudi joins the key columns {', '.join(fields)} to one text",
@@ -145,7 +145,7 @@ def _check_composite(columns: list[pa.Array], fields: tuple[str, ...]) -> None:
 
 
 def without_key(rows: int, fields: tuple[str, ...]) -> InvalidRecordKeyError:
-    """The error for rows whose key columns are all null or empty."""
+    """Return the error for rows whose key columns are all null or empty."""
     if len(fields) == 1:
         return InvalidRecordKeyError(
             f"At least {rows} of the rows have no value in the key column {fields[0]!r} (null or empty)",

@@ -38,7 +38,7 @@ def _longs(*names: str) -> list[Field]:
 
 
 def _texts(*names: str) -> list[Field]:
-    """A list of strings without default."""
+    """Return a list of strings without default."""
     return [_field(name, _STRING) for name in names]
 
 

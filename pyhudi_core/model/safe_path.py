@@ -40,12 +40,12 @@ def safe_relative_path(path: str) -> str:
 
 
 def is_safe(path: str) -> bool:
-    """Whether `safe_relative_path` accepts the path."""
+    """Say whether `safe_relative_path` accepts the path."""
     return _problem(path) is None
 
 
 def way_out(path: str) -> str | None:
-    """How a path, joined to a folder, could lead out of it, as the end of a sentence; None if it stays.
+    """Say how a path, joined to a folder, could lead out of it, as the end of a sentence; None if it stays.
 
     This is the rule of storages. A scheme is no way out of them: ``a:/x`` is an object in the folder ``a:``, which may be a partition.
     """
@@ -69,6 +69,6 @@ def _problem(path: str) -> str | None:
 
 
 def _hides_dots(path: str) -> bool:
-    """Whether encoded dots make a segment. An encoded slash alone does not: it is part of a partition's value, as Hudi encodes it."""
+    """Say whether encoded dots make a segment. An encoded slash alone does not: it is part of a partition's value, as Hudi encodes it."""
     decoded = _CODE.sub(lambda code: _ENCODED[code.group().lower()], path)
     return "%2e" in path.lower() and _DOTS.search(decoded) is not None

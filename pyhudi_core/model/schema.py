@@ -73,7 +73,7 @@ def _typed_fields(fields: Iterable[pa.Field], known: pa.Schema | pa.StructType) 
 
 
 def _typed(kind: pa.DataType, known: pa.DataType) -> pa.DataType:
-    """The type, with the table's one where it has none, as data from Python objects that are all missing or empty."""
+    """Return the type, with the table's one where it has none, as data from Python objects that are all missing or empty."""
     types = pa.types
     if types.is_null(kind):
         return known
@@ -115,7 +115,7 @@ def floats_for_integers(table: pa.Schema, incoming: pa.Schema, fixed: Container[
 def _met(
     table: Iterable[pa.Field], incoming: Iterable[pa.Field], parent: str, integers: Container[str]
 ) -> list[pa.Field]:
-    """The columns of table and data together, which the rules allow."""
+    """Return the columns of table and data together, which the rules allow."""
     merged = {field.name: field for field in table}
     for field in incoming:
         known = merged.get(field.name)
@@ -138,7 +138,7 @@ def _met_type(table: pa.DataType, incoming: pa.DataType, column: str, integers: 
 
 
 def _common(table: pa.DataType, incoming: pa.DataType) -> pa.DataType | None:
-    """The type of a column, and of data for it, without columns inside; None if there is none."""
+    """Return the type of a column, and of data for it, without columns inside; None if there is none."""
     types = pa.types
     if table == incoming:
         return table
@@ -154,7 +154,7 @@ def _common(table: pa.DataType, incoming: pa.DataType) -> pa.DataType | None:
 
 
 def meeting_rules(fixed: Container[str]) -> tuple[ColumnRule, ...]:
-    """The rules that compare data with the table. ``fixed``: the columns that `table.alter` gives no other type."""
+    """Return the rules that compare data with the table. ``fixed``: the columns that `table.alter` gives no other type."""
     return (
         ColumnRule("a name in another case", of_level=_in_another_case),
         ColumnRule("another type", of_column=partial(_other_type, fixed)),

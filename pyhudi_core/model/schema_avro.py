@@ -150,7 +150,7 @@ def from_avro(text: str, *, path: str | None = None, table: str | None = None) -
 
 @lru_cache(maxsize=256)
 def _schema(text: str) -> pa.Schema:
-    """The logical schema in Avro JSON text. Commits, plans and footers of a table have few different texts."""
+    """Return the logical schema in Avro JSON text. Commits, plans and footers of a table have few different texts."""
     return pa.schema(_AvroReader().columns(json.loads(text)))
 
 

@@ -68,7 +68,10 @@ def conform(
 
 
 def changes_values(kind: pa.DataType, target: pa.DataType) -> bool:
-    """Whether a cast of one type to the other can fail, or can give other values in `conform` than in `cast_batch`. True if that is not certain."""
+    """Say whether a cast of one type to the other can fail, or can give other values in `conform` than in `cast_batch`.
+
+    True if that is not certain.
+    """
     types = pa.types
     if kind == target:
         return False
@@ -223,7 +226,7 @@ class _Cast:
 
 
 def _altered(kind: pa.DataType, target: pa.DataType) -> bool:
-    """Whether ``ALTER TABLE`` or a widened schema may change one type into the other, in Hudi 1.0.2."""
+    """Say whether ``ALTER TABLE`` or a widened schema may change one type into the other, in Hudi 1.0.2."""
     types = pa.types
     if target == pa.string():
         return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_date(kind))

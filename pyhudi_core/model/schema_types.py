@@ -117,7 +117,7 @@ class ColumnRule:
     why_top: str = ""
 
     def asked(self, seen: Level | Column) -> SchemaMismatchError | None:
-        """The error for a level or a column."""
+        """Return the error for a level or a column."""
         if isinstance(seen, Column):
             return self.of_column(seen) if self.of_column is not None else None
         return self.of_level(seen) if self.of_level is not None and not (self.why_top and seen.parent) else None
@@ -142,7 +142,7 @@ def logical_type(kind: pa.DataType, column: str) -> pa.DataType:
 
 
 def _logical(kind: pa.DataType) -> pa.DataType:
-    """The logical type of an Arrow type that the rules allow."""
+    """Return the logical type of an Arrow type that the rules allow."""
     plain = _REPLACED.get(kind)
     if plain is not None:
         return plain
@@ -265,7 +265,7 @@ def _map_keys(column: Column) -> SchemaMismatchError | None:
 
 
 def _values_of(kind: pa.DataType) -> pa.DataType:
-    """The type of the values of a dictionary; the type itself, if it is none."""
+    """Return the type of the values of a dictionary; the type itself, if it is none."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
@@ -283,7 +283,7 @@ COLUMN_RULES = (
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Whether a type is one of Arrow's list types."""
+    """Say whether a type is one of Arrow's list types."""
     types = pa.types
     return bool(
         types.is_list(kind)
@@ -300,7 +300,7 @@ def joined(parent: str, name: str) -> str:
 
 
 def holds_all(before: pa.DataType, after: pa.DataType) -> bool:
-    """Whether a column of one logical type can become the other without losing a value; what `table.alter` may do."""
+    """Say whether a column of one logical type can become the other without losing a value; what `table.alter` may do."""
     types = pa.types
     if (before, after) in _EXACT or (types.is_decimal(before) and after == pa.string()):
         return True

@@ -78,7 +78,7 @@ class TimestampFolders:
         return cls(_MICROS[unit], "", output, "UTC")
 
     def folders(self, values: pa.Array, field: str) -> pa.Array:
-        """The folder of each value of the column, without its name. Raises `InvalidPartitionValueError`."""
+        """Return the folder of each value of the column, without its name. Raises `InvalidPartitionValueError`."""
         try:
             micros = self._micros(pc.cast(values, pa.string()) if pa.types.is_null(values.type) else values, field)
         except pa.ArrowInvalid as error:

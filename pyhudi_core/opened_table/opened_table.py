@@ -52,7 +52,7 @@ class OpenedTable:
             runtime.instant_ms()
 
     def context(self) -> TableContext:
-        """The table as it is configured now. Raises `TableError` or `ConfigError` if it cannot be used."""
+        """Return the table as it is configured now. Raises `TableError` or `ConfigError` if it cannot be used."""
         with at_table(self.storage.location):
             config = TableConfig.from_properties(properties_file.read(self.storage), table=self.storage.location)
             options, lock, runtime = self._lock_and_runtime(config)
@@ -61,7 +61,7 @@ class OpenedTable:
         return _with_metadata_table(context, self._metadata_folders)
 
     def _lock_and_runtime(self, config: TableConfig) -> tuple[WriteOptions, LockProvider, Runtime]:
-        """The options with what they choose: the lock, and the runtime with its source of instants. No request is sent."""
+        """Return the options with what they choose: the lock, and the runtime with its source of instants. No request is sent."""
         options = WriteOptions.parse(self.options, config=config)
         request = self._request(config, options)
         return options, self.lock or open_lock(request), self._with_instants(request)
@@ -71,7 +71,7 @@ class OpenedTable:
         return LockRequest(self.storage, self.runtime, config.name, options.lock, generator)
 
     def _with_instants(self, request: LockRequest) -> Runtime:
-        """The runtime with the source of instants that the options name, which is opened once."""
+        """Return the runtime with the source of instants that the options name, which is opened once."""
         generator = request.generator
         if generator == "system" or self.runtime.instants is not None:
             return self.runtime
@@ -81,7 +81,7 @@ class OpenedTable:
 
 
 def reopened(context: TableContext) -> TableContext:
-    """The same data table with its properties read again, and its metadata table if they list one now. Raises as `OpenedTable.context`, and
+    """Return the same data table with its properties read again, and its metadata table if they list one now. Raises as `OpenedTable.context`, and
     `TableVersionError` if another writer has upgraded the table to a version that is only read.
     """
     config = TableConfig.from_properties(properties_file.read(context.root), table=context.root.location)

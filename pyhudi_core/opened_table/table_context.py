@@ -96,7 +96,10 @@ class TableContext:
         folders: Folders | None = None,
         clock: Clock | None = None,
     ) -> TableContext:
-        """The table of these properties, with a timeline folder that was opened before if ``folders`` has it. ``clock``: None, the protocol's."""
+        """Return the table of these properties, with a timeline folder that was opened before if ``folders`` has it.
+
+        ``clock``: None, the protocol's.
+        """
         path = f".hoodie/{config.timeline_path}"
         folder = folders.get(path) if folders is not None else None
         if folder is None:
@@ -143,24 +146,24 @@ class TableContext:
         return self.config.timeline_timezone == "UTC"
 
     def now(self) -> str:
-        """The clock's time as an instant time."""
+        """Return the clock's time as an instant time."""
         return format_time(self.runtime.instant_ms(), utc=self.utc)
 
     def writer(self) -> dict[str, str]:
-        """Who writes, as entries of the extra metadata; empty if the option ``pyhudi.commit.writer`` is off."""
+        """Say who writes, as entries of the extra metadata; empty if the option ``pyhudi.commit.writer`` is off."""
         known = self.runtime.writer() if self.options.names_writer else {}
         return {WRITER_KEY + name: text for name, text in known.items()}
 
     def from_root(self, path: str) -> str:
-        """A path of the table as the commit record names it: from the root of the protocol's storage."""
+        """Return a path of the table as the commit record names it: from the root of the protocol's storage."""
         return f"{self.prefix}/{path}" if self.prefix else path
 
     def has(self, path: str) -> bool:
-        """Whether a path from the root is a file of this table's timeline."""
+        """Say whether a path from the root is a file of this table's timeline."""
         return path.rpartition("/")[0] == self.from_root(self.folder.path)
 
     def below(self, prefix: str, folders: Folders | None = None) -> TableContext:
-        """The table in a folder below the root, under the same protocol. Raises `TableError` or `ConfigError` if it cannot be used.
+        """Return the table in a folder below the root, under the same protocol. Raises `TableError` or `ConfigError` if it cannot be used.
 
         The properties of a metadata table do not say the zone of its times; it is that of the data table.
         """
@@ -170,18 +173,18 @@ class TableContext:
         return TableContext.of(storage, config, self.protocol, prefix, folders)
 
     def at(self, companion: TableContext) -> TableContext:
-        """One of the companions; this table is a companion there."""
+        """Return one of the companions; this table is a companion there."""
         others = tuple(known for known in self.companions if known is not companion)
         return replace(companion, protocol=self.protocol, companions=(replace(self, companions=()), *others))
 
     def with_lock(self, lock: LockProvider) -> TableContext:
-        """The same table with another lock."""
+        """Return the same table with another lock."""
         return replace(self, protocol=replace(self.protocol, lock=lock))
 
     def with_options(self, options: WriteOptions) -> TableContext:
-        """The same table with other options."""
+        """Return the same table with other options."""
         return replace(self, protocol=replace(self.protocol, options=options))
 
     def on(self, storage: Storage, folder: TimelineFolder) -> TableContext:
-        """The same data table, seen through another storage (one that reads only, or that counts calls)."""
+        """Return the same data table, seen through another storage (one that reads only, or that counts calls)."""
         return replace(self, storage=storage, folder=folder, protocol=replace(self.protocol, storage=storage))

@@ -36,12 +36,12 @@ _BY_KEY: Mapping[str, Option] = {key: option for option in _OPTIONS for key in (
 
 
 def every_option() -> tuple[Option, ...]:
-    """All options, with those that belong to one kind of lock."""
+    """Return all options, with those that belong to one kind of lock."""
     return (*_OPTIONS, *dict.fromkeys(own_options().values()))
 
 
 def _known(key: str) -> Option | None:
-    """The option of a key. The kinds of locks are imported only for a key that no other option has."""
+    """Return the option of a key. The kinds of locks are imported only for a key that no other option has."""
     return _BY_KEY.get(key) or own_options().get(key)
 
 
@@ -176,7 +176,7 @@ def _table(options: Iterable[Option]) -> list[str]:
 
 
 def _sentence(text: str) -> str:
-    """The text with a capital letter, unless it begins with code, such as ``table.upsert(data)``."""
+    """Return the text with a capital letter, unless it begins with code, such as ``table.upsert(data)``."""
     return text[0].upper() + text[1:] if text.split(maxsplit=1)[0].isalpha() else text
 
 

@@ -95,7 +95,7 @@ def _listed(text: str | None) -> tuple[str, ...]:
 
 
 def values_of(options: tuple[Option, ...], found: Mapping[Option, Value]) -> dict[str, Any]:
-    """The values by attribute: those that were found, and else the defaults."""
+    """Return the values by attribute: those that were found, and else the defaults."""
     return {option.attribute: found.get(option, option.default) for option in options if option.attribute}
 
 

@@ -279,7 +279,7 @@ _CONCERNS = {
 
 @lru_cache(maxsize=64)
 def _by_concern(values: tuple[tuple[str, Any], ...], of_one_lock: tuple[tuple[str, Any], ...]) -> WriteOptions:
-    """The values, whose names are ``concern.field``; those ``of_one_lock`` have ``lock.field``.
+    """Return the values, whose names are ``concern.field``; those ``of_one_lock`` have ``lock.field``.
 
     Raises `InvalidOptionError` if two values of one concern contradict each other.
     """

@@ -39,21 +39,21 @@ class Position:
     partitions: Mapping[str, str] = field(default_factory=dict)
 
     def at(self, key: str) -> str:
-        """The position of one partition key."""
+        """Return the position of one partition key."""
         return max(self.watermark, self.partitions.get(key, ""))
 
     def after(self, keys: Sequence[str]) -> str | None:
-        """The position from which a run for these keys (none: the complete asset) must read, so that it misses no change of any key."""
+        """Return the position from which a run for these keys (none: the complete asset) must read, so that it misses no change of any key."""
         return (min(map(self.at, keys)) if keys else self.watermark) or None
 
     def moved(self, keys: Sequence[str], until: str) -> Position:
-        """The positions after a run for these keys has read up to ``until``."""
+        """Return the positions after a run for these keys has read up to ``until``."""
         if not keys:
             return self.merged(Position(until))
         return self.merged(Position(partitions=dict.fromkeys(keys, until)))
 
     def merged(self, other: Position) -> Position:
-        """The later of both positions for each partition; only the latest ``KEPT_PARTITIONS`` are kept."""
+        """Return the later of both positions for each partition; only the latest ``KEPT_PARTITIONS`` are kept."""
         watermark = max(self.watermark, other.watermark)
         later = {key: max(self.at(key), other.at(key)) for key in {**self.partitions, **other.partitions}}
         own = sorted(((time, key) for key, time in later.items() if time > watermark), reverse=True)
@@ -87,15 +87,15 @@ class Positions:
     seen: str = ""
 
     def of(self, name: str, asset: str) -> Position:
-        """The positions of an asset in an input."""
+        """Return the positions of an asset in an input."""
         return self.known.get((name, asset), _NO_POSITION)
 
     def moved(self, name: str, asset: str, keys: Sequence[str], until: str) -> Positions:
-        """The positions after a run of the asset for these keys has read the input up to ``until``."""
+        """Return the positions after a run of the asset for these keys has read the input up to ``until``."""
         return replace(self, known={**self.known, (name, asset): self.of(name, asset).moved(keys, until)})
 
     def extra(self) -> dict[str, str]:
-        """The entries for a commit's extra metadata; empty if there is no position."""
+        """Return the entries for a commit's extra metadata; empty if there is no position."""
         by_input: dict[str, dict[str, object]] = {}
         for (name, asset), position in sorted(self.known.items()):
             by_input.setdefault(name, {})[asset] = position.to_json()
@@ -104,7 +104,7 @@ class Positions:
 
 
 def positions_of(table: HudiTable | None) -> Positions:
-    """The positions in a table's commits, including archived commits.
+    """Return the positions in a table's commits, including archived commits.
 
     Reads the newest commit with positions, and the commits that completed after its ``seen``.
     """
@@ -119,13 +119,16 @@ def positions_of(table: HudiTable | None) -> Positions:
 
 
 def carried(table: HudiTable) -> Positions:
-    """The positions that a write without inputs repeats. Only the active timeline is searched, so that such a write never reads the history."""
+    """Return the positions that a write without inputs repeats.
+
+    Only the active timeline is searched, so that such a write never reads the history.
+    """
     positions = (commit for commit in past_commits.commits_newest_first(table) if _has_positions(commit.metadata))
     return positions_of(table) if next(positions, None) is not None else Positions()
 
 
 def moved_since(table: HudiTable, known: Positions) -> Positions:
-    """The positions in commits that completed after ``known`` was read."""
+    """Return the positions in commits that completed after ``known`` was read."""
     return Positions(_merged_after(table, known.seen), known.seen)
 
 

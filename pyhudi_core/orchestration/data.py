@@ -50,7 +50,7 @@ SOMEBODY = Giver()
 
 
 def is_spark(data: Any) -> bool:
-    """Whether it is a Spark DataFrame, classic or Connect; imports no pyspark."""
+    """Say whether it is a Spark DataFrame, classic or Connect; imports no pyspark."""
     return type(data).__module__.startswith("pyspark.sql") and hasattr(data, "sparkSession")
 
 
@@ -61,7 +61,7 @@ def normalised(
     keep_empty: bool = False,
     known: Callable[[], pa.Schema | None] = lambda: None,
 ) -> Any:
-    """A Spark DataFrame, or a ``pyarrow`` table or reader. Raises `SchemaMismatchError`.
+    """Return a Spark DataFrame, or a ``pyarrow`` table or reader. Raises `SchemaMismatchError`.
 
     None if there is nothing to write. With ``keep_empty`` a table without rows is returned, for operations to which an empty batch has a meaning.
     ``known`` gives the columns of the table; it is asked for a frame of pandas only, which has lists of pairs for maps.
@@ -86,7 +86,7 @@ def refuse_no_rows(data: Any, giver: Giver) -> None:
 
 
 def _is_in_parts(data: Any) -> bool:
-    """Whether the rows come one part after the other. A reader has a stream of its own; named tuples, such as events of Dagster, are no lists."""
+    """Say whether the rows come one part after the other. A reader has a stream of its own; named tuples, such as events of Dagster, are no lists."""
     if type(data) in _LISTS:
         return len(data) > 0
     return isinstance(data, Iterator) and not isinstance(data, pa.RecordBatchReader)
@@ -97,7 +97,7 @@ def _is_part(data: Any) -> bool:
 
 
 def _is_rows(data: Any) -> bool:
-    """Whether it is a table or a batch of any library; a column is none."""
+    """Say whether it is a table or a batch of any library; a column is none."""
     kind = type(data)
     if kind is type or kind.__name__ in ("Series", "ChunkedArray"):
         return False
@@ -122,7 +122,7 @@ def _read(rows: Any, giver: Giver, known: Callable[[], pa.Schema | None]) -> pa.
 
 
 def _joined(parts: Iterator[Any], giver: Giver) -> pa.RecordBatchReader | None:
-    """The rows of all parts as one stream, which has the columns of the first; None if there is no part."""
+    """Return the rows of all parts as one stream, which has the columns of the first; None if there is no part."""
     batches = _batches(parts, giver)
     first = next(batches, None)
     return None if first is None else pa.RecordBatchReader.from_batches(first.schema, chain([first], batches))
@@ -156,7 +156,7 @@ def _no_rows(data: Any, giver: Giver, verb: str) -> SchemaMismatchError:
 
 
 def schema_of(data: Any) -> Any:
-    """The schema of data, also of data without rows: pyarrow's or Spark's; None if the data has no schema, or columns without a type."""
+    """Return the schema of data, also of data without rows: pyarrow's or Spark's; None if the data has no schema, or columns without a type."""
     if data is None or is_spark(data):
         return None if data is None else data.schema
     found = normalised(data, keep_empty=True)

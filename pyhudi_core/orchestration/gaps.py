@@ -50,23 +50,23 @@ class Gap:
     run_id: str
 
     def extra(self) -> dict[str, str]:
-        """The entry for the commit's extra metadata."""
+        """Return the entry for the commit's extra metadata."""
         return {PREFIX + self.input: json.dumps(asdict(self))}
 
 
 def gaps_in(extra: Mapping[str, str]) -> list[dict[str, str]]:
-    """The gaps in a commit's extra metadata."""
+    """Return the gaps in a commit's extra metadata."""
     return [json.loads(text) for key, text in sorted(extra.items()) if key.startswith(PREFIX)]
 
 
 def acceptance_of(entries: Mapping[str, str], setting: str = SETTING) -> Acceptance | None:
-    """The acceptance in the entries of a run. Raises `InvalidOptionError` unless they say how to continue and who accepts it."""
+    """Return the acceptance in the entries of a run. Raises `InvalidOptionError` unless they say how to continue and who accepts it."""
     how, by = entries.get(HOW_TAG, ""), entries.get(BY_TAG, "").strip()
     return accepted(how, by, setting) if how or by else None
 
 
 def accepted(how: str, by: str, setting: str = SETTING) -> Acceptance:
-    """The acceptance, if both values are valid. Raises `InvalidOptionError`."""
+    """Return the acceptance, if both values are valid. Raises `InvalidOptionError`."""
     if how == "read_all" and by:
         return Acceptance("read_all", by)
     if how == "skip" and by:
@@ -78,5 +78,5 @@ def accepted(how: str, by: str, setting: str = SETTING) -> Acceptance:
 
 
 def extras(gaps: Iterable[Gap]) -> dict[str, str]:
-    """The extra metadata of a commit that skips these gaps."""
+    """Return the extra metadata of a commit that skips these gaps."""
     return {key: text for gap in gaps for key, text in gap.extra().items()}

@@ -72,7 +72,7 @@ class Changes:
         return self.read()
 
     def read(self, columns: Sequence[str] | None = None, where: object = None) -> Any:
-        """The incremental scan of some columns and rows; a condition on partition columns opens only those partitions.
+        """Return the incremental scan of some columns and rows; a condition on partition columns opens only those partitions.
 
         Raises `CheckpointGapError` if changes were lost, unless the gap is accepted (`accept_gap`, or the run's tags).
         """
@@ -90,7 +90,7 @@ class Changes:
         return self.table.incremental(after=self.until, columns=columns, where=where)
 
     def _all(self, columns: Sequence[str] | None, where: object) -> Any:
-        """All rows as of the end of the changes; as of now, if the history that this needs is damaged."""
+        """Return all rows as of the end of the changes; as of now, if the history that this needs is damaged."""
         try:
             return self.table.scan(columns=columns, where=where, as_of=self.until)
         except (SnapshotExpiredError, CorruptTimelineError) as error:
@@ -105,17 +105,17 @@ class Changes:
         self._accepted.append(gaps.accepted(how, by))
 
     def to_arrow(self, columns: Sequence[str] | None = None, where: object = None) -> pa.Table:
-        """The changed rows as one Arrow table, without meta columns."""
+        """Return the changed rows as one Arrow table, without meta columns."""
         rows = self.read(columns, where).to_arrow()
         return rows.select([name for name in rows.column_names if not name.startswith("_hoodie_")])
 
     def to_spark(self, spark: Any, columns: Sequence[str] | None = None, where: object = None) -> DataFrame:
-        """The changed rows as a DataFrame, without meta columns."""
+        """Return the changed rows as a DataFrame, without meta columns."""
         rows: DataFrame = self.read(columns, where).to_spark(spark)
         return rows.select(*[name for name in rows.columns if not name.startswith("_hoodie_")])
 
     def gaps(self) -> list[Gap]:
-        """The gaps that were found and accepted."""
+        """Return the gaps that were found and accepted."""
         return list(self._gaps.values())
 
     def _gap_error(self, gone: SnapshotExpiredError) -> CheckpointGapError:
@@ -129,13 +129,13 @@ class Changes:
 
 
 def changes_since(name: str, upstream: HudiTable, consumer: HudiTable | None, reader: Reader | None = None) -> Changes:
-    """The unread changes of the upstream table; all rows if the reader's own table (``consumer``) does not exist yet."""
+    """Return the unread changes of the upstream table; all rows if the reader's own table (``consumer``) does not exist yet."""
     reader = reader or Reader()
     return changes_from(name, upstream, checkpoints.positions_of(consumer), reader)
 
 
 def changes_from(name: str, upstream: HudiTable, known: Positions, reader: Reader, until: str | None = None) -> Changes:
-    """The changes of the upstream table from the reader's position on, up to ``until`` (None: up to now)."""
+    """Return the changes of the upstream table from the reader's position on, up to ``until`` (None: up to now)."""
     after = known.of(name, reader.asset).after(reader.keys)
     backlog = backlog_of(upstream, after, until)
     # Read the end after the count: a commit in between is then read, although it is not counted.
@@ -157,7 +157,7 @@ def refuse_if_consumed(changes: Changes, consumer: HudiTable) -> None:
 
 
 def extra_of(table: HudiTable, changes: Sequence[Changes]) -> dict[str, str]:
-    """The extra metadata of the commit that processes these changes: their new positions, all other positions unchanged, and accepted gaps."""
+    """Return the extra metadata of the commit that processes these changes: their new positions, all other positions unchanged, and accepted gaps."""
     if not changes:
         return checkpoints.carried(table).extra()
     positions = checkpoints.positions_of(table)

@@ -137,7 +137,7 @@ def ended_by(end: Callable[[], None]) -> Iterator[None]:
 
 
 def is_abandoned() -> bool:
-    """Whether the work of this thread has been abandoned."""
+    """Say whether the work of this thread has been abandoned."""
     work = _current.get()
     return work is not None and work.abandoned.is_set()
 

@@ -30,7 +30,7 @@ class PartitionCondition:
 
 
 def condition_of(columns: Sequence[str], values: Collection[Value], schema: pa.Schema) -> PartitionCondition:
-    """The condition for the rows with one of these values, in a table with this schema. A value has one text for each column."""
+    """Return the condition for the rows with one of these values, in a table with this schema. A value has one text for each column."""
     typed = [_Column.of(name, {value[index] for value in values}, schema) for index, name in enumerate(columns)]
     leading, *others = typed
     parts = [each.is_one_of(each.texts) for each in (typed if leading.nulls else others)]
@@ -63,7 +63,7 @@ def _is_product(columns: Sequence[_Column], values: Collection[Value]) -> bool:
 
 
 def _joined_text(columns: Sequence[_Column], values: Collection[Value]) -> pc.Expression:
-    """A condition on the columns joined to one text. It cannot skip files, so it is combined with a condition on each column."""
+    """Return a condition on the columns joined to one text. It cannot skip files, so it is combined with a condition on each column."""
     used = {character for column in columns for text in column.texts for character in text}
     between = next(character for character in map(chr, range(1, 0x10000)) if character not in used)
     texts = [pc.coalesce(pc.field(column.name).cast(pa.string()), pc.scalar(_NULL)) for column in columns]
@@ -111,7 +111,7 @@ class _Column:
 
 
 def _values(texts: Sequence[str], kind: pa.DataType) -> dict[str, Any]:
-    """The values of folder texts in a column's type, if the value has exactly this text: ``7`` is the text of a number, ``07`` is not."""
+    """Return the values of folder texts in a column's type, if the value has exactly this text: ``7`` is the text of a number, ``07`` is not."""
     try:
         given = pa.array(texts, pa.string())
         typed = pc.cast(given, kind)

@@ -19,7 +19,7 @@ _BETWEEN = "|"
 
 
 def value_of_path(path: str, columns: Sequence[str]) -> Value:
-    """The partition values in a partition path: hive-style or not, url-encoded or not, below prefix folders or not."""
+    """Return the partition values in a partition path: hive-style or not, url-encoded or not, below prefix folders or not."""
     segments = path.split("/")[-len(columns) :]
     return tuple(unquote(part.removeprefix(f"{column}=")) for part, column in zip(segments, columns, strict=False))
 
@@ -36,7 +36,7 @@ class Folders:
     step: Granularity | None = None
 
     def values(self, start: datetime, end: datetime) -> frozenset[Value]:
-        """The values of a span; ``end`` does not belong to it."""
+        """Return the values of a span; ``end`` does not belong to it."""
         return frozenset(map(self.value, self._moments(start, end)))
 
     def _moments(self, start: datetime, end: datetime) -> Iterator[datetime]:
@@ -49,11 +49,11 @@ class Folders:
             yield moment
 
     def value(self, moment: datetime) -> Value:
-        """The value of a moment, in the zone that the moment has."""
+        """Return the value of a moment, in the zone that the moment has."""
         return tuple(_text(moment, form) for form in self.formats)
 
     def moment(self, value: Value) -> datetime | None:
-        """The moment that a value names, in the zone of the folders unless the text has a zone; None for other texts."""
+        """Return the moment that a value names, in the zone of the folders unless the text has a zone; None for other texts."""
         text, form = _BETWEEN.join(value), _BETWEEN.join(self.formats).replace("%-", "%")
         if re.search("%[VUW]", form) and not re.search("%[aAuw]", form):
             text, form = f"{text} 1", f"{form} %u"  # a week is read with one of its days
@@ -64,7 +64,7 @@ class Folders:
         return moment if moment.tzinfo is not None else moment.replace(tzinfo=ZoneInfo(self.timezone))
 
     def begins_one(self, moment: datetime) -> bool:
-        """Whether a folder of ``step`` begins at this moment."""
+        """Say whether a folder of ``step`` begins at this moment."""
         here = moment.astimezone(ZoneInfo(self.timezone))
         if self.step == "hour":
             return here.minute == 0
@@ -73,7 +73,7 @@ class Folders:
 
 
 def _next(moment: datetime, step: Granularity) -> datetime:
-    """The start of the next folder. Local days and months, because a day with a change of clocks has 23 or 25 hours."""
+    """Return the start of the next folder. Local days and months, because a day with a change of clocks has 23 or 25 hours."""
     if step == "hour":
         return (moment.astimezone(UTC) + timedelta(hours=1)).astimezone(moment.tzinfo)
     if step == "month":

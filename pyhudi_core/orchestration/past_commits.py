@@ -38,19 +38,19 @@ class PastCommit:
 
 
 def commits_newest_first(table: HudiTable) -> Iterator[PastCommit]:
-    """The completed commits of the active timeline, latest completion first, read one at a time."""
+    """Yield the completed commits of the active timeline, latest completion first, read one at a time."""
     for instant in reversed(list(table.timeline.commits)):
         yield PastCommit(instant, table.commit_metadata(instant))
 
 
 def newest_change(table: HudiTable, touches: Callable[[str], bool] = lambda _: True) -> PastCommit | None:
-    """The newest commit of the active timeline that changed rows of a partition for which ``touches`` returns true."""
+    """Return the newest commit of the active timeline that changed rows of a partition for which ``touches`` returns true."""
     changes = (commit for commit in commits_newest_first(table) if commit.metadata.changes_rows)
     return next((commit for commit in changes if any(map(touches, commit.metadata.partitions))), None)
 
 
 def commit_of(table: HudiTable, instant: str) -> PastCommit:
-    """A completed commit by its requested time. Raises `TableError` if it does not exist."""
+    """Return a completed commit by its requested time. Raises `TableError` if it does not exist."""
     for found in table.timeline.commits:
         if found.requested_time == instant:
             return PastCommit(found, table.commit_metadata(found))
@@ -60,7 +60,7 @@ def commit_of(table: HudiTable, instant: str) -> PastCommit:
 def find_made(
     table: HudiTable, entry: str, made: Callable[[Mapping[str, str]], bool], begun: datetime | None = None
 ) -> PastCommit | None:
-    """The newest commit, archived or active, whose extra metadata has ``entry`` and for which ``made`` is true: the commit of this attempt.
+    """Return the newest commit, archived or active, whose extra metadata has ``entry`` and for which ``made`` is true: the commit of this attempt.
 
     ``begun``: start time of the attempt; older commits are not read, so commits of other writers cost nothing.
     """
@@ -76,7 +76,7 @@ def find_made(
 def newest_with_rows(
     table: HudiTable, entry: str, concerns: Callable[[Mapping[str, str]], bool], after: str
 ) -> PastCommit | None:
-    """The newest commit with ``entry`` for which ``concerns`` is true and that completed after this time, or None.
+    """Return the newest commit with ``entry`` for which ``concerns`` is true and that completed after this time, or None.
 
     Skips commits that contain only positions; includes archived commits.
     """
@@ -87,7 +87,7 @@ def newest_with_rows(
 
 
 def dropped_rows(table: HudiTable, commit: PastCommit) -> dict[str, int]:
-    """The number of rows in each partition that a commit dropped, by path; empty for other commits, and if the number is no longer known."""
+    """Return the number of rows in each partition that a commit dropped, by path; empty for other commits, and if the number is no longer known."""
     metadata = commit.metadata
     if metadata.operation != OperationType.DELETE_PARTITION:
         return {}

@@ -60,7 +60,7 @@ class Permit:
             self._clock.sleep(POLL_S)
 
     def stands(self) -> bool:
-        """The writer, under the table's lock: whether the permission is young enough to commit; else ask again, without the lock.
+        """Return the writer, under the table's lock: whether the permission is young enough to commit; else ask again, without the lock.
 
         Raises `CommitAbortedError` if the permission was taken back. One storage call at most.
         """
@@ -80,7 +80,7 @@ class Permit:
         self._put(f"question-{self._asked}.json", facts)
 
     def _granted(self) -> bool:
-        """Whether there is an answer to the latest question. Raises `CommitAbortedError` if it is no."""
+        """Say whether there is an answer to the latest question. Raises `CommitAbortedError` if it is no."""
         answer = self._get(f"answer-{self._asked}.json")
         if answer is not None and not answer.get("granted"):
             raise CommitAbortedError(
@@ -93,7 +93,7 @@ class Permit:
         return self._clock.monotonic() - self._asked_at <= VALID_S
 
     def question(self) -> Mapping[str, Any] | None:
-        """The other side: the next question without an answer, or None."""
+        """Return the other side: the next question without an answer, or None."""
         return self._get(f"question-{self._answered + 1}.json")
 
     def answer(self, why_not: str = "") -> None:
@@ -106,7 +106,7 @@ class Permit:
         self._put(_DONE, facts)
 
     def note(self) -> Mapping[str, Any]:
-        """The other side: the note that the writer left; empty if there is none."""
+        """Return the other side: the note that the writer left; empty if there is none."""
         return self._get(_DONE) or {}
 
     def close(self) -> None:

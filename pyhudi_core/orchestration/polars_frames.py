@@ -11,12 +11,12 @@ from pyhudi_core.errors import ConfigError
 
 
 def is_polars(kind: Any) -> bool:
-    """Whether a type belongs to Polars; imports nothing."""
+    """Say whether a type belongs to Polars; imports nothing."""
     return str(getattr(kind, "__module__", "")).startswith("polars.")
 
 
 def to_arrow(frame: Any) -> pa.Table:
-    """The rows of a frame; a lazy frame is collected. Raises `ConfigError` for other Polars objects."""
+    """Return the rows of a frame; a lazy frame is collected. Raises `ConfigError` for other Polars objects."""
     collected = frame.collect() if hasattr(frame, "collect") else frame
     if not hasattr(collected, "to_frame") and hasattr(collected, "to_arrow"):
         return collected.to_arrow()
@@ -24,7 +24,7 @@ def to_arrow(frame: Any) -> pa.Table:
 
 
 def from_arrow(table: pa.Table, wanted: Any) -> Any:
-    """The rows as the annotated type of an input: ``polars.DataFrame`` or ``polars.LazyFrame``."""
+    """Return the rows as the annotated type of an input: ``polars.DataFrame`` or ``polars.LazyFrame``."""
     try:
         polars = importlib.import_module("polars")
     except ImportError as error:

@@ -76,12 +76,12 @@ class WriteRequest:
 
 @takes_options
 def open_permit(location: str, storage_options: Mapping[str, str] | None = None) -> Permit:
-    """The permit in a folder."""
+    """Return the permit in a folder."""
     return Permit(open_storage(location, storage_options or {}), system_runtime().clock)
 
 
 def schema_text(schema: pa.Schema) -> str:
-    """A schema as text, for `WriteRequest.schema`."""
+    """Return a schema as text, for `WriteRequest.schema`."""
     return base64.b64encode(schema.serialize().to_pybytes()).decode()
 
 

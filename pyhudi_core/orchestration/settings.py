@@ -33,7 +33,7 @@ class TableSettings:
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def with_options(self, options: Mapping[str, str]) -> TableSettings:
-        """The same settings with further options, which override those of the same name."""
+        """Return the same settings with further options, which override those of the same name."""
         return replace(self, options={**self.options, **options})
 
     @property
@@ -89,7 +89,7 @@ def checked_operation(operation: str, whose: str = "The write") -> Operation:
 
 
 def names(columns: str | Sequence[str] | None) -> tuple[str, ...]:
-    """One column or several, as a tuple."""
+    """Return one column or several, as a tuple."""
     if columns is None:
         return ()
     return (columns,) if isinstance(columns, str) else tuple(columns)

@@ -54,7 +54,7 @@ class _Output:
 
 
 def shared_changes(upstream: Upstream, outputs: Mapping[str, tuple[HudiTable | None, Reader]]) -> SharedChanges:
-    """The changes that the outputs which are furthest behind have not read; each output is its table, if it exists, and its reader."""
+    """Return the changes that the outputs which are furthest behind have not read; each output is its table, if it exists, and its reader."""
     if not upstream:
         return SharedChanges(of_outputs=dict.fromkeys(outputs, ()))
     waiting = [_output(name, upstream, table, reader) for name, (table, reader) in outputs.items()]

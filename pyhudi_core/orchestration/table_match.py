@@ -35,7 +35,7 @@ def refuse_mismatch(table: HudiTable, settings: TableSettings, owner: str = "ass
 
 
 def differences(table: HudiTable, settings: TableSettings) -> Iterator[tuple[str, str, str]]:
-    """The differences: the name of the setting, its value in the settings, its value in the table."""
+    """Return the differences: the name of the setting, its value in the settings, its value in the table."""
     config = table.config
     compared = (
         ("record key", ", ".join(settings.record_key), ", ".join(config.record_key_fields)),

@@ -43,12 +43,12 @@ class ServiceState:
 
 
 def service_states(table: HudiTable) -> tuple[ServiceState, ...]:
-    """The services of a table, in the order in which they run after a commit. Reads the table and changes nothing."""
+    """Return the services of a table, in the order in which they run after a commit. Reads the table and changes nothing."""
     return tuple(state_of(name, service) for name, service in table.services.items())
 
 
 def state_of(name: str, service: TableService[Any]) -> ServiceState:
-    """One service of a table. Reads the table and changes nothing."""
+    """Return one service of a table. Reads the table and changes nothing."""
     plan, under_way = service.plan(), tuple(instant.requested_time for instant in service.under_way())
     reason = str(getattr(plan, "trigger", "")) if plan else plan.why_not
     if under_way:
@@ -69,6 +69,6 @@ def state_of(name: str, service: TableService[Any]) -> ServiceState:
 
 
 def would_fail(plan: ServicePlan) -> bool:
-    """Whether a run of the service would be refused, and an option or a repair helps. Such a run is started: it fails, and says what to do."""
+    """Say whether a run of the service would be refused, and an option or a repair helps. Such a run is started: it fails, and says what to do."""
     refused = getattr(plan, "refused", None)
     return refused is not None and bool(refused.mendable)

@@ -43,7 +43,7 @@ class TablePosition:
     failing: bool = False
 
     def unreported(self, instants: Iterable[Instant]) -> list[Instant]:
-        """The completed instants that are to be reported, in the order of their completion."""
+        """Return the completed instants that are to be reported, in the order of their completion."""
         floor, pending = before(self.watermark), set(self.pending)
         found = [
             instant
@@ -84,24 +84,24 @@ class TimelineCursor:
             return cls()
 
     def text(self, tables: Sequence[str]) -> str:
-        """The cursor of these tables."""
+        """Return the cursor of these tables."""
         entries = {name: _entry(self.positions[name]) for name in tables if name in self.positions}
         return json.dumps({"v": _VERSION, "t": entries}, separators=(",", ":"))
 
 
 def named(instant: Instant) -> str:
-    """What all states of one instant share, as text. A savepoint has the requested time of its commit, so the time alone would not do."""
+    """Return what all states of one instant share, as text. A savepoint has the requested time of its commit, so the time alone would not do."""
     time, action = instant.group
     return f"{time} {action}"
 
 
 def completion_of(instant: Instant) -> str:
-    """The completion time of a completed instant."""
+    """Return the completion time of a completed instant."""
     return instant.completion_time or instant.requested_time
 
 
 def before(time: str) -> str:
-    """An hour before an instant time; empty for a text that is not a time."""
+    """Return an hour before an instant time; empty for a text that is not a time."""
     moment = parsed(time)
     return (moment - _WINDOW).strftime("%Y%m%d%H%M%S%f")[:17] if moment is not None else ""
 

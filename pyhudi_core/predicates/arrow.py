@@ -16,7 +16,19 @@ import pyarrow.compute as pc
 
 from pyhudi_core.errors import PredicateError
 from pyhudi_core.predicates.functions import compute
-from pyhudi_core.predicates.tree import And, Call, Column, Compare, In, IsNull, Like, Literal, Node, Or, text_of
+from pyhudi_core.predicates.tree import (
+    And,
+    ColumnName,
+    Compare,
+    FunctionCall,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Node,
+    Or,
+    text_of,
+)
 
 _OPERATORS: dict[str, Callable[[pc.Expression, pc.Expression], pc.Expression]] = {
     "=": operator.eq,
@@ -51,18 +63,18 @@ def to_expression(node: Node) -> pc.Expression:
 
 def value_of(node: Node) -> pc.Expression:
     """Convert a bound column, literal or call to an Arrow expression."""
-    if isinstance(node, Column):
+    if isinstance(node, ColumnName):
         return pc.field(*node.path)
     if isinstance(node, Literal):
         return pc.scalar(pa.scalar(node.value, node.type))
-    if isinstance(node, Call):
+    if isinstance(node, FunctionCall):
         return compute(node, [value_of(arg) for arg in node.args], [type_of(arg) for arg in node.args])
     raise TypeError(f"{text_of(node)} is a condition, not a value")
 
 
 def type_of(node: Node) -> pa.DataType:
     """Return the type of a bound column, literal or call."""
-    if isinstance(node, Column | Literal | Call) and node.type is not None:
+    if isinstance(node, ColumnName | Literal | FunctionCall) and node.type is not None:
         return node.type
     raise TypeError(f"{text_of(node)} has no type")
 
@@ -70,7 +82,7 @@ def type_of(node: Node) -> pa.DataType:
 def evaluate(node: Node) -> object:
     """Compute the value of a bound tree that has no columns."""
     one_row = pa.table({"row": pa.array([0], pa.int8())})
-    is_value = isinstance(node, Column | Literal | Call)
+    is_value = isinstance(node, ColumnName | Literal | FunctionCall)
     expression = value_of(node) if is_value else to_expression(node)
     if not is_value:
         return one_row.filter(expression).num_rows == 1

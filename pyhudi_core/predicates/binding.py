@@ -31,9 +31,9 @@ from pyhudi_core.predicates.tree import (
     FALSE,
     TRUE,
     And,
-    Call,
-    Column,
+    ColumnName,
     Compare,
+    FunctionCall,
     In,
     IsNull,
     Like,
@@ -94,11 +94,11 @@ class _Binder:
         return _truth(self.value(node), negated)
 
     def value(self, node: Node) -> Node:
-        if isinstance(node, Column):
+        if isinstance(node, ColumnName):
             return self._column(node)
         if isinstance(node, Literal):
             return node if node.type is not None else Literal(node.value, natural_type(node.value))
-        if not isinstance(node, Call):
+        if not isinstance(node, FunctionCall):
             raise PredicateError(
                 f"the condition {text_of(node)[:120]} is used as a value", hint="Join conditions with AND, OR and NOT"
             )
@@ -109,19 +109,19 @@ class _Binder:
             return Literal(None, pa.null())
         if node.function.startswith("cast "):
             return self._cast(args[0], target_type(node.function.removeprefix("cast ")))
-        bound = Call(node.function, args, result_type(node, [type_of(arg) for arg in args]))
+        bound = FunctionCall(node.function, args, result_type(node, [type_of(arg) for arg in args]))
         return self._called(bound)
 
-    def _column(self, column: Column) -> Column:
+    def _column(self, column: ColumnName) -> ColumnName:
         path = field_path(self._schema, column.path)
         if path is None:
             raise self._no_column(column)
         kind: pa.DataType = pa.struct(list(self._schema))
         for name in path:
             kind = kind.field(name).type
-        return Column(path, kind)
+        return ColumnName(path, kind)
 
-    def _no_column(self, column: Column) -> PredicateError:
+    def _no_column(self, column: ColumnName) -> PredicateError:
         near = difflib.get_close_matches(column.path[0], self._schema.names, n=1)
         names = ", ".join(self._schema.names[:30])
         known = f"Did you mean {near[0]}?" if near else f"The columns are {names}; write text in quotes, such as 'a'"
@@ -140,7 +140,7 @@ class _Binder:
         fitted = [
             fit_literal(arg, kind, self._zone) if isinstance(arg, Literal) else self._widened(arg, kind) for arg in args
         ]
-        return Call("coalesce", tuple(fitted), kind) if len(fitted) > 1 else fitted[0]
+        return FunctionCall("coalesce", tuple(fitted), kind) if len(fitted) > 1 else fitted[0]
 
     def _cast(self, node: Node, target: pa.DataType) -> Node:
         """Cast a bound value to another type. Raises `PredicateError` if Arrow and Spark would give different results."""
@@ -148,27 +148,29 @@ class _Binder:
             return node
         if isinstance(node, Literal) and isinstance(node.value, str) and not is_string(target):
             fitted = _checked(lambda: fit_literal(node, target, self._zone))
-            return fitted if fitted.type == target else self._called(Call("cast", (fitted,), target))
+            return fitted if fitted.type == target else self._called(FunctionCall("cast", (fitted,), target))
         check_cast(type_of(node), target, text_of(node))
-        return self._called(Call("cast", (node,), target))
+        return self._called(FunctionCall("cast", (node,), target))
 
-    def _called(self, call: Call) -> Node:
+    def _called(self, call: FunctionCall) -> Node:
         """Return the value of a call of constants, else the call. If its result depends on the zone, it is called with local times for moments."""
         source, target = type_of(call.args[0]), type_of(call)
         if self._zone == UTC:
             return _folded(call)
         if call.function == "from_unixtime":
-            seconds = _folded(Call("cast", (call.args[0],), MOMENT))
-            return _folded(Call("time_text", (self._zoned("local_time", seconds, LOCAL), *call.args[1:]), target))
+            seconds = _folded(FunctionCall("cast", (call.args[0],), MOMENT))
+            return _folded(
+                FunctionCall("time_text", (self._zoned("local_time", seconds, LOCAL), *call.args[1:]), target)
+            )
         is_cast = call.function == "cast"
         if is_cast and _is_moment(target) and not _is_moment(source) and not pa.types.is_integer(source):
-            return self._zoned("moment", _folded(Call("cast", call.args, LOCAL)), MOMENT)
+            return self._zoned("moment", _folded(FunctionCall("cast", call.args, LOCAL)), MOMENT)
         if _is_moment(source) and (call.function in DATE_PARTS or (is_cast and not _is_moment(target))):
-            return _folded(Call(call.function, (self._zoned("local_time", call.args[0], LOCAL),), target))
+            return _folded(FunctionCall(call.function, (self._zoned("local_time", call.args[0], LOCAL),), target))
         return _folded(call)
 
     def _zoned(self, function: str, value: Node, kind: pa.DataType) -> Node:
-        return _folded(Call(function, (value, Literal(self._zone.name, pa.string())), kind))
+        return _folded(FunctionCall(function, (value, Literal(self._zone.name, pa.string())), kind))
 
     def _compare(self, op: str, left: Node, right: Node) -> Node:
         if isinstance(left, Literal) and not isinstance(right, Literal):
@@ -209,10 +211,10 @@ class _Binder:
         return _joined([self._compare(op, operand, literal) for literal in fitted], is_and=negated)
 
     def _widened(self, node: Node, kind: pa.DataType | None) -> Node:
-        return node if kind is None or type_of(node) == kind else self._called(Call("cast", (node,), kind))
+        return node if kind is None or type_of(node) == kind else self._called(FunctionCall("cast", (node,), kind))
 
 
-def _folded(call: Call) -> Node:
+def _folded(call: FunctionCall) -> Node:
     if not all(isinstance(arg, Literal) for arg in call.args):
         return call
     value = _checked(lambda: evaluate(call))
@@ -302,7 +304,7 @@ def _like(operand: Node, pattern: str, negated: bool) -> Node:
             f"LIKE needs text, but {text_of(operand)[:120]} is {type_of(operand)}", hint="Cast it to string"
         )
     kind = _plain(type_of(operand))
-    return Like(operand if type_of(operand) == kind else Call("cast", (operand,), kind), pattern, negated)
+    return Like(operand if type_of(operand) == kind else FunctionCall("cast", (operand,), kind), pattern, negated)
 
 
 def _is_null(operand: Node, negated: bool) -> Node:

@@ -49,7 +49,7 @@ def fit_literal(literal: Literal, kind: pa.DataType, zone: TimeZone) -> Literal:
 
 
 def _incomparable(value: Value, kind: pa.DataType) -> PredicateError:
-    """The error for a literal that does not fit; it shows a timestamp as it is written in a condition."""
+    """Return the error for a literal that does not fit; it shows a timestamp as it is written in a condition."""
     literal = _fit_timestamp(value, MOMENT, UTC) if pa.types.is_timestamp(kind) and kind.tz is None else None
     if literal is not None and isinstance(literal.value, dt.datetime):
         plain = literal.value.replace(tzinfo=None).isoformat(sep=" ")
@@ -87,14 +87,14 @@ def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType:
 
 
 def is_string(kind: pa.DataType) -> bool:
-    """Whether a type holds text, also dictionary-encoded."""
+    """Say whether a type holds text, also dictionary-encoded."""
     if pa.types.is_dictionary(kind):
         return is_string(kind.value_type)
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def is_bytes(kind: pa.DataType) -> bool:
-    """Whether a type holds bytes."""
+    """Say whether a type holds bytes."""
     test = pa.types
     return bool(
         test.is_binary(kind)
@@ -105,7 +105,7 @@ def is_bytes(kind: pa.DataType) -> bool:
 
 
 def is_number(kind: pa.DataType) -> bool:
-    """Whether a type is an integer, a decimal or a float."""
+    """Say whether a type is an integer, a decimal or a float."""
     return bool(pa.types.is_integer(kind) or pa.types.is_decimal(kind) or pa.types.is_floating(kind))
 
 

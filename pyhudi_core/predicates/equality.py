@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from pyhudi_core.predicates.predicate import Predicate
 from pyhudi_core.predicates.semi_join import SemiJoin
-from pyhudi_core.predicates.tree import And, Column, Compare, In, Literal, Node
+from pyhudi_core.predicates.tree import And, ColumnName, Compare, In, Literal, Node
 
 Values = Sequence[str | int]
 
 
 def named_values(condition: object, column: str) -> Values | None:
-    """The texts or whole numbers of which every matching row has one in this column; None if the condition does not name them."""
+    """Return the texts or whole numbers of which every matching row has one in this column; None if the condition does not name them."""
     if isinstance(condition, SemiJoin):
         if condition.column == column:
             return _plain(condition.values.to_pylist())
@@ -34,7 +34,7 @@ def _of(node: Node, column: str) -> Values | None:
 
 
 def _is(node: Node, column: str) -> bool:
-    return isinstance(node, Column) and node.path == (column,)
+    return isinstance(node, ColumnName) and node.path == (column,)
 
 
 def _plain(values: Sequence[object]) -> Values | None:

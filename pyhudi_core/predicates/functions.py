@@ -16,7 +16,7 @@ from pyhudi_core.predicates.coercion import is_bytes, is_number, is_string
 from pyhudi_core.predicates.letter_case import in_case
 from pyhudi_core.predicates.local_times import LOCAL, MOMENT, local_times, moments
 from pyhudi_core.predicates.text_values import from_text
-from pyhudi_core.predicates.tree import Call, Literal, text_of
+from pyhudi_core.predicates.tree import FunctionCall, Literal, text_of
 
 DATE_PARTS = ("year", "month", "day", "hour", "minute", "second")
 _TARGETS = {
@@ -51,7 +51,7 @@ def target_type(name: str) -> pa.DataType:
     )
 
 
-def result_type(call: Call, kinds: list[pa.DataType]) -> pa.DataType:
+def result_type(call: FunctionCall, kinds: list[pa.DataType]) -> pa.DataType:
     """Return the type of a call's result for arguments of these types.
 
     Raises:
@@ -99,7 +99,7 @@ def check_cast(source: pa.DataType, target: pa.DataType, what: str) -> None:
         )
 
 
-def compute(call: Call, args: list[pc.Expression], kinds: list[pa.DataType]) -> pc.Expression:
+def compute(call: FunctionCall, args: list[pc.Expression], kinds: list[pa.DataType]) -> pc.Expression:
     """Return the Arrow expression of a call that ``result_type`` or ``check_cast`` has accepted."""
     name = call.function
     if name == "cast":
@@ -132,7 +132,7 @@ def _holds_decimal(target: pa.DataType, source: pa.DataType) -> bool:
     return bool(target.scale >= source.scale and target.precision - target.scale >= source.precision - source.scale)
 
 
-def _literal_text(call: Call, index: int) -> str:
+def _literal_text(call: FunctionCall, index: int) -> str:
     argument = call.args[index]
     text = argument.value if isinstance(argument, Literal) else None
     rest = text if isinstance(text, str) else "%"
@@ -146,7 +146,7 @@ def _literal_text(call: Call, index: int) -> str:
     return str(text)
 
 
-def _substring(call: Call, text: pc.Expression) -> pc.Expression:
+def _substring(call: FunctionCall, text: pc.Expression) -> pc.Expression:
     numbers = [argument.value for argument in call.args[1:] if isinstance(argument, Literal)]
     if len(numbers) != len(call.args) - 1 or not all(isinstance(number, int) and number >= 0 for number in numbers):
         raise PredicateError(

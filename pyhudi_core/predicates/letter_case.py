@@ -28,7 +28,7 @@ def in_case(function: str, text: pc.Expression) -> pc.Expression:
 
 
 def lowered(text: pa.Array) -> pa.Array:
-    """The texts in lower case."""
+    """Return the texts in lower case."""
     return pc.call_function(_NAMES["lower"], [text])
 
 

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from pyhudi_core.predicates.predicate import Predicate
 from pyhudi_core.predicates.pruning import ColumnStats
-from pyhudi_core.predicates.tree import Call
+from pyhudi_core.predicates.tree import FunctionCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class NotTrue:
         return self.rule.text
 
     @property
-    def calls(self) -> tuple[Call, ...]:
+    def calls(self) -> tuple[FunctionCall, ...]:
         """None: no statistics are compared."""
         return ()
 

@@ -15,7 +15,7 @@ from pyhudi_core.predicates.binding import bind
 from pyhudi_core.predicates.opaque import check_expression, columns_named, expression_could_match
 from pyhudi_core.predicates.pruning import ColumnStats, could_match
 from pyhudi_core.predicates.spark_text import to_spark
-from pyhudi_core.predicates.tree import Call, Node, calls_of, columns_of
+from pyhudi_core.predicates.tree import FunctionCall, Node, calls_of, columns_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Predicate:
         return self.named if self.tree is None else frozenset(column.path[0] for column in columns_of(self.tree))
 
     @property
-    def calls(self) -> tuple[Call, ...]:
+    def calls(self) -> tuple[FunctionCall, ...]:
         """The function calls of the condition; none for a pyarrow expression."""
         found = () if self.tree is None else calls_of(self.tree)
         return tuple(call for call in found if call.args)

@@ -20,7 +20,19 @@ import pyarrow as pa
 from pyhudi_core.model.time_zone import UTC, TimeZone
 from pyhudi_core.predicates.arrow import type_of
 from pyhudi_core.predicates.functions import ZONED
-from pyhudi_core.predicates.tree import And, Call, Column, Compare, In, IsNull, Like, Literal, Node, Or, text_of
+from pyhudi_core.predicates.tree import (
+    And,
+    ColumnName,
+    Compare,
+    FunctionCall,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Node,
+    Or,
+    text_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +189,7 @@ def literal_prefix(pattern: str) -> str:
 
 
 def _is_null(node: IsNull, stats: Mapping[str, ColumnStats]) -> bool:
-    if not isinstance(node.operand, Column):
+    if not isinstance(node.operand, ColumnName):
         return True
     found = stats.get(node.operand.name, UNKNOWN)
     return not found.all_null if node.negated else found.null_count != 0
@@ -186,13 +198,13 @@ def _is_null(node: IsNull, stats: Mapping[str, ColumnStats]) -> bool:
 def _bounds(node: Node, stats: Mapping[str, ColumnStats]) -> ColumnStats:
     if isinstance(node, Literal):
         return ColumnStats(node.value, node.value, 0, None)
-    if isinstance(node, Column):
+    if isinstance(node, ColumnName):
         known = _usable(stats.get(node.name, UNKNOWN))
         if isinstance(known.min, int) and pa.types.is_floating(type_of(node)):
             # The column held whole numbers in that file, which are rounded when they are read.
             return ColumnStats(None, None, known.null_count, known.rows)
         return known
-    if not isinstance(node, Call):
+    if not isinstance(node, FunctionCall):
         return UNKNOWN
     indexed = stats.get(text_of(node))
     if indexed is not None:
@@ -212,7 +224,7 @@ def _bounds(node: Node, stats: Mapping[str, ColumnStats]) -> ColumnStats:
     return UNKNOWN
 
 
-def _in_zone(node: Call, inner: ColumnStats) -> ColumnStats:
+def _in_zone(node: FunctionCall, inner: ColumnStats) -> ColumnStats:
     """Return bounds of the other kind of time. Where clocks are set back, a later time has a smaller value, by a day at most."""
     zone = TimeZone(str(node.args[1].value)) if isinstance(node.args[1], Literal) else UTC
     convert = zone.local if node.function == "local_time" else zone.moment
@@ -257,7 +269,7 @@ def _upper(bounds: ColumnStats) -> Any:
 
 
 def _is_one(bounds: ColumnStats) -> bool:
-    """Whether all values that are not null are known to be equal."""
+    """Say whether all values that are not null are known to be equal."""
     return bounds.min is not None and not bounds.truncated and _known_equal(bounds.min, bounds.max)
 
 

@@ -18,7 +18,7 @@ from pyhudi_core.errors import PredicateError
 from pyhudi_core.predicates.coercion import common_type, is_string
 from pyhudi_core.predicates.predicate import Predicate
 from pyhudi_core.predicates.pruning import ColumnStats
-from pyhudi_core.predicates.tree import Call
+from pyhudi_core.predicates.tree import FunctionCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class SemiJoin:
         return None if self.also is None else self.also.text
 
     @property
-    def calls(self) -> tuple[Call, ...]:
+    def calls(self) -> tuple[FunctionCall, ...]:
         """The function calls of the second condition."""
         return () if self.also is None else self.also.calls
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from pyhudi_core.predicates.arrow import type_of
 from pyhudi_core.predicates.coercion import is_string
-from pyhudi_core.predicates.tree import And, Call, Column, Compare, In, IsNull, Like, Literal, Node, Or
+from pyhudi_core.predicates.tree import And, ColumnName, Compare, FunctionCall, In, IsNull, Like, Literal, Node, Or
 
 _TYPES = {
     "bool": "BOOLEAN",
@@ -89,11 +89,11 @@ def _of_number(value: str, op: str, number: float) -> str:
 
 
 def _value(node: Node) -> str:
-    if isinstance(node, Column):
+    if isinstance(node, ColumnName):
         return ".".join(f"`{part.replace('`', '``')}`" for part in node.path)
     if isinstance(node, Literal):
         return _literal(node)
-    if not isinstance(node, Call):
+    if not isinstance(node, FunctionCall):
         raise _NoTextError
     args = [_value(arg) for arg in node.args]
     kinds = [type_of(arg) for arg in node.args]

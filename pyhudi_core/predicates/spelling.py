@@ -19,7 +19,7 @@ _SIGNS = (
 
 
 def meant_by(text: str) -> str | None:
-    """The hint for a condition that has signs of another language; None if it has none. Signs inside of quotes are no signs."""
+    """Return the hint for a condition that has signs of another language; None if it has none. Signs inside of quotes are no signs."""
     bare = _LITERAL.sub("''", text)
     if _CURLY.search(bare):
         return "Write straight quotes around a text: 'a'"

@@ -19,7 +19,7 @@ from sqlglot.errors import SqlglotError
 from pyhudi_core.errors import PredicateError
 from pyhudi_core.predicates.quotes import refuse_misread_texts
 from pyhudi_core.predicates.spelling import meant_by
-from pyhudi_core.predicates.tree import And, Call, Column, Compare, In, IsNull, Like, Literal, Node, Not, Or
+from pyhudi_core.predicates.tree import And, ColumnName, Compare, FunctionCall, In, IsNull, Like, Literal, Node, Not, Or
 
 LENGTH_LIMIT = 1_000_000
 """Characters of a ``where``."""
@@ -131,21 +131,21 @@ def _call(part: Any) -> Node:
     if function is None or any(part.args.get(name) for name in _OTHER_ARGUMENTS):
         raise _not_understood(part)
     if function in ("year", "month", "day") and isinstance(part.this, exp.TsOrDsToDate):
-        return Call(function, (_node(part.this.this),))
+        return FunctionCall(function, (_node(part.this.this),))
     args = [part.this] if part.args.get("expression") is None else [part.this, part.expression]
-    return Call(function, tuple(_node(arg) for arg in args))
+    return FunctionCall(function, tuple(_node(arg) for arg in args))
 
 
 def _column(part: Any) -> Node:
     names = [identifier.name for identifier in part.parts]
-    return Column(tuple(names))
+    return ColumnName(tuple(names))
 
 
 def _dot(part: Any) -> Node:
     left = _node(part.this)
-    if not isinstance(left, Column) or not isinstance(part.expression, exp.Identifier):
+    if not isinstance(left, ColumnName) or not isinstance(part.expression, exp.Identifier):
         raise _not_understood(part)
-    return Column((*left.path, part.expression.name))
+    return ColumnName((*left.path, part.expression.name))
 
 
 def _literal(part: Any) -> Node:
@@ -164,7 +164,7 @@ def _negative(part: Any) -> Node:
         value = inner.value
         # The minus sign of decimals in Python rounds them to 28 digits.
         return Literal(value.copy_negate() if isinstance(value, Decimal) else -value)
-    return Call("-", (Literal(0), inner))
+    return FunctionCall("-", (Literal(0), inner))
 
 
 def _cast(part: Any) -> Node:
@@ -175,7 +175,7 @@ def _cast(part: Any) -> Node:
     numbers = [parameter.name for parameter in target.expressions]
     if name == "decimal":
         name = f"decimal({','.join(numbers or ['10', '0'])})"
-    return Call(f"cast {name}", (_node(part.this),))
+    return FunctionCall(f"cast {name}", (_node(part.this),))
 
 
 def _is(part: Any) -> Node:
@@ -249,16 +249,16 @@ def _from_unixtime(part: Any) -> Node:
     pattern = part.args.get("format")
     if not isinstance(pattern, exp.Literal):
         raise _not_understood(part)
-    return Call("from_unixtime", (_node(part.this), Literal(pattern.name.replace("strict", ""))))
+    return FunctionCall("from_unixtime", (_node(part.this), Literal(pattern.name.replace("strict", ""))))
 
 
 def _substring(part: Any) -> Node:
     arguments = [part.this, part.args.get("start"), part.args.get("length")]
-    return Call("substring", tuple(_node(argument) for argument in arguments if argument is not None))
+    return FunctionCall("substring", tuple(_node(argument) for argument in arguments if argument is not None))
 
 
 def _coalesce(part: Any) -> Node:
-    return Call("coalesce", tuple(_node(argument) for argument in [part.this, *part.expressions]))
+    return FunctionCall("coalesce", tuple(_node(argument) for argument in [part.this, *part.expressions]))
 
 
 def _concat(part: Any) -> Node:

@@ -21,7 +21,7 @@ Value = bool | int | float | Decimal | str | bytes | dt.date | dt.datetime | dt.
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ColumnName:
     """A column, or a field of a struct column; ``path`` has one part for each level."""
 
     path: tuple[str, ...]
@@ -42,7 +42,7 @@ class Literal:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class FunctionCall:
     """A function call; ``type`` is the type of the result, and for a cast the target."""
 
     function: str
@@ -106,7 +106,7 @@ class Not:
     child: Node
 
 
-Node = Column | Literal | Call | Compare | In | Like | IsNull | And | Or | Not
+Node = ColumnName | Literal | FunctionCall | Compare | In | Like | IsNull | And | Or | Not
 
 TRUE = Literal(True, pa.bool_())
 FALSE = Literal(False, pa.bool_())
@@ -116,7 +116,7 @@ def children_of(node: Node) -> tuple[Node, ...]:
     """Return the nodes directly below a node."""
     if isinstance(node, And | Or):
         return node.children
-    if isinstance(node, Call):
+    if isinstance(node, FunctionCall):
         return node.args
     if isinstance(node, Compare):
         return (node.left, node.right)
@@ -125,17 +125,17 @@ def children_of(node: Node) -> tuple[Node, ...]:
     return (node.child,) if isinstance(node, Not) else ()
 
 
-def columns_of(node: Node) -> Iterator[Column]:
+def columns_of(node: Node) -> Iterator[ColumnName]:
     """Return every column of a tree, from left to right, with repetitions."""
-    if isinstance(node, Column):
+    if isinstance(node, ColumnName):
         yield node
     for child in children_of(node):
         yield from columns_of(child)
 
 
-def calls_of(node: Node) -> Iterator[Call]:
+def calls_of(node: Node) -> Iterator[FunctionCall]:
     """Return every call of a tree."""
-    if isinstance(node, Call):
+    if isinstance(node, FunctionCall):
         yield node
     for child in children_of(node):
         yield from calls_of(child)
@@ -143,11 +143,11 @@ def calls_of(node: Node) -> Iterator[Call]:
 
 def text_of(node: Node) -> str:
     """Return a short text of a tree for error messages."""
-    if isinstance(node, Column):
+    if isinstance(node, ColumnName):
         return node.name
     if isinstance(node, Literal):
         return "NULL" if node.value is None else repr(node.value)
-    if isinstance(node, Call):
+    if isinstance(node, FunctionCall):
         return f"{node.function}({', '.join(map(text_of, node.args))})"
     if isinstance(node, Compare):
         return f"{text_of(node.left)} {node.op} {text_of(node.right)}"

@@ -94,7 +94,7 @@ _DIGITS_OF_A_DATE = 8
 
 
 def _is_on_timelines(text: str) -> bool:
-    """Whether digits are those of a timeline: up to the second or the millisecond, or only zeros.
+    """Say whether digits are those of a timeline: up to the second or the millisecond, or only zeros.
 
     Others, such as a year or the seconds since 1970, would compare as a time before every commit, and a read would silently be empty.
     """
@@ -106,7 +106,7 @@ Archived = Callable[[str], Instant | None]
 
 
 def archived_of(table: Commits) -> Archived:
-    """The search through the public face of a table; it reads the commits that completed after the instant."""
+    """Return the search through the public face of a table; it reads the commits that completed after the instant."""
     return lambda time: next((i for i, _ in table.commits_with("", time) if i.requested_time == time), None)
 
 

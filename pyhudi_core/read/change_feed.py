@@ -73,7 +73,7 @@ def changes(
 
 
 def changes_rows(commit: CommitMetadata) -> bool:
-    """Whether readers of changes see this commit. A removal of duplicates would look as if the keys were deleted, but they stay."""
+    """Say whether readers of changes see this commit. A removal of duplicates would look as if the keys were deleted, but they stay."""
     return commit.operation not in SERVICE_OPERATIONS and commit.extra.get(REPAIR_KEY) != DUPLICATES_REPAIR
 
 

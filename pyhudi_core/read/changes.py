@@ -96,12 +96,12 @@ class ChangeReader:
         return pa.schema([("op", pa.string()), ("ts_ms", pa.string()), ("before", row), ("after", row)])
 
     def read(self, storage: Storage, change: GroupChange) -> Iterator[pa.RecordBatch]:
-        """The changes of one group, as batches of the result's columns, in no order among them."""
+        """Yield the changes of one group, as batches of the result's columns, in no order among them."""
         with at_table(storage.location):
             yield from (batch for batch in self._changes_of(storage, change) if batch is not None and batch.num_rows)
 
     def _changes_of(self, storage: Storage, change: GroupChange) -> Iterator[pa.RecordBatch | None]:
-        """The changes from the change logs; without usable change logs, from the two slices."""
+        """Return the changes from the change logs; without usable change logs, from the two slices."""
         if change.logs:
             try:
                 return iter([self._logged(storage, path, change.instant) for path in change.logs])
@@ -116,7 +116,7 @@ class ChangeReader:
         return (self._compared(change, pairs) for pairs in paired(*states))
 
     def _compared(self, change: GroupChange, pairs: Pairs) -> pa.RecordBatch:
-        """What became of these rows: rows without a partner, and pairs of which the commit wrote the new one."""
+        """Return what became of these rows: rows without a partner, and pairs of which the commit wrote the new one."""
         at_old, at_new = pairs.at_old, pairs.at_new
         changed = (at_old < 0) | (at_new < 0)
         if not changed.all():
@@ -130,7 +130,7 @@ class ChangeReader:
         return self._batch(pa.array(ops, pa.string()), change.instant, old, new, at_new, at_old)
 
     def _otherwise(self, pairs: Pairs, which: np.ndarray) -> np.ndarray:
-        """Which of these pairs differ although the current row was not written by this commit.
+        """Say which of these pairs differ although the current row was not written by this commit.
 
         A late partial update can provide a column that a newer one omits. If a late delete replaces a log entry, the base row can become visible
         again.
@@ -140,7 +140,7 @@ class ChangeReader:
         return differing(before.take(pa.array(pairs.at_old[which])), after.take(pa.array(pairs.at_new[which])))
 
     def _state(self, storage: Storage, piece: FileSlice | None) -> GroupState:
-        """A state of the file group, in the table's columns and the meta columns."""
+        """Return a state of the file group, in the table's columns and the meta columns."""
         keys = pa.schema([with_meta_fields(self.schema).field(RECORD_KEY)])
 
         def only_keys() -> Iterator[pa.Array]:
@@ -230,19 +230,19 @@ class ChangeFeed(Conversions):
         return self.reader.result_schema
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """The changes in the order of their commits; memory is bounded as `pairing` says: row groups of one file group, and its logs."""
+        """Return the changes in the order of their commits; memory is bounded as `pairing` says: row groups of one file group, and its logs."""
         read = (batch for change in self.groups for batch in self.reader.read(self.storage, change))
         return first_rows(read, self.most)
 
     def to_arrow(self) -> pa.Table:
-        """All changes as one table; file groups are read in parallel."""
+        """Return all changes as one table; file groups are read in parallel."""
         if self.most is not None:
             return pa.Table.from_batches(list(self.to_batches()), self.schema)
         read = self.executor.map(lambda change: list(self.reader.read(self.storage, change)), self.groups)
         return pa.Table.from_batches([batch for batches in read for batch in batches], self.schema)
 
     def to_spark(self, spark: Any) -> Any:
-        """The changes as a DataFrame of this Spark session, read by its executors when it is used."""
+        """Return the changes as a DataFrame of this Spark session, read by its executors when it is used."""
         with at_table(self.storage.location):
             frame = frame_of(Reading(self.schema, self.tasks()), spark)
             refuse_other_zone(self.reader.predicate, self.reader.schema, spark)

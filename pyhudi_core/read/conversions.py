@@ -77,11 +77,11 @@ class Conversions(NamesInstead, ABC):
         return self.limit(max(rows, 0) if isinstance(rows, int) else rows).to_arrow()
 
     def count(self) -> int:
-        """The number of rows."""
+        """Return the number of rows."""
         return sum(batch.num_rows for batch in self.to_batches())
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """The rows as a stream, read while it is consumed; memory as for `to_batches`."""
+        """Return the rows as a stream, read while it is consumed; memory as for `to_batches`."""
         return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
@@ -95,7 +95,8 @@ class Conversions(NamesInstead, ABC):
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> Any:
-        """The rows as a Polars ``LazyFrame``, which reads nothing until it is collected, and then only the files and columns that its query needs.
+        """Return the rows as a Polars ``LazyFrame``, which reads nothing until it is collected, and then only the files and columns that its query
+        needs.
 
         Polars evaluates the conditions of the query (`polars_source`). The rows of a read with a `limit` are read now. Raises `MissingExtraError` if
         Polars is not installed.

@@ -22,7 +22,7 @@ from pyhudi_core.errors import ConfigError
 _READ_FIRST = "Read it first, with to_table(), or with scanner() for a stream."
 
 
-class Rows(Protocol):
+class DatasetRows(Protocol):
     """What a dataset asks of its scan (`pyhudi.Scan`)."""
 
     @property
@@ -39,7 +39,7 @@ class ScanDataset(ds.UnionDataset):  # type: ignore[misc]
     A scan has no fragments and no children: asking for them raises `ConfigError`, and so does pyarrow if it takes the dataset into another one.
     """
 
-    def __init__(self, scan: Rows) -> None:
+    def __init__(self, scan: DatasetRows) -> None:
         file_format = ds.IpcFileFormat()
         fragment = file_format.make_fragment(_Unreadable())
         super().__init__(scan.schema, [ds.FileSystemDataset([fragment], scan.schema, file_format)])
@@ -58,8 +58,8 @@ class ScanDataset(ds.UnionDataset):  # type: ignore[misc]
         """What is true of all rows: nothing is promised."""
         return pc.scalar(True)
 
-    def narrowed(self, columns: Sequence[str] | None = None, condition: pc.Expression | None = None) -> Rows:
-        """The scan with fewer columns, and with a condition beside its own."""
+    def narrowed(self, columns: Sequence[str] | None = None, condition: pc.Expression | None = None) -> DatasetRows:
+        """Return the scan with fewer columns, and with a condition beside its own."""
         return self._scan.narrowed(columns, condition)
 
     def scanner(
@@ -68,7 +68,7 @@ class ScanDataset(ds.UnionDataset):  # type: ignore[misc]
         filter: pc.Expression | None = None,  # noqa: A002  (the name of the interface)
         **_: Any,
     ) -> ds.Scanner:
-        """A scanner of some columns, or of expressions by name, and of the rows that a pyarrow expression keeps."""
+        """Return a scanner of some columns, or of expressions by name, and of the rows that a pyarrow expression keeps."""
         if isinstance(columns, Mapping):
             whole = self.narrowed(condition=filter)
             return ds.Scanner.from_batches(whole.to_reader(), columns=dict(columns))
@@ -90,11 +90,11 @@ class ScanDataset(ds.UnionDataset):  # type: ignore[misc]
         return self.narrowed(columns, filter).head(num_rows)
 
     def count_rows(self, filter: Any = None, **_: Any) -> int:  # noqa: A002
-        """The number of rows, as `Scan.count` finds it."""
+        """Return the number of rows, as `Scan.count` finds it."""
         return self.narrowed(condition=filter).count()
 
     def filter(self, expression: pc.Expression) -> ScanDataset:
-        """The dataset of the rows that a pyarrow expression keeps."""
+        """Return the dataset of the rows that a pyarrow expression keeps."""
         return ScanDataset(self.narrowed(condition=expression))
 
     def take(self, indices: Any, columns: Any = None, filter: Any = None, **_: Any) -> pa.Table:  # noqa: A002

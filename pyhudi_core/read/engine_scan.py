@@ -46,13 +46,13 @@ class EngineScan:
     _known: dict[str, bool] = field(default_factory=dict, repr=False)
 
     def reading(self) -> Reading:
-        """What the engine has to read."""
+        """Return what the engine has to read."""
         native, others = self._split()
         tasks = tasks_for(self.storage, SliceReader(self.rows, self.merging), others)
         return Reading(self.rows.result_schema, tasks, self._files(native) if native else None)
 
     def _split(self) -> tuple[list[FileSlice], list[FileSlice]]:
-        """The slices for the engine's own scan, and the others."""
+        """Return the slices for the engine's own scan, and the others."""
         local = self.storage.location
         if not local.startswith("/") or _PATTERNS & set(local) or self.rows.keys is not None:
             return [], list(self.slices)
@@ -69,21 +69,21 @@ class EngineScan:
         return self._has_current_types(piece)
 
     def _may_hold_other_partitions(self) -> bool:
-        """Whether partition columns that are read may differ from the folder: a record index keeps a row in its folder by default."""
+        """Say whether partition columns that are read may differ from the folder: a record index keeps a row in its folder by default."""
         config = self.snapshot.config
         return RECORD_INDEX in config.metadata_partitions and not set(config.partition_fields).isdisjoint(
             self.rows.read_schema.names
         )
 
     def _has_folder_values(self, piece: FileSlice) -> bool:
-        """Whether the footer's statistics prove that every row has the partition values of its folder."""
+        """Say whether the footer's statistics prove that every row has the partition values of its folder."""
         values = constants_of(piece.partition, self.merging.config, self.rows.read_schema)
         with self.storage.open_input(piece.path) as source:
             known = BaseFileReader(source, piece.path).row_group_statistics(sorted(values)) if values else []
         return all(group.get(name) == ColumnRange(value, value, 0) for group in known for name, value in values.items())
 
     def _has_current_types(self, piece: FileSlice) -> bool:
-        """Whether a file has the snapshot's column names and types, by the schema of its commit, else by its footer."""
+        """Say whether a file has the snapshot's column names and types, by the schema of its commit, else by its footer."""
         time = piece.requested_time
         if self.merging.names_at(time) is not None:
             return False

@@ -24,12 +24,12 @@ _OF_ARCHIVAL = "hoodie.keep.min.commits and hoodie.keep.max.commits"
 
 
 def to_keep_files(policy: str = "") -> str:
-    """What keeps the files of older states, if cleans have this policy (empty: not known)."""
+    """Return what keeps the files of older states, if cleans have this policy (empty: not known)."""
     return f"{_BEGIN}{_OF_POLICY.get(policy, _OF_ANY_POLICY)} of the table, or make a savepoint."
 
 
 def to_keep_changes(policy: str | None = "") -> str:
-    """What keeps the changes of older commits; ``policy`` is None if the table is not cleaned."""
+    """Return what keeps the changes of older commits; ``policy`` is None if the table is not cleaned."""
     files = (
         "" if policy is None else f", and because the table is cleaned also {_OF_POLICY.get(policy, _OF_ANY_POLICY)}"
     )
@@ -37,7 +37,7 @@ def to_keep_changes(policy: str | None = "") -> str:
 
 
 def how_to_keep_more(error: SnapshotExpiredError) -> str:
-    """The sentence of an error that says how to keep more, for errors that wrap it; empty if no option would have helped."""
+    """Return the sentence of an error that says how to keep more, for errors that wrap it; empty if no option would have helped."""
     _, found, rest = (error.hint or "").partition(_BEGIN)
     return f"{found}{rest}"
 

@@ -17,7 +17,7 @@ from pyhudi_core.metadata_table.expression_index import DEFAULT_FORMAT, JAVA_FOR
 from pyhudi_core.metadata_table.index_definitions import IndexDefinition
 from pyhudi_core.predicates import ColumnStats
 from pyhudi_core.predicates.arrow import type_of
-from pyhudi_core.predicates.tree import Call, Column, Literal, text_of
+from pyhudi_core.predicates.tree import ColumnName, FunctionCall, Literal, text_of
 
 _DAY = dt.timedelta(days=1)
 # The longest time that one text covers, by the number of its parts.
@@ -61,7 +61,7 @@ class IndexedCall:
 
 
 def indexed_calls(
-    calls: Iterable[Call],
+    calls: Iterable[FunctionCall],
     columns: frozenset[str],
     definitions: Iterable[IndexDefinition],
     schema: pa.Schema,
@@ -80,21 +80,21 @@ def indexed_calls(
                 yield IndexedCall(item.name, item.column, text_of(call), type_of(call), shift)
 
 
-def _is(call: Call, item: IndexDefinition) -> bool:
+def _is(call: FunctionCall, item: IndexDefinition) -> bool:
     column = call.args[0]
-    if call.function != item.function or not isinstance(column, Column) or column.path != (item.column,):
+    if call.function != item.function or not isinstance(column, ColumnName) or column.path != (item.column,):
         return False
     if call.function != "from_unixtime":
         return len(call.args) == 1
     return _format(call) == strftime_of(item.options.get("format", DEFAULT_FORMAT))
 
 
-def _depends_on_zone(call: Call) -> bool:
+def _depends_on_zone(call: FunctionCall) -> bool:
     kind = type_of(call.args[0])
     return call.function == "from_unixtime" or (pa.types.is_timestamp(kind) and kind.tz is not None)
 
 
-def _format(call: Call) -> str:
+def _format(call: FunctionCall) -> str:
     given = call.args[1] if len(call.args) > 1 else None
     return str(given.value) if isinstance(given, Literal) else ""
 

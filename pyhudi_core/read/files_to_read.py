@@ -22,7 +22,7 @@ from pyhudi_core.snapshot.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 @printable
-class Step:
+class PlanStep:
     """One step of planning: how many of its items it kept."""
 
     name: str
@@ -38,7 +38,7 @@ class Step:
 class Explanation:
     """The result of each planning step of a scan. Prints as a list, and as a table in notebooks."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[PlanStep, ...]
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.steps))
@@ -52,14 +52,14 @@ class Explanation:
 
 def choose_slices(
     snapshot: Snapshot, predicate: Condition | None, keys: pa.Array | None = None, *, utc: bool = False
-) -> tuple[list[FileSlice], list[Step]]:
+) -> tuple[list[FileSlice], list[PlanStep]]:
     """Return the slices that can hold a matching row, by partition values, then by the metadata table.
 
     ``keys`` are the requested record keys, None for all; ``utc`` says that sessions in UTC wrote the expression indexes.
     """
     partitions = snapshot.view.partitions()
     kept = [path for path in partitions if may_match(snapshot, predicate, path)]
-    steps = [Step("partitions", len(kept), len(partitions))]
+    steps = [PlanStep("partitions", len(kept), len(partitions))]
     if snapshot.metadata is None:
         return snapshot.view.all_slices(kept), steps
     use = partial(_by_indexes, snapshot, predicate, keys, kept, list(steps), utc=utc)
@@ -72,33 +72,33 @@ def _by_indexes(
     predicate: Condition | None,
     keys: pa.Array | None,
     kept: list[str],
-    steps: list[Step],
+    steps: list[PlanStep],
     *,
     utc: bool,
-) -> tuple[list[FileSlice], list[Step]]:
-    """The slices that the metadata table leaves, and the steps with those that it adds."""
+) -> tuple[list[FileSlice], list[PlanStep]]:
+    """Return the slices that the metadata table leaves, and the steps with those that it adds."""
     if predicate is not None:
         by_stats = by_partition_stats(snapshot, predicate, kept, utc=utc)
-        steps.append(Step("partitions after partition statistics", len(by_stats), len(kept)))
+        steps.append(PlanStep("partitions after partition statistics", len(by_stats), len(kept)))
         kept = by_stats
     slices = snapshot.view.all_slices(kept)
     if predicate is not None:
         chosen = by_column_stats(snapshot, predicate, slices, utc=utc)
-        steps.append(Step("slices after column statistics", len(chosen), len(slices)))
+        steps.append(PlanStep("slices after column statistics", len(chosen), len(slices)))
         slices = chosen
         found = by_secondary_index(snapshot, predicate, slices)
         if found is not None:
-            steps.append(Step("slices after secondary index", len(found), len(slices)))
+            steps.append(PlanStep("slices after secondary index", len(found), len(slices)))
             slices = found
     if keys is not None:
         chosen = by_bloom_filters(snapshot, keys, slices)
-        steps.append(Step("slices after bloom filters", len(chosen), len(slices)))
+        steps.append(PlanStep("slices after bloom filters", len(chosen), len(slices)))
         slices = chosen
     return slices, steps
 
 
 def may_match(snapshot: Snapshot, predicate: Condition | None, path: str) -> bool:
-    """Whether a partition, existing or not, can hold a matching row, by its values alone."""
+    """Say whether a partition, existing or not, can hold a matching row, by its values alone."""
     if predicate is None:
         return True
     config = snapshot.config

@@ -45,7 +45,7 @@ _RUN_OF_DAGSTER = "dagster.run_id"
 
 
 def writer_of(commit: CommitMetadata) -> dict[str, str | None]:
-    """Who wrote a commit: user, host, program and run; None for what the commit does not say."""
+    """Say who wrote a commit: user, host, program and run; None for what the commit does not say."""
     found = {name: commit.extra.get(WRITER_KEY + name) for name in ("user", "host", "program", "run")}
     run = commit.extra.get(_RUN_OF_DAGSTER)
     return {**found, "run": f"dagster {run}"} if run else found
@@ -67,7 +67,7 @@ class CommitHistory:
     rows: pa.Table
 
     def to_arrow(self) -> pa.Table:
-        """The rows as a ``pyarrow.Table``."""
+        """Return the rows as a ``pyarrow.Table``."""
         return self.rows
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
@@ -120,7 +120,7 @@ def history_rows(commits: Iterable[tuple[Instant, CommitMetadata]], *, utc: bool
 
 
 def row_counts(commit: CommitMetadata) -> tuple[int, int, int]:
-    """How many rows a commit inserted, updated and deleted."""
+    """Say how many rows a commit inserted, updated and deleted."""
     stats = commit.stats
     return sum(stat.inserts for stat in stats), sum(stat.updates for stat in stats), sum(stat.deletes for stat in stats)
 

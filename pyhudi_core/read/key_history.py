@@ -119,7 +119,7 @@ def _schema(columns: pa.Schema) -> pa.Schema:
 
 
 def _texts(context: TableContext, state: Snapshot, key: object) -> pa.Array:
-    """Every text that the key may have in the table."""
+    """Return every text that the key may have in the table."""
     config, hint = (
         context.config,
         "Read its changes with table.changes(where=...), or its row with table.scan(where=...).",
@@ -164,14 +164,14 @@ def _texts(context: TableContext, state: Snapshot, key: object) -> pa.Array:
 
 
 def _typed(value: object, kind: pa.DataType) -> pa.Array:
-    """A value, or its text, in the type of a key column."""
+    """Return a value, or its text, in the type of a key column."""
     return pa.array([value]).cast(kind) if isinstance(value, str) else pa.array([value], kind)
 
 
 def _touched(
     context: TableContext, last: Snapshot, reader: ChangeReader, instant: Instant, commit: CommitMetadata
 ) -> list[dict[str, Any]]:
-    """What a commit did to the key: nothing, or one row; a key that is in several partitions has one for each."""
+    """Return what a commit did to the key: nothing, or one row; a key that is in several partitions has one for each."""
     wanted = _bucket_of(commit, reader.keys, context.config.record_key_fields)
     groups = list(changes_of(context, last, instant, commit, wanted, by_logs=False))
 
@@ -194,7 +194,7 @@ def _touched(
 
 
 def _bucket_of(commit: CommitMetadata, keys: pa.Array | None, names: tuple[str, ...]) -> Callable[[Group], bool]:
-    """Which file groups of a commit can have the key: with simple buckets those of one number."""
+    """Say which file groups of a commit can have the key: with simple buckets those of one number."""
     number, _, fields = commit.extra.get(BUCKETS_KEY, "").partition(":")
     if keys is None or len(keys) != 1 or not number.isdigit():
         return lambda _: True
@@ -204,7 +204,7 @@ def _bucket_of(commit: CommitMetadata, keys: pa.Array | None, names: tuple[str, 
 
 
 def _changed(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, schema: pa.Schema) -> list[str]:
-    """The columns whose values differ; those with a value if there is one row only."""
+    """Return the columns whose values differ; those with a value if there is one row only."""
     if before is None or after is None:
         row = before or after or {}
         return [name for name, value in row.items() if value is not None]
@@ -216,7 +216,7 @@ def _changed(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, 
 def _earlier(
     context: TableContext, last: Snapshot, texts: pa.Array, looked: Instant | None, known: Iterable[str]
 ) -> list[dict[str, Any]]:
-    """The commit that wrote the row before the oldest commit that was looked at: the row says it. Nothing if no such state can be read."""
+    """Return the commit that wrote the row before the oldest commit that was looked at: the row says it. Nothing if no such state can be read."""
     rows = _oldest_rows(context, last, texts, looked)
     if rows is None:
         return []
@@ -234,7 +234,7 @@ def _earlier(
 
 
 def _oldest_rows(context: TableContext, last: Snapshot, texts: pa.Array, looked: Instant | None) -> pa.Table | None:
-    """The rows of the key before a commit; with it, if its files replace those that were cleaned. None if neither state can be read."""
+    """Return the rows of the key before a commit; with it, if its files replace those that were cleaned. None if neither state can be read."""
     completed = "" if looked is None else looked.completion_time or looked.requested_time
     for bound in (time_before(completed), completed) if completed else (None,):
         state = last if bound is None else replace(last, bound=bound, view=view_at(context, last, bound))

@@ -181,7 +181,7 @@ def _values_of(keys: pa.RecordBatch, columns: Sequence[str]) -> pc.Expression:
 
 
 def nested_keys(config: TableConfig, schema: pa.Schema) -> list[str]:
-    """The key columns that are inside of others, as Hudi allows: ``address.street``."""
+    """Return the key columns that are inside of others, as Hudi allows: ``address.street``."""
     return [name for name in config.record_key_fields if name not in schema.names]
 
 
@@ -190,7 +190,7 @@ def _has_known_texts(config: TableConfig, schema: pa.Schema) -> bool:
 
 
 def why_unknown_texts(config: TableConfig, schema: pa.Schema) -> str:
-    """What a table has whose keys may have other texts than those of `key_texts`; empty if it has nothing of the kind."""
+    """Return what a table has whose keys may have other texts than those of `key_texts`; empty if it has nothing of the kind."""
     if config.keygenerator_type in (KeyGenerator.OTHER, KeyGenerator.GLOBAL_DELETE):
         return f"the key generator {config.keygenerator_type.value}, which may write any text"
     kinds = [schema.field(name).type for name in config.record_key_fields if name in schema.names]
@@ -199,7 +199,7 @@ def why_unknown_texts(config: TableConfig, schema: pa.Schema) -> str:
 
 
 def _has_two_texts(config: TableConfig) -> bool:
-    """Whether releases of Hudi write the record keys of the table in two ways."""
+    """Say whether releases of Hudi write the record keys of the table in two ways."""
     return len(config.record_key_fields) == 1 and config.keygenerator_type is KeyGenerator.COMPLEX
 
 

@@ -57,12 +57,12 @@ class _Side:
         return sum(rows.num_rows for rows in self.waiting)
 
     def take_waiting(self) -> pa.Table | None:
-        """All that wait, as one table; nobody waits afterwards."""
+        """Return all that wait, as one table; nobody waits afterwards."""
         waiting, self.waiting = self.waiting, []
         return pa.concat_tables(waiting) if waiting else None
 
     def alone(self, rows: pa.Table | None) -> Iterator[Pairs]:
-        """Rows that have no partner."""
+        """Yield rows that have no partner."""
         if rows is not None and rows.num_rows:
             nothing, nowhere = rows.schema.empty_table(), np.full(rows.num_rows, -1)
             yield self.pairs(rows, np.arange(rows.num_rows), nothing, nowhere)
@@ -72,7 +72,7 @@ class _Side:
         return Pairs(mine, others, places, at) if self.is_old else Pairs(others, mine, at, places)
 
     def next_rows(self) -> pa.Table | None:
-        """The next rows of the state; None at its end."""
+        """Return the next rows of the state; None at its end."""
         batch = next(self.state.rows, None)
         if batch is None:
             self.has_ended = True
@@ -82,7 +82,7 @@ class _Side:
 
 
 def paired(old: GroupState, new: GroupState) -> Iterator[Pairs]:
-    """The rows of both states, each once. Of keys that are there several times the first meets the first, the second the second."""
+    """Yield the rows of both states, each once. Of keys that are there several times the first meets the first, the second the second."""
     sides = (_Side(old, True), _Side(new, False))
     while unfinished := [side for side in sides if not side.has_ended]:
         mine = min(unfinished, key=lambda side: side.rows_waiting)
@@ -132,7 +132,7 @@ def _wait(mine: _Side, rows: pa.Table, other: _Side) -> Iterator[Pairs]:
 
 
 def _apart(one: pa.ChunkedArray, other: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-    """Both columns of keys. If a column has a key more than once (inserts can do that), keys get the number of their occurrence."""
+    """Return both columns of keys. If a column has a key more than once (inserts can do that), keys get the number of their occurrence."""
     if all(pc.count_distinct(keys).as_py() == len(keys) for keys in (one, other)):
         return one, other
     return _numbered(one), _numbered(other)
@@ -150,6 +150,6 @@ def _numbered(keys: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _places(keys: pa.ChunkedArray, among: pa.ChunkedArray) -> Places:
-    """Where each key is among the others; -1 for nowhere."""
+    """Say where each key is among the others; -1 for nowhere."""
     found = pc.index_in(keys, value_set=among.combine_chunks())
     return np.asarray(pc.fill_null(found, -1).to_numpy(), np.int64)

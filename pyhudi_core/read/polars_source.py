@@ -26,7 +26,7 @@ from pyhudi_core.predicates.opaque import columns_named
 _NAN, _FLOATS = re.compile(r"\bnan\b", re.IGNORECASE), re.compile("float|double")
 
 
-class Rows(Protocol):
+class PolarsRows(Protocol):
     """What a source asks of its scan (`pyhudi.Scan`)."""
 
     @property
@@ -39,8 +39,10 @@ class Rows(Protocol):
     def to_arrow(self) -> pa.Table: ...
 
 
-def lazy_frame(scan: Rows) -> polars.LazyFrame:
-    """The rows of a scan, read when the frame is collected; those of a scan with a limit now, because a query's conditions apply to these rows."""
+def lazy_frame(scan: PolarsRows) -> polars.LazyFrame:
+    """Return the rows of a scan, read when the frame is collected; those of a scan with a limit now, because a query's conditions apply to these
+    rows.
+    """
     if scan.most is not None:
         return polars.DataFrame(scan.to_arrow()).lazy()
     empty = polars.DataFrame(scan.schema.empty_table())
@@ -51,7 +53,7 @@ def lazy_frame(scan: Rows) -> polars.LazyFrame:
 class _Source:
     """What Polars calls for each query."""
 
-    scan: Rows
+    scan: PolarsRows
 
     def __call__(
         self,
@@ -71,7 +73,7 @@ class _Source:
 
 
 def _in_pyarrow(condition: polars.Expr, schema: pa.Schema) -> pc.Expression | None:
-    """A condition that keeps at least the rows of this one; None if nothing is known that leaves out any."""
+    """Return a condition that keeps at least the rows of this one; None if nothing is known that leaves out any."""
     parts = [part for part in map(functools.partial(_translated, schema), _conjuncts(condition)) if part is not None]
     return functools.reduce(operator.and_, parts) if parts else None
 
@@ -109,7 +111,7 @@ def _translated(schema: pa.Schema, part: polars.Expr) -> pc.Expression | None:
 
 
 def _drops_nan(part: polars.Expr, column: pa.Field) -> bool:
-    """Whether Polars drops the NaN of this column, as pyarrow does; the condition reads no other column."""
+    """Say whether Polars drops the NaN of this column, as pyarrow does; the condition reads no other column."""
     if not pa.types.is_floating(column.type):
         return False
     kind = polars.Float32 if column.type == pa.float32() else polars.Float64
@@ -125,12 +127,12 @@ class _Recorder:
         self.condition: pc.Expression | None = None
 
     def to_batches(self, **asked: Any) -> Iterator[pa.RecordBatch]:
-        """What new releases of Polars call."""
+        """Return what new releases of Polars call."""
         self.condition = asked.get("filter")
         return iter(())
 
     def to_table(self, columns: list[str] | None = None, **asked: Any) -> pa.Table:
-        """What old releases of Polars call."""
+        """Return what old releases of Polars call."""
         self.condition = asked.get("filter")
         empty = self.schema.empty_table()
         return empty if columns is None else empty.select(columns)

@@ -96,7 +96,7 @@ def _usable(snapshot: Snapshot, predicate: Condition) -> MetadataTable | None:
 
 
 def _makes_values(snapshot: Snapshot) -> bool:
-    """Whether merging may make values that are in no file: a custom merger may add numbers."""
+    """Say whether merging may make values that are in no file: a custom merger may add numbers."""
     config = snapshot.config
     return config.merge_mode is MergeMode.CUSTOM and merger_name(config) not in PAYLOADS
 

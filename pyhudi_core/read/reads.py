@@ -100,7 +100,7 @@ def incremental(
     return make_scan(context, state, columns, where, frozenset(changed), meta=meta).pinned()
 
 
-class Staged(Protocol):
+class UnpublishedWrite(Protocol):
     """An unpublished write (``write.states.Staged`` or ``Unchanged``)."""
 
     @property
@@ -113,7 +113,7 @@ class Staged(Protocol):
     def schema(self) -> pa.Schema: ...
 
 
-def staged(context: TableContext, write: Staged, columns: Columns, where: object) -> Scan:
+def staged(context: TableContext, write: UnpublishedWrite, columns: Columns, where: object) -> Scan:
     """Read the rows that an unpublished write changed or added: a snapshot that has its files only, and the slices below its logs.
 
     Of a table service, which changes no rows, these are all rows of its files.
@@ -139,7 +139,9 @@ def staged(context: TableContext, write: Staged, columns: Columns, where: object
     return make_scan(context, state, columns, where, changed)
 
 
-def as_committed(context: TableContext, write: Staged, before: Snapshot, columns: Columns, where: object) -> Scan:
+def as_committed(
+    context: TableContext, write: UnpublishedWrite, before: Snapshot, columns: Columns, where: object
+) -> Scan:
     """Read the table as it would be if an unpublished write were the next commit after ``before``."""
     files: dict[str, tuple[ObjectInfo, ...]] = {}
     for stat in write.metadata.stats:
@@ -153,8 +155,8 @@ def as_committed(context: TableContext, write: Staged, before: Snapshot, columns
     return make_scan(context, state, columns, where)
 
 
-def _with_write(before: Snapshot, write: Staged, *, alone: bool = False) -> Visibility:
-    """What a reader would see if the write were completed after this state; ``alone``: of this write only."""
+def _with_write(before: Snapshot, write: UnpublishedWrite, *, alone: bool = False) -> Visibility:
+    """Return what a reader would see if the write were completed after this state; ``alone``: of this write only."""
     own, known = write.requested, before.visibility
     last = max(own.requested_time, known.completed_until)
     completed = replace(own, action=own.action.completes_as, state=State.COMPLETED, completion_time=time_after(last))

@@ -185,7 +185,7 @@ def _written(commit: CommitMetadata) -> Iterator[Group]:
 
 
 def _logs(commits: _Commits) -> dict[Group, list[str]]:
-    """The log files that the state's commits wrote, by file group."""
+    """Return the log files that the state's commits wrote, by file group."""
     found: dict[Group, list[str]] = defaultdict(list)
     for _, commit in commits.until:
         for stat in commit.stats:
@@ -195,7 +195,7 @@ def _logs(commits: _Commits) -> dict[Group, list[str]]:
 
 
 def _is_on(state: Snapshot, path: str, base: str | None) -> bool:
-    """Whether a log file belongs to the slice of a base file, given by name; or to that of no base file."""
+    """Say whether a log file belongs to the slice of a base file, given by name; or to that of no base file."""
     log, below = parse_data_file(path.rpartition("/")[2]), parse_data_file(base or "")
     return log is not None and (
         below is None or state.visibility.completed_at(log.requested_time) >= below.requested_time
@@ -203,7 +203,7 @@ def _is_on(state: Snapshot, path: str, base: str | None) -> bool:
 
 
 def _existed(state: Snapshot, stat: WriteStat) -> bool:
-    """Whether the commit that wrote the group before belongs to the state, active or archived."""
+    """Say whether the commit that wrote the group before belongs to the state, active or archived."""
     before = stat.prev_commit
     return before != "null" and (state.visibility.is_active(before) or state.visibility.is_archived(before))
 

@@ -115,8 +115,8 @@ class RowFilter:
                     yield kept.select(list(self.columns))
 
     def count_slice(self, storage: Storage, piece: FileSlice, merging: Merging) -> int:
-        """The number of requested rows of one slice. If all rows of its base file are requested, the commit that wrote it has their number, else
-        the footer. Raises as `read_slice`.
+        """Return the number of requested rows of one slice. If all rows of its base file are requested, the commit that wrote it has their number,
+        else the footer. Raises as `read_slice`.
         """
         limits = (self.predicate, self.changed_by, self.keys, self.keys_by_partition)
         if piece.base is None or piece.logs or any(limit is not None for limit in limits):
@@ -140,7 +140,7 @@ class RowFilter:
         return choose_row_groups(reader, None if renamed else self.predicate, self.schema, constants)
 
     def may_hold_keys(self, reader: BaseFileReader) -> bool:
-        """Whether a file can hold a requested key, by its key range and its bloom filter."""
+        """Say whether a file can hold a requested key, by its key range and its bloom filter."""
         keys = self.probe if self.keys is None else self.keys
         if keys is None:
             return True

@@ -22,7 +22,7 @@ from pyhudi_core.naming import set_module
 from pyhudi_core.predicates import Predicate
 from pyhudi_core.read.conversions import Conversions
 from pyhudi_core.read.engine_scan import EngineScan
-from pyhudi_core.read.files_to_read import Explanation, Step, choose_slices, may_match
+from pyhudi_core.read.files_to_read import Explanation, PlanStep, choose_slices, may_match
 from pyhudi_core.read.read_optimized import Staleness, staleness
 from pyhudi_core.read.row_filter import RowFilter, SliceReader
 from pyhudi_core.read.session_zones import refuse_other_zone
@@ -72,7 +72,7 @@ class Scan(Conversions):
         return self.snapshot.completion_time
 
     def may_read(self, partition: str) -> bool:
-        """Whether rows of a partition, existing or not, could be part of the result."""
+        """Say whether rows of a partition, existing or not, could be part of the result."""
         if self.partitions is not None and partition not in self.partitions:
             return False
         return may_match(self.snapshot, self.rows.predicate, partition)
@@ -141,7 +141,7 @@ class Scan(Conversions):
         return pa.Table.from_batches([batch for batches in read for batch in batches], self.schema)
 
     def to_dataset(self) -> Any:
-        """The scan as a ``pyarrow.dataset.Dataset``: DuckDB reads only the columns that a query needs, and pushes its conditions down.
+        """Return the scan as a ``pyarrow.dataset.Dataset``: DuckDB reads only the columns that a query needs, and pushes its conditions down.
 
         The dataset is that of this scan: its columns, its condition, its state of the table. The rows of a scan with a `limit` are read now, because
         a query's conditions apply to these rows.
@@ -155,7 +155,7 @@ class Scan(Conversions):
         return ScanDataset(self)
 
     def count(self) -> int:
-        """The number of rows. Nothing is read of a file of which all rows count; else the columns that decide which rows do."""
+        """Return the number of rows. Nothing is read of a file of which all rows count; else the columns that decide which rows do."""
         if self.most is not None:
             return Conversions.count(self)
         return sum(
@@ -199,10 +199,10 @@ class Scan(Conversions):
         return Explanation(
             (
                 *steps,
-                Step("files", len(wanted), len(all_slices)),
-                Step("files after statistics", sum(1 for kept, _ in groups if kept), len(wanted)),
-                Step("row groups", sum(kept for kept, _ in groups), sum(total for _, total in groups)),
-                Step("columns", len(self.rows.read_schema.names), len(self.rows.schema.names)),
+                PlanStep("files", len(wanted), len(all_slices)),
+                PlanStep("files after statistics", sum(1 for kept, _ in groups if kept), len(wanted)),
+                PlanStep("row groups", sum(kept for kept, _ in groups), sum(total for _, total in groups)),
+                PlanStep("columns", len(self.rows.read_schema.names), len(self.rows.schema.names)),
             )
         )
 
@@ -210,7 +210,7 @@ class Scan(Conversions):
         for piece in self.slices():  # chosen by `reads.scan`; each is read, and its logs are merged with its base file
             yield from self.rows.read_slice(self.storage, piece, self.merging)
 
-    def _choose(self) -> tuple[list[FileSlice], list[Step]]:
+    def _choose(self) -> tuple[list[FileSlice], list[PlanStep]]:
         # If the record index has given the groups, bloom filters would add nothing.
         keys = (self.rows.probe if self.rows.keys is None else self.rows.keys) if self.groups is None else None
         return choose_slices(self.snapshot, self.rows.predicate, keys, utc=self.indexes_in_utc)

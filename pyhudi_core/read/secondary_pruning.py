@@ -42,7 +42,7 @@ def by_secondary_index(snapshot: Snapshot, predicate: Condition, slices: Sequenc
 
 
 def _helping(snapshot: Snapshot, metadata: MetadataTable, predicate: Condition) -> Iterator[tuple[str, list[str]]]:
-    """The secondary indexes on columns of which the condition names values, each with the texts of these values."""
+    """Yield the secondary indexes on columns of which the condition names values, each with the texts of these values."""
     listed = {name for name in metadata.partitions if name.startswith(names.SECONDARY_INDEX_PREFIX)}
     columns = (predicate.columns or frozenset()) & {*snapshot.schema.names} - {*snapshot.config.partition_fields}
     if not listed or not columns:

@@ -197,7 +197,7 @@ class _Steps:
         return size
 
     def _holds(self, known: TableSize) -> bool:
-        """Whether the commit of the known size still belongs to the table: not rolled back, not restored, not of another table."""
+        """Say whether the commit of the known size still belongs to the table: not rolled back, not restored, not of another table."""
         if not known.instant:
             return False
         found = self.timeline.commits.find(known.instant) or self.context.folder.archived(self.timeline, known.instant)

@@ -94,7 +94,7 @@ def archived_between(context: TableContext, state: Snapshot, lower: str) -> Iter
 
 
 def search_archived(context: TableContext, timeline: Timeline) -> Archived:
-    """The search for the instants that an interval is named by. It raises as `archived_between`."""
+    """Return the search for the instants that an interval is named by. It raises as `archived_between`."""
 
     def search(time: str) -> Instant | None:
         commits = timeline.commits
@@ -120,7 +120,7 @@ def _needing_history(context: TableContext, lower: str, newest: str) -> Iterator
 
 
 def did_you_mean(name: object, known: Sequence[str]) -> str:
-    """A question that names the most similar name, with a space behind it; empty if none is similar."""
+    """Return a question that names the most similar name, with a space behind it; empty if none is similar."""
     near = difflib.get_close_matches(str(name), known, n=1)
     return f"Did you mean {near[0]!r}? " if near else ""
 
@@ -177,7 +177,7 @@ def make_scan(
 
 
 def _columns_meant(columns: Columns | str, names: Sequence[str]) -> str:
-    """What to write instead of a text or of an empty list of columns. A text that can be no name is a condition, or several names."""
+    """Return what to write instead of a text or of an empty list of columns. A text that can be no name is a condition, or several names."""
     if not isinstance(columns, str):
         return "Name at least one column in a list, or omit columns to read all."
     if columns in names or columns.isidentifier():

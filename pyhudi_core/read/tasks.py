@@ -54,7 +54,7 @@ class Task:
 
 
 def first_rows(batches: Iterable[pa.RecordBatch], most: int | None) -> Iterator[pa.RecordBatch]:
-    """The first ``most`` rows of the batches, or all if it is None. No batch is asked for after the last row."""
+    """Yield the first ``most`` rows of the batches, or all if it is None. No batch is asked for after the last row."""
     if most is None:
         yield from batches
         return

@@ -26,7 +26,7 @@ from pyhudi_core.repairs.duplicates import DuplicatePlan, find_duplicates
 from pyhudi_core.services.auto import following
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.write import cases, refusals, states
-from pyhudi_core.write.batch import FoundRows, Search
+from pyhudi_core.write.batch import RowsWithTags, Search
 from pyhudi_core.write.handle import Write
 from pyhudi_core.write.plan import Volume
 from pyhudi_core.write.prepare import Prepared, prepared_schema
@@ -47,7 +47,7 @@ class Duplicates(NotCalled):
         self.context = context
 
     def plan(self) -> DuplicatePlan:
-        """What would be removed now. Changes nothing."""
+        """Return what would be removed now. Changes nothing."""
         return find_duplicates(self._loaded(), self.context.storage)
 
     def run(self, spark: Any = None) -> Commit:
@@ -74,18 +74,18 @@ class Duplicates(NotCalled):
         refusals.before_rows(cases.in_state(cases.of_call(self.context, _OPERATION), self.context, snapshot))
         return snapshot
 
-    def _found(self, engine: Engine, snapshot: Snapshot) -> FoundRows:
-        """The keys to delete from this state of the table, tagged as by an index."""
+    def _found(self, engine: Engine, snapshot: Snapshot) -> RowsWithTags:
+        """Return the keys to delete from this state of the table, tagged as by an index."""
         plan = find_duplicates(snapshot, self.context.storage)
         if not plan:
-            return FoundRows(why_not=plan.why_not)
+            return RowsWithTags(why_not=plan.why_not)
         stays = plan.surplus.group_by(["partition", "kept"]).aggregate([])
         groups = zip(stays["partition"].to_pylist(), stays["kept"].to_pylist(), strict=True)
-        return FoundRows(_prepared(plan, engine), frozenset(groups), _key_changes(plan))
+        return RowsWithTags(_prepared(plan, engine), frozenset(groups), _key_changes(plan))
 
 
 def _prepared(plan: DuplicatePlan, engine: Engine) -> Prepared:
-    """The keys to delete, as an index would have tagged them."""
+    """Return the keys to delete, as an index would have tagged them."""
     surplus, count = plan.surplus, len(plan.surplus)
     columns = {
         RECORD_KEY: surplus["key"],
@@ -106,7 +106,7 @@ def _prepared(plan: DuplicatePlan, engine: Engine) -> Prepared:
 
 
 def _key_changes(plan: DuplicatePlan) -> pa.Table:
-    """What happens to the keys: each leaves some file groups, and is in the one that has the copy that stays."""
+    """Return what happens to the keys: each leaves some file groups, and is in the one that has the copy that stays."""
     surplus, count = plan.surplus, len(plan.surplus)
     places = surplus.select(["key", "partition", "kept"]).group_by(["key", "partition", "kept"]).aggregate([])
     left = pa.table(

@@ -97,7 +97,7 @@ class _Partition:
     pieces: Sequence[FileSlice]
 
     def surplus(self) -> tuple[pa.Table, int]:
-        """The rows that go, and how many keys one file has twice."""
+        """Return the rows that go, and how many keys one file has twice."""
         suspects = self._suspects()
         if not len(suspects):
             return SURPLUS.empty_table(), 0
@@ -117,13 +117,13 @@ class _Partition:
         return pa.table(columns, schema=SURPLUS), len(inside.unique())
 
     def _suspects(self) -> np.ndarray:
-        """The hashes that occur more than once; different keys can have the same hash."""
+        """Return the hashes that occur more than once; different keys can have the same hash."""
         hashes = [hash_keys(batch.column(RECORD_KEY)) for piece in self.pieces for batch in self._read(piece, ())]
         values, counts = np.unique(np.concatenate(hashes or [np.zeros(0, np.uint32)]), return_counts=True)
         return values[counts > 1]
 
     def _copies(self, suspects: np.ndarray) -> pa.Table:
-        """All rows of the keys with these hashes that occur more than once, in the order of their commits."""
+        """Return all rows of the keys with these hashes that occur more than once, in the order of their commits."""
         columns = (COMMIT_TIME, COMMIT_SEQNO, *ordering_of(self.snapshot.config))
         parts = []
         for number, piece in enumerate(self.pieces):

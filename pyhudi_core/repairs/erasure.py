@@ -124,7 +124,7 @@ class ErasureReport:
         return f"Erased {self.rows:,} rows of {self.keys:,} keys; {len(self.gone):,} files that held them are gone. {self.proof}"
 
     def to_json(self) -> str:
-        """The report as JSON; ``sha256`` is the digest of the rest, as sorted JSON. No key is in it."""
+        """Return the report as JSON; ``sha256`` is the digest of the rest, as sorted JSON. No key is in it."""
         found: dict[str, Any] = {**asdict(self), "complete": bool(self)}
         text = json.dumps(found, sort_keys=True)
         return json.dumps({**found, "sha256": hashlib.sha256(text.encode()).hexdigest()}, indent=2)
@@ -160,7 +160,7 @@ class Erasure(NotCalled):
         self.context = context
 
     def plan(self, keys: object) -> ErasurePlan:
-        """What would be erased now, and what refuses it. Reads the keys of every file, and changes nothing.
+        """Return what would be erased now, and what refuses it. Reads the keys of every file, and changes nothing.
 
         Raises `UnsupportedTableError` for tables with change logs, without meta columns, or with keys whose text is not known, and
         `InvalidOptionError` for no keys.
@@ -171,7 +171,7 @@ class Erasure(NotCalled):
         return ErasurePlan(found.count, rows, holders, self._refused_by(frozenset(holders)))
 
     def verify(self, keys: object) -> ErasureProof:
-        """Whether a file, an index or the history of the table holds one of the keys now. Raises as `plan`."""
+        """Say whether a file, an index or the history of the table holds one of the keys now. Raises as `plan`."""
         return self._examined(self.context, self._keys(keys))
 
     def run(
@@ -240,13 +240,13 @@ class Erasure(NotCalled):
         return [time for time in done if time]
 
     def _rows(self, context: TableContext, keys: _Keys) -> pa.Table:
-        """The key and partition columns of the rows that readers see now."""
+        """Return the key and partition columns of the rows that readers see now."""
         config = context.config
         columns = list(dict.fromkeys((*config.identifying_fields, *config.partition_fields)))
         return lookup(context, keys.given, columns).to_arrow()
 
     def _examined(self, context: TableContext, keys: _Keys) -> ErasureProof:
-        """The places that hold keys.
+        """Return the places that hold keys.
 
         Raises `UnsupportedTableError` for rows that can be read and are in no file: then keys were looked for by texts that the table does not have.
         """
@@ -261,7 +261,7 @@ class Erasure(NotCalled):
         return proof
 
     def _keys(self, keys: object) -> _Keys:
-        """The keys with their texts. Raises as `plan`."""
+        """Return the keys with their texts. Raises as `plan`."""
         config, schema = self.context.config, load(self.context).schema
         _refuse_unprovable(self.context, schema)
         given = as_table(keys)
@@ -278,7 +278,7 @@ class Erasure(NotCalled):
         return _Keys(given, len(record_keys(typed, config).unique()), key_texts(typed, config))
 
     def _refused_by(self, holders: frozenset[str]) -> tuple[str, ...]:
-        """What promises the files that hold keys, or needs them."""
+        """Return what promises the files that hold keys, or needs them."""
         context, timeline = self.context, self.context.folder.load()
         saved = [
             f"savepoint {savepoint.instant}"
@@ -298,7 +298,7 @@ class Erasure(NotCalled):
 
 
 def _ways_out(refused_by: Iterable[str]) -> str:
-    """What to do about each kind of what refuses an erasure."""
+    """Return what to do about each kind of what refuses an erasure."""
     kinds = dict.fromkeys(name.partition(" ")[0] for name in refused_by)
     text = ", and ".join(_WAYS_OUT[kind] for kind in kinds)
     return f"{text[:1].upper()}{text[1:]}"
@@ -332,14 +332,16 @@ def _refuse_unprovable(context: TableContext, schema: pa.Schema) -> None:
 
 
 def _ended_by_steps(context: TableContext, timeline: Timeline) -> frozenset[Instant]:
-    """The pending instants that an erasure ends: it rolls dead writes back, and executes plans of compactions and cleans that nobody executes."""
+    """Return the pending instants that an erasure ends: it rolls dead writes back, and executes plans of compactions and cleans that nobody
+    executes.
+    """
     dead = FailedWrites(context).plan()
     plans = (i for i in timeline.pending if i.action in (Action.COMPACTION, Action.CLEAN))
     return frozenset((*dead.writes, *dead.rollbacks, *(i for i in plans if plan_executors.is_free(context, i))))
 
 
 def _with_all(context: TableContext) -> TableContext:
-    """The same table with options by which every group is compacted, every older slice deleted, and every file of nobody swept."""
+    """Return the same table with options by which every group is compacted, every older slice deleted, and every file of nobody swept."""
     options = context.options
     chosen = replace(
         options,

@@ -51,7 +51,7 @@ _HFILE = ".hfile"
 
 @dataclass(frozen=True, slots=True)
 @printable
-class Examined:
+class ExaminedFile:
     """One file. ``sha256`` is the digest of its bytes, as hexadecimal digits; ``path`` is relative to the table."""
 
     path: str
@@ -72,7 +72,7 @@ class ErasureProof:
         advice: what to do about places that another erasure would not clean.
     """
 
-    files: tuple[Examined, ...] = ()
+    files: tuple[ExaminedFile, ...] = ()
     found: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
     instants: int = 0
@@ -114,7 +114,7 @@ class _Look:
     keys: pa.Array
     holds: Callable[[Storage, ObjectInfo, pa.Array], bool]
     folder: str = ""
-    files: list[Examined] = field(default_factory=list)
+    files: list[ExaminedFile] = field(default_factory=list)
     found: list[str] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
 
@@ -122,7 +122,7 @@ class _Look:
         """Examine each file."""
         for info in _index_files(self.storage, self.folder) if self.folder else _data_files(self.storage):
             try:
-                self.files.append(Examined(info.path, info.size, _digest(self.storage, info.path)))
+                self.files.append(ExaminedFile(info.path, info.size, _digest(self.storage, info.path)))
                 if self.holds(self.storage, info, self.keys):
                     self.found.append(info.path)
             except HudiError as error:
@@ -130,20 +130,20 @@ class _Look:
 
 
 def _data_files(storage: Storage) -> Iterator[ObjectInfo]:
-    """All base files and logs below a table's folder, but for those of its metadata table."""
+    """Return all base files and logs below a table's folder, but for those of its metadata table."""
     return (
         info for info in objects_of_table(storage, SerialExecutor()) if parse_data_file(split(info.path)[1]) is not None
     )
 
 
 def _index_folders(storage: Storage) -> list[str]:
-    """The folder of the metadata table, whether it is listed or not, and those of its backups."""
+    """Return the folder of the metadata table, whether it is listed or not, and those of its backups."""
     backups = (path for path in storage.list_folder(_OWN_FOLDER).folders if path.startswith(_BACKUPS))
     return [names.FOLDER, *sorted(backups)]
 
 
 def _index_files(storage: Storage, folder: str) -> Iterator[ObjectInfo]:
-    """All HFiles and logs of such a folder. Its own timeline has files whose names look like those of base files."""
+    """Yield all HFiles and logs of such a folder. Its own timeline has files whose names look like those of base files."""
     for info in storage.list(f"{folder}/"):
         path, name = split(info.path)
         own = _OWN_FOLDER in path.removeprefix(folder).split("/")
@@ -152,7 +152,10 @@ def _index_files(storage: Storage, folder: str) -> Iterator[ObjectInfo]:
 
 
 def _advice(context: TableContext, folders: list[str], data: _Look) -> tuple[str, ...]:
-    """What to do about index folders that hold keys, or that could not be examined. An erasure makes the listed metadata table anew by itself."""
+    """Return what to do about index folders that hold keys, or that could not be examined.
+
+    An erasure makes the listed metadata table anew by itself.
+    """
     found = [
         f"{folder} is a backup that Hudi left, and no program reads it: look at it, and remove the folder by hand"
         for folder in folders
@@ -175,7 +178,7 @@ def _digest(storage: Storage, path: str) -> str:
 
 
 def _in_data(storage: Storage, info: ObjectInfo, keys: pa.Array) -> bool:
-    """Whether a file of the table has one of the keys."""
+    """Say whether a file of the table has one of the keys."""
     partition, text = split(info.path)
     name = parse_data_file(text)
     if isinstance(name, LogFileName):
@@ -196,7 +199,7 @@ def _any_in(values: pa.Array | pa.ChunkedArray, keys: pa.Array) -> bool:
 
 
 def _in_index(storage: Storage, info: ObjectInfo, keys: pa.Array) -> bool:
-    """Whether a file of the metadata table, or of a backup of it, has an entry of one of the keys."""
+    """Say whether a file of the metadata table, or of a backup of it, has an entry of one of the keys."""
     texts = [key for key in keys.to_pylist() if len(key) >= LONG]
     is_secondary = names.SECONDARY_INDEX_PREFIX in split(info.path)[0]
     if is_secondary:
@@ -212,8 +215,8 @@ def _in_index(storage: Storage, info: ObjectInfo, keys: pa.Array) -> bool:
 
 
 def _entries(source: pa.NativeFile, path: str) -> Iterator[tuple[pa.Array, bytes]]:
-    """The names of the entries of an HFile or of a log, deletes too, and the bytes that hold them. Raises as `HFileReader` and `LogReader`, and for
-    what no log of a metadata table has.
+    """Yield the names of the entries of an HFile or of a log, deletes too, and the bytes that hold them. Raises as `HFileReader` and `LogReader`,
+    and for what no log of a metadata table has.
     """
     if path.endswith(_HFILE):
         yield from _of_hfile(HFileReader(source, path))
@@ -241,7 +244,7 @@ def _of_hfile(reader: HFileReader) -> Iterator[tuple[pa.Array, bytes]]:
 
 
 def _history(context: TableContext, keys: pa.Array) -> tuple[int, list[str]]:
-    """The number of commits, and where a key is: in the extra metadata of a commit, or in the comment of a savepoint or of a hold."""
+    """Return the number of commits, and where a key is: in the extra metadata of a commit, or in the comment of a savepoint or of a hold."""
     mentions, timeline = _mentions(keys.to_pylist()), context.folder.load()
     found = [
         f"savepoint {saved.instant}"
@@ -263,7 +266,7 @@ def _history(context: TableContext, keys: pa.Array) -> tuple[int, list[str]]:
 
 
 def _said(commit: CommitMetadata) -> list[str]:
-    """What a writer put into a commit, without the schema and what this package notes."""
+    """Return what a writer put into a commit, without the schema and what this package notes."""
     return [text for name, text in commit.extra.items() if name != SCHEMA_KEY and not name.startswith("pyhudi.")]
 
 

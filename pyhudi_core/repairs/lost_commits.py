@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 def lost_commits(context: TableContext) -> tuple[str, ...]:
-    """The paths of completed files that can be published again. Changes nothing.
+    """Return the paths of completed files that can be published again. Changes nothing.
 
     Raises `CorruptTimelineError` if a commit is lost that no record has.
     """
@@ -53,7 +53,7 @@ def _path(context: TableContext, requested_time: str, record: Record | None) -> 
 
 
 def _torn(context: TableContext, timeline: Timeline) -> list[tuple[str, Record]]:
-    """The completed files on the timeline that are empty or cut off: their bytes are the beginning of those that the commit record has."""
+    """Return the completed files on the timeline that are empty or cut off: their bytes are the beginning of those that the commit record has."""
     found = []
     names = {context.folder.file(instant) for instant in timeline.commits}
     for record in record_store(context.root).kept():

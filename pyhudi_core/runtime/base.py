@@ -46,7 +46,7 @@ class Executor(Protocol):
     def map(self, fn: Callable[[T], R], items: Iterable[T]) -> list[R]: ...
 
     def at_least(self, calls: int) -> Executor:
-        """An executor for at least this number of concurrent calls, for calls that wait for a storage. A serial executor stays serial."""
+        """Return an executor for at least this number of concurrent calls, for calls that wait for a storage. A serial executor stays serial."""
         ...
 
 
@@ -72,7 +72,7 @@ class Process(Protocol):
         ...
 
     def is_gone(self, identity: str) -> bool:
-        """Whether the process with this identity is known to have ended; False if that cannot be known here."""
+        """Say whether the process with this identity is known to have ended; False if that cannot be known here."""
         ...
 
 
@@ -105,5 +105,5 @@ class Runtime:
     writer: Callable[[], Mapping[str, str]] = dict
 
     def instant_ms(self) -> int:
-        """The present time for an instant, in epoch milliseconds."""
+        """Return the present time for an instant, in epoch milliseconds."""
         return (self.instants or self.clock).now_ms()

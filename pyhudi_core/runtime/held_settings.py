@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 
-class Settings(Protocol):
+class SettingsStore(Protocol):
     """Settings by key, such as those of a Spark session."""
 
     def get(self, key: str, /) -> Any: ...
@@ -33,7 +33,7 @@ class HeldSettings:
         self._held: dict[tuple[Hashable, str], _Held] = {}
 
     @contextmanager
-    def under(self, owner: Hashable, settings: Settings, values: Mapping[str, str]) -> Iterator[None]:
+    def under(self, owner: Hashable, settings: SettingsStore, values: Mapping[str, str]) -> Iterator[None]:
         """Work under these values. ``owner`` says whose settings they are: equal owners have the same settings.
 
         If users ask for different values of one key, the latest one holds for all of them. What others set meanwhile is lost.
@@ -44,14 +44,14 @@ class HeldSettings:
                 entered.callback(self._leave, owner, settings, key)
             yield
 
-    def _enter(self, owner: Hashable, settings: Settings, key: str, value: str) -> None:
+    def _enter(self, owner: Hashable, settings: SettingsStore, key: str, value: str) -> None:
         with self._lock:
             held = self._held.get((owner, key)) or _Held(str(settings.get(key)))
             settings.set(key, value)
             held.users += 1
             self._held[owner, key] = held
 
-    def _leave(self, owner: Hashable, settings: Settings, key: str) -> None:
+    def _leave(self, owner: Hashable, settings: SettingsStore, key: str) -> None:
         with self._lock:
             held = self._held[owner, key]
             held.users -= 1

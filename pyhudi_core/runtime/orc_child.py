@@ -40,7 +40,7 @@ def decode(given: BinaryIO, out: BinaryIO) -> None:
 
 
 def parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The rows of a batch in batches of at most `PART_BYTES`, or of one row; none without rows."""
+    """Yield the rows of a batch in batches of at most `PART_BYTES`, or of one row; none without rows."""
     if batch.num_rows <= 1 or batch.nbytes <= PART_BYTES:
         if batch.num_rows:
             yield batch

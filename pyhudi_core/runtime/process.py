@@ -47,7 +47,7 @@ def start_time(pid: int) -> str | None:
 
 
 def has_ended(pid: int, started: str) -> bool:
-    """Whether the process with this number and start time (empty: any) is known to have ended."""
+    """Say whether the process with this number and start time (empty: any) is known to have ended."""
     fields = _stat(pid)
     if fields is not None:
         return fields[0] in _ENDED or (bool(started) and fields[19] != started)

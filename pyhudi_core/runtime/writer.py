@@ -23,7 +23,7 @@ def system_writer() -> Mapping[str, str]:
 
 
 def _user() -> str:
-    """The name of the process's user; its number if the system has no name for it, as in many containers."""
+    """Return the name of the process's user; its number if the system has no name for it, as in many containers."""
     number = os.getuid()
     try:
         return pwd.getpwuid(number).pw_name
@@ -32,7 +32,7 @@ def _user() -> str:
 
 
 def _program() -> str:
-    """The name of the script or the package that runs, without its folder; ``python`` if there is none."""
+    """Return the name of the script or the package that runs, without its folder; ``python`` if there is none."""
     folder, name = os.path.split(sys.argv[0] if sys.argv else "")
     if name == "__main__.py":  # a package that runs as ``python -m package``
         name = os.path.basename(folder)

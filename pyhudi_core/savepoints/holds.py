@@ -89,7 +89,7 @@ class Hold:
         )
 
     def to_json(self) -> bytes:
-        """The bytes of its file."""
+        """Return the bytes of its file."""
         said = {"version": _VERSION, "token": str(self.token), "ends_ms": self.ends_ms, "comment": self.comment}
         return json.dumps({**said, "files": self.files}).encode()
 
@@ -178,7 +178,7 @@ class Holds(NotCalled):
 
 
 def read_holds(context: TableContext, *, ended: bool = False) -> tuple[Hold, ...]:
-    """The holds of a data table that have not ended (``ended``: those that have), the first to end first.
+    """Return the holds of a data table that have not ended (``ended``: those that have), the first to end first.
 
     Raises `CorruptTimelineError` for one that cannot be read: nobody knows what it holds.
     """
@@ -191,7 +191,7 @@ def read_holds(context: TableContext, *, ended: bool = False) -> tuple[Hold, ...
 
 
 def held_files(context: TableContext) -> frozenset[str]:
-    """The paths of all files that holds keep. Raises as `read_holds`."""
+    """Return the paths of all files that holds keep. Raises as `read_holds`."""
     return frozenset[str]().union(*(hold.paths for hold in read_holds(context)))
 
 
@@ -208,7 +208,7 @@ def _read(context: TableContext, path: str) -> Hold | None:
 
 
 def _create(context: TableContext, point: TimePoint | None, length_ms: int, comment: str) -> Hold:
-    """One attempt: first the file, then the look at who may delete."""
+    """Return one attempt: first the file, then the look at who may delete."""
     refuse_pending_restore(context, context.folder.load())
     state = snapshot(context, point)
     remove_ended(context)

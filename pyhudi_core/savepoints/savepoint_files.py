@@ -66,7 +66,7 @@ class Savepoint:
 
 
 def read_savepoints(folder: TimelineFolder, timeline: Timeline) -> tuple[Savepoint, ...]:
-    """The completed savepoints of a timeline, the oldest commit first; without those that were deleted meanwhile.
+    """Return the completed savepoints of a timeline, the oldest commit first; without those that were deleted meanwhile.
 
     Raises `CorruptionError` for one that cannot be read, and `UnsafePathError` for one that names files outside the table.
     """
@@ -76,7 +76,7 @@ def read_savepoints(folder: TimelineFolder, timeline: Timeline) -> tuple[Savepoi
 
 
 def kept_files(folder: TimelineFolder, timeline: Timeline) -> frozenset[str]:
-    """The paths of all files that the savepoints of a timeline keep. Nothing may delete them. Raises as `read_savepoints`."""
+    """Return the paths of all files that the savepoints of a timeline keep. Nothing may delete them. Raises as `read_savepoints`."""
     return frozenset[str]().union(*(savepoint.paths for savepoint in read_savepoints(folder, timeline)))
 
 

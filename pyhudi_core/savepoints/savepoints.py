@@ -96,7 +96,7 @@ class Savepoints(NotCalled):
 
 
 def half_made(context: TableContext, timeline: Timeline, now_ms: int) -> tuple[Instant, ...]:
-    """The savepoints that a process has begun to make, or to delete, and has left: their inflight file is a day old.
+    """Return the savepoints that a process has begun to make, or to delete, and has left: their inflight file is a day old.
 
     Savepoints have no heartbeat, and Hudi keeps one inflight while it lists the files of the table, which takes long for a large one. Ours are
     published in one decision, which any process finishes.
@@ -125,7 +125,7 @@ def remove_half_made(context: TableContext) -> tuple[Instant, ...]:
 
 
 def time_of(point: CommitPoint) -> str:
-    """The requested time of what names a commit: an instant, what a write returned, or the time itself."""
+    """Return the requested time of what names a commit: an instant, what a write returned, or the time itself."""
     if isinstance(point, str):
         return point
     if isinstance(point, Instant):
@@ -143,7 +143,10 @@ _HINT = "Give one of table.timeline.commits, or its requested time."
 
 
 def saved_commit(context: TableContext, timeline: Timeline, instant: CommitPoint | None, hint: str = _HINT) -> Instant:
-    """The completed commit that an instant, a commit or a requested time names; None: the newest. Raises `InvalidOptionError` if there is none."""
+    """Return the completed commit that an instant, a commit or a requested time names; None: the newest.
+
+    Raises `InvalidOptionError` if there is none.
+    """
     if instant is None:
         commits = timeline.commits
         if len(commits):
@@ -163,7 +166,7 @@ def saved_commit(context: TableContext, timeline: Timeline, instant: CommitPoint
 
 
 def _create(context: TableContext, instant: CommitPoint | None, comment: str, created_by: str) -> Savepoint:
-    """One attempt."""
+    """Return one attempt."""
     timeline = context.folder.load()
     commit = saved_commit(context, timeline, instant)
     known = [found for found in read_savepoints(context.folder, timeline) if found.instant == commit.requested_time]
@@ -232,7 +235,7 @@ class _Creating:
         self.transaction.heartbeat.stop(context)
 
     def _intent(self, timeline: Timeline) -> StagedIntent | None:
-        """What is to be decided on this timeline; None if the commit has a savepoint by now."""
+        """Return what is to be decided on this timeline; None if the commit has a savepoint by now."""
         transaction = self.transaction
         context, time = transaction.context, self.commit.requested_time
         if any(i.is_completed and i.requested_time == time and i.action is Action.SAVEPOINT for i in timeline):
@@ -268,7 +271,7 @@ class _Creating:
 
 
 def files_to_clean(context: TableContext, clean: Instant) -> frozenset[str]:
-    """The paths of the files that a pending clean is going to delete; plans hold names, paths or URIs. Raises `CorruptionError`."""
+    """Return the paths of the files that a pending clean is going to delete; plans hold names, paths or URIs. Raises `CorruptionError`."""
     path = context.folder.file(Instant(clean.requested_time, Action.CLEAN, State.REQUESTED))
     try:
         plan = decode_record(context.storage.get(path), "HoodieCleanerPlan", path=path)

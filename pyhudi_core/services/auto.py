@@ -33,7 +33,10 @@ def after_commit(context: TableContext, engine: Engine | None = None) -> None:
 
 
 def _with_new_metadata_table(context: TableContext) -> TableContext:
-    """The context as it is after the commit. Only with ``hoodie.metadata.enable`` a commit makes a metadata table; else nothing is read again."""
+    """Return the context as it is after the commit.
+
+    Only with ``hoodie.metadata.enable`` a commit makes a metadata table; else nothing is read again.
+    """
     if not context.options.metadata.enable or context.config.metadata_partitions:
         return context
     return _as_it_is(context)
@@ -63,12 +66,12 @@ def _with_metadata_table_again(context: TableContext, removed: str, engine: Engi
 
 
 def following(context: TableContext) -> After:
-    """What follows a write. ``context``: as the caller opened the table."""
+    """Return what follows a write. ``context``: as the caller opened the table."""
     return partial(followed, context)
 
 
 def followed(context: TableContext, commit: Commit, engine: Engine | None = None) -> Commit:
-    """The result of a write, after the services had their turn if there is a commit."""
+    """Return the result of a write, after the services had their turn if there is a commit."""
     if commit:
         removed = dict(commit.notes).get(metadata_removal.NOTE)
         if removed and not context.options.metadata.remove_unkept:

@@ -23,7 +23,7 @@ _SECONDS_PER_INSTANT = 0.01
 def with_seconds(
     figures: Mapping[str, int | float], *, rewritten: int = 0, files: int = 0, instants: int = 0
 ) -> dict[str, int | float]:
-    """The figures of a plan with the estimate in seconds; 0 for a plan without work.
+    """Return the figures of a plan with the estimate in seconds; 0 for a plan without work.
 
     Args:
         figures: of the plan.

@@ -73,7 +73,7 @@ class FailedWrites(TableService[FailedWritesResult]):
     action = Action.ROLLBACK
 
     def plan(self) -> FailedWritesPlan:
-        """What dead writers left now. Changes nothing."""
+        """Return what dead writers left now. Changes nothing."""
         context = self.context
         timeline = context.folder.load()
         pending = timeline.pending.instants

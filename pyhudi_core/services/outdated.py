@@ -21,7 +21,7 @@ from pyhudi_core.transaction.begin import Transaction
 
 
 def changed_groups(_: Instant, commit: CommitMetadata) -> frozenset[Group]:
-    """The file groups that a commit changed."""
+    """Return the file groups that a commit changed."""
     return Touched.by(commit).file_groups
 
 

@@ -136,7 +136,7 @@ class RewriteRun(PlanRun[W, Rewritten]):
 
     @abstractmethod
     def _attempt(self, written: Written) -> Attempt:
-        """The commit of the files, as it is right now."""
+        """Return the commit of the files, as it is right now."""
 
     def _carry_out(self) -> Rewritten:
         self.snapshot = self.current = self._fit(self.transaction.context)
@@ -191,7 +191,7 @@ class RewriteRun(PlanRun[W, Rewritten]):
             self.current = self._fit(context)
 
     def _fit(self, context: TableContext) -> Snapshot:
-        """The table's state now. Raises `UnsupportedTableError` if this release cannot rewrite its files."""
+        """Return the table's state now. Raises `UnsupportedTableError` if this release cannot rewrite its files."""
         snapshot = load(context)
         operation = OperationType.of(self.transaction.requested.action)
         refused, altered = refusal_of(context, snapshot, operation), self._altered_since(snapshot)
@@ -208,18 +208,18 @@ class RewriteRun(PlanRun[W, Rewritten]):
         )
 
     def _altered_since(self, snapshot: Snapshot) -> str | None:
-        """Why the plan's time does not fit the columns. `table.alter` is refused beside a plan; Hudi's ``ALTER TABLE`` is not."""
+        """Say why the plan's time does not fit the columns. `table.alter` is refused beside a plan; Hudi's ``ALTER TABLE`` is not."""
         renamed = names_at(snapshot.evolution, self.transaction.requested_time) is not None
         return "the columns of the table were altered after it was planned" if renamed else None
 
     def _kept_metadata(self) -> MetadataSlices | None:
-        """The metadata table that the commit keeps true; None if there is none. Raises as `slices_to_keep`."""
+        """Return the metadata table that the commit keeps true; None if there is none. Raises as `slices_to_keep`."""
         context, current = self.transaction.context, self.current
         operation = OperationType.of(self.transaction.requested.action)
         return metadata_update.slices_to_keep(context, current, current.schema, operation)
 
     def _settings(self) -> HandleSettings:
-        """How the files are written."""
+        """Say how the files are written."""
         context = self.transaction.context
         settings = HandleSettings.of(
             self.transaction.requested_time, self.snapshot.schema, context.config, context.options.files
@@ -232,7 +232,7 @@ def _written(context: TableContext) -> tuple[str, ...]:
 
 
 def replaced_since(transaction: Transaction, timeline: Timeline) -> dict[Group, Instant]:
-    """The file groups that commits replaced since the plan was made, and the commit that replaced each."""
+    """Return the file groups that commits replaced since the plan was made, and the commit that replaced each."""
     known = {instant.group for instant in transaction.start.commits}
     folder = transaction.context.folder
     found: dict[Group, Instant] = {}
@@ -245,7 +245,7 @@ def replaced_since(transaction: Transaction, timeline: Timeline) -> dict[Group, 
 
 
 def shared_out(items: Sequence[T], size_of: Callable[[T], int], tasks: int) -> list[list[T]]:
-    """The items for each task: the largest first, each to the task with the least; at most as many tasks as items."""
+    """Return the items for each task: the largest first, each to the task with the least; at most as many tasks as items."""
     shares: list[list[T]] = [[] for _ in range(max(1, min(len(items), tasks)))]
     load_of = [(0, number) for number in range(len(shares))]
     for item in sorted(items, key=lambda item: -size_of(item)):

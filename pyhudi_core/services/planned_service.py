@@ -33,7 +33,7 @@ class TimelinePlan(ServicePlan, Protocol):
     """A plan that can be put on the timeline."""
 
     def encode(self, sync_marker: bytes) -> bytes:
-        """The bytes of the requested file."""
+        """Return the bytes of the requested file."""
         ...
 
 
@@ -42,7 +42,7 @@ class PlannedResult(ServiceResult):
     """What the execution of one plan did, or of several ones. A service adds counts, fields of type int."""
 
     def and_then(self, later: Self) -> Self:
-        """Both together: the sums of all counts. A token names one commit, so the result of two has none."""
+        """Return both together: the sums of all counts. A token names one commit, so the result of two has none."""
         if not self:
             return later
         if not later:
@@ -74,7 +74,7 @@ class PlannedService(TableService[R], Generic[P, W, R]):
     """What one plan is called in sentences."""
 
     def plan(self, *, triggered: bool = False) -> P:
-        """What `schedule` would plan now. With ``triggered``, nothing before the trigger of the options says that it is due."""
+        """Return what `schedule` would plan now. With ``triggered``, nothing before the trigger of the options says that it is due."""
         return self._planned(self.context.folder.load(), triggered=triggered)
 
     def schedule(self, *, triggered: bool = False) -> Instant | None:
@@ -109,11 +109,11 @@ class PlannedService(TableService[R], Generic[P, W, R]):
         return put_plan(transaction, body, outdated, before), ""
 
     def waiting(self) -> list[Instant]:
-        """The plans on the timeline that no process executes, oldest first."""
+        """Return the plans on the timeline that no process executes, oldest first."""
         return self._free(self._pending())
 
     def under_way(self) -> list[Instant]:
-        """The plans on the timeline that somebody executes."""
+        """Return the plans on the timeline that somebody executes."""
         return [plan for plan in self._pending() if not plan_executors.is_free(self.context, plan)]
 
     def take_over(self) -> R:
@@ -129,24 +129,24 @@ class PlannedService(TableService[R], Generic[P, W, R]):
         return done.and_then(super()._run(how, retries))
 
     def _is_current(self, seen: Timeline, start: Timeline) -> bool:
-        """Whether a plan that was made from ``seen`` is the one that would be made from ``start``, the timeline after the reservation."""
+        """Say whether a plan that was made from ``seen`` is the one that would be made from ``start``, the timeline after the reservation."""
         return seen.instants == start.instants
 
     @abstractmethod
     def _planned(self, timeline: Timeline, *, triggered: bool) -> P:
-        """What to do in the state of a timeline."""
+        """Return what to do in the state of a timeline."""
 
     @abstractmethod
     def _outdating(self, transaction: Transaction, plan: P) -> Outdating:
-        """What makes the plan outdated, if another process did it since the plan was made."""
+        """Return what makes the plan outdated, if another process did it since the plan was made."""
 
     def _published_before(self, transaction: Transaction, plan: P) -> Sequence[Publication]:
-        """What the decision of the plan publishes before the requested file; staged by this call."""
+        """Return what the decision of the plan publishes before the requested file; staged by this call."""
         return ()
 
     @abstractmethod
     def _decode(self, data: bytes, path: str) -> W:
-        """What a requested file with these bytes says is to be done."""
+        """Return what a requested file with these bytes says is to be done."""
 
     @abstractmethod
     def _run_plan(self, transaction: Transaction, work: W, how: Execution) -> R:
@@ -177,16 +177,16 @@ class PlannedService(TableService[R], Generic[P, W, R]):
             raise
 
     def _stays(self, time: str) -> str:
-        """What becomes of the plan of an execution that failed."""
+        """Return what becomes of the plan of an execution that failed."""
         removed = f", and table.{self.name}.cancel({time!r}) removes it" if hasattr(self, "cancel") else ""
         return f"The plan of the {self.noun} {time} stays on the timeline: the next run executes it{removed}."
 
     def _groundwork(self, plan: Instant, work: W, how: Execution) -> Groundwork | None:
-        """What has to be there before the execution begins; None for most services."""
+        """Return what has to be there before the execution begins; None for most services."""
         return None
 
     def _chosen(self, requested_time: str | None) -> tuple[Instant | None, str]:
-        """The plan to execute; or None, and why."""
+        """Return the plan to execute; or None, and why."""
         pending = self._pending()
         if requested_time is not None:
             found = next((i for i in pending if i.requested_time == requested_time), None)
@@ -211,15 +211,15 @@ class PlannedService(TableService[R], Generic[P, W, R]):
         return done
 
     def _pending(self) -> list[Instant]:
-        """The plans on the timeline that are not completed, the oldest first."""
+        """Return the plans on the timeline that are not completed, the oldest first."""
         return [i for i in self.context.folder.load().pending if i.action is self.action]
 
     def _free(self, plans: list[Instant]) -> list[Instant]:
-        """Those that no process executes."""
+        """Return those that no process executes."""
         return [i for i in plans if plan_executors.is_free(self.context, i)]
 
     def _read(self, plan: Instant) -> W | None:
-        """What the requested file says; None if it is not there any more."""
+        """Return what the requested file says; None if it is not there any more."""
         path = self.context.folder.file(Instant(plan.requested_time, plan.action, State.REQUESTED))
         try:
             return self._decode(self.context.storage.get(path), path)
@@ -228,7 +228,7 @@ class PlannedService(TableService[R], Generic[P, W, R]):
 
 
 def _nothing_planned(plan: ServicePlan) -> tuple[None, str]:
-    """Why nothing is planned. Raises the error of a plan that is refused."""
+    """Say why nothing is planned. Raises the error of a plan that is refused."""
     refused = refused_by(plan)
     if refused is not None:
         raise refused.error

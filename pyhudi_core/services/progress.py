@@ -54,14 +54,14 @@ class Steps:
         self.progress(self.what, self.total, self.total)
 
     def over(self, items: Sequence[T]) -> Iterator[T]:
-        """The items; each is reported as done when the next one is asked for."""
+        """Yield the items; each is reported as done when the next one is asked for."""
         self.begin()
         for item in items:
             yield item
             self.add()
 
     def counted(self, task: TaskFunction, engine: Engine) -> TaskFunction:
-        """The task function; where it runs in this process, each row that it yields (a written file) is a step."""
+        """Return the task function; where it runs in this process, each row that it yields (a written file) is a step."""
         return _Counted(task, self) if engine.in_process else task
 
 

@@ -64,15 +64,15 @@ class ServicesByName(dict[str, TableService[Any]]):
 
 
 def services_of(context: TableContext) -> ServicesByName:
-    """The services of one table, by name."""
+    """Return the services of one table, by name."""
     return ServicesByName((kind.name, kind(context)) for kind in SERVICES)
 
 
 def with_turns(options: WriteOptions) -> tuple[type[TableService[Any]], ...]:
-    """The services that the options give a turn after each commit. The others are not made."""
+    """Return the services that the options give a turn after each commit. The others are not made."""
     return tuple(kind for kind in SERVICES if any(attrgetter(name)(options) for name in kind.turns))
 
 
 def service_kinds() -> tuple[type[TableService[Any]], ...]:
-    """The services that a table of this release has, in the order in which they run: for programs that name them before they open a table."""
+    """Return the services that a table of this release has, in the order in which they run: for programs that name them before they open a table."""
     return SERVICES

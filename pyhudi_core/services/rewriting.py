@@ -16,18 +16,18 @@ T = TypeVar("T")
 
 
 def refusal_of(context: TableContext, snapshot: Snapshot, operation: OperationType) -> Refused | None:
-    """Why this release cannot rewrite the table's base files; None if it can."""
+    """Say why this release cannot rewrite the table's base files; None if it can."""
     return refused_case(cases.of_service(context, operation, snapshot))
 
 
 def refused_case(case: Case) -> Refused | None:
-    """The first rule that refuses a service, as its plan says it; None if none does."""
+    """Return the first rule that refuses a service, as its plan says it; None if none does."""
     found = next(refusals.refusals_of((*refusals.BEFORE_ROWS, *refusals.AT_BEGIN), case), None)
     return None if found is None else Refused(found[1], mendable=found[0].mendable)
 
 
 def within(taken: Iterable[T], most_bytes: int, size: Callable[[T], int]) -> list[T]:
-    """Those parts of a plan, in their order, that together have no more bytes (0: no limit). Smaller parts follow one that is left out."""
+    """Return those parts of a plan, in their order, that together have no more bytes (0: no limit). Smaller parts follow one that is left out."""
     found: list[T] = []
     spent = 0
     for part in taken:

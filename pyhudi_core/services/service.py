@@ -159,7 +159,7 @@ class TableService(NotCalled, ABC, Generic[R]):
 
     @abstractmethod
     def plan(self) -> ServicePlan:
-        """What would be done now, and why, or why not. Changes nothing."""
+        """Return what would be done now, and why, or why not. Changes nothing."""
 
     @abstractmethod
     def schedule(self) -> Instant | None:
@@ -215,15 +215,18 @@ class TableService(NotCalled, ABC, Generic[R]):
         return Execution(engine, gate, extra or {}, progress or silent)
 
     def waiting(self) -> list[Instant]:
-        """The plans on the timeline that no process executes, oldest first, whoever made them; empty if plans are not there. Changes nothing."""
+        """Return the plans on the timeline that no process executes, oldest first, whoever made them; empty if plans are not there.
+
+        Changes nothing.
+        """
         return []
 
     def unattended(self) -> list[Instant]:
-        """Those of `waiting` that a program may execute although nobody asked for it now: auto mode, and sensors."""
+        """Return those of `waiting` that a program may execute although nobody asked for it now: auto mode, and sensors."""
         return self.waiting()
 
     def under_way(self) -> list[Instant]:
-        """The plans on the timeline that a process executes now, or that a program began which does not show whether it is alive."""
+        """Return the plans on the timeline that a process executes now, or that a program began which does not show whether it is alive."""
         return []
 
     @abstractmethod
@@ -240,7 +243,7 @@ class TableService(NotCalled, ABC, Generic[R]):
 
     @abstractmethod
     def _nothing(self, why_not: str) -> R:
-        """The result of an execution that had nothing to do."""
+        """Return the result of an execution that had nothing to do."""
 
     def _time_of(self, instant: Instant | str | None) -> str | None:
         if instant is None:

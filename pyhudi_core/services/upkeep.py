@@ -105,7 +105,7 @@ _Rule = Callable[[TableService[Any], Any, UpkeepRules], _Verdict]
 
 
 def need_of(service: TableService[Any], rules: UpkeepRules) -> Need:
-    """Whether a service is due now. Raises what its ``plan`` raises."""
+    """Say whether a service is due now. Raises what its ``plan`` raises."""
     plan = service.plan()
     waiting = service.unattended()
     verdict = _RULES.get(service.name, _by_trigger)(service, plan, rules)
@@ -125,7 +125,7 @@ def need_of(service: TableService[Any], rules: UpkeepRules) -> Need:
 
 
 def _planned_bytes(service: TableService[Any], waiting: Sequence[Instant]) -> int:
-    """The bytes that plans on the timeline rewrite: those of their file groups now, because the plans do not have all sizes."""
+    """Return the bytes that plans on the timeline rewrite: those of their file groups now, because the plans do not have all sizes."""
     if not waiting or service.name not in _IN_PARTS:
         return 0
     snapshot, times = load(service.context), {instant.requested_time for instant in waiting}
@@ -136,7 +136,7 @@ def _planned_bytes(service: TableService[Any], waiting: Sequence[Instant]) -> in
 
 
 def part_of(service: TableService[Any], most_bytes: float) -> TableService[Any] | None:
-    """The same service with plans of so many bytes at most; None if it does not work in parts, or nothing is left of the limit."""
+    """Return the same service with plans of so many bytes at most; None if it does not work in parts, or nothing is left of the limit."""
     if service.name not in _IN_PARTS or most_bytes < 1:
         return None
     context = service.context

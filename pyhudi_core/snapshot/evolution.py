@@ -23,7 +23,7 @@ _COMPLETED = re.compile(r"(\d+)(?:_\d+)?\.schemacommit")
 
 
 def history_name(requested_time: str) -> str:
-    """The name of the history that a commit publishes. Hudi finds the commit by the first time; the second one is that of the completion."""
+    """Return the name of the history that a commit publishes. Hudi finds the commit by the first time; the second one is that of the completion."""
     return f"{requested_time}_{requested_time}.schemacommit"
 
 
@@ -52,13 +52,13 @@ def find_evolution(
 
 
 def _changes(versions: Iterable[Version]) -> tuple[Version, ...]:
-    """These versions without those that have the columns of the one before: tasks get them all, and each commit has one."""
+    """Return these versions without those that have the columns of the one before: tasks get them all, and each commit has one."""
     runs = groupby(versions, key=lambda version: version.columns)
     return tuple(next(same) for _, same in runs)
 
 
 def has_other_numbers(storage: Storage, visibility: Visibility) -> bool:
-    """Whether a table whose columns have no numbers now had some, which are still in its commits or in its history."""
+    """Say whether a table whose columns have no numbers now had some, which are still in its commits or in its history."""
     kept = any(version.number and _counts(version, visibility) for version in _history(storage)[1])
     return kept or any(LATEST_SCHEMA in visibility.read_commit(instant).extra for instant in visibility.commits)
 
@@ -89,6 +89,6 @@ def _history(storage: Storage) -> tuple[str, tuple[Version, ...]]:
 
 
 def _counts(version: Version, visibility: Visibility) -> bool:
-    """Whether a version belongs to the table. The first version has no commit; versions of failed or rolled-back writes do not count."""
+    """Say whether a version belongs to the table. The first version has no commit; versions of failed or rolled-back writes do not count."""
     time = str(version.number)
     return version.number == 0 or visibility.is_active(time) or visibility.is_archived(time)

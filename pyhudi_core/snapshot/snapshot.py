@@ -123,7 +123,7 @@ def build(
 def metadata_file_groups(
     storage: Storage, folder: TimelineFolder, timeline: Timeline, executor: Executor = _SERIAL
 ) -> FileGroupView:
-    """The file groups of a metadata table, for the services that look after it; storage, folder and timeline are its own.
+    """Return the file groups of a metadata table, for the services that look after it; storage, folder and timeline are its own.
 
     A file counts there if its instant completed: Hudi's commits do not name every file (the empty first log of a file group, for one). Rows of a
     metadata table are records of fixed fields, so there is no schema, and no `Snapshot`.

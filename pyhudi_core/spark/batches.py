@@ -45,7 +45,7 @@ class Mark:
 
     @classmethod
     def of(cls, instant: Instant, commit: CommitMetadata, stream: str) -> Mark | None:
-        """The mark of a stream in a commit; None if it has none that can be read."""
+        """Return the mark of a stream in a commit; None if it has none that can be read."""
         text = commit.extra.get(f"{STREAM_KEY}{stream}", "")
         if not (text.isascii() and text.isdigit()):
             return None
@@ -55,7 +55,7 @@ class Mark:
 
 
 def query_in(commit: CommitMetadata, key: str) -> tuple[str, str]:
-    """The identity of a query and the time of planning under a key; empty texts if they cannot be read."""
+    """Return the identity of a query and the time of planning under a key; empty texts if they cannot be read."""
     try:
         found = json.loads(commit.extra.get(key, ""))
         return str(found["query"]), str(found["planned"])
@@ -84,14 +84,14 @@ class StreamBatch:
     may_come_again: bool = True
 
     def extra(self) -> dict[str, str]:
-        """The extra metadata of the commit that writes it."""
+        """Return the extra metadata of the commit that writes it."""
         marked = {f"{STREAM_KEY}{self.stream}": str(self.number)}
         if self.query:
             marked[f"{QUERY_KEY}{self.stream}"] = json.dumps({"query": self.query, "planned": self.planned})
         return marked
 
 
-class Verdict(Enum):
+class BatchVerdict(Enum):
     """What becomes of a batch."""
 
     NEW = "it is written"
@@ -106,15 +106,15 @@ class Verdict(Enum):
     @property
     def is_written(self) -> bool:
         """Whether the batch is written."""
-        return self in (Verdict.NEW, Verdict.AGAIN)
+        return self in (BatchVerdict.NEW, BatchVerdict.AGAIN)
 
     @property
     def is_refused(self) -> bool:
         """Whether neither writing nor skipping the batch would be right."""
-        return not self.is_written and self is not Verdict.REPEATED
+        return not self.is_written and self is not BatchVerdict.REPEATED
 
 
-def verdict(marks: Iterable[Mark], batch: StreamBatch, restored: str = "") -> Verdict:
+def verdict(marks: Iterable[Mark], batch: StreamBatch, restored: str = "") -> BatchVerdict:
     """Decide what becomes of a batch. ``marks`` are those of its stream, the newest first; only the first is read while the numbers go up.
 
     ``restored``: when the newest restore of the table began, in the digits of the timeline; empty if there was none.
@@ -123,49 +123,51 @@ def verdict(marks: Iterable[Mark], batch: StreamBatch, restored: str = "") -> Ve
     newest = next(rest, None)
     if newest is None:
         begins = batch.number == 0 or not batch.query or batch.replaces == NOTHING
-        return Verdict.NEW if begins else Verdict.LATE
+        return BatchVerdict.NEW if begins else BatchVerdict.LATE
     if not batch.query:
-        return Verdict.NEW if batch.number > newest.number else Verdict.REPEATED
+        return BatchVerdict.NEW if batch.number > newest.number else BatchVerdict.REPEATED
     if newest.query not in ("", batch.query):
-        return Verdict.NEW if batch.replaces == newest.query else Verdict.OTHER_QUERY
+        return BatchVerdict.NEW if batch.replaces == newest.query else BatchVerdict.OTHER_QUERY
     if batch.number > newest.number + 1 and restored > newest.completed:
-        return Verdict.NEW if batch.replaces == batch.query else Verdict.UNDONE
+        return BatchVerdict.NEW if batch.replaces == batch.query else BatchVerdict.UNDONE
     if not newest.query:
         return _adopted(newest, batch)
     if batch.number > newest.number:
-        return Verdict.NEW
+        return BatchVerdict.NEW
     if batch.number == newest.number and not batch.planned:
-        return Verdict.REPEATED
+        return BatchVerdict.REPEATED
     same = (mark for mark in chain([newest], rest) if (mark.query, mark.number) == (batch.query, batch.number))
     if batch.planned and any(_is_planned_as(mark, batch) for mark in same):
-        return Verdict.REPEATED
+        return BatchVerdict.REPEATED
     allowed = batch.may_come_again or batch.replaces == batch.query
-    return Verdict.AGAIN if allowed else Verdict.AGAIN_REFUSED
+    return BatchVerdict.AGAIN if allowed else BatchVerdict.AGAIN_REFUSED
 
 
-def _adopted(newest: Mark, batch: StreamBatch) -> Verdict:
-    """The verdict if the newest commit of the stream does not say which query it came from: the first query that goes on from it takes it over."""
+def _adopted(newest: Mark, batch: StreamBatch) -> BatchVerdict:
+    """Return the verdict if the newest commit of the stream does not say which query it came from: the first query that goes on from it takes it
+    over.
+    """
     if batch.number > newest.number:
-        return Verdict.NEW
+        return BatchVerdict.NEW
     if batch.number == newest.number and (not batch.planned or _is_planned_as(newest, batch)):
-        return Verdict.REPEATED
-    return Verdict.NEW if batch.replaces == UNKNOWN else Verdict.UNKNOWN_QUERY
+        return BatchVerdict.REPEATED
+    return BatchVerdict.NEW if batch.replaces == UNKNOWN else BatchVerdict.UNKNOWN_QUERY
 
 
 def _is_planned_as(mark: Mark, batch: StreamBatch) -> bool:
-    """Whether a commit can have written this very batch. Spark plans a batch once, before it is written, and repeats it as it was planned."""
+    """Say whether a commit can have written this very batch. Spark plans a batch once, before it is written, and repeats it as it was planned."""
     return mark.planned == batch.planned if mark.planned else batch.planned <= mark.completed
 
 
 def refusal(
-    found: Verdict, newest: Mark | None, batch: StreamBatch, table: str, elsewhere: str = ""
+    found: BatchVerdict, newest: Mark | None, batch: StreamBatch, table: str, elsewhere: str = ""
 ) -> InvalidOptionError:
-    """The error of a batch that is refused. ``elsewhere``: another stream of the table that has batches of the query."""
+    """Return the error of a batch that is refused. ``elsewhere``: another stream of the table that has batches of the query."""
     name, query = f"the stream {batch.stream!r}", f"the query {batch.query}"
     known = "" if newest is None else f"batch {newest.number} of {name} (commit {newest.instant})"
-    own = found in (Verdict.AGAIN_REFUSED, Verdict.UNDONE)
+    own = found in (BatchVerdict.AGAIN_REFUSED, BatchVerdict.UNDONE)
     anew = f'replaces="{batch.query if own else (newest.query or UNKNOWN) if newest else NOTHING}"'
-    if found is Verdict.LATE:
+    if found is BatchVerdict.LATE:
         where = f", which wrote as the stream {elsewhere!r} into this table" if elsewhere else ""
         what = (
             f"The table has no batch of {name}, and batch {batch.number} is the first that comes from {query}{where}: the batches before it were"
@@ -173,14 +175,14 @@ def refusal(
         )
         first = "Give the table and the name that belong to the checkpoint, or a new checkpoint, which reads the source from its beginning"
         rows = "the rows of the earlier batches are then not in this table"
-    elif found is Verdict.UNDONE:
+    elif found is BatchVerdict.UNDONE:
         what = (
             f"The table has {known}, the next from {query} is batch {batch.number}, and a restore of the table since then may have undone the"
             " batches between them: the checkpoint has passed their rows"
         )
         first = "Restore the checkpoint to the same time, or start with a new checkpoint and another name, so that the rows come again"
         rows = "this batch is then written, and the rows that the restore has undone stay away; that is right if the batches between had no rows"
-    elif found is Verdict.AGAIN_REFUSED:
+    elif found is BatchVerdict.AGAIN_REFUSED:
         what = (
             f"The table has {known}, and Spark has planned batch {batch.number} of the same query anew, as if the checkpoint had been restored from"
             " an older copy: its rows may be in the table already, or may be others"

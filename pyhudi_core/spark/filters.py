@@ -16,7 +16,7 @@ from pyhudi_core.predicates import Predicate
 from pyhudi_core.predicates.arrow import to_expression
 from pyhudi_core.predicates.binding import bind
 from pyhudi_core.predicates.opaque import check_expression
-from pyhudi_core.predicates.tree import And, Column, Compare, In, IsNull, Like, Literal, Node, Not
+from pyhudi_core.predicates.tree import And, ColumnName, Compare, In, IsNull, Like, Literal, Node, Not
 
 _COMPARISONS: dict[str, str] = {
     "EqualTo": "=",
@@ -58,7 +58,7 @@ def _node(found: spark.Filter) -> Node | None:
     if isinstance(found, spark.Not):
         child = _node(found.child)
         return None if child is None else Not(child)
-    column = Column(tuple(getattr(found, "attribute", ())))
+    column = ColumnName(tuple(getattr(found, "attribute", ())))
     if name in _COMPARISONS:
         return Compare(_COMPARISONS[name], column, Literal(found.value))
     if name in _PATTERNS and isinstance(found.value, str):

@@ -20,7 +20,7 @@ from pyhudi_core.errors import CommitRequirementError, InvalidOptionError
 from pyhudi_core.model.instant import format_time
 from pyhudi_core.naming import set_module
 from pyhudi_core.opening import open_table
-from pyhudi_core.spark.batches import QUERY_KEY, STREAM_KEY, Mark, StreamBatch, Verdict, query_in, refusal, verdict
+from pyhudi_core.spark.batches import QUERY_KEY, STREAM_KEY, BatchVerdict, Mark, StreamBatch, query_in, refusal, verdict
 from pyhudi_core.spark.settings import OPERATIONS
 from pyhudi_core.spark.streaming_query import query_of
 from pyhudi_core.table import HudiTable
@@ -42,7 +42,7 @@ class BatchIsNew:
     seen: str
 
     def describe(self) -> str:
-        """What it asks for."""
+        """Return what it asks for."""
         return f"batch {self.batch.number} of the stream {self.batch.stream!r} is not in the table"
 
     def to_dict(self) -> dict[str, Any]:
@@ -50,7 +50,7 @@ class BatchIsNew:
         return {"type": self.TYPE, "batch": asdict(self.batch), "seen": self.seen}
 
     def failure(self, state: TableState) -> str | None:
-        """Why it does not hold."""
+        """Say why it does not hold."""
         stream = self.batch.stream
         held = state.commits_after(self.seen, f"{STREAM_KEY}{stream}")
         marks = [mark for mark in (Mark.of(*one, stream) for one in held) if mark is not None]
@@ -113,10 +113,10 @@ class StreamSink:
         commits = table.timeline.commits
         seen = commits[-1].completion_time if len(commits) else None
         newest, found = _judged(table, batch)
-        if found is Verdict.REPEATED:
+        if found is BatchVerdict.REPEATED:
             _log.info("batch %s of the stream %s is in %s already", batch.number, batch.stream, table.location)
             return None
-        if found is Verdict.AGAIN:
+        if found is BatchVerdict.AGAIN:
             there = (
                 "each key is in the table once" if batch.may_come_again else "rows that are in the table are doubled"
             )
@@ -131,7 +131,7 @@ class StreamSink:
             with table.begin(word, batch.extra(), requirements=[required], allow_empty=first) as write:
                 return commit_with_retries(write, partial(write.write, data))
         except CommitRequirementError as error:
-            if error.requirement is not required or _judged(table, batch)[1] is not Verdict.REPEATED:
+            if error.requirement is not required or _judged(table, batch)[1] is not BatchVerdict.REPEATED:
                 raise
             _log.info("another process has written batch %s of the stream %s: %s", batch.number, batch.stream, error)
             return None
@@ -143,8 +143,8 @@ _WENT_BACK = (
 )
 
 
-def _judged(table: HudiTable, batch: StreamBatch) -> tuple[Mark | None, Verdict]:
-    """The newest mark of the stream, and the verdict about a batch. Raises `InvalidOptionError` if it is refused."""
+def _judged(table: HudiTable, batch: StreamBatch) -> tuple[Mark | None, BatchVerdict]:
+    """Return the newest mark of the stream, and the verdict about a batch. Raises `InvalidOptionError` if it is refused."""
     newest = next(_marks(table, batch.stream), None)
     jumps = newest is not None and batch.number > newest.number + 1
     restored = max(table.restore.undone(), default="") if jumps else ""
@@ -158,7 +158,7 @@ def _judged(table: HudiTable, batch: StreamBatch) -> tuple[Mark | None, Verdict]
 
 
 def _marks(table: HudiTable, stream: str) -> Iterator[Mark]:
-    """The marks of a stream, the newest first."""
+    """Return the marks of a stream, the newest first."""
     found = (Mark.of(instant, commit, stream) for instant, commit in table.commits_with(f"{STREAM_KEY}{stream}"))
     return (mark for mark in found if mark is not None)
 
@@ -174,6 +174,6 @@ def _elsewhere(table: HudiTable, batch: StreamBatch) -> str:
 
 @set_module("pyhudi.spark")
 def last_batch(table: HudiTable, stream: str) -> int | None:
-    """The number of the newest batch of the stream that the table has; None if it has none."""
+    """Return the number of the newest batch of the stream that the table has; None if it has none."""
     newest = next(_marks(table, stream), None)
     return None if newest is None else newest.number

@@ -23,7 +23,7 @@ from pyhudi_core.spark.batch_reads import Pinned, Read, refuse_other_types, task
 from pyhudi_core.spark.filters import condition, joined
 from pyhudi_core.spark.partitions import partitions_of, rows_of
 from pyhudi_core.spark.session_zone import SessionZone
-from pyhudi_core.spark.settings import CHANGES, Settings
+from pyhudi_core.spark.settings import CHANGES, DataSourceSettings
 from pyhudi_core.spark.stream import StreamReader
 
 if TYPE_CHECKING:
@@ -41,14 +41,14 @@ class PyhudiSource(DataSource):  # type: ignore[misc]  # PySpark has no types he
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(dict(options))
         with raised_in_task():
-            self.pinned = Pinned.now(Settings.parse(options).in_zone(self.zone))
+            self.pinned = Pinned.now(DataSourceSettings.parse(options).in_zone(self.zone))
 
     @classmethod
     def name(cls) -> str:
         return "pyhudi"
 
     def schema(self) -> StructType:
-        """The table's columns, the meta columns first; with mode=changes op, ts_ms, before and after."""
+        """Return the table's columns, the meta columns first; with mode=changes op, ts_ms, before and after."""
         with raised_in_task():
             return to_spark(self.pinned.schema())
 
@@ -102,7 +102,7 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
             return partitions_of(tasks_of(read), self.pinned.settings.zoned_condition(read))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one partition."""
+        """Return the rows of one partition."""
         return rows_of(partition, self.wanted)
 
     def _read(self) -> Read | None:

@@ -22,7 +22,7 @@ from pyhudi_core.model.instant import Instant, time_before
 from pyhudi_core.read.bounds import archived_of, interval_bound
 from pyhudi_core.spark.batch_reads import narrowed, stream_read, tasks_of
 from pyhudi_core.spark.partitions import partitions_of, rows_of
-from pyhudi_core.spark.settings import CHANGES, EARLIEST, LATEST, Settings
+from pyhudi_core.spark.settings import CHANGES, EARLIEST, LATEST, DataSourceSettings
 from pyhudi_core.table import HudiTable
 
 Offset = dict[str, str]
@@ -32,7 +32,7 @@ _COMPLETED, _COMMIT = "completed", "commit"
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]  # PySpark has no types here
     """Reads a table as a stream."""
 
-    def __init__(self, settings: Settings, schema: StructType) -> None:
+    def __init__(self, settings: DataSourceSettings, schema: StructType) -> None:
         self.settings = settings
         self.mode = settings.of_stream()
         self.wanted = to_arrow(schema)
@@ -41,7 +41,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self._known: set[str] = set()
 
     def initialOffset(self) -> Offset:  # noqa: N802  (Spark's names, here and below)
-        """Where a new stream begins."""
+        """Say where a new stream begins."""
         with raised_in_task():
             starting = self.settings.starting
             if starting == EARLIEST:
@@ -106,7 +106,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             return partitions_of(tasks_of(narrowed(read, self.wanted)), self.settings.zoned_condition(read))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one partition."""
+        """Return the rows of one partition."""
         return rows_of(partition, self.wanted)
 
     def _open(self) -> HudiTable:

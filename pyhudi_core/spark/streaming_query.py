@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 def query_of(data: object, number: int) -> tuple[str | None, int | None]:
-    """The identity of the query that brings this batch, and when the batch was planned (epoch milliseconds); None for what is not known.
+    """Return the identity of the query that brings this batch, and when the batch was planned (epoch milliseconds); None for what is not known.
 
     A DataFrame has the session of its query; other rows may have been made of one in the thread of the query.
     """
@@ -41,7 +41,7 @@ def query_of(data: object, number: int) -> tuple[str | None, int | None]:
 
 
 def _session_of(data: object) -> Any:
-    """The session of a DataFrame, else the running session of this process; None if there is none, or if it is one of Spark Connect."""
+    """Return the session of a DataFrame, else the running session of this process; None if there is none, or if it is one of Spark Connect."""
     module = type(data).__module__
     if module.startswith("pyspark.sql"):
         return None if module.startswith("pyspark.sql.connect") else data.sparkSession  # type: ignore[attr-defined]
@@ -50,7 +50,7 @@ def _session_of(data: object) -> Any:
 
 
 def _found(session: Any, named: str | None, number: int) -> tuple[str, int | None] | None:
-    """The query among those that run in the application of the session: the named one, or the one whose batches have this session.
+    """Return the query among those that run in the application of the session: the named one, or the one whose batches have this session.
 
     A thread of the user's own has no local property that names it.
     """

@@ -22,7 +22,7 @@ from pyhudi_core.engine.task_errors import raised_in_task
 from pyhudi_core.errors import LimitExceededError, UnsupportedTableError
 from pyhudi_core.formats.base_file.parquet import ParquetBaseFile
 from pyhudi_core.runtime.clock import RandomIds
-from pyhudi_core.spark.settings import Settings
+from pyhudi_core.spark.settings import DataSourceSettings
 from pyhudi_core.spark.sink import StreamSink
 from pyhudi_core.spark.streaming_query import QUERY_ID, planned_in
 from pyhudi_core.storage.base import Storage
@@ -38,7 +38,7 @@ PARTS = 4
 
 
 @dataclass
-class Staged(WriterCommitMessage):  # type: ignore[misc]  # PySpark has no types here
+class StagedTask(WriterCommitMessage):  # type: ignore[misc]  # PySpark has no types here
     """What one task staged: a file (empty for no rows), the bytes of its rows in memory, their number, and the query of a stream."""
 
     path: str
@@ -51,11 +51,11 @@ class Staged(WriterCommitMessage):  # type: ignore[misc]  # PySpark has no types
 class StagedRows:
     """The staged rows of one write; used at the driver and by tasks."""
 
-    settings: Settings
+    settings: DataSourceSettings
     folder: str
 
     @classmethod
-    def new(cls, settings: Settings, *, overwrite: bool) -> StagedRows:
+    def new(cls, settings: DataSourceSettings, *, overwrite: bool) -> StagedRows:
         """For a write that Spark plans now. Raises `UnsupportedTableError` for what needs a session, `TableVersionError` for a table
         that is only read here, and what opening the table raises.
         """
@@ -69,10 +69,10 @@ class StagedRows:
         return cls(settings, f"{ROWS}/{RandomIds().uuid()}")
 
     def storage(self) -> Storage:
-        """The table's storage."""
+        """Return the table's storage."""
         return open_storage(self.settings.path, dict(self.settings.storage_options))
 
-    def write(self, batches: Iterator[pa.RecordBatch]) -> Staged:
+    def write(self, batches: Iterator[pa.RecordBatch]) -> StagedTask:
         """Stage the rows of a task, a batch at a time. Raises `LimitExceededError`."""
         context = TaskContext.get()
         attempt = "0-0" if context is None else f"{context.partitionId()}-{context.taskAttemptId()}"
@@ -81,7 +81,7 @@ class StagedRows:
         rows = (batch for batch in batches if batch.num_rows)
         first = next(rows, None)
         if first is None:
-            return Staged("", 0, query=query)
+            return StagedTask("", 0, query=query)
         output = self.storage().open_output(path)
         try:
             with pq.ParquetWriter(output.stream, first.schema) as writer:
@@ -94,10 +94,10 @@ class StagedRows:
         except BaseException:
             output.abort()
             raise
-        return Staged(path, seen, count, query)
+        return StagedTask(path, seen, count, query)
 
-    def rows(self, messages: Sequence[Staged | None], schema: pa.Schema) -> pa.Table | SpilledRows:
-        """All staged rows: few of them in memory, many as they are. Raises `LimitExceededError` before they are read."""
+    def rows(self, messages: Sequence[StagedTask | None], schema: pa.Schema) -> pa.Table | SpilledRows:
+        """Return all staged rows: few of them in memory, many as they are. Raises `LimitExceededError` before they are read."""
         staged = [message for message in messages if message is not None and message.path]
         size = sum(message.bytes for message in staged)
         self.refuse_more(size)
@@ -126,7 +126,7 @@ class StagedRows:
                 " foreachBatch); or raise max_bytes_per_write.",
             )
 
-    def remove(self, messages: Sequence[Staged | None]) -> None:
+    def remove(self, messages: Sequence[StagedTask | None]) -> None:
         """Remove the staged rows, also of tasks that Spark gave up. Spark plans each batch of a stream anew, in a folder of its own."""
         storage = self.storage()
         for folder in {self.folder, *(m.path.rpartition("/")[0] for m in messages if m is not None and m.path)}:
@@ -166,17 +166,17 @@ class StagedFiles:
 class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
     """Writes a DataFrame as one commit."""
 
-    def __init__(self, settings: Settings, schema: pa.Schema, *, overwrite: bool) -> None:
+    def __init__(self, settings: DataSourceSettings, schema: pa.Schema, *, overwrite: bool) -> None:
         self.operation = settings.of_write()
         self.schema = schema
         self.staging = StagedRows.new(settings, overwrite=overwrite)
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedTask:
         """Stage the rows of one task."""
         with raised_in_task():
             return self.staging.write(iterator)
 
-    def commit(self, messages: list[Staged | None]) -> None:
+    def commit(self, messages: list[StagedTask | None]) -> None:
         """Write the staged rows with the operation."""
         with raised_in_task():
             try:
@@ -185,7 +185,7 @@ class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
             finally:
                 self.staging.remove(messages)
 
-    def abort(self, messages: list[Staged | None]) -> None:
+    def abort(self, messages: list[StagedTask | None]) -> None:
         """Remove the staged rows."""
         with raised_in_task():
             self.staging.remove(messages)
@@ -194,19 +194,19 @@ class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
 class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
     """Writes each batch of a stream as one commit, once."""
 
-    def __init__(self, settings: Settings, schema: pa.Schema, *, overwrite: bool) -> None:
+    def __init__(self, settings: DataSourceSettings, schema: pa.Schema, *, overwrite: bool) -> None:
         operation = settings.of_write(stream=True)
         self.schema = schema
         self.staging = StagedRows.new(settings, overwrite=overwrite)
         options = (dict(settings.storage_options), dict(settings.table_options))
         self.sink = StreamSink(settings.path, settings.stream, operation, *options, settings.replaces)
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedTask:
         """Stage the rows of one task."""
         with raised_in_task():
             return self.staging.write(iterator)
 
-    def commit(self, messages: list[Staged | None], batchId: int) -> None:  # noqa: N803  (Spark's name)
+    def commit(self, messages: list[StagedTask | None], batchId: int) -> None:  # noqa: N803  (Spark's name)
         """Write the staged rows, unless a commit of the table has this batch."""
         settings = self.staging.settings
         query = next((message.query for message in messages if message is not None and message.query), None)
@@ -217,7 +217,7 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
             finally:
                 self.staging.remove(messages)
 
-    def abort(self, messages: list[Staged | None], batchId: int) -> None:  # noqa: N803  (Spark's name)
+    def abort(self, messages: list[StagedTask | None], batchId: int) -> None:  # noqa: N803  (Spark's name)
         """Remove the staged rows."""
         with raised_in_task():
             self.staging.remove(messages)

@@ -90,7 +90,7 @@ class Storage(Protocol):
         return Capabilities()
 
     def spec(self) -> StorageSpec:
-        """The specification from which another process opens this storage. Raises `ConfigError` if the storage exists only in this process."""
+        """Return the specification from which another process opens this storage. Raises `ConfigError` if the storage exists only in this process."""
         ...
 
     @property
@@ -99,7 +99,10 @@ class Storage(Protocol):
         return ()
 
     def get(self, path: str) -> bytes:
-        """The object's bytes. Raises `ObjectNotFoundError`, and `LimitExceededError` for an object of more than 256 MiB on a disk or in a bucket."""
+        """Return the object's bytes.
+
+        Raises `ObjectNotFoundError`, and `LimitExceededError` for an object of more than 256 MiB on a disk or in a bucket.
+        """
         ...
 
     def head(self, path: str) -> ObjectInfo | None:
@@ -107,11 +110,11 @@ class Storage(Protocol):
         ...
 
     def list(self, prefix: str, start_after: str = "") -> builtins.list[ObjectInfo]:
-        """All objects, at any depth, whose path starts with ``prefix`` and is greater than ``start_after``; sorted by path."""
+        """Return all objects, at any depth, whose path starts with ``prefix`` and is greater than ``start_after``; sorted by path."""
         ...
 
     def list_folder(self, folder: str) -> Folder:
-        """The direct children of a folder (``""`` is the root); empty if it does not exist."""
+        """Return the direct children of a folder (``""`` is the root); empty if it does not exist."""
         ...
 
     def put(self, path: str, data: bytes) -> ObjectInfo:
@@ -156,16 +159,16 @@ class Storage(Protocol):
     # --- for disks; the defaults are correct for storages without a file system
 
     def list_names(self, folder: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The names of the objects and of the sub-folders in a folder, sorted. On a disk this does not read the size and time of each file."""
+        """Return the names of the objects and of the sub-folders in a folder, sorted. On a disk this does not read the size and time of each file."""
         found = self.list_folder(folder)
         return tuple(_name(info.path) for info in found.objects), tuple(_name(path) for path in found.folders)
 
     def list_hidden(self, folder: str) -> tuple[ObjectInfo, ...]:
-        """The files of a folder that listings omit: unfinished files and Hadoop's checksum files."""
+        """Return the files of a folder that listings omit: unfinished files and Hadoop's checksum files."""
         return ()
 
     def without_fsync(self) -> Storage:
-        """The same storage without fsync, for objects that may be lost in a power failure, such as locks."""
+        """Return the same storage without fsync, for objects that may be lost in a power failure, such as locks."""
         return self
 
     def sweep_temporaries(self, folder: str, older_than_ms: int, now_ms: int, deep: bool = True) -> builtins.list[str]:

@@ -28,7 +28,7 @@ def _warn(host: str, port: int | None, what: str) -> None:
 
 
 def _is_here(host: str) -> bool:
-    """Whether a host is this machine."""
+    """Say whether a host is this machine."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:

@@ -234,7 +234,7 @@ class LocalStorage(Storage):
             return LocalOutputFile(self._location, path, target, self._fsync)
 
     def _resolve(self, path: str, *, follow: bool = False) -> str:
-        """The absolute path of an object; with ``follow`` it has no links.
+        """Return the absolute path of an object; with ``follow`` it has no links.
 
         Raises `UnsafePathError` if it is not below the root, or if it or a part of it can be no file and no folder.
         """
@@ -248,7 +248,7 @@ class LocalStorage(Storage):
         return real if follow else target
 
     def _has_link(self, target: str) -> bool:
-        """Whether a part of a path below the root is a symbolic link. The root has none, and what is below a missing folder is missing, too."""
+        """Say whether a part of a path below the root is a symbolic link. The root has none, and what is below a missing folder is missing, too."""
         end = len(self._real_root)
         try:
             while end != -1:
@@ -317,7 +317,7 @@ class LocalStorage(Storage):
         return target, files.write_temporary(target, data, self._fsync)
 
     def _children(self, folder: str) -> Folder:
-        """The children of a folder. Without cleaning a folder keeps every version of every file, so the loop does little for each."""
+        """Return the children of a folder. Without cleaning a folder keeps every version of every file, so the loop does little for each."""
         absolute = self._resolve(folder) if folder else self._real_root
         base = folder + "/" if folder else ""
         objects: list[ObjectInfo] = []
@@ -379,7 +379,7 @@ class LocalStorage(Storage):
 
 
 def _may_hold(folder: str, prefix: str, start_after: str) -> bool:
-    """Whether a path below the folder (with its slash) can start with the prefix and sort after the bound."""
+    """Say whether a path below the folder (with its slash) can start with the prefix and sort after the bound."""
     fits = folder.startswith(prefix) or prefix.startswith(folder)
     return fits and (folder > start_after or start_after.startswith(folder))
 

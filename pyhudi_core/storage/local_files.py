@@ -67,14 +67,14 @@ def read_all(descriptor: int, size: int) -> bytes:
 
 
 def is_hidden(name: str) -> bool:
-    """Whether listings omit the file: temporary files of this package and Hadoop's checksum files."""
+    """Say whether listings omit the file: temporary files of this package and Hadoop's checksum files."""
     if not name.startswith("."):
         return False
     return name.endswith(".crc") or (name.startswith(_TEMPORARY[0]) and name.endswith(_TEMPORARY[1]))
 
 
 def is_temporary(name: str) -> bool:
-    """Whether `temporary_beside` made the name."""
+    """Say whether `temporary_beside` made the name."""
     return name.startswith(_TEMPORARY[0]) and name.endswith(_TEMPORARY[1])
 
 
@@ -112,7 +112,7 @@ def remove_if_abandoned(path: str, before_ns: int) -> bool:
 
 
 def temporary_beside(path: str) -> str:
-    """A unique temporary name in the folder of the path."""
+    """Return a unique temporary name in the folder of the path."""
     return os.path.join(os.path.dirname(path), f"{_TEMPORARY[0]}{uuid.uuid4().hex}{_TEMPORARY[1]}")
 
 

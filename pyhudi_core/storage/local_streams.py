@@ -160,6 +160,6 @@ class _Sink:
 
 
 def info_of(path: str, found: os.stat_result) -> ObjectInfo:
-    """The facts about a file."""
+    """Return the facts about a file."""
     etag = f"{found.st_size:x}-{found.st_mtime_ns:x}-{found.st_ino:x}"
     return ObjectInfo(path, found.st_size, found.st_mtime_ns // 1_000_000, etag)

@@ -80,7 +80,7 @@ class MemoryBucket:
                 del self._keys[bisect_left(self._keys, key)]
 
     def scan(self, prefix: str, start_after: str = "") -> list[tuple[str, StoredObject]]:
-        """The objects whose key starts with the prefix and is greater than ``start_after``, sorted by key."""
+        """Return the objects whose key starts with the prefix and is greater than ``start_after``, sorted by key."""
         found: list[tuple[str, StoredObject]] = []
         with self._lock:
             for index in range(bisect_left(self._keys, max(prefix, start_after)), len(self._keys)):
@@ -217,7 +217,7 @@ class MemoryOutputFile:
 
 
 def folder_of(prefix: str, objects: list[ObjectInfo]) -> Folder:
-    """The direct children of a folder, from the objects below it; the prefix ends with a slash, or is empty."""
+    """Return the direct children of a folder, from the objects below it; the prefix ends with a slash, or is empty."""
     direct = tuple(info for info in objects if "/" not in info.path[len(prefix) :])
     deeper = {info.path[len(prefix) :].partition("/")[0] for info in objects if "/" in info.path[len(prefix) :]}
     return Folder(direct, tuple(sorted(prefix + name for name in deeper)))
@@ -227,7 +227,7 @@ _buckets: dict[str, MemoryBucket] = {}
 
 
 def memory_bucket(name: str) -> MemoryBucket:
-    """The bucket of this process with this name; created on first use."""
+    """Return the bucket of this process with this name; created on first use."""
     return _buckets.setdefault(name, MemoryBucket())
 
 

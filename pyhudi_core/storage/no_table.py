@@ -40,8 +40,8 @@ class _Found:
 
 
 def no_table(storage: Storage) -> TableNotFoundError:
-    """The error for a location without a table. It tells apart: a folder of tables, a part of a table, a file, tables of Delta and Iceberg, Parquet
-    files, a table whose ``.hoodie`` is gone, and a misspelt name.
+    """Return the error for a location without a table. It tells apart: a folder of tables, a part of a table, a file, tables of Delta and Iceberg,
+    Parquet files, a table whose ``.hoodie`` is gone, and a misspelt name.
     """
     place = storage.location
     try:
@@ -100,7 +100,7 @@ def _what_is_there(place: str, options: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _others(storage: Storage, top: Folder, found: _Found) -> tuple[str, str] | None:
-    """Which tables of other folders or formats are here, and what to do; None if there are none."""
+    """Say which tables of other folders or formats are here, and what to do; None if there are none."""
     if "_delta_log" in top.folders:
         return "it is a Delta table", _foreign("deltalake.DeltaTable(location).to_pyarrow_table()")
     if _is_iceberg(storage, top):
@@ -121,7 +121,7 @@ def _part_of(place: str, options: Mapping[str, str]) -> tuple[str, str] | None:
 
 
 def first_data_file(storage: Storage) -> str | None:
-    """The path of a data file of Hudi in a folder without ``.hoodie``; None if none was found. Tables inside are passed over."""
+    """Return the path of a data file of Hudi in a folder without ``.hoodie``; None if none was found. Tables inside are passed over."""
     pending, looked = [""], 0
     while pending and looked < _LOOKED:
         place = pending.pop()
@@ -192,7 +192,7 @@ def _misspelt(above: str, name: str, options: Mapping[str, str]) -> tuple[str, s
 
 
 def _parent(place: str) -> str | None:
-    """The folder above a location; None above a bucket, and above the root of a disk."""
+    """Return the folder above a location; None above a bucket, and above the root of a disk."""
     scheme, slashes, rest = place.rpartition("://")
     above, slash, _ = rest.rstrip("/").rpartition("/")
     if not slash:

@@ -44,7 +44,7 @@ def refuse_unfit_storage_options(location: Place, options: Mapping[str, str]) ->
 
 
 def every_kind() -> tuple[StorageKind, ...]:
-    """All kinds of storages."""
+    """Return all kinds of storages."""
     return tuple(module.STORAGE for module in _KINDS.values())
 
 

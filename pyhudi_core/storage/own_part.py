@@ -16,24 +16,27 @@ HOODIE = ".hoodie"
 
 
 def is_table(names: Iterable[str]) -> bool:
-    """Whether a folder with sub-folders of these names, or paths, is a table."""
+    """Say whether a folder with sub-folders of these names, or paths, is a table."""
     return any(name.rpartition("/")[2] == HOODIE for name in names)
 
 
 def is_other_table(path: str, names: Iterable[str]) -> bool:
-    """Whether a folder below a table, with sub-folders of these names, is another table. ``path`` is relative to the table."""
+    """Say whether a folder below a table, with sub-folders of these names, is another table. ``path`` is relative to the table."""
     return bool(path) and path.partition("/")[0] != HOODIE and is_table(names)
 
 
 def own_part(path: str, folder: Folder) -> Folder:
-    """What of a folder belongs to the table, without its ``.hoodie``: nothing, if the folder is another table."""
+    """Return what of a folder belongs to the table, without its ``.hoodie``: nothing, if the folder is another table."""
     if is_other_table(path, folder.folders):
         return Folder((), ())
     return Folder(folder.objects, tuple(name for name in folder.folders if name.rpartition("/")[2] != HOODIE))
 
 
 def objects_of_table(storage: Storage, executor: Executor) -> list[ObjectInfo]:
-    """All objects of a table outside of its ``.hoodie``. Tables inside its folder are left out: their files would look like files of this one."""
+    """Return all objects of a table outside of its ``.hoodie``.
+
+    Tables inside its folder are left out: their files would look like files of this one.
+    """
     top = storage.list_folder("")
     folders = [path for path in top.folders if path != HOODIE]
     below = executor.at_least(storage.capabilities.parallel_calls).map(lambda path: storage.list(f"{path}/"), folders)
@@ -41,7 +44,7 @@ def objects_of_table(storage: Storage, executor: Executor) -> list[ObjectInfo]:
 
 
 def _without_other_tables(objects: Iterable[ObjectInfo]) -> list[ObjectInfo]:
-    """The objects, at any depth below a table, that are its own; its ``.hoodie`` is not among them."""
+    """Return the objects, at any depth below a table, that are its own; its ``.hoodie`` is not among them."""
     found = [info for info in objects if not info.path.startswith(f"{HOODIE}/")]
     inside = f"/{HOODIE}/"
     others = {info.path.partition(inside)[0] + "/" for info in found if inside in info.path}
@@ -49,7 +52,7 @@ def _without_other_tables(objects: Iterable[ObjectInfo]) -> list[ObjectInfo]:
 
 
 def other_tables(folders: Iterable[str], list_folders: Callable[[Sequence[str]], Sequence[Folder]]) -> list[str]:
-    """Which of the folders below a table, and of those above them, are other tables. Each folder is listed once."""
+    """Say which of the folders below a table, and of those above them, are other tables. Each folder is listed once."""
     ways = [folder.split("/") for folder in folders if folder]
     wanted = sorted({"/".join(parts[: depth + 1]) for parts in ways for depth in range(len(parts))})
     listed = list_folders(wanted) if wanted else ()

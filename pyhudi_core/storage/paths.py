@@ -131,7 +131,7 @@ def _bucket_location(location: str, scheme: Scheme, written: str, rest: str) -> 
 
 
 def parse_sources(given: object) -> tuple[str, ...]:
-    """The folders of the option ``allow_sources``, each as its full location. Raises `ConfigError` for a location that is not valid."""
+    """Return the folders of the option ``allow_sources``, each as its full location. Raises `ConfigError` for a location that is not valid."""
     if not isinstance(given, str):
         raise InvalidOptionError(
             f"The storage option '{ALLOW_SOURCES}' is a {type(given).__name__}",
@@ -142,7 +142,7 @@ def parse_sources(given: object) -> tuple[str, ...]:
 
 
 def sources_text(folders: Iterable[str]) -> str:
-    """The value of the option ``allow_sources`` for these folders; empty for none."""
+    """Return the value of the option ``allow_sources`` for these folders; empty for none."""
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow(folder for folder in folders if folder)
     return line.getvalue()

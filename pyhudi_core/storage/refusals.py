@@ -53,7 +53,7 @@ _OTHER = "Check who may read and write in the table's folder, and the state of i
 
 
 def refusal(error: OSError, table: str, path: str, *, done: bool = False) -> StorageError:
-    """The error for a call that the operating system refused.
+    """Return the error for a call that the operating system refused.
 
     Args:
         error: the operating system's error.

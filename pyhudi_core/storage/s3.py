@@ -24,7 +24,7 @@ from pyhudi_core.storage.s3_batches import BatchDeleter
 from pyhudi_core.storage.s3_client import connect, s3_errors, status_of
 from pyhudi_core.storage.s3_files import READ_AHEAD, RangedReader, S3OutputFile, read_body, written_info
 from pyhudi_core.storage.s3_options import S3Options
-from pyhudi_core.storage.s3_writes import ConditionalWriter, Target
+from pyhudi_core.storage.s3_writes import ConditionalWriter, S3Object
 
 _CAPABILITIES = Capabilities(put_if_absent=True, put_if_match=True, parallel_calls=16)
 """A request waits tens of milliseconds for the network. The connection pool of `s3_client` is large enough for three callers with this number."""
@@ -141,8 +141,8 @@ class S3Storage(Storage):
     def open_output(self, path: str) -> S3OutputFile:
         return S3OutputFile(self._client, self._target(path), self._ids.uuid(), self._writer.pause)
 
-    def _target(self, path: str) -> Target:
-        return Target(self._bucket, self._base + check_path(path, self._location), self._location, path)
+    def _target(self, path: str) -> S3Object:
+        return S3Object(self._bucket, self._base + check_path(path, self._location), self._location, path)
 
     def _pages(self, prefix: str, **request: str) -> Iterator[Any]:
         with s3_errors(self._location, prefix):

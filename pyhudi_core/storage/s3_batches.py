@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError
 
 from pyhudi_core.errors import StorageError
 from pyhudi_core.storage.s3_client import s3_errors
-from pyhudi_core.storage.s3_writes import ATTEMPTS, Target
+from pyhudi_core.storage.s3_writes import ATTEMPTS, S3Object
 
 BATCH = 1_000
 """Maximum number of keys in one request."""
@@ -37,7 +37,7 @@ class BatchDeleter:
         self._pause = pause
         self._in_batches = True
 
-    def delete(self, targets: Sequence[Target]) -> dict[str, str]:
+    def delete(self, targets: Sequence[S3Object]) -> dict[str, str]:
         """Delete the objects. Returns the reasons, by path, for the objects that were not deleted. Stops if a complete request fails."""
         alone = [target for target in targets if _NOT_IN_XML.search(target.key)]
         together = [target for target in targets if not _NOT_IN_XML.search(target.key)]
@@ -51,7 +51,7 @@ class BatchDeleter:
                 return failed | {target.path: error.message for target in rest}
         return failed
 
-    def _delete_piece(self, piece: Sequence[Target]) -> dict[str, str]:
+    def _delete_piece(self, piece: Sequence[S3Object]) -> dict[str, str]:
         failed: dict[str, str] = {}
         left = {target.key: target for target in piece}
         for attempt in range(ATTEMPTS):
@@ -71,8 +71,8 @@ class BatchDeleter:
                 return failed
         return failed | {target.path: last[key] for key, target in left.items()}
 
-    def _send(self, left: dict[str, Target]) -> list[dict[str, str]] | None:
-        """The errors of single keys; None if the store does not support the request."""
+    def _send(self, left: dict[str, S3Object]) -> list[dict[str, str]] | None:
+        """Return the errors of single keys; None if the store does not support the request."""
         first = next(iter(left.values()))
         wanted = {"Objects": [{"Key": key} for key in left], "Quiet": True}
         with s3_errors(first.table, first.path, changes=True):
@@ -84,7 +84,7 @@ class BatchDeleter:
                 raise
         return [error for error in answer.get("Errors", ()) if error.get("Code") != "NoSuchKey"]
 
-    def _one_by_one(self, targets: Sequence[Target]) -> dict[str, str]:
+    def _one_by_one(self, targets: Sequence[S3Object]) -> dict[str, str]:
         failed: dict[str, str] = {}
         for target in targets:
             try:

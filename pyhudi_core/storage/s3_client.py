@@ -55,7 +55,7 @@ class S3Clients:
 
 
 def connect(options: S3Options) -> S3Clients:
-    """The clients for the options; no request is sent. A client takes 0.1 s to create, so clients are cached."""
+    """Return the clients for the options; no request is sent. A client takes 0.1 s to create, so clients are cached."""
     surroundings = tuple(sorted((name, text) for name, text in os.environ.items() if name.startswith("AWS_")))
     # A client must not be used on both sides of a fork.
     return _connect(options, surroundings, os.getpid())
@@ -101,7 +101,7 @@ def _connect(options: S3Options, surroundings: tuple[tuple[str, str], ...], pid:
 
 
 def _session(options: S3Options) -> Any:
-    """The session with the credentials of the options: the given ones, those that boto3 finds, or those of the role that these assume."""
+    """Return the session with the credentials of the options: the given ones, those that boto3 finds, or those of the role that these assume."""
     session = boto3.session.Session(
         aws_access_key_id=options.access_key_id or None,
         aws_secret_access_key=str(options.secret_access_key) or None,
@@ -139,12 +139,12 @@ def _send_at_once(request: Any, **_: object) -> None:
 
 
 def status_of(error: ClientError) -> int:
-    """The HTTP status of an error response."""
+    """Return the HTTP status of an error response."""
     return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
 
 
 def may_have_happened(error: Exception) -> bool:
-    """Whether a request that ended with this error may have taken effect."""
+    """Say whether a request that ended with this error may have taken effect."""
     if isinstance(error, ClientError):
         return status_of(error) >= 500 or status_of(error) == 0
     return isinstance(error, HTTPClientError | OSError)

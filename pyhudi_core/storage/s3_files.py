@@ -19,7 +19,7 @@ from pyhudi_core.errors import StorageError, StorageStateUnknownError
 from pyhudi_core.storage.base import ObjectInfo
 from pyhudi_core.storage.refusals import refuse_large
 from pyhudi_core.storage.s3_client import s3_errors, status_of
-from pyhudi_core.storage.s3_writes import ATTEMPTS, NO_EFFECT, NONCE, Target
+from pyhudi_core.storage.s3_writes import ATTEMPTS, NO_EFFECT, NONCE, S3Object
 
 READ_AHEAD = 1 << 20
 PART_SIZE = 16 << 20
@@ -27,7 +27,7 @@ _BODY_ATTEMPTS = 4
 _BROKEN_BODY = (ResponseStreamingError, OSError)
 
 
-def read_body(client: Any, target: Target, **request: str) -> bytes:
+def read_body(client: Any, target: S3Object, **request: str) -> bytes:
     """Get an object or a range of it; repeat the request if the connection breaks."""
     for attempt in range(_BODY_ATTEMPTS):
         with s3_errors(target.table, target.path):
@@ -58,7 +58,7 @@ class RangedReader(io.RawIOBase):
         etag: its tag.
     """
 
-    def __init__(self, client: Any, target: Target, size: int, etag: str) -> None:
+    def __init__(self, client: Any, target: S3Object, size: int, etag: str) -> None:
         super().__init__()
         self._client = client
         self._target = target
@@ -96,7 +96,7 @@ class RangedReader(io.RawIOBase):
 class UploadStream(io.RawIOBase):
     """Accepts bytes in order, and uploads a part as soon as enough bytes are buffered."""
 
-    def __init__(self, client: Any, target: Target, nonce: str, pause: Callable[[int], None]) -> None:
+    def __init__(self, client: Any, target: S3Object, nonce: str, pause: Callable[[int], None]) -> None:
         super().__init__()
         self._client = client
         self._target = target
@@ -181,7 +181,10 @@ class UploadStream(io.RawIOBase):
             self._parts.append({"ETag": answer["ETag"], "PartNumber": number})
 
     def _find_own(self, error: ClientError | BotoCoreError) -> Any:
-        """The object, if this upload created it. If the SDK repeated the request, the second request fails, because its first one succeeded."""
+        """Return the object, if this upload created it.
+
+        If the SDK repeated the request, the second request fails, because its first one succeeded.
+        """
         try:
             found = self._client.head_object(Bucket=self._target.bucket, Key=self._target.key)
         except ClientError as missing:
@@ -200,7 +203,7 @@ class UploadStream(io.RawIOBase):
 class S3OutputFile:
     """A data file that is being written."""
 
-    def __init__(self, client: Any, target: Target, nonce: str, pause: Callable[[int], None]) -> None:
+    def __init__(self, client: Any, target: S3Object, nonce: str, pause: Callable[[int], None]) -> None:
         self._target = target
         self._stream = UploadStream(client, target, nonce, pause)
         self._open = True
@@ -227,12 +230,12 @@ class S3OutputFile:
 
 
 def written_info(path: str, size: int, answer: Any) -> ObjectInfo:
-    """The facts about a written object, from the response; S3's times are full seconds."""
+    """Return the facts about a written object, from the response; S3's times are full seconds."""
     headers = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})
     return ObjectInfo(path, size, date_ms(headers), str(answer["ETag"]).strip('"'))
 
 
 def date_ms(headers: Any) -> int:
-    """The server's time in a response, in epoch milliseconds; 0 if it is missing."""
+    """Return the server's time in a response, in epoch milliseconds; 0 if it is missing."""
     text = headers.get("date")
     return int(parsedate_to_datetime(text).timestamp() * 1000) if text else 0

@@ -79,7 +79,7 @@ class S3Options:
         return cls(**texts, **secrets, allow_sources=sources_text(parse_sources(given.get(ALLOW_SOURCES, ""))))
 
     def to_mapping(self) -> dict[str, str]:
-        """The options that differ from their defaults; secrets stay masked."""
+        """Return the options that differ from their defaults; secrets stay masked."""
         return {
             each.name: getattr(self, each.name) for each in fields(self) if getattr(self, each.name) != each.default
         }
@@ -118,7 +118,7 @@ def _refuse_without_role(given: Mapping[str, str], location: str) -> None:
 
 
 def _is_address(url: str) -> bool:
-    """Whether boto3 takes this address, and errors may show it; empty is Amazon's own."""
+    """Say whether boto3 takes this address, and errors may show it; empty is Amazon's own."""
     try:
         parts = urlsplit(url)
     except ValueError:

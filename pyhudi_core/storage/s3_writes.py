@@ -29,7 +29,7 @@ NO_EFFECT = (409, 429)
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class S3Object:
     """The object that is written: bucket and key for S3, location and path for messages."""
 
     bucket: str
@@ -38,11 +38,11 @@ class Target:
     path: str
 
     def failed(self) -> PreconditionFailedError:
-        """The error of a lost race."""
+        """Return the error of a lost race."""
         return PreconditionFailedError("The object is not in the expected state", table=self.table, path=self.path)
 
     def unknown(self) -> StorageStateUnknownError:
-        """The error of a write whose outcome is unknown."""
+        """Return the error of a write whose outcome is unknown."""
         return StorageStateUnknownError(
             "S3 did not confirm the write, and the object does not show whether it succeeded",
             table=self.table,
@@ -51,7 +51,7 @@ class Target:
         )
 
     def gave_up(self, last: Exception | None) -> StorageError:
-        """The error of a write that certainly had no effect in all attempts."""
+        """Return the error of a write that certainly had no effect in all attempts."""
         return StorageError(
             f"S3 did not accept the write in {ATTEMPTS} attempts: {last}",
             table=self.table,
@@ -74,7 +74,7 @@ class ConditionalWriter:
         self._clock = clock
         self._ids = ids
 
-    def put(self, target: Target, data: bytes, etag: str | None) -> Any:
+    def put(self, target: S3Object, data: bytes, etag: str | None) -> Any:
         """Put the object if its tag is ``etag``; if ``etag`` is None, put it if it does not exist. Returns a response that contains ``ETag``."""
         nonce = self._ids.uuid()
         condition = {"IfNoneMatch": "*"} if etag is None else {"IfMatch": etag}
@@ -85,7 +85,7 @@ class ConditionalWriter:
             )
 
         def find_own() -> Any | None:
-            """The object if this write created it; None if the condition still holds, so that the write may be repeated."""
+            """Return the object if this write created it; None if the condition still holds, so that the write may be repeated."""
             found = self._head(target)
             if found is not None and found.get("Metadata", {}).get(NONCE) == nonce:
                 return found
@@ -96,7 +96,7 @@ class ConditionalWriter:
 
         return self._repeat(target, send, find_own)
 
-    def delete(self, target: Target, etag: str) -> None:
+    def delete(self, target: S3Object, etag: str) -> None:
         """Remove the object if its tag is ``etag``."""
 
         def send() -> Any:
@@ -110,7 +110,7 @@ class ConditionalWriter:
 
         self._repeat(target, send, find_own)
 
-    def _repeat(self, target: Target, send: Callable[[], Any], find_own: Callable[[], Any | None]) -> Any:
+    def _repeat(self, target: S3Object, send: Callable[[], Any], find_own: Callable[[], Any | None]) -> Any:
         in_doubt = False
         last: Exception | None = None
         for attempt in range(ATTEMPTS):
@@ -127,8 +127,8 @@ class ConditionalWriter:
                 last = error
         raise target.unknown() if in_doubt else target.gave_up(last)
 
-    def _judge(self, target: Target, error: ClientError | BotoCoreError, in_doubt: bool) -> bool:
-        """Whether the write may have succeeded by now. Raises if another attempt cannot succeed."""
+    def _judge(self, target: S3Object, error: ClientError | BotoCoreError, in_doubt: bool) -> bool:
+        """Say whether the write may have succeeded by now. Raises if another attempt cannot succeed."""
         if may_have_happened(error):
             return True
         status = status_of(error) if isinstance(error, ClientError) else 0
@@ -145,7 +145,7 @@ class ConditionalWriter:
             raise error
         raise target.gave_up(error)
 
-    def _head(self, target: Target) -> Any | None:
+    def _head(self, target: S3Object) -> Any | None:
         try:
             return self._once.head_object(Bucket=target.bucket, Key=target.key)
         except ClientError as error:
@@ -160,5 +160,5 @@ class ConditionalWriter:
 
 
 def _is_about_the_object(error: Exception) -> bool:
-    """Whether the error concerns the object. A missing bucket is another error, not a lost race."""
+    """Say whether the error concerns the object. A missing bucket is another error, not a lost race."""
     return not (isinstance(error, ClientError) and error.response.get("Error", {}).get("Code") == "NoSuchBucket")

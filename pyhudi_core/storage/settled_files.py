@@ -28,7 +28,7 @@ class SettledFiles:
     _count: int = 0
 
     def listed(self, storage: Storage, folder: str, is_settled: IsSettled) -> tuple[ObjectInfo, ...]:
-        """The objects of a folder, sorted by path, as `Storage.list_folder` returns them."""
+        """Return the objects of a folder, sorted by path, as `Storage.list_folder` returns them."""
         cheap_names = storage.capabilities.cheap_names
         known = self._folders.get(folder) if cheap_names else None
         names = () if known is None else storage.list_names(folder)[0]

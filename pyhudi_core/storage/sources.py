@@ -42,7 +42,7 @@ def open_source(table: Storage, folder: str) -> Storage:
 
 
 def _is_in(source: Location, allowed: Location) -> bool:
-    """Whether a folder is another one or below it. On disks links are followed first: a folder below the parent may be a link to elsewhere."""
+    """Say whether a folder is another one or below it. On disks links are followed first: a folder below the parent may be a link to elsewhere."""
     if (source.scheme, source.bucket) != (allowed.scheme, allowed.bucket):
         return False
     inner, outer = _real(source), _real(allowed)
@@ -50,7 +50,7 @@ def _is_in(source: Location, allowed: Location) -> bool:
 
 
 def _parent(table: Location) -> Location:
-    """The folder that holds a table; of a table in the root of a disk, the table's own."""
+    """Return the folder that holds a table; of a table in the root of a disk, the table's own."""
     path = _real(table).rpartition("/")[0]
     return Location(table.scheme, table.bucket, path or (table.path if table.scheme == "file" else ""), table.text)
 

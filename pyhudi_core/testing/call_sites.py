@@ -58,7 +58,7 @@ class StaticSite:
     verb: str
 
     def covers(self, site: CallSite) -> bool:
-        """Whether the running call is this one."""
+        """Say whether the running call is this one."""
         return self.file == site.file and self.line <= site.line <= self.last_line
 
     def __str__(self) -> str:

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from pyhudi_core.naming import set_module
-from pyhudi_core.testing.exploring import PREEMPTION, Bounds, Report, Scenario, Search, World
+from pyhudi_core.testing.exploring import PREEMPTION, Bounds, Report, Scenario, ScheduleSearch, World
 from pyhudi_core.testing.history import History
-from pyhudi_core.testing.scheduler import CRASH, PAUSE, Call, Decision, Scheduler, SimulationError
+from pyhudi_core.testing.scheduler import CRASH, PAUSE, Call, ScheduleChoice, Scheduler, SimulationError
 
 W = TypeVar("W", bound=World)
 
@@ -29,7 +29,7 @@ _OF_NONE = frozenset({"start", "return", "choose"})
 
 
 @dataclass(slots=True)
-class Touched:
+class StepFootprint:
     """What one step read and changed; ``all_of_it`` if that is not known."""
 
     looked: set[str] = field(default_factory=set)
@@ -52,13 +52,13 @@ class Touched:
         else:
             self.all_of_it = True
 
-    def is_apart_from(self, other: Touched) -> bool:
-        """Whether the two steps have the same effect in either order."""
+    def is_apart_from(self, other: StepFootprint) -> bool:
+        """Say whether the two steps have the same effect in either order."""
         if self.all_of_it or other.all_of_it:
             return False
         return not (self._disturbs(other) or other._disturbs(self))
 
-    def _disturbs(self, other: Touched) -> bool:
+    def _disturbs(self, other: StepFootprint) -> bool:
         if self.changed & other.changed or self.changed & other.looked:
             return True
         return any(path.startswith(prefix) for path in self.changed for prefix in other.listed)
@@ -68,7 +68,7 @@ class _Observer:
     """Observes what each step of one run reads and changes."""
 
     def __init__(self, scheduler: Scheduler) -> None:
-        self._touched = Touched()
+        self._touched = StepFootprint()
         visit, note = scheduler.visit, scheduler.note
 
         def seen_visit(call: Call, private: bool = False) -> str:
@@ -86,13 +86,13 @@ class _Observer:
         scheduler.visit = seen_visit  # type: ignore[method-assign]
         scheduler.note = seen_note  # type: ignore[method-assign]
 
-    def take(self) -> Touched:
+    def take(self) -> StepFootprint:
         """Return what was read and changed since the last call."""
-        taken, self._touched = self._touched, Touched()
+        taken, self._touched = self._touched, StepFootprint()
         return taken
 
 
-Sleeping = dict[str, Touched]
+Sleeping = dict[str, StepFootprint]
 """Choices that need not be tried, and what their steps touch."""
 
 
@@ -114,8 +114,8 @@ class _Run:
         # The choices that need not be tried in the state before the path's last step; steps tried there are added.
         self._before = before
 
-    def choose(self, decision: Decision) -> str | None:
-        """The strategy of this run."""
+    def choose(self, decision: ScheduleChoice) -> str | None:
+        """Return the strategy of this run."""
         touched = self._tree.observer.take()
         if decision.step < self._given:
             return self._path[decision.step]
@@ -128,7 +128,7 @@ class _Run:
         self._path.append(todo[0])
         return todo[0]
 
-    def _still_asleep(self, touched: Touched) -> Sleeping:
+    def _still_asleep(self, touched: StepFootprint) -> Sleeping:
         """Return the steps that sleep after the latest step: the independent ones of those that slept before it or were tried instead of it."""
         latest = self._path[-1]
         others = {choice: step for choice, step in self._before.items() if _actor(choice) != _actor(latest)}
@@ -149,7 +149,7 @@ class _Tree:
         self.observer: _Observer
         self._budgets = tuple(budgets)
 
-    def untried(self, decision: Decision, asleep: Sleeping) -> list[str]:
+    def untried(self, decision: ScheduleChoice, asleep: Sleeping) -> list[str]:
         """Return the choices to try in this state; none if all were tried, or sleep."""
         awake = [choice for choice in decision.options if choice not in asleep]
         used = tuple(decision.used.get(name, 0) for name in self._budgets)
@@ -188,7 +188,7 @@ def explore_all(
         tree.observer = _Observer(made.scheduler)
         return made
 
-    search = Search(Scenario(observed, actors, check), limits)
+    search = ScheduleSearch(Scenario(observed, actors, check), limits)
     while tree.pending and not search.over():
         search.run(_Run(tree, *tree.pending.pop()).choose)
     return search.report(len(tree.seen), exhausted=not tree.pending)

@@ -34,7 +34,7 @@ from pyhudi_core.testing.crash_cases import (
     T,
 )
 from pyhudi_core.testing.history import History
-from pyhudi_core.testing.scheduler import CRASH, Call, Decision, RunBounds, SimulationError
+from pyhudi_core.testing.scheduler import CRASH, Call, RunBounds, ScheduleChoice, SimulationError
 from pyhudi_core.testing.schedules import parse_schedule
 
 COMMITTED = "committed"
@@ -95,7 +95,7 @@ def crash_at(scenario: CrashScenario[T], schedule: str) -> CrashReport:
 
 
 def cases_of(scenario: CrashScenario[T], plan: CrashPlan | None = None) -> list[CrashCase]:
-    """All cases that `crash_everywhere` runs if the plan chooses all of them; runs the operation once."""
+    """Return all cases that `crash_everywhere` runs if the plan chooses all of them; runs the operation once."""
     world = scenario.world(Remains.of(scenario.world(None).sim))
     calls = [call for call, _ in record(world, lambda: scenario.operate(world)) if call.verb not in _LOCAL_CALLS]
     return [case for call in calls for case in call.cases((plan or CrashPlan()).kinds)]
@@ -157,7 +157,7 @@ class _Enumeration(Generic[T]):
         self._drawn: dict[Hashable, bool] = {}
 
     def draw(self, call: RecordedCall, share: float, chance: random.Random) -> bool:
-        """Whether a share of the states includes the one that a crash before the call leaves; the same for each call with this state."""
+        """Say whether a share of the states includes the one that a crash before the call leaves; the same for each call with this state."""
         remains = self._remains[call.step]
         state = (remains.digest, tuple(sorted(remains.unfinished)), remains.time_ms)
         if state not in self._drawn:
@@ -165,7 +165,7 @@ class _Enumeration(Generic[T]):
         return self._drawn[state]
 
     def _afterwards(self, world: T) -> Hashable:
-        """What a reader sees after the next writer if nothing fails."""
+        """Return what a reader sees after the next writer if nothing fails."""
         world.sim.clock.advance(self.scenario.expires_s)
         self._next(world, "b")
         error = world.sim.scheduler.history.error("b")
@@ -203,7 +203,7 @@ class _Enumeration(Generic[T]):
         later: list[RecordedCall] = []
         step = -1
 
-        def choose(decision: Decision) -> str:
+        def choose(decision: ScheduleChoice) -> str:
             nonlocal step
             step = decision.step
             return f"a!{events[step]}" if step in events else decision.options[0]
@@ -252,7 +252,7 @@ class _Enumeration(Generic[T]):
                 self.problem(case, f"a reader sees {seen} {when}")
 
     def world_without(self, remains: Remains, *crashed: str) -> T:
-        """A world in which actors are gone."""
+        """Return a world in which actors are gone."""
         world = self.scenario.world(remains)
         for actor in crashed:
             world.sim.scheduler.history.add(actor, "crashed", None)

@@ -24,7 +24,16 @@ from pyhudi_core.naming import set_module
 from pyhudi_core.testing.faults import Fault
 from pyhudi_core.testing.history import History
 from pyhudi_core.testing.random_choice import CoinTosses, Priorities
-from pyhudi_core.testing.scheduler import CRASH, PAUSE, Call, Decision, RunBounds, Scheduler, SimulationError, Strategy
+from pyhudi_core.testing.scheduler import (
+    CRASH,
+    PAUSE,
+    Call,
+    RunBounds,
+    ScheduleChoice,
+    Scheduler,
+    SimulationError,
+    Strategy,
+)
 from pyhudi_core.testing.schedules import Violation, parse_schedule, shrink
 
 PREEMPTION = "preemption"
@@ -53,7 +62,7 @@ class Bounds:
     steps: int = 20_000
 
     def of_run(self) -> RunBounds:
-        """The bounds of one run."""
+        """Return the bounds of one run."""
         budgets = dict(self.faults)
         if self.crashes:
             budgets[CRASH] = self.crashes
@@ -119,7 +128,7 @@ def explore(
     bounds: Bounds | None = None,
 ) -> Report:
     """Try every schedule within the bounds; stop at the first violation."""
-    search = Search(Scenario(world, actors, check), bounds or Bounds())
+    search = ScheduleSearch(Scenario(world, actors, check), bounds or Bounds())
     visited: dict[int, list[tuple[int, ...]]] = {}
     budgets = tuple(search.bounds.budgets)
     pending: list[tuple[str, ...]] = [()]
@@ -127,7 +136,7 @@ def explore(
         prefix = pending.pop()
         path = list(prefix)
 
-        def choose(decision: Decision, prefix: tuple[str, ...] = prefix, path: list[str] = path) -> str | None:
+        def choose(decision: ScheduleChoice, prefix: tuple[str, ...] = prefix, path: list[str] = path) -> str | None:
             if decision.step < len(prefix):
                 return prefix[decision.step]
             used = tuple(decision.used.get(name, 0) for name in budgets)
@@ -157,7 +166,7 @@ def explore_randomly(
     With ``priorities``, the actors get random priorities that change at a few random steps (probabilistic concurrency testing). This finds bugs that
     need few switches at the right steps. Without it, each step is chosen at random.
     """
-    search = Search(Scenario(world, actors, check), bounds)
+    search = ScheduleSearch(Scenario(world, actors, check), bounds)
     chance = random.Random(seed)
     chooser = Priorities(chance) if priorities else CoinTosses(chance)
     for _ in range(bounds.schedules or 1000):
@@ -182,7 +191,7 @@ def replay(
     """
     choices = parse_schedule(schedule)
     _refuse_unknown(choices, len(actors), world)
-    search = Search(Scenario(world, actors, check), bounds or Bounds())
+    search = ScheduleSearch(Scenario(world, actors, check), bounds or Bounds())
     search.run_listed(choices)
     return search.report(0, exhausted=False, shrinking=False)
 
@@ -199,7 +208,7 @@ def _refuse_unknown(choices: Sequence[str], actors: int, world: Callable[[], Wor
             )
 
 
-class Search(Generic[W]):
+class ScheduleSearch(Generic[W]):
     """Runs and counts schedules, and keeps the first violation."""
 
     def __init__(self, scenario: Scenario[W], bounds: Bounds) -> None:
@@ -246,7 +255,7 @@ class Search(Generic[W]):
         """Run with these choices, omitting impossible ones; then continue without preemption to the end."""
         wanted = list(choices)
 
-        def choose(decision: Decision) -> str:
+        def choose(decision: ScheduleChoice) -> str:
             while wanted:
                 choice = wanted.pop(0)
                 if choice in decision.options:

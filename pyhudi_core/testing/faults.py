@@ -73,7 +73,7 @@ FAULTS: dict[str, tuple[Fault, ...]] = {
 
 
 def faults_of(verb: str, tears: bool) -> tuple[str, ...]:
-    """The names of the faults of a verb; ``tears``: whether writes can be torn, as on a disk."""
+    """Return the names of the faults of a verb; ``tears``: whether writes can be torn, as on a disk."""
     return tuple(fault.value for fault in FAULTS[verb] if tears or fault not in _TORN)
 
 
@@ -87,7 +87,7 @@ class Injection:
     times: int
 
     def strikes(self, verb: str, path: str) -> bool:
-        """Whether the fault happens to this call; if so, count it."""
+        """Say whether the fault happens to this call; if so, count it."""
         if self.times <= 0 or verb != self.verb or not fnmatchcase(path, self.path):
             return False
         self.times -= 1
@@ -116,7 +116,7 @@ class Journal(Generic[V]):
         return hash(tuple((stable_hash(path), 0 if old is None else self._hash(old)) for path, old in latest))
 
     def is_new(self, path: str, depth: int) -> bool:
-        """Whether one of the latest ``depth`` changes created the object."""
+        """Say whether one of the latest ``depth`` changes created the object."""
         return any(p == path and old is None for p, old in self._changes[-depth:])
 
     def rewound(self, objects: Mapping[str, V], depth: int) -> dict[str, V]:

@@ -8,7 +8,7 @@ _hashes: dict[str, int] = {}
 
 
 def stable_hash(text: str) -> int:
-    """A hash that is the same in every process, unlike Python's own for texts."""
+    """Return a hash that is the same in every process, unlike Python's own for texts."""
     found = _hashes.get(text)
     if found is None:
         if len(_hashes) > 200_000:
@@ -18,5 +18,5 @@ def stable_hash(text: str) -> int:
 
 
 def hash_bytes(data: bytes) -> int:
-    """A 60-bit hash of bytes that is the same in every process."""
+    """Return a 60-bit hash of bytes that is the same in every process."""
     return int.from_bytes(blake2b(data, digest_size=8).digest()) >> 4

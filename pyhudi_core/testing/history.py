@@ -29,27 +29,27 @@ class History:
         self.events.append(Event(actor, kind, value))
 
     def order(self) -> tuple[tuple[str, int], ...]:
-        """The number of events of each actor so far."""
+        """Return the number of events of each actor so far."""
         counts: dict[str, int] = {}
         for event in self.events:
             counts[event.actor] = counts.get(event.actor, 0) + 1
         return tuple(sorted(counts.items()))
 
     def of(self, kind: str) -> list[Event]:
-        """The events of a kind."""
+        """Return the events of a kind."""
         return [event for event in self.events if event.kind == kind]
 
     def outcome(self, actor: str) -> str:
-        """The outcome of the actor: ``ok``, ``failed``, ``broken`` or ``crashed``; empty if it has not ended."""
+        """Return the outcome of the actor: ``ok``, ``failed``, ``broken`` or ``crashed``; empty if it has not ended."""
         ends = [e.kind for e in self.events if e.actor == actor and e.kind in ("ok", "failed", "broken", "crashed")]
         return ends[-1] if ends else ""
 
     def result(self, actor: str) -> object:
-        """The actor's result; None if it did not return."""
+        """Return the actor's result; None if it did not return."""
         return next((e.value for e in self.events if e.actor == actor and e.kind == "ok"), None)
 
     def error(self, actor: str) -> BaseException | None:
-        """The actor's error; None if it did not raise one."""
+        """Return the actor's error; None if it did not raise one."""
         for event in self.events:
             if event.actor == actor and isinstance(event.value, BaseException):
                 return event.value

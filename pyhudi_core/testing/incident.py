@@ -71,7 +71,7 @@ class IncidentWorld:
     scheduler: Scheduler
 
     def context(self) -> TableContext:
-        """A new process's view of the table."""
+        """Return a new process's view of the table."""
         opened = self.opened
         return OpenedTable(opened.storage, opened.runtime, opened.options, opened.lock, opened.protections).context()
 
@@ -97,7 +97,7 @@ class IncidentReplay:
     exploration: Report = field(repr=False)
 
     def fate_of(self, requested_time: str) -> Fate | None:
-        """The fate of one pending instant; None if it was not pending."""
+        """Return the fate of one pending instant; None if it was not pending."""
         return next((fate for instant, fate in self.fates if instant.requested_time == requested_time), None)
 
     def __str__(self) -> str:
@@ -150,7 +150,7 @@ def load_incident(source: Incident | bytes | str | Path) -> Incident:
 
 @set_module("pyhudi.testing")
 def incident_world(incident: Incident, options: Mapping[str, object] | None = None) -> IncidentWorld:
-    """A world in the incident's state; explorations make a new one for every run."""
+    """Return a world in the incident's state; explorations make a new one for every run."""
     profile = Profile.S3 if incident.conditional_replace else Profile.LOCAL_POSIX
     sim = SimWorld(SimOptions(profile=profile, start_ms=incident.taken_ms, one_machine=True))
     sim.storage = _RecordedStorage(sim.scheduler, profile, incident)
@@ -164,7 +164,7 @@ def incident_world(incident: Incident, options: Mapping[str, object] | None = No
 
 
 def next_write(world: IncidentWorld) -> str:
-    """What the next writer does: repair, then a commit without files. Returns its requested time."""
+    """Return what the next writer does: repair, then a commit without files. Returns its requested time."""
     context = world.context()
     repair(context)
     on_write = context.config.table_type is TableType.COPY_ON_WRITE

@@ -193,11 +193,11 @@ class SharedLockKit:
     effort = 1
 
     def provider(self, world: SimWorld) -> LockProvider:
-        """One more provider for the world's table, as another process would have. To be overridden."""
+        """Return one more provider for the world's table, as another process would have. To be overridden."""
         raise NotImplementedError
 
     def world(self, options: SimOptions | None = None) -> SimWorld:
-        """A new world of the profile; a pause is longer than a lease."""
+        """Return a new world of the profile; a pause is longer than a lease."""
         given = options or SimOptions()
         return SimWorld(
             SimOptions(profile=self.profile, pause_s=3 * self.lease_s, clocks=given.clocks, offsets_ms=given.offsets_ms)

@@ -110,7 +110,7 @@ def check_promises(history: History, times: Sequence[str], read: ReadAsOf, befor
 
 
 def _writes(history: History) -> list[_Write]:
-    """The writes of a run in the order in which they began, each with its outcome."""
+    """Return the writes of a run in the order in which they began, each with its outcome."""
     writes: list[_Write] = []
     current: dict[str, _Write] = {}
     for number, event in enumerate(history.events):

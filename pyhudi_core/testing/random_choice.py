@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from random import Random
 
-from pyhudi_core.testing.scheduler import Decision
+from pyhudi_core.testing.scheduler import ScheduleChoice
 
 _STAY = 0.6
 _EVENTS_IN_A_RUN = 2
@@ -24,8 +24,8 @@ class CoinTosses:
     def begin(self) -> None:
         """A new run begins."""
 
-    def choose(self, decision: Decision) -> str:
-        """One of the options."""
+    def choose(self, decision: ScheduleChoice) -> str:
+        """Return one of the options."""
         self.states.add(decision.key)
         if len(decision.options) == 1 or self._chance.random() < _STAY:
             return decision.options[0]
@@ -51,8 +51,8 @@ class Priorities:
         self._priorities = {}
         self._changes = {self._chance.randrange(self._length) for _ in range(self._depth - 1)}
 
-    def choose(self, decision: Decision) -> str:
-        """One of the options."""
+    def choose(self, decision: ScheduleChoice) -> str:
+        """Return one of the options."""
         self.states.add(decision.key)
         self._length = max(self._length, decision.step + 1)
         events = [option for option in decision.options if "!" in option]

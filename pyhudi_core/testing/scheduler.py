@@ -64,7 +64,7 @@ class Call(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class ScheduleChoice:
     """A point at which the strategy chooses.
 
     Attributes:
@@ -106,7 +106,7 @@ class RunBounds:
     steps: int = 20_000
 
 
-Strategy = Callable[[Decision], str | None]
+Strategy = Callable[[ScheduleChoice], str | None]
 """Chooses one of the options, or None to end the run early."""
 
 
@@ -164,11 +164,11 @@ class Scheduler:
         return self._current.name if self._current else ""
 
     def has_crashed(self, name: str) -> bool:
-        """Whether the actor of that name has crashed."""
+        """Say whether the actor of that name has crashed."""
         return any(event.actor == name and event.kind == "crashed" for event in self.history.events)
 
     def is_seen_gone(self, name: str) -> bool:
-        """Whether the running actor detects that the actor has crashed. An actor that is alive may crash right after this check."""
+        """Say whether the running actor detects that the actor has crashed. An actor that is alive may crash right after this check."""
         gone = self.has_crashed(name)
         if not gone and name in self._actors and name != self.actor:
             self._looked_at.add(name)
@@ -180,7 +180,7 @@ class Scheduler:
         self._digests.append(digest)
 
     def may_happen(self, name: str) -> bool:
-        """Whether the budgets of the run allow the fault or disturbance."""
+        """Say whether the budgets of the run allow the fault or disturbance."""
         return self._bounds.budgets.get(name, 0) > 0
 
     def visit(self, call: Call, private: bool = False) -> str:
@@ -241,7 +241,7 @@ class Scheduler:
         try:
             while any(actor.alive for actor in self._actors.values()):
                 options = self._options()
-                choice = choose(Decision(options, self._used, step, self._key))
+                choice = choose(ScheduleChoice(options, self._used, step, self._key))
                 if choice is None:
                     return False
                 if choice not in options:
@@ -293,7 +293,7 @@ class Scheduler:
         return (*names, *self._events(names, left)) if left else tuple(names)
 
     def _events(self, names: Sequence[str], left: AbstractSet[str]) -> Iterator[str]:
-        """The crashes, pauses, faults and disturbances that the budgets allow before the next call of these actors."""
+        """Yield the crashes, pauses, faults and disturbances that the budgets allow before the next call of these actors."""
         for name in names:
             call = self._actors[name].pending
             yield from (f"{name}!{fault}" for fault in (call.faults if call else ()) if fault in left)
@@ -306,7 +306,7 @@ class Scheduler:
         yield from (f"!{n}" for n, d in self.disturbances.items() if n in left and d.possible())
 
     def _may_crash(self) -> list[str]:
-        """The actors whose crash is tried now: the one that has just begun to wait, and those whose life the latest step checked.
+        """Return the actors whose crash is tried now: the one that has just begun to wait, and those whose life the latest step checked.
 
         For all others, a crash now has the same effects as a later one, because no actor checks in between whether they are alive.
         """

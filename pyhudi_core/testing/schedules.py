@@ -34,14 +34,14 @@ class Violation:
         return format_schedule(self.choices)
 
     def as_test(self) -> str:
-        """A test to copy; replace world, actors and check by those of the scenario."""
+        """Return a test to copy; replace world, actors and check by those of the scenario."""
         return (
             "def test_this_schedule_keeps_the_promise() -> None:\n"
             f'    replay(make_world, ACTORS, check, "{self.schedule}").assert_clean()\n'
         )
 
     def text(self) -> str:
-        """The violation as text: the error, the steps, and the test."""
+        """Return the violation as text: the error, the steps, and the test."""
         steps = "\n".join(f"  {line}" for line in self.steps)
         what = f"{type(self.error).__name__}: {self.error}"
         return f"{what}\n\nSteps of the smallest schedule found:\n{steps}\n\n{self.as_test()}"
@@ -56,7 +56,7 @@ def format_schedule(choices: Sequence[str]) -> str:
 
 @set_module("pyhudi.testing")
 def parse_schedule(text: str) -> list[str]:
-    """The inverse of `format_schedule`. Raises `SimulationError` for any other text."""
+    """Return the inverse of `format_schedule`. Raises `SimulationError` for any other text."""
     choices: list[str] = []
     for word in text.split():
         choice, star, count = word.partition("*")

@@ -131,11 +131,11 @@ class SimIds:
         self._taken: dict[str, int] = {}
 
     def uuid(self) -> str:
-        """The running actor's next identifier."""
+        """Return the running actor's next identifier."""
         return str(UUID(bytes=self._next(), version=4))
 
     def below(self, bound: int) -> int:
-        """A number from 0 to below the bound."""
+        """Return a number from 0 to below the bound."""
         return int.from_bytes(self._next()) % bound
 
     def _next(self) -> bytes:

@@ -87,7 +87,7 @@ class SimObject:
 
     @classmethod
     def of(cls, path: str, data: bytes, modified_ms: int, etag: str, digest: int) -> SimObject:
-        """An object at a path."""
+        """Return an object at a path."""
         return cls(data, ObjectInfo(path, len(data), modified_ms, etag), digest, hash((stable_hash(path), digest)))
 
 
@@ -99,7 +99,7 @@ Image = Mapping[str, SimObject]
 
 
 def everything_is_shared(path: str) -> bool:
-    """The predicate that makes every call a scheduling point."""
+    """Return the predicate that makes every call a scheduling point."""
     return True
 
 
@@ -159,7 +159,7 @@ class SimStorage(Storage):
         raise ConfigError("Simulated storage cannot be opened in another process", table=self.location)
 
     def image(self) -> Image:
-        """The current objects, as the start of other worlds."""
+        """Return the current objects, as the start of other worlds."""
         return dict(self._objects)
 
     @property
@@ -374,7 +374,7 @@ class SimStorage(Storage):
         self._scheduler.time_ms = max(self._scheduler.time_ms, until)
 
     def _complete_digest(self) -> int:
-        """A hash of all that later calls can see, or that can happen to them."""
+        """Return a hash of all that later calls can see, or that can happen to them."""
         unfinished = sorted([(stable_hash(n), u.modified_ms) for n, u in self.unfinished.items()])
         planned = tuple([injection.times for injection in self.injections])
         # What stale answers are made from matters only where there may be any; else it would keep equal states apart.

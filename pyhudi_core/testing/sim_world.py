@@ -58,7 +58,7 @@ class SimLock:
                 raise LockTimeoutError(f"The lock was not free within {timeout_s:g} s; it is held by {self._holder}")
 
     def is_held_by(self, token: str) -> bool:
-        """Whether the lock is held by the holding with this token; a scheduling point."""
+        """Say whether the lock is held by the holding with this token; a scheduling point."""
         self._scheduler.visit(Call("still_held", "lock"))
         held = token == self._holder
         self._scheduler.saw(held)

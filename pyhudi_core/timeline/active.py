@@ -83,7 +83,7 @@ class Timeline:
         return self.instants[index]
 
     def filter(self, action: Action | str | None = None, state: State | str | None = None) -> Timeline:
-        """The instants of one action, one state, or both."""
+        """Return the instants of one action, one state, or both."""
         return Timeline(
             tuple(
                 instant
@@ -144,7 +144,7 @@ class Timeline:
         return "\n".join(lines)
 
     def _shown(self) -> list[dict[str, object]]:
-        """The newest first."""
+        """Return the newest first."""
         return [
             {"requested": i.requested_time, "completed": i.completion_time, "action": i.action, "state": i.state}
             for i in reversed(self.instants)
@@ -184,7 +184,7 @@ class TimelineFolder:
         return self._history
 
     def below(self, path: str) -> TimelineFolder:
-        """The timeline of a table below this one, with what it remembers; ``path`` from this table's folder."""
+        """Return the timeline of a table below this one, with what it remembers; ``path`` from this table's folder."""
         return self._below.setdefault(path, TimelineFolder(self.storage, path))
 
     def load(self) -> Timeline:
@@ -210,13 +210,13 @@ class TimelineFolder:
         return replace(timeline, instants=tuple(i for i in timeline if i not in archived)) if archived else timeline
 
     def _not_undone(self, files: list[Instant]) -> list[Instant]:
-        """The files of instants that no restore names. The plan of a restore does not change, so each is read once."""
+        """Return the files of instants that no restore names. The plan of a restore does not change, so each is read once."""
         found = restored.begun(files)
         self.undone = frozenset[str]().union(*map(self._named_by, found.values()))
         return [file for file in files if not restored.is_undone(file, self.undone)] if self.undone else files
 
     def undone_by_restores(self) -> Mapping[str, frozenset[str]]:
-        """The requested times that each restore undoes, by the requested time of the restore. Lists the folder."""
+        """Return the requested times that each restore undoes, by the requested time of the restore. Lists the folder."""
         self.load()
         return dict(self._restores)
 
@@ -242,7 +242,7 @@ class TimelineFolder:
         return self._instants(self._names())
 
     def _names(self) -> Names:
-        """The names of files and folders at one moment.
+        """Return the names of files and folders at one moment.
 
         Each page of a long listing shows a later moment, so a listing may show a commit without another one that completed before it. A second
         listing shows everything that had completed by the end of the first, on whatever page; newer instants are left out.
@@ -256,7 +256,10 @@ class TimelineFolder:
         return tuple(name for name, i in parsed if i is None or (i.completion_time or "") <= newest), folders
 
     def _listed(self) -> Names:
-        """The names as the storage lists them. Raises `CorruptTimelineError` if an instant is a folder: its commit would be left out unseen."""
+        """Return the names as the storage lists them.
+
+        Raises `CorruptTimelineError` if an instant is a folder: its commit would be left out unseen.
+        """
         names, folders = self.storage.list_names(self.path)
         for folder in folders:
             if folder not in names and parse_file_name(folder) is not None:
@@ -277,7 +280,7 @@ class TimelineFolder:
         return self.history.find(requested_time, action) if timeline.has_history else None
 
     def file(self, instant: Instant) -> str:
-        """The path of the instant's file, relative to the table."""
+        """Return the path of the instant's file, relative to the table."""
         return f"{self.path}/{instant.file_name()}"
 
     def read_commit(self, instant: Instant) -> CommitMetadata:
@@ -314,7 +317,7 @@ class TimelineFolder:
         self._commits[path] = CommitMetadata.from_avro(decode_record(body, _record_name(instant), path=path))
 
     def _written(self, instant: Instant, path: str) -> CommitMetadata | None:
-        """The content of a completed file, waited for while another process writes it; None if the file stays empty."""
+        """Return the content of a completed file, waited for while another process writes it; None if the file stays empty."""
         record = _record_name(instant)
         started = self.clock.monotonic() if self.clock is not None else 0.0
         seen, looks = -1, 0
@@ -347,7 +350,7 @@ class TimelineFolder:
             )
 
     def _being_written(self, path: str, started: float) -> bool:
-        """Whether an incomplete file is so young that another process may still write it; waits a moment before it says so."""
+        """Say whether an incomplete file is so young that another process may still write it; waits a moment before it says so."""
         if self.clock is None or self.clock.monotonic() - started > _BEING_WRITTEN_S:
             return False
         info = self.storage.head(path)
@@ -357,7 +360,7 @@ class TimelineFolder:
         return True
 
     def _completed(self, instant: Instant, path: str) -> bytes:
-        """The bytes of a completed file, active or archived by now. Raises `SnapshotExpiredError` if it is neither."""
+        """Return the bytes of a completed file, active or archived by now. Raises `SnapshotExpiredError` if it is neither."""
         try:
             return self.storage.get(path)
         except ObjectNotFoundError as error:
@@ -390,7 +393,7 @@ class TimelineFolder:
 
 
 def _begun(instant: Instant) -> Iterator[Instant]:
-    """The pending files that a completed one of its action may have."""
+    """Yield the pending files that a completed one of its action may have."""
     for action in WRITE_ACTIONS:
         if action.completes_as is instant.action:
             yield from (Instant(instant.requested_time, action, state) for state in (State.REQUESTED, State.INFLIGHT))

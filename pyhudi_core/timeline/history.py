@@ -81,7 +81,7 @@ class ArchivedTimeline:
     _completions: dict[tuple[str, str], str | None] = field(default_factory=dict)
 
     def exists(self) -> bool:
-        """Whether anything was ever archived."""
+        """Say whether anything was ever archived."""
         if self.storage.head(f"{self.path}/{VERSION_FILE}") is not None:
             return True
         return bool(self.storage.list(f"{self.path}/{manifest_name(0)[:-1]}"))
@@ -134,7 +134,7 @@ class ArchivedTimeline:
     # --- look-ups
 
     def find(self, requested_time: str, action: Action | None = None) -> Instant | None:
-        """The archived instant with this requested time: of an action, or a commit, deltacommit or replacecommit."""
+        """Return the archived instant with this requested time: of an action, or a commit, deltacommit or replacecommit."""
 
         def look(state: HistoryState) -> Instant | None:
             for instant in self._between(state, requested_time, requested_time):
@@ -146,7 +146,7 @@ class ArchivedTimeline:
         return self._ask(look, lambda found: found is None)
 
     def content(self, instant: Instant) -> HistoryRow | None:
-        """The row of an archived instant, with the bytes of its files."""
+        """Return the row of an archived instant, with the bytes of its files."""
 
         def look(state: HistoryState) -> HistoryRow | None:
             for file in _may_hold(state.files, instant.requested_time, instant.requested_time):
@@ -158,7 +158,7 @@ class ArchivedTimeline:
         return self._ask(look, lambda found: found is None)
 
     def contents(self, requested_times: Collection[str]) -> dict[str, HistoryRow]:
-        """The rows, with the bytes of their files, of archived commits, deltacommits and replacecommits with these requested times."""
+        """Return the rows, with the bytes of their files, of archived commits, deltacommits and replacecommits with these requested times."""
 
         def look(state: HistoryState) -> dict[str, HistoryRow]:
             found = {}
@@ -181,7 +181,7 @@ class ArchivedTimeline:
         return self._ask(look, lambda _: True)
 
     def rows_completed_after(self, after: str) -> list[HistoryRow]:
-        """The rows, with the bytes of their files, of archived commits, deltacommits and replacecommits that completed later, in that order."""
+        """Return the rows and the bytes of archived commits, deltacommits and replacecommits that completed later, in that order."""
 
         def look(state: HistoryState) -> list[HistoryRow]:
             files = [file for file in state.files if self.completes_after(state, file, after)]
@@ -202,7 +202,7 @@ class ArchivedTimeline:
             raise self.lost(state)
 
     def holds(self, action: Action, after: str) -> bool:
-        """Whether an instant of this action that completed later is archived. Opens no content."""
+        """Say whether an instant of this action that completed later is archived. Opens no content."""
 
         def look(state: HistoryState) -> bool:
             files = (file for file in state.files if self.completes_after(state, file, after))
@@ -212,7 +212,7 @@ class ArchivedTimeline:
         return self._ask(look, lambda found: not found)
 
     def begun_since(self, first: str) -> tuple[str, list[Instant]]:
-        """The greatest archived requested time, and the archived commits, deltacommits and replacecommits from ``first`` on."""
+        """Return the greatest archived requested time, and the archived commits, deltacommits and replacecommits from ``first`` on."""
 
         def look(state: HistoryState) -> tuple[str, list[Instant]]:
             instants = self._between(state, first, max(first, state.last))
@@ -221,7 +221,7 @@ class ArchivedTimeline:
         return self._ask(look, lambda _: True)
 
     def newest_completion(self, until: str) -> str:
-        """The greatest completion time of a commit at or before ``until``; empty if there is none."""
+        """Return the greatest completion time of a commit at or before ``until``; empty if there is none."""
 
         def look(state: HistoryState) -> str:
             best = ""
@@ -271,13 +271,13 @@ class ArchivedTimeline:
     def rows(
         self, state: HistoryState, file: HistoryFile, requested_times: Collection[str] | None = None
     ) -> list[HistoryRow]:
-        """Rows of a data file with their bytes."""
+        """Return rows of a data file with their bytes."""
         path = self._path(state, file)
         with self.storage.open_input(path) as source:
             return list(HistoryFileReader(source, path).rows(requested_times))
 
     def rows_holding(self, state: HistoryState, file: HistoryFile, text: str) -> list[HistoryRow]:
-        """Rows of a data file whose metadata may contain a text, without their plans."""
+        """Return rows of a data file whose metadata may contain a text, without their plans."""
         path = self._path(state, file)
         with self.storage.open_input(path) as source:
             return list(HistoryFileReader(source, path).rows_holding(text))
@@ -297,7 +297,7 @@ class ArchivedTimeline:
         return known
 
     def _with_times(self, state: HistoryState, file: HistoryFile) -> HistoryFile:
-        """The file with the times that are in it, if its name may be false."""
+        """Return the file with the times that are in it, if its name may be false."""
         if file.completed is not None or not (self.raised or file.has_false_name):
             return file
         found = [instant.requested_time for instant in self._instants(state, file)]
@@ -307,7 +307,7 @@ class ArchivedTimeline:
         return [i for file in _may_hold(state.files, first, last) for i in self._instants(state, file)]
 
     def completes_after(self, state: HistoryState, file: HistoryFile, after: str) -> bool:
-        """Whether a file can hold a completion time after this one; read from the footer if the manifest does not have it."""
+        """Say whether a file can hold a completion time after this one; read from the footer if the manifest does not have it."""
         if file.last > after:
             return True
         if file.completed is not None:
@@ -360,7 +360,7 @@ class ArchivedTimeline:
         raise AssertionError("the last attempt returns or raises")
 
     def lost(self, state: HistoryState) -> CorruptTimelineError:
-        """The error for an answer that depends on what cannot be read."""
+        """Return the error for an answer that depends on what cannot be read."""
         return CorruptTimelineError(
             f"The archived timeline is damaged, so the answer is not known: {state.problem}",
             table=self.storage.location,
@@ -370,7 +370,7 @@ class ArchivedTimeline:
 
 
 def _was_never_in_force(number: int, version: int | None, pointed: bool, numbers: list[int]) -> bool:
-    """Whether an unreadable manifest is the rest of a process that ended while it wrote it: the pointer moves before anything is deleted."""
+    """Say whether an unreadable manifest is the rest of a process that ended while it wrote it: the pointer moves before anything is deleted."""
     if not pointed:
         return len(numbers) == 1  # the very first manifest
     return version is not None and version < number

@@ -19,7 +19,8 @@ _UNDOING = frozenset({Action.RESTORE, Action.ROLLBACK})
 
 
 def lost_file(folder: TimelineFolder, path: str | None) -> CorruptionError | None:
-    """The error for a file that does not exist, if it belongs to the newest state; None if it may have become old, or no active commit names it.
+    """Return the error for a file that does not exist, if it belongs to the newest state; None if it may have become old, or no active commit names
+    it.
 
     The timeline is read again. ``path`` is relative to the table.
     """
@@ -40,7 +41,7 @@ def lost_file(folder: TimelineFolder, path: str | None) -> CorruptionError | Non
 
 
 def _writer(folder: TimelineFolder, path: str, partition: str, name: BaseFileName | LogFileName) -> Instant | None:
-    """The active commit that wrote a file; None if there is none, if a later one made the file old, or if commits are being undone."""
+    """Return the active commit that wrote a file; None if there is none, if a later one made the file old, or if commits are being undone."""
     timeline = folder.load()
     if any(not one.is_completed and one.action in _UNDOING for one in timeline.instants):
         return None
@@ -58,13 +59,13 @@ def _writer(folder: TimelineFolder, path: str, partition: str, name: BaseFileNam
 
 
 def _bases(commit: CommitMetadata, group: tuple[str, str]) -> list[str]:
-    """The requested times of the base files that a commit wrote to a file group."""
+    """Return the requested times of the base files that a commit wrote to a file group."""
     names = [parse_data_file(split(stat.path)[1]) for stat in commit.stats if (stat.partition, stat.file_id) == group]
     return [name.requested_time for name in names if isinstance(name, BaseFileName)]
 
 
 def cleaned_by(folder: TimelineFolder, path: str) -> Instant | None:
-    """The newest clean of the active timeline that deleted this file, or is deleting it; the path is relative to the table."""
+    """Return the newest clean of the active timeline that deleted this file, or is deleting it; the path is relative to the table."""
     partition, name = split(path)
     for instant in reversed(folder.load().instants):
         if instant.action is Action.CLEAN and name in _deleted(folder, instant, partition):
@@ -73,7 +74,7 @@ def cleaned_by(folder: TimelineFolder, path: str) -> Instant | None:
 
 
 def newest_policy(folder: TimelineFolder) -> str | None:
-    """The policy of the newest clean of the active timeline; empty if its file cannot be read, None if there is no clean."""
+    """Return the policy of the newest clean of the active timeline; empty if its file cannot be read, None if there is no clean."""
     cleans = (instant for instant in reversed(folder.load().instants) if instant.action is Action.CLEAN)
     newest = next(cleans, None)
     return None if newest is None else policy_of(folder, newest)
@@ -87,7 +88,7 @@ def policy_of(folder: TimelineFolder, clean: Instant) -> str:
 
 
 def _deleted(folder: TimelineFolder, clean: Instant, partition: str) -> frozenset[str]:
-    """The names of the files that a clean deletes in a partition; none if its file cannot be read."""
+    """Return the names of the files that a clean deletes in a partition; none if its file cannot be read."""
     record = _record(folder, clean)
     if clean.is_completed:
         entry = (record.get("partitionMetadata") or {}).get(partition) or {}
@@ -97,7 +98,7 @@ def _deleted(folder: TimelineFolder, clean: Instant, partition: str) -> frozense
 
 
 def _record(folder: TimelineFolder, clean: Instant) -> dict[str, Any]:
-    """What a clean did, or plans to do; empty if its file cannot be read."""
+    """Return what a clean did, or plans to do; empty if its file cannot be read."""
     done = clean.is_completed
     path = folder.file(clean if done else Instant(clean.requested_time, Action.CLEAN, State.REQUESTED))
     try:

@@ -43,7 +43,7 @@ class _Soundness(IntEnum):
 
 
 def read(storage: Storage) -> dict[str, str]:
-    """The table's properties. Raises `TableNotFoundError` and `CorruptPropertiesError`."""
+    """Return the table's properties. Raises `TableNotFoundError` and `CorruptPropertiesError`."""
     best: tuple[_Soundness, dict[str, str]] = (_Soundness.DAMAGED, {})
     damage = ""
     found = False
@@ -79,7 +79,7 @@ def read(storage: Storage) -> dict[str, str]:
 
 
 def is_cut_off(properties: Mapping[str, str], data: bytes) -> bool:
-    """Whether the file is truncated: its first line is that of a writer which always adds a checksum."""
+    """Say whether the file is truncated: its first line is that of a writer which always adds a checksum."""
     return text.CHECKSUM not in properties and data.startswith(_WRITERS)
 
 
@@ -152,7 +152,7 @@ def apply(
 
 
 def _holds(current: Mapping[str, str], changes: Mapping[str, str | None]) -> bool:
-    """Whether the changes are made; an empty property is as good as none."""
+    """Say whether the changes are made; an empty property is as good as none."""
     return all((current.get(key) or None) == (value or None) for key, value in changes.items())
 
 

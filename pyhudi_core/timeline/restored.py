@@ -24,12 +24,12 @@ DONE = "HoodieRestoreMetadata"
 
 
 def is_undone(instant: Instant, named: frozenset[str]) -> bool:
-    """Whether an instant is a write or a planned service whose requested time a restore names; savepoints and cleans have such times, too."""
+    """Say whether an instant is a write or a planned service whose requested time a restore names; savepoints and cleans have such times, too."""
     return instant.requested_time in named and instant.action in WRITE_ACTIONS
 
 
 def named_by(storage: Storage, requested: str, completed: str | None) -> frozenset[str]:
-    """The requested times that a restore undoes.
+    """Return the requested times that a restore undoes.
 
     Args:
         requested: the path of its plan.
@@ -52,7 +52,7 @@ def named_by(storage: Storage, requested: str, completed: str | None) -> frozens
 
 
 def times_of(named: list[object]) -> list[str]:
-    """The requested times in a plan (which has records) or in a completed restore (which has texts)."""
+    """Return the requested times in a plan (which has records) or in a completed restore (which has texts)."""
     return [str(entry["commitTime"]) if isinstance(entry, dict) else str(entry) for entry in named]
 
 
@@ -64,6 +64,6 @@ def _read(storage: Storage, path: str | None) -> bytes:
 
 
 def begun(files: list[Instant]) -> dict[str, Instant]:
-    """The restores among the files of a timeline that are inflight or completed, by requested time."""
+    """Return the restores among the files of a timeline that are inflight or completed, by requested time."""
     found = sorted((i for i in files if i.action is Action.RESTORE and i.rank), key=lambda instant: instant.rank)
     return {instant.requested_time: instant for instant in found}

@@ -176,7 +176,7 @@ def _withdraw(transaction: Transaction) -> None:
 
 
 def _candidate(context: TableContext, seen: Timeline | None) -> str:
-    """The next free time: the clock's at the end of the wait for skew, or just above everything that is known.
+    """Return the next free time: the clock's at the end of the wait for skew, or just above everything that is known.
 
     Commits that complete during this wait then have earlier times. Otherwise a writer could not begin while others commit all the time.
     """
@@ -192,7 +192,7 @@ def _candidate(context: TableContext, seen: Timeline | None) -> str:
 
 
 def companions_high_water_mark(context: TableContext) -> str:
-    """The greatest time on the timelines of the companion places, which go by the same clock; empty if there is none."""
+    """Return the greatest time on the timelines of the companion places, which go by the same clock; empty if there is none."""
     return max((place.folder.load().high_water_mark for place in context.companions), default="")
 
 
@@ -202,7 +202,7 @@ def completion_time_after(context: TableContext, highest: str) -> str:
 
 
 def _or_next(time: str, wanted: str) -> str:
-    """The time, or the millisecond after it if that is one of the wanted kind; times of old tables have no milliseconds."""
+    """Return the time, or the millisecond after it if that is one of the wanted kind; times of old tables have no milliseconds."""
     return time if len(time) != _DIGITS or time[-1] in wanted else time_after(time)
 
 
@@ -249,7 +249,7 @@ def _epoch_ms_and_next(context: TableContext, highest: str) -> tuple[int | None,
 
 
 def _is_ours(context: TableContext, instant: Instant) -> bool:
-    """Whether this package writes the instant, as far as it can put data on the timeline."""
+    """Say whether this package writes the instant, as far as it can put data on the timeline."""
     if instant.is_completed:
         return instant.action not in DATA_ACTIONS or TOKEN_KEY in context.folder.read_commit(instant).extra
     if heartbeat.is_ours(context, instant):

@@ -230,11 +230,11 @@ class _Finishing:
             self.transaction.context.root.put(self.attached(number), attachment.body)
 
     def attached(self, number: int) -> str:
-        """Where the bytes of an attachment wait."""
+        """Say where the bytes of an attachment wait."""
         return f"{self.staged}.{number}"
 
     def intent(self, timeline: Timeline) -> StagedIntent | None:
-        """What is to be decided on this timeline; None if our instant is completed. Raises `CommitAbortedError` if it was rolled back."""
+        """Return what is to be decided on this timeline; None if our instant is completed. Raises `CommitAbortedError` if it was rolled back."""
         transaction = self.transaction
         context, folder = transaction.context, transaction.context.folder
         self.completed = _completed(transaction, timeline)
@@ -282,7 +282,7 @@ class _Finishing:
 
 
 def _properties(context: TableContext) -> dict[str, str]:
-    """The table's properties as they are now. Raises `TableError` if another writer has made it a table that is not for us any more."""
+    """Return the table's properties as they are now. Raises `TableError` if another writer has made it a table that is not for us any more."""
     found = properties_file.read(context.storage)
     if context.protections.version_gate:
         TableConfig.from_properties(found, table=context.table).refuse_writing(context.table)
@@ -336,7 +336,7 @@ def _completed(transaction: Transaction, timeline: Timeline) -> Instant | None:
 
 
 def _completed_as(transaction: Transaction, completion_time: str) -> Instant:
-    """The instant as the timeline shows it after its completion."""
+    """Return the instant as the timeline shows it after its completion."""
     requested = transaction.requested
     return Instant(requested.requested_time, requested.action.completes_as, State.COMPLETED, completion_time)
 
@@ -362,7 +362,7 @@ def _published(transaction: Transaction, decision: Decision) -> Instant:
 
 
 def _state_unknown(transaction: Transaction, unknown: OutcomeUnknown) -> CommitStateUnknownError:
-    """The error for a commit that may stand or not."""
+    """Return the error for a commit that may stand or not."""
     what = "The storage failed while the commit was decided, and does not say whether it was"
     until = (
         "Ask table.commit_status(token) when the storage answers again, until it says something else than undecided."

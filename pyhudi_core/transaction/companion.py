@@ -71,7 +71,7 @@ class CompanionCommit:
         return self.context.from_root(self.context.folder.file(self.inflight))
 
     def completed_path(self, completion_time: str) -> str:
-        """The completed file, from the root."""
+        """Return the completed file, from the root."""
         completed = replace(self.inflight, state=State.COMPLETED, completion_time=completion_time)
         return self.context.from_root(self.context.folder.file(completed))
 
@@ -89,7 +89,7 @@ class CompanionCommit:
         self.context.root.put(self.staged, self.body)
 
     def high_water_mark(self) -> str:
-        """The greatest time on the companion's timeline; under the lock.
+        """Return the greatest time on the companion's timeline; under the lock.
 
         Raises `CommitConflictError` if our instant is not inflight there, or if a partition was built since the write read the companion.
         """
@@ -146,7 +146,9 @@ def begin_companion(
 
 
 def notes_of(companions: Sequence[CompanionCommit]) -> dict[str, str]:
-    """The extra metadata by which a commit says what its companion has, so that readers of the commit see if it is lost; none if it is too long."""
+    """Return the extra metadata by which a commit says what its companion has, so that readers of the commit see if it is lost; none if it is too
+    long.
+    """
     files = {path: size for companion in companions for path, size in companion.files.items()}
     bases = {name: times for companion in companions for name, times in companion.bases.items()}
     text = json.dumps({"files": files, "bases": bases}, separators=(",", ":"))
@@ -154,5 +156,5 @@ def notes_of(companions: Sequence[CompanionCommit]) -> dict[str, str]:
 
 
 def builds_of(timeline: Timeline) -> frozenset[Instant]:
-    """The completed instants that built partitions of a metadata table."""
+    """Return the completed instants that built partitions of a metadata table."""
     return frozenset(i for i in timeline.completed if i.requested_time.startswith(layout.INITIAL_INSTANTS))

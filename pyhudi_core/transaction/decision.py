@@ -85,7 +85,7 @@ def staged_intent(
     inflight: str = "",
     companions: Sequence[str] = (),
 ) -> StagedIntent:
-    """The intent of a transaction. ``inflight`` is the file that must exist for it to count; empty: the transaction's reservation.
+    """Return the intent of a transaction. ``inflight`` is the file that must exist for it to count; empty: the transaction's reservation.
 
     A process that registers as an executor has no transaction yet, so ``plan_executors.py`` makes that intent itself.
     """
@@ -215,7 +215,7 @@ class _Deciding:
         )
 
     def _latest(self) -> tuple[Record | None, Timeline]:
-        """The record, with all that it names published, and the timeline as it is then."""
+        """Return the record, with all that it names published, and the timeline as it is then."""
         context, terms = self.context, self.terms
         record = record_store(context.root).read(self.known) if context.protections.commit_record else None
         if not terms.any_lock:
@@ -318,14 +318,14 @@ def publish_intent(context: TableContext, intent: Intent, last_file: bytes = b""
 
 
 def _is_lost(context: TableContext, intent: Intent) -> bool:
-    """Whether the completed file of a commit, whose staged bytes are gone, is gone too. It was published before those were removed."""
+    """Say whether the completed file of a commit, whose staged bytes are gone, is gone too. It was published before those were removed."""
     if not lost_completions.names_commit(intent):
         return False
     return not _is_there(context, intent.publications[-1]) and context.root.head(intent.inflight) is not None
 
 
 def _place_of(context: TableContext, intent: Intent) -> TableContext:
-    """The place whose timeline the decision is about; companions of it are changed with it."""
+    """Return the place whose timeline the decision is about; companions of it are changed with it."""
     for place in (context, *context.companions):
         if place.has(intent.inflight):
             return place
@@ -334,12 +334,12 @@ def _place_of(context: TableContext, intent: Intent) -> TableContext:
 
 
 def _is_there(context: TableContext, publication: Publication) -> bool:
-    """Whether the file of a creation is there. A replacement shows only in the content."""
+    """Say whether the file of a creation is there. A replacement shows only in the content."""
     return publication.kind is PublicationKind.CREATE and context.root.head(publication.path) is not None
 
 
 def _is_wanted(context: TableContext, intent: Intent) -> bool:
-    """Whether a decision's replacements are still to be made: it is the latest one, and is not published to its end.
+    """Say whether a decision's replacements are still to be made: it is the latest one, and is not published to its end.
 
     Asked after the content was read. So what others change later fails the condition of the write, and is not undone.
     """

@@ -41,14 +41,14 @@ def load_showing(context: TableContext, expected: Iterable[Instant]) -> Timeline
 
 
 def published(place: TableContext, intent: Intent | None) -> list[Instant]:
-    """The instants whose files a decision puts on the timeline of this place."""
+    """Return the instants whose files a decision puts on the timeline of this place."""
     paths = (publication.path for publication in intent.publications) if intent is not None else ()
     found = (parse_file_name(path.rpartition("/")[2]) for path in paths if place.has(path))
     return [instant for instant in found if instant is not None]
 
 
 def _hides(context: TableContext, timeline: Timeline, instant: Instant) -> bool:
-    """Whether the file is there although the timeline does not show it; archived and undone instants are no more on it."""
+    """Say whether the file is there although the timeline does not show it; archived and undone instants are no more on it."""
     shown = timeline.find(instant.requested_time, instant.action)
     if (shown is not None and shown.rank >= instant.rank) or is_undone(instant, context.folder.undone):
         return False

@@ -35,7 +35,7 @@ class Heartbeat:
     pulse: Pulse
 
     def is_young(self, context: TableContext) -> bool:
-        """Whether, by its own clock, no other process can consider this writer dead now or soon."""
+        """Say whether, by its own clock, no other process can consider this writer dead now or soon."""
         age_ms = (context.runtime.clock.monotonic() - self.pulse.beat_s) * 1000
         return age_ms < _limit_ms(context) * 3 / 4
 
@@ -53,12 +53,12 @@ class Heartbeat:
 
 
 def body(context: TableContext, nonce: str) -> bytes:
-    """The reservation: who wants the requested time."""
+    """Return the reservation: who wants the requested time."""
     return json.dumps({"nonce": nonce, "process": context.runtime.process.identity()}).encode()
 
 
 def read(context: TableContext, requested_time: str) -> bytes:
-    """The body of a heartbeat; empty if there is none any more."""
+    """Return the body of a heartbeat; empty if there is none any more."""
     return _content(context, layout.heartbeat(requested_time))
 
 
@@ -92,7 +92,7 @@ def keep_young(context: TableContext, path: str, content: bytes) -> Heartbeat:
 
 
 def is_dead(context: TableContext, instant: Instant, *, ask_storage: bool = False) -> bool:
-    """Whether the writer of a pending instant is known to be gone: its process ended on this host, or its heartbeat expired.
+    """Say whether the writer of a pending instant is known to be gone: its process ended on this host, or its heartbeat expired.
 
     The storage dates heartbeats, and this machine's clock may be wrong. With ``ask_storage`` an old heartbeat is judged by the storage's clock,
     too, which takes writing an object: what only looks leaves it out, what rolls back must not.
@@ -103,7 +103,7 @@ def is_dead(context: TableContext, instant: Instant, *, ask_storage: bool = Fals
 
 
 def is_left(context: TableContext, path: str, *, ask_storage: bool = False) -> bool:
-    """Whether the process that keeps this file young is known to be gone, as for `is_dead`; False if the file is not there."""
+    """Say whether the process that keeps this file young is known to be gone, as for `is_dead`; False if the file is not there."""
     info = context.root.head(path)
     if info is None:
         return False
@@ -119,7 +119,7 @@ def is_left(context: TableContext, path: str, *, ask_storage: bool = False) -> b
 
 
 def is_ours(context: TableContext, instant: Instant) -> bool:
-    """Whether a pending instant has a heartbeat that this package wrote; Hudi's are empty."""
+    """Say whether a pending instant has a heartbeat that this package wrote; Hudi's are empty."""
     try:
         return "nonce" in json.loads(read(context, instant.requested_time))
     except (ValueError, TypeError):
@@ -127,12 +127,12 @@ def is_ours(context: TableContext, instant: Instant) -> bool:
 
 
 def _limit_ms(context: TableContext) -> int:
-    """The age at which a heartbeat has expired."""
+    """Return the age at which a heartbeat has expired."""
     return context.options.heartbeat.expires_after_ms
 
 
 def storage_time_ms(context: TableContext) -> int:
-    """The storage's clock, which dates its objects: milliseconds since 1970. Writes an object, and deletes it."""
+    """Return the storage's clock, which dates its objects: milliseconds since 1970. Writes an object, and deletes it."""
     path = f"{layout.PRIVATE}/time/{context.runtime.ids.uuid()}"
     written = context.root.put(path, b"")
     context.root.delete(path)

@@ -9,7 +9,7 @@ from pyhudi_core.timeline.active import TimelineFolder
 
 
 def files_of_instant(folder: TimelineFolder, requested_time: str, actions: Collection[Action]) -> list[Instant]:
-    """The files of the instants with this requested time and one of these actions, the completed one first.
+    """Return the files of the instants with this requested time and one of these actions, the completed one first.
 
     They are looked up as they are, so also those that readers leave out.
     """

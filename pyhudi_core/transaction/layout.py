@@ -20,25 +20,25 @@ INITIAL_INSTANTS = "00000000000000"
 
 
 def heartbeat(requested_time: str) -> str:
-    """The heartbeat of a pending instant, which is also the reservation of its requested time."""
+    """Return the heartbeat of a pending instant, which is also the reservation of its requested time."""
     return f"{HEARTBEATS}/{requested_time}"
 
 
 def markers(requested_time: str) -> str:
-    """The folder that names the files of a write."""
+    """Return the folder that names the files of a write."""
     return f"{MARKERS}/{requested_time}"
 
 
 def staged(requested_time: str, nonce: str) -> str:
-    """The bytes of a completed file that waits for its name."""
+    """Return the bytes of a completed file that waits for its name."""
     return f"{STAGED}/{requested_time}-{nonce}"
 
 
 def executions(requested_time: str) -> str:
-    """The folder of a plan's executors: one numbered file for each process that registered."""
+    """Return the folder of a plan's executors: one numbered file for each process that registered."""
     return f"{EXECUTIONS}/{requested_time}"
 
 
 def restore(requested_time: str) -> str:
-    """What a restore is going to delete, as its first executor found it."""
+    """Return what a restore is going to delete, as its first executor found it."""
     return f"{RESTORES}/{requested_time}"

@@ -68,7 +68,7 @@ def refuse_foreign(context: TableContext, record: Record | None) -> None:
 
 
 def recorded_lock(context: TableContext, record: Record | None, *, any_lock: bool) -> str:
-    """The identity that the next record names; a decision that may be made under any lock leaves it as it is."""
+    """Return the identity that the next record names; a decision that may be made under any lock leaves it as it is."""
     if record is not None and record.lock_identity and any_lock:
         return record.lock_identity
     return context.lock.identity
@@ -135,7 +135,7 @@ class _AskedOnce:
 
 
 def after_failure(context: TableContext, error: BaseException | None) -> TableContext:
-    """The table for the removal of what a failed step left. A lock server that the step has waited for in vain is asked only once more."""
+    """Return the table for the removal of what a failed step left. A lock server that the step has waited for in vain is asked only once more."""
     return context.with_lock(_AskedOnce(context.lock)) if isinstance(error, LockServerError) else context
 
 
@@ -150,7 +150,7 @@ class WholeWrite:
     since: float
 
     def held(self) -> float:
-        """How long it has been held."""
+        """Say how long it has been held."""
         return self.outside.runtime.clock.monotonic() - self.since
 
     def release(self) -> None:

@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 def names_commit(intent: Intent) -> bool:
-    """Whether the last file of a decision is the completed file of its own commit."""
+    """Say whether the last file of a decision is the completed file of its own commit."""
     last = intent.publications[-1]
     folder, _, name = last.path.rpartition("/")
     instant = parse_file_name(name)
@@ -44,7 +44,7 @@ def names_commit(intent: Intent) -> bool:
 
 
 def error_for(context: TableContext, requested_time: str, path: str) -> CorruptTimelineError:
-    """The error for a reader or writer that needs the commit."""
+    """Return the error for a reader or writer that needs the commit."""
     return CorruptTimelineError(
         "The completed file of a commit is lost: the commit was published, and its file is not on the timeline any more",
         table=context.table,
@@ -55,12 +55,12 @@ def error_for(context: TableContext, requested_time: str, path: str) -> CorruptT
 
 
 def load(context: TableContext) -> Timeline:
-    """The timeline as it is now, for readers. Raises as `restored`."""
+    """Return the timeline as it is now, for readers. Raises as `restored`."""
     return restored(context, context.folder.load())
 
 
 def restored(context: TableContext, timeline: Timeline) -> Timeline:
-    """A timeline on which lost commits are completed that a commit record has; they are read from there. Changes nothing.
+    """Return a timeline on which lost commits are completed that a commit record has; they are read from there. Changes nothing.
 
     Raises `CorruptTimelineError` for a lost commit that no record has: without it, rows would be missing.
     """
@@ -80,7 +80,7 @@ def restored(context: TableContext, timeline: Timeline) -> Timeline:
 
 
 def published_again(context: TableContext, timeline: Timeline) -> Timeline:
-    """The timeline, with every lost commit published again from the commit records. Nothing changes if none is lost.
+    """Return the timeline, with every lost commit published again from the commit records. Nothing changes if none is lost.
 
     Any process may do this at any time: the file is created only once, and only for an instant that is there and that nobody has undone.
 
@@ -123,7 +123,7 @@ def find(context: TableContext, timeline: Timeline) -> Iterator[tuple[Instant, R
 
 
 def _is_of(context: TableContext, record: Record) -> bool:
-    """Whether a record is about a commit of this place."""
+    """Say whether a record is about a commit of this place."""
     return names_commit(record.intent) and context.has(record.intent.inflight)
 
 
@@ -132,13 +132,13 @@ def _is_there(context: TableContext, record: Record) -> bool:
 
 
 def _is_followed(context: TableContext, timeline: Timeline, requested_time: str) -> bool:
-    """Whether a later commit says that it changed files of this one."""
+    """Say whether a later commit says that it changed files of this one."""
     later = (i for i in timeline.commits if i.requested_time > requested_time)
     return any(stat.prev_commit == requested_time for i in later for stat in context.folder.read_commit(i).stats)
 
 
 def _has_part(context: TableContext, requested_time: str) -> bool:
-    """Whether a companion has a completed commit that belongs to this one, by a writer of this package."""
+    """Say whether a companion has a completed commit that belongs to this one, by a writer of this package."""
     for place in context.companions:
         timeline = place.folder.load()
         part = timeline.commits.find(requested_time) or place.folder.archived(timeline, requested_time)
@@ -148,12 +148,12 @@ def _has_part(context: TableContext, requested_time: str) -> bool:
 
 
 def _was_swept(context: TableContext, instant: Instant) -> bool:
-    """Whether nothing is left of a writer of this package but its instant."""
+    """Say whether nothing is left of a writer of this package but its instant."""
     return _is_ours(context, instant) and not context.storage.list(f"{layout.markers(instant.requested_time)}/")
 
 
 def _is_ours(context: TableContext, instant: Instant) -> bool:
-    """Whether a writer of this package began the instant."""
+    """Say whether a writer of this package began the instant."""
     path = context.folder.file(instant)
     try:
         data = context.storage.get(path)

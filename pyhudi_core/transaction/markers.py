@@ -30,12 +30,12 @@ def create(storage: Storage, requested_time: str, path: str, kind: str) -> None:
 
 
 def announced(storage: Storage, requested_time: str) -> list[str]:
-    """The data files that an instant's markers name; paths relative to the table. Names outside the table are ignored."""
+    """Return the data files that an instant's markers name; paths relative to the table. Names outside the table are ignored."""
     return sorted(announced_kinds(storage, requested_time))
 
 
 def announced_kinds(storage: Storage, requested_time: str) -> dict[str, str]:
-    """The same with the kind of each file: CREATE, MERGE or APPEND."""
+    """Return the same with the kind of each file: CREATE, MERGE or APPEND."""
     folder = layout.markers(requested_time)
     found: list[str] = []
     for info in storage.list(f"{folder}/"):
@@ -78,7 +78,7 @@ def remove_leaks(
 
 
 def marker_files(storage: Storage, requested_time: str) -> list[str]:
-    """The files of an instant's markers."""
+    """Return the files of an instant's markers."""
     return [info.path for info in storage.list(f"{layout.markers(requested_time)}/")]
 
 
@@ -118,7 +118,7 @@ class LeftAtCompanion:
 def left_at_companions(
     context: TableContext, requested_time: str, *, completed: bool = False
 ) -> Iterator[LeftAtCompanion]:
-    """What a pending write left at the companion places.
+    """Yield what a pending write left at the companion places.
 
     With ``completed``, an instant counts that has completed there: Hudi's writers complete their commit of the metadata table first, and may die
     before their own. It is pending in the data table, so no reader has used it. The caller has decided that the write will never complete.
@@ -157,7 +157,7 @@ def remove_late_at_companions(context: TableContext, requested_time: str) -> Non
 
 
 def files_of(context: TableContext, requested_time: str) -> list[str]:
-    """The data files of an instant: from its markers, else by the time in the names of all files.
+    """Return the data files of an instant: from its markers, else by the time in the names of all files.
 
     At a companion place both count, because not every file of a metadata table has a marker (`metadata_table.commits`).
     """

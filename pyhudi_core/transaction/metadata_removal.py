@@ -31,25 +31,25 @@ Kept = frozenset[str] | None
 
 
 def notes(config: TableConfig, kept: Kept = frozenset()) -> dict[str, str]:
-    """The extra metadata of a commit that has to remove the metadata table, because it does not keep all partitions."""
+    """Return the extra metadata of a commit that has to remove the metadata table, because it does not keep all partitions."""
     listed = {LISTED: ",".join(config.metadata_partitions), INFLIGHT: ",".join(config.metadata_partitions_inflight)}
     return notes_of(listed, kept)
 
 
 def notes_of(properties: Mapping[str, str], kept: Kept = frozenset()) -> dict[str, str]:
-    """The same for the properties as they are now; empty if they list no partition that is not kept."""
+    """Return the same for the properties as they are now; empty if they list no partition that is not kept."""
     listed = [properties[key] for key in (LISTED, INFLIGHT) if properties.get(key)]
     names = {name.strip() for text in listed for name in text.split(",")}
     return {NOTE: ",".join(listed)} if listed and not (kept is None or names <= kept) else {}
 
 
 def removal() -> Publication:
-    """The change that takes it off the list."""
+    """Return the change that takes it off the list."""
     return Publication(properties_file.PATH, "", PublicationKind.PROPERTIES, changes=((LISTED, None), (INFLIGHT, None)))
 
 
 def unlists(changes: RecordedChanges) -> bool:
-    """Whether a change of the properties takes the metadata table off the list."""
+    """Say whether a change of the properties takes the metadata table off the list."""
     return (LISTED, None) in changes
 
 
@@ -60,7 +60,7 @@ def remove_folder(storage: Storage) -> None:
 
 
 def files_of(storage: Storage, partitions: Sequence[str]) -> list[str]:
-    """The files of partitions of a metadata table, as they are now."""
+    """Return the files of partitions of a metadata table, as they are now."""
     return [info.path for name in partitions for info in storage.list(f"{METADATA_TABLE}/{name}/")]
 
 

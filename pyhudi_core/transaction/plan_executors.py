@@ -50,7 +50,7 @@ PLANNED = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Executor:
+class PlanExecutor:
     """A process that registered to execute a plan; the one with the highest number may complete it."""
 
     number: int
@@ -76,22 +76,22 @@ class Groundwork:
 
 
 def salt_of(nonce: str) -> int:
-    """The number in the write tokens of the files of an execution."""
+    """Return the number in the write tokens of the files of an execution."""
     return int(nonce[:_SALT_DIGITS], 16)
 
 
-def newest_executor(context: TableContext, requested_time: str) -> Executor | None:
-    """The executor that counts; None if nobody has registered."""
+def newest_executor(context: TableContext, requested_time: str) -> PlanExecutor | None:
+    """Return the executor that counts; None if nobody has registered."""
     paths = sorted(info.path for info in context.root.list(f"{layout.executions(requested_time)}/"))
     if not paths:
         return None
     try:
         found = json.loads(context.root.get(paths[-1]))
-        return Executor(int(paths[-1].rpartition("/")[2]), str(found["nonce"]), str(found["process"]))
+        return PlanExecutor(int(paths[-1].rpartition("/")[2]), str(found["nonce"]), str(found["process"]))
     except ObjectNotFoundError:
         return None  # the execution has ended between the two calls
     except (ValueError, KeyError, TypeError, RecursionError):
-        return Executor(int(paths[-1].rpartition("/")[2]), "", "")
+        return PlanExecutor(int(paths[-1].rpartition("/")[2]), "", "")
 
 
 def begin_execution(
@@ -139,7 +139,7 @@ def begin_execution(
 
 
 def is_free(context: TableContext, plan: Instant) -> bool:
-    """Whether a process may execute the pending plan without being named: no living or unknown process executes it. Changes nothing."""
+    """Say whether a process may execute the pending plan without being named: no living or unknown process executes it. Changes nothing."""
     return (
         _Registering(context, plan.requested_time, plan.action, by_name=False, nonce="", changes=False).look(
             Timeline((plan,))
@@ -216,7 +216,7 @@ def _publish_completion(context: TableContext, requested_time: str) -> None:
 
 
 def _is_completed(context: TableContext, transaction: Transaction) -> bool:
-    """Whether this process, or another one, has completed the plan."""
+    """Say whether this process, or another one, has completed the plan."""
     requested = transaction.requested
     timeline = context.folder.load()
     found = timeline.find(requested.requested_time, requested.action)
@@ -225,14 +225,14 @@ def _is_completed(context: TableContext, transaction: Transaction) -> bool:
 
 
 def _named(there: TableContext, requested_time: str) -> frozenset[str] | None:
-    """The files that the completed commit of a place names; None if there is none on the timeline."""
+    """Return the files that the completed commit of a place names; None if there is none on the timeline."""
     completed = (i for i in there.folder.load() if i.requested_time == requested_time and i.is_completed)
     found = next((instant for instant in completed if instant.action in DATA_ACTIONS), None)
     return None if found is None else frozenset(stat.path for stat in there.folder.read_commit(found).stats)
 
 
 def is_own(transaction: Transaction, path: str) -> bool:
-    """Whether a data file of the plan's instant was written by this execution."""
+    """Say whether a data file of the plan's instant was written by this execution."""
     name = parse_data_file(split(path)[1])
     return name is not None and name.write_token.split("-")[1:2] == [str(salt_of(transaction.nonce))]
 
@@ -312,7 +312,7 @@ class _Registering:
             self.context.root.delete(layout.heartbeat(self.time))
 
     def look(self, timeline: Timeline) -> str | None:
-        """Why this process may not execute the plan now; None if it may."""
+        """Say why this process may not execute the plan now; None if it may."""
         found = timeline.find(self.time, self.action)
         if found is None:
             return f"no {self.action} {self.time} is on the timeline"
@@ -335,7 +335,7 @@ class _Registering:
         return None
 
     def _foreign(self, inflight: Instant, beats: bool) -> str | None:
-        """An execution that nobody registered for: Hudi's, which does not show whether it is alive."""
+        """Return an execution that nobody registered for: Hudi's, which does not show whether it is alive."""
         info = self.context.storage.head(self.context.folder.file(inflight))
         age_ms = self.context.runtime.clock.now_ms() - info.modified_ms if info is not None else 0
         if self.by_name and not beats and age_ms > self.context.options.heartbeat.expires_after_ms:
@@ -346,7 +346,7 @@ class _Registering:
         )
 
     def intent(self, timeline: Timeline) -> StagedIntent | None:
-        """The decision to register; None if somebody else executes the plan, or it was made before."""
+        """Return the decision to register; None if somebody else executes the plan, or it was made before."""
         context = self.context
         self.refusal = self.look(timeline) or ""
         executor = newest_executor(context, self.time)
@@ -376,7 +376,7 @@ class _Registering:
         return StagedIntent(intent, bodies)
 
     def _grounds(self) -> list[Publication]:
-        """The groundwork that is not there yet."""
+        """Return the groundwork that is not there yet."""
         ground = self.groundwork
         if ground is None:
             return []
@@ -387,11 +387,11 @@ class _Registering:
 
 
 def _beats_for(context: TableContext, requested_time: str, nonce: str) -> bool:
-    """Whether the heartbeat file is that of an execution."""
+    """Say whether the heartbeat file is that of an execution."""
     return nonce.encode() in heartbeat.read(context, requested_time)
 
 
 def _before(timeline: Timeline, plan: Instant) -> Timeline:
-    """The timeline that the plan was made from: what completed before its time, and what is pending."""
+    """Return the timeline that the plan was made from: what completed before its time, and what is pending."""
     kept = (i for i in timeline if not i.is_completed or (i.completion_time or i.requested_time) < plan.requested_time)
     return Timeline(tuple(kept), timeline.has_history)

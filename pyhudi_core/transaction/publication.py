@@ -75,7 +75,7 @@ def replace_once(storage: Storage, path: str, body: bytes, expected: str, wanted
 
 
 def _is_torn(found: bytes | None, body: bytes) -> bool:
-    """Whether a process died while it wrote the body: on a disk, the file may then have its beginning."""
+    """Say whether a process died while it wrote the body: on a disk, the file may then have its beginning."""
     return found is not None and body.startswith(found)
 
 
@@ -86,7 +86,7 @@ def overwrite(storage: Storage, path: str, body: bytes) -> bool:
 
 
 def creating(once: bool) -> Create:
-    """The function that creates objects which must not be overwritten, with or without this protection."""
+    """Return the function that creates objects which must not be overwritten, with or without this protection."""
     return create_once if once else overwrite
 
 

@@ -72,7 +72,7 @@ class Publication:
     changes: RecordedChanges = ()
 
     def to_json(self) -> dict[str, Any]:
-        """What the record stores. A creation is stored as it was when there was no other kind."""
+        """Return what the record stores. A creation is stored as it was when there was no other kind."""
         found: dict[str, Any] = {"path": self.path, "staged": self.staged}
         if self.kind is not PublicationKind.CREATE:
             found["kind"] = str(self.kind)
@@ -117,7 +117,7 @@ class Intent:
         return all(publication.kind is PublicationKind.CREATE for publication in self.publications)
 
     def to_json(self) -> dict[str, Any]:
-        """What the record stores."""
+        """Return what the record stores."""
         texts = {name: getattr(self, name) for name in _TEXTS}
         found = {**texts, "publications": [publication.to_json() for publication in self.publications]}
         return {**found, "companions": list(self.companions)} if self.companions else found
@@ -172,7 +172,10 @@ class Record:
 
 
 def _unpacked(text: str) -> bytes:
-    """The bytes of the last file; not more than were ever packed, whatever the record says. Raises `ValueError`, `TypeError` or `zlib.error`."""
+    """Return the bytes of the last file; not more than were ever packed, whatever the record says.
+
+    Raises `ValueError`, `TypeError` or `zlib.error`.
+    """
     return zlib.decompressobj().decompress(b64decode(text, validate=True), _MOST_BYTES) if text else b""
 
 
@@ -180,7 +183,7 @@ class RecordStore(Protocol):
     """Reads and swaps the record of one table."""
 
     def read(self, known: Record | None = None) -> Record | None:
-        """The record as it is now; one call instead of several if it is still the one that is known."""
+        """Return the record as it is now; one call instead of several if it is still the one that is known."""
         ...
 
     def swap(self, previous: Record | None, record: Record) -> None:
@@ -197,7 +200,7 @@ class RecordStore(Protocol):
 
 
 def record_store(storage: Storage) -> RecordStore:
-    """The way of keeping the record that fits the storage."""
+    """Return the way of keeping the record that fits the storage."""
     return TaggedRecordStore(storage) if storage.capabilities.put_if_match else NumberedRecordStore(storage)
 
 
@@ -231,7 +234,7 @@ class TaggedRecordStore:
             self.storage.put_if_match(self.path, record.encode(), previous.position)
 
     def kept(self) -> Iterator[Record]:
-        """The one."""
+        """Yield the one."""
         record = self.read()
         yield from () if record is None else (record,)
 
@@ -282,7 +285,7 @@ class NumberedRecordStore:
             raise StorageStateUnknownError("The commit record moved on", path=self._path(number))
 
     def kept(self) -> Iterator[Record]:
-        """The newest few."""
+        """Yield the newest few."""
         for number in reversed(self._numbers()):
             path = self._path(number)
             with suppress(ObjectNotFoundError):  # it was swept meanwhile

@@ -60,7 +60,7 @@ def give_back(transaction: Transaction, *staged: str) -> None:
 
 
 def _is_reserved(transaction: Transaction) -> bool:
-    """Whether the reservation is still ours."""
+    """Say whether the reservation is still ours."""
     try:
         body = json.loads(heartbeat.read(transaction.context, transaction.requested_time) or b"{}")
     except (ValueError, RecursionError):
@@ -82,7 +82,7 @@ class _Staging:
         return layout.staged(self.transaction.requested_time, self.transaction.nonce)
 
     def intent(self, timeline: Timeline) -> StagedIntent | None:
-        """The decision to publish the plan; None if it is there: the answer to an earlier swap was lost. Raises `CommitAbortedError`."""
+        """Return the decision to publish the plan; None if it is there: the answer to an earlier swap was lost. Raises `CommitAbortedError`."""
         transaction = self.transaction
         context, requested = transaction.context, transaction.requested
         if timeline.find(requested.requested_time, requested.action) is not None:

@@ -36,7 +36,7 @@ _OF_OTHERS = "the program that began the rollback finishes it, Hudi with its nex
 
 
 def what_ends(instant: Instant) -> str:
-    """What ends a pending instant that is no write, as a part of a sentence; empty for writes, which are rolled back."""
+    """Return what ends a pending instant that is no write, as a part of a sentence; empty for writes, which are rolled back."""
     time, action = instant.requested_time, instant.action
     if action is Action.ROLLBACK:
         return _OF_OTHERS
@@ -72,7 +72,7 @@ def schedule(context: TableContext, requested_time: str) -> Instant | None:
 
 
 def is_free(context: TableContext, rollback: Instant) -> bool:
-    """Whether no living process executes the pending rollback: it is scheduled, or its process is dead."""
+    """Say whether no living process executes the pending rollback: it is scheduled, or its process is dead."""
     try:
         body = json.loads(heartbeat.read(context, rollback.requested_time) or b"{}")
     except (ValueError, RecursionError):
@@ -142,7 +142,7 @@ def roll_back_on_request(context: TableContext, requested_time: str) -> Rollback
 
 
 def _not_rolled_back(context: TableContext, timeline: Timeline, found: Instant) -> str:
-    """Why a pending instant is not rolled back, and what to do instead."""
+    """Say why a pending instant is not rolled back, and what to do instead."""
     ends = what_ends(found)
     if ends:
         return f"a pending {found.action} is not rolled back: {ends}"

@@ -49,7 +49,9 @@ def _swept(transaction: Transaction, what: str, sweep: Callable[[], None]) -> No
 
 
 def reserved_intent(transaction: Transaction, timeline: Timeline, publications: Sequence[Publication]) -> StagedIntent:
-    """What a reservation decides on this timeline that leaves no instant there: changes of the properties and of definitions, in their order."""
+    """Return what a reservation decides on this timeline that leaves no instant there: changes of the properties and of definitions, in their
+    order.
+    """
     time = completion_time_after(transaction.context, max(timeline.high_water_mark, transaction.requested_time))
     return staged_intent(transaction, publications, {}, completion_time=time)
 

@@ -119,7 +119,7 @@ def repair(context: TableContext, seen: Timeline | None = None) -> list[str]:
 
 
 def _own_writes(context: TableContext) -> tuple[Action, ...]:
-    """The actions that are rolled back here. The writes of a metadata table belong to those of its data table, and are removed with them."""
+    """Return the actions that are rolled back here. The writes of a metadata table belong to those of its data table, and are removed with them."""
     return () if context.prefix else WRITES
 
 
@@ -132,7 +132,7 @@ def _resume_the_dead(context: TableContext) -> None:
 
 
 def _is_dead(context: TableContext, instant: Instant) -> bool:
-    """Whether the writer is gone; what it was writing then is remembered before the traces by which it was found go away."""
+    """Say whether the writer is gone; what it was writing then is remembered before the traces by which it was found go away."""
     dead = heartbeat.is_dead(context, instant, ask_storage=True)
     if dead:
         _remember_dead(context, instant.requested_time)
@@ -140,7 +140,7 @@ def _is_dead(context: TableContext, instant: Instant) -> bool:
 
 
 def _is_expired(context: TableContext, plan: Instant) -> bool:
-    """Whether a planned clustering is older than the options allow, and no process executes it. It would stop writes to its file groups."""
+    """Say whether a planned clustering is older than the options allow, and no process executes it. It would stop writes to its file groups."""
     options = context.options.clustering
     planned, now = parse_time(plan.requested_time), parse_time(context.now())
     if not options.expires or planned is None or now is None:
@@ -149,7 +149,7 @@ def _is_expired(context: TableContext, plan: Instant) -> bool:
 
 
 def _is_rolled_back(context: TableContext, timeline: Timeline, instant: Instant) -> bool:
-    """Whether a completed rollback names the instant: its process died before it had removed the instant's own files."""
+    """Say whether a completed rollback names the instant: its process died before it had removed the instant's own files."""
     return instant.requested_time in names_rolled_back(context, timeline.completed, instant.requested_time)
 
 
@@ -197,7 +197,7 @@ class _Fence:
     is_decided: bool = False
 
     def find_victim(self, timeline: Timeline) -> Instant | None:
-        """The pending write or clustering; None if it has ended."""
+        """Return the pending write or clustering; None if it has ended."""
         writes = (i for i in timeline.pending if i.requested_time == self.victim_time and i.action in _UNDOABLE)
         return next(writes, None)
 
@@ -215,7 +215,7 @@ class _Fence:
             context.root.put(self.staged, self.plan)
 
     def intent(self, timeline: Timeline) -> StagedIntent | None:
-        """The decision to put the plan on the timeline; None if there is no write to roll back, or the plan is there."""
+        """Return the decision to put the plan on the timeline; None if there is no write to roll back, or the plan is there."""
         transaction = self.transaction
         context = transaction.context
         victim = self.find_victim(timeline)
@@ -237,7 +237,7 @@ class _Fence:
         return staged_intent(transaction, [Publication(path, self.staged)], {path: self.plan}, inflight=pending)
 
     def announced(self) -> Instant | None:
-        """The victim, after the rollback's own files are complete; None if the plan is not on the timeline."""
+        """Return the victim, after the rollback's own files are complete; None if the plan is not on the timeline."""
         if not self.is_decided:
             return None
         begin.announce(self.transaction, None, b"")
@@ -374,7 +374,7 @@ def _sweep_planning(context: TableContext, pending: Instant) -> None:
 
 
 def _is_announced(context: TableContext, time: str) -> bool:
-    """Whether an instant with this requested time is pending; a plan that its process has decided and not published is published before."""
+    """Say whether an instant with this requested time is pending; a plan that its process has decided and not published is published before."""
     publish_decided(context, time)
     expected = [Instant(time, action, State.INFLIGHT) for action in WRITES]
     expected += [

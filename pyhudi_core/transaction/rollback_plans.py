@@ -13,14 +13,14 @@ from pyhudi_core.timeline.active import Timeline
 
 
 def names_rolled_back(place: TableContext, timeline: Timeline, since: str) -> frozenset[str]:
-    """The requested times that rollbacks begun after ``since`` name, finished or not."""
+    """Return the requested times that rollbacks begun after ``since`` name, finished or not."""
     rollbacks = (i for i in timeline if i.action is Action.ROLLBACK and i.requested_time > since)
     named = (rolled_back_by(place, rollback.requested_time) for rollback in rollbacks)
     return frozenset(time for time in named if time is not None)
 
 
 def rolled_back_by(place: TableContext, requested_time: str) -> str | None:
-    """The instant that a rollback's plan names; None if the plan is gone (the rollback ended) or empty."""
+    """Return the instant that a rollback's plan names; None if the plan is gone (the rollback ended) or empty."""
     path = place.folder.file(Instant(requested_time, Action.ROLLBACK, State.REQUESTED))
     try:
         data = place.storage.get(path)
@@ -31,7 +31,7 @@ def rolled_back_by(place: TableContext, requested_time: str) -> str | None:
 
 
 def plan_record(context: TableContext, victim: Instant, paths: list[str]) -> dict[str, Any]:
-    """A rollback's plan: the write, and the data files that it made."""
+    """Return a rollback's plan: the write, and the data files that it made."""
     return {
         "instantToRollback": {"commitTime": victim.requested_time, "action": str(victim.action)},
         "RollbackRequests": [
@@ -48,7 +48,7 @@ def plan_record(context: TableContext, victim: Instant, paths: list[str]) -> dic
 
 
 def metadata_record(context: TableContext, victim: Instant, paths: list[str]) -> dict[str, Any]:
-    """What a completed rollback says."""
+    """Return what a completed rollback says."""
     return {
         "startRollbackTime": context.now(),
         "timeTakenInMillis": 0,

@@ -83,13 +83,13 @@ def remove_dead(context: TableContext) -> None:
 
 
 def folders_of(files: Iterable[ObjectInfo]) -> Iterator[WaitingRows]:
-    """The listed files below `layout.ROWS`, which are sorted by their paths, by the folder of their write."""
+    """Yield the listed files below `layout.ROWS`, which are sorted by their paths, by the folder of their write."""
     for folder, found in groupby(files, lambda info: info.path.rpartition("/")[0]):
         yield WaitingRows(folder, tuple(found))
 
 
 def has_died(context: TableContext, rows: WaitingRows, *, ask_storage: bool = False) -> bool:
-    """Whether the owner is known to be gone; ``ask_storage`` as for `heartbeat.is_dead`."""
+    """Say whether the owner is known to be gone; ``ask_storage`` as for `heartbeat.is_dead`."""
     return heartbeat.is_left(context, _owner(rows.folder), ask_storage=ask_storage)
 
 

@@ -121,15 +121,15 @@ class Candidate:
         return bool(self._before)
 
     def written(self, columns: Sequence[str] | None = None, where: object = None) -> Scan:
-        """The rows that the commit changes or adds, as they will be; of a table service, which changes none, the rows of its new files."""
+        """Return the rows that the commit changes or adds, as they will be; of a table service, which changes none, the rows of its new files."""
         return reads.staged(self.attempt.transaction.context, self.attempt, columns, where)
 
     def before(self, columns: Sequence[str] | None = None, where: object = None) -> Scan:
-        """The table without the commit."""
+        """Return the table without the commit."""
         return make_scan(self.attempt.transaction.context, self.snapshot, columns, where)
 
     def after(self, columns: Sequence[str] | None = None, where: object = None) -> Scan:
-        """The table with the commit."""
+        """Return the table with the commit."""
         return reads.as_committed(self.attempt.transaction.context, self.attempt, self.snapshot, columns, where)
 
     @property
@@ -144,11 +144,11 @@ class Candidate:
         return self._before[0]
 
     def among(self, found: Scan, column: str, values: Any) -> Scan:
-        """The rows of a scan whose value in a column is one of these; files that cannot have one are skipped."""
+        """Return the rows of a scan whose value in a column is one of these; files that cannot have one are skipped."""
         return lookups.joined(found, (values, column))
 
     def count(self, found: Scan) -> int:
-        """How many rows a scan has. Nothing is read if commits and footers say it."""
+        """Say how many rows a scan has. Nothing is read if commits and footers say it."""
         rows = found.rows
         if rows.predicate is None and rows.changed_by is None and rows.keys is None:
             known = rows_of_slices(self.attempt.transaction.context, found.slices())
@@ -161,13 +161,13 @@ class Candidate:
         return _summed(dataset_of(found, self.engine).map(partial(_counted, shown), _FOUND).collect(), shown)
 
     def violating(self, rule: str | Any, found: Scan) -> FoundRows:
-        """The rows of a scan for which a condition (SQL text, or a ``pyarrow.compute.Expression``) is not true: false or null."""
+        """Return the rows of a scan for which a condition (SQL text, or a ``pyarrow.compute.Expression``) is not true: false or null."""
         predicate = Predicate.of(rule, found.rows.schema, self.attempt.transaction.context.options.condition_zone)
         limited = found if predicate is None else _limited(found, NotTrue(predicate))
         return self.find(limited)
 
     def repeated(self, found: Scan, shown: int = SHOWN) -> FoundRows:
-        """The values of a scan's columns that several of its rows have; ``rows`` counts these rows. Rows with a null have no value.
+        """Return the values of a scan's columns that several of its rows have; ``rows`` counts these rows. Rows with a null have no value.
 
         The rows are brought together by their values, so a task holds the values of its share.
         """
@@ -222,7 +222,7 @@ def _repeats(shown: int, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> I
 
 
 def _texts(rows: pa.RecordBatch) -> list[str]:
-    """The few rows that a finding shows, as texts."""
+    """Return the few rows that a finding shows, as texts."""
     names = ["key" if name == RECORD_KEY else name for name in rows.schema.names]
     return [
         " ".join(f"{name}={value!r}" for name, value in zip(names, row.values(), strict=True))

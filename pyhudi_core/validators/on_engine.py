@@ -18,7 +18,7 @@ _TASKS_PER_CORE = 4
 
 
 def dataset_of(found: Scan, engine: Engine) -> Dataset:
-    """The rows of a scan. A task reads its slices one after the other; the largest slices are dealt out first.
+    """Return the rows of a scan. A task reads its slices one after the other; the largest slices are dealt out first.
 
     Raises `ConfigError` on Spark for storage that lives in this process only.
     """

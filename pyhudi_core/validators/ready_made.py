@@ -38,7 +38,10 @@ def unique(*columns: str) -> Unique:
 
 @set_module("pyhudi")
 def in_range(column: str, low: Any = None, high: Any = None) -> Satisfies:
-    """The values of a column in the written rows are not below ``low`` and not above ``high``. Nulls are not compared; NaN is above every number."""
+    """Return the values of a column in the written rows are not below ``low`` and not above ``high``.
+
+    Nulls are not compared; NaN is above every number.
+    """
     (name,) = _checked((column,), "in_range")
     quoted = f"`{name.replace('`', '``')}`"
     bounds = [f"{quoted} {sign} {_literal(value)}" for sign, value in ((">=", low), ("<=", high)) if value is not None]
@@ -50,7 +53,7 @@ def in_range(column: str, low: Any = None, high: Any = None) -> Satisfies:
 
 @set_module("pyhudi")
 def satisfies(condition: Any) -> Satisfies:
-    """A condition (SQL text, or a ``pyarrow.compute.Expression``) is true for every written row. Null is not true."""
+    """Return a condition (SQL text, or a ``pyarrow.compute.Expression``) is true for every written row. Null is not true."""
     if condition is None:
         raise InvalidOptionError("satisfies needs a condition", hint="For example satisfies('price >= 0').")
     return Satisfies(condition, f"satisfies({str(condition)!r})")
@@ -199,7 +202,7 @@ def _refuse_absent(name: str, columns: tuple[str, ...], schema: pa.Schema) -> No
 
 
 def _literal(value: Any) -> str:
-    """A bound as SQL."""
+    """Return a bound as SQL."""
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str | dt.date):
         raise InvalidOptionError(
             f"in_range cannot compare with {value!r}",

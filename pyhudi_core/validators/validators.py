@@ -25,7 +25,7 @@ class Validators:
 
     @classmethod
     def of(cls, given: Sequence[Validator]) -> Validators | None:
-        """The validators of a ``pre_commit=``; None if there are none. Raises `InvalidOptionError` if they are no callables."""
+        """Return the validators of a ``pre_commit=``; None if there are none. Raises `InvalidOptionError` if they are no callables."""
         if callable(given) or isinstance(given, str | bytes) or not isinstance(given, Sequence):
             raise InvalidOptionError(
                 f"pre_commit= takes a list of validators, not {type(given).__name__}",
@@ -64,7 +64,7 @@ class Validators:
 
 
 def _finding(validator: Validator, candidate: Candidate) -> str | None:
-    """What a validator has against the commit; None if nothing."""
+    """Return what a validator has against the commit; None if nothing."""
     try:
         answer = validator(candidate)
     except HudiError:

@@ -43,7 +43,7 @@ class NewColumns:
 
 
 def new_columns(context: TableContext, changes: ColumnChanges, snapshot: Snapshot) -> NewColumns:
-    """The columns after a change in this state. Raises `SchemaMismatchError` or `UnsupportedTableError`; nothing was written then."""
+    """Return the columns after a change in this state. Raises `SchemaMismatchError` or `UnsupportedTableError`; nothing was written then."""
     with at_table(context.table):
         case = replace(cases.of_call(context, ALTER), other_numbers=has_left_numbers(context, snapshot))
         refusals.before_rows(case)
@@ -63,7 +63,7 @@ def refuse_plans(context: TableContext, found: Timeline) -> None:
 
 
 def _protected(config: TableConfig) -> Mapping[str, str]:
-    """Columns that name, order and merge the rows. A change of them would change which rows are the same, or how they are merged."""
+    """Return columns that name, order and merge the rows. A change of them would change which rows are the same, or how they are merged."""
     merger = find_merger(config)
     ordering = (*ordering_of(config), *(name for name in (config.raw.get("hoodie.table.precombine.field"),) if name))
     return {
@@ -76,7 +76,7 @@ def _protected(config: TableConfig) -> Mapping[str, str]:
 
 
 def _replaces_statistics(config: TableConfig, snapshot: Snapshot, changes: ColumnChanges) -> bool:
-    """Whether statistics of older files would be found under wrong names, or in another type than the column's."""
+    """Say whether statistics of older files would be found under wrong names, or in another type than the column's."""
     if not _STATISTICS & {*config.written_metadata_partitions}:
         return False
     history = () if snapshot.evolution is None else snapshot.evolution.history
@@ -85,7 +85,7 @@ def _replaces_statistics(config: TableConfig, snapshot: Snapshot, changes: Colum
 
 
 def _indexed(context: TableContext, changes: ColumnChanges) -> tuple[str, str] | None:
-    """A column that is to be changed, and the index that is made of it; None if there is none."""
+    """Return a column that is to be changed, and the index that is made of it; None if there is none."""
     definitions = metadata_update.definitions_of(context, context.config.written_metadata_partitions)
     for definition in definitions.values():
         of = {name.partition(".")[0] for name in (definition.column, *definition.more)}

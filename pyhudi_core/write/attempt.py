@@ -98,7 +98,7 @@ class Attempt:
 def replaced_by(
     operation: OperationType, snapshot: Snapshot, prepared: Prepared | None, partitions: tuple[str, ...]
 ) -> dict[str, tuple[str, ...]]:
-    """The file groups that the operation removes, by partition; ``partitions`` are those to drop."""
+    """Return the file groups that the operation removes, by partition; ``partitions`` are those to drop."""
     named: Iterable[str] = partitions
     if operation is OperationType.INSERT_OVERWRITE_TABLE:
         named = snapshot.view.partitions()
@@ -111,7 +111,7 @@ def replaced_by(
 def touched_by(
     metadata: CommitMetadata, operation: OperationType, prepared: Prepared | None, partitions: tuple[str, ...]
 ) -> Touched:
-    """What the write changes, with the partitions that it replaces even if they are empty. None: the whole table."""
+    """Return what the write changes, with the partitions that it replaces even if they are empty. None: the whole table."""
     replaced: frozenset[str] | None = frozenset(partitions)
     if operation is OperationType.INSERT_OVERWRITE_TABLE:
         replaced = None
@@ -128,8 +128,8 @@ def extra_of(
     schema: pa.Schema,
     numbers: Numbers | None = None,
 ) -> dict[str, str]:
-    """The extra metadata of the commit: what was given, who writes, the token, the schema, the numbers of columns that have some, and the rows of
-    removed file groups if their number is known. ``numbers`` are those of altered columns.
+    """Return the extra metadata of the commit: what was given, who writes, the token, the schema, the numbers of columns that have some, and the
+    rows of removed file groups if their number is known. ``numbers`` are those of altered columns.
     """
     context = transaction.context
     removed = {partition: frozenset(file_ids) for partition, file_ids in replaced.items()}
@@ -161,7 +161,7 @@ class CommitCheck:
 
     @classmethod
     def of(cls, attempt: Attempt) -> CommitCheck:
-        """The check of an attempt."""
+        """Return the check of an attempt."""
         context = attempt.transaction.context
         time, touched = attempt.transaction.requested_time, attempt.touched
         overlap = KeyOverlap(
@@ -223,7 +223,7 @@ class CommitCheck:
 
 
 def validation_of(attempt: Attempt) -> Validation | None:
-    """The pre-commit validators of the table's handle and of this commit; None if there are none."""
+    """Return the pre-commit validators of the table's handle and of this commit; None if there are none."""
     context = attempt.transaction.context
     validators = tuple(one for one in (context.protocol.pre_commit, attempt.pre_commit) if one is not None)
     return Validation(context, attempt, validators) if validators else None

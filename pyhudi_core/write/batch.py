@@ -46,7 +46,7 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundRows:
+class RowsWithTags:
     """Rows that were found in a state of the table, with their tags.
 
     Attributes:
@@ -68,8 +68,8 @@ class Search:
     """Rows that each attempt finds in the state from which it starts. ``found``: what the present attempt found."""
 
     engine: Engine
-    find: Callable[[Snapshot], FoundRows]
-    found: FoundRows = FoundRows()
+    find: Callable[[Snapshot], RowsWithTags]
+    found: RowsWithTags = RowsWithTags()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ Batch: TypeAlias = Rows | Search | Partitions | Columns | Nothing
 
 
 def batch_at(batch: Batch, context: TableContext, snapshot: Snapshot) -> Batch:
-    """The batch of an attempt that starts from this state. Raises as `new_columns`."""
+    """Return the batch of an attempt that starts from this state. Raises as `new_columns`."""
     if isinstance(batch, Search):
         return replace(batch, found=batch.find(snapshot))
     if isinstance(batch, Columns):
@@ -107,36 +107,36 @@ def batch_at(batch: Batch, context: TableContext, snapshot: Snapshot) -> Batch:
 
 
 def engine_of(batch: Batch | None) -> Engine | None:
-    """Where the rows are; None if there are none."""
+    """Say where the rows are; None if there are none."""
     return batch.engine if isinstance(batch, Rows | Search) else None
 
 
 def rows_of(batch: Batch | None) -> Prepared | None:
-    """The rows; None if the batch has none."""
+    """Return the rows; None if the batch has none."""
     if isinstance(batch, Search):
         return batch.found.prepared
     return batch.prepared if isinstance(batch, Rows) else None
 
 
 def columns_of(batch: Batch | None) -> NewColumns | None:
-    """The new columns that the batch consists of; None if it is another batch."""
+    """Return the new columns that the batch consists of; None if it is another batch."""
     return batch.new if isinstance(batch, Columns) else None
 
 
 def paths_of(batch: Batch) -> tuple[str, ...]:
-    """The partitions to drop."""
+    """Return the partitions to drop."""
     return tuple(batch.paths) if isinstance(batch, Partitions) else ()
 
 
 def removes_metadata(batch: Batch | None) -> bool:
-    """Whether the commit of the batch takes the metadata table off the list, because its statistics would be wrong. It is made again after it."""
+    """Say whether the commit of the batch takes the metadata table off the list, because its statistics would be wrong. It is made again after it."""
     if isinstance(batch, Columns):
         return batch.new is not None and batch.new.new_statistics
     return isinstance(batch, Rows) and batch.removes_metadata
 
 
 def touched_too(batch: Batch, touched: Touched) -> Touched:
-    """What the write touches, with the file groups whose rows stay. No base file is written there, so planned compactions do not matter."""
+    """Return what the write touches, with the file groups whose rows stay. No base file is written there, so planned compactions do not matter."""
     if not isinstance(batch, Search):
         return touched
     stays = batch.found.stays
@@ -145,7 +145,7 @@ def touched_too(batch: Batch, touched: Touched) -> Touched:
 
 
 def with_known_keys(batch: Batch, written: Written) -> Written:
-    """The files of the write, with the changes of keys that the batch knows."""
+    """Return the files of the write, with the changes of keys that the batch knows."""
     if not isinstance(batch, Search) or batch.found.key_changes is None or written.key_changes is None:
         return written
     changes = batch.engine.dataset(batch.found.key_changes)
@@ -153,7 +153,7 @@ def with_known_keys(batch: Batch, written: Written) -> Written:
 
 
 def why_unchanged(batch: Batch, operation: OperationType, *, by_condition: bool) -> str:
-    """Why a write of this batch has nothing to change. ``by_condition``: the rows were found by a condition."""
+    """Say why a write of this batch has nothing to change. ``by_condition``: the rows were found by a condition."""
     if isinstance(batch, Search) and batch.found.why_not:
         return batch.found.why_not
     if isinstance(batch, Columns):

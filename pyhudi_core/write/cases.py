@@ -37,7 +37,7 @@ _PLANS = {Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING, Action.IND
 def of_call(
     context: TableContext, operation: OperationType, *, partial: bool = False, allow_empty: bool = False
 ) -> Case:
-    """What is known without a look at the state of the table."""
+    """Return what is known without a look at the state of the table."""
     return Case(
         operation=operation,
         table=context.table,
@@ -49,7 +49,7 @@ def of_call(
 
 
 def in_state(case: Case, context: TableContext, snapshot: Snapshot) -> Case:
-    """The case in a state of the table."""
+    """Return the case in a state of the table."""
     by_index = case.gives == "rows" and asks_index(context, case.operation, snapshot)
     case = replace(
         case,
@@ -74,7 +74,7 @@ def _with_buckets(case: Case, context: TableContext, snapshot: Snapshot, *, by_i
 def at_begin(
     context: TableContext, operation: OperationType, schema: pa.Schema | None = None, *, removes: bool = False
 ) -> Case:
-    """What an attempt knows before its instant is announced: whether it can keep the metadata table, also with these columns.
+    """Return what an attempt knows before its instant is announced: whether it can keep the metadata table, also with these columns.
 
     ``removes``: the attempt takes the metadata table off the list.
     """
@@ -87,7 +87,7 @@ def at_begin(
 def in_attempt(
     context: TableContext, operation: OperationType, snapshot: Snapshot, prepared: Prepared, then: ColumnsThen | None
 ) -> Case:
-    """What an attempt knows of its rows in the state that it has begun with. ``then``: the columns that they were prepared for."""
+    """Return what an attempt knows of its rows in the state that it has begun with. ``then``: the columns that they were prepared for."""
     case = replace(
         of_call(context, operation),
         moved=operation is not OperationType.DELETE and _moved(prepared.schema, then, snapshot),
@@ -100,7 +100,7 @@ def in_attempt(
 
 
 def of_service(context: TableContext, operation: OperationType, snapshot: Snapshot) -> Case:
-    """What a service knows of the table, before it plans and when it begins."""
+    """Return what a service knows of the table, before it plans and when it begins."""
     unkept = metadata_update.why_unkept_now(context)
     undefined = "" if unkept else metadata_update.why_undefined_now(context, snapshot.schema)
     consistent = operation is OperationType.CLUSTER and has_consistent_hashing(context)
@@ -109,7 +109,9 @@ def of_service(context: TableContext, operation: OperationType, snapshot: Snapsh
 
 
 def plan_error(context: TableContext, found: Timeline) -> CommitConflictError | None:
-    """The error for a change of columns beside a pending plan, whose files get the columns of now and the time of the plan; None if there is none."""
+    """Return the error for a change of columns beside a pending plan, whose files get the columns of now and the time of the plan; None if there is
+    none.
+    """
     plan = next((pending for pending in found.pending if pending.action in _PLANS), None)
     if plan is None:
         return None
@@ -123,13 +125,13 @@ def plan_error(context: TableContext, found: Timeline) -> CommitConflictError | 
 
 
 def _moved(schema: pa.Schema, then: ColumnsThen | None, now: Snapshot) -> bool:
-    """Whether rows do not fit the columns of now any more. A column of the same name and type can be another one."""
+    """Say whether rows do not fit the columns of now any more. A column of the same name and type can be another one."""
     other = then is not None and then.moved(now) is not None
     return other or reconcile(now.schema, schema) != schema
 
 
 def _logs(snapshot: Snapshot, partitions: Iterable[str]) -> str:
-    """A file group without meta columns that has logs, which another writer made: their keys are not known."""
+    """Return a file group without meta columns that has logs, which another writer made: their keys are not known."""
     if snapshot.config.populate_meta_fields:
         return ""
     pieces = (piece for path in partitions for piece in snapshot.view.slices(path))
@@ -137,7 +139,7 @@ def _logs(snapshot: Snapshot, partitions: Iterable[str]) -> str:
 
 
 def _foreign(context: TableContext, snapshot: Snapshot, partitions: Iterable[str]) -> tuple[str, str] | None:
-    """A new partition in the folder of another table, where no reader of this one would find it, and that folder."""
+    """Return a new partition in the folder of another table, where no reader of this one would find it, and that folder."""
     snapshot.view.prepare(partitions)
     new = [path for path in partitions if not snapshot.view.slices(path)]
     if not new:

@@ -76,7 +76,7 @@ def second_batch(table: str) -> InvalidOptionError:
 
 
 def checked_partitions(partitions: Sequence[str], config: TableConfig, table: str) -> tuple[str, ...]:
-    """The folders of the partitions, each once, with their prefix folders.
+    """Return the folders of the partitions, each once, with their prefix folders.
 
     Raises `InvalidOptionError` for anything but a list of paths with something in it.
     """
@@ -107,14 +107,14 @@ def _shown(given: object) -> str:
 
 
 def _values(path: str) -> str:
-    """The values of a partition's path without the names of the columns."""
+    """Return the values of a partition's path without the names of the columns."""
     return "/".join(part.partition("=")[2] or part for part in path.split("/"))
 
 
 def known_partitions(
     snapshot: Snapshot, partitions: tuple[str, ...], table: str, *, missing_ok: bool
 ) -> tuple[str, ...]:
-    """The partitions that have rows. Raises `PartitionNotFoundError` if one has none, unless ``missing_ok``."""
+    """Return the partitions that have rows. Raises `PartitionNotFoundError` if one has none, unless ``missing_ok``."""
     snapshot.view.prepare(partitions)
     known = tuple(partition for partition in partitions if snapshot.view.slices(partition))
     missing = [partition for partition in partitions if partition not in known]
@@ -133,7 +133,7 @@ def known_partitions(
 
 
 def _is_text(value: object) -> bool:
-    """Whether it is a string that UTF-8 can hold."""
+    """Say whether it is a string that UTF-8 can hold."""
     try:
         return isinstance(value, str) and value.encode() is not None
     except UnicodeEncodeError:
@@ -141,7 +141,7 @@ def _is_text(value: object) -> bool:
 
 
 def checked_extra(extra: Mapping[str, str]) -> dict[str, str]:
-    """The caller's extra metadata. Raises `InvalidOptionError` if it holds anything but strings, or a key of the commit's own."""
+    """Return the caller's extra metadata. Raises `InvalidOptionError` if it holds anything but strings, or a key of the commit's own."""
     if not isinstance(extra, Mapping):
         raise InvalidOptionError(
             f"extra_metadata= takes a mapping, not {type(extra).__name__}",

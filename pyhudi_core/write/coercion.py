@@ -91,7 +91,7 @@ def unfit_of(batches: Iterable[pa.RecordBatch], columns: pa.Schema) -> dict[str,
 
 
 def name_rules(table: str, takes: Sequence[str] = ()) -> tuple[ColumnRule, ...]:
-    """The rules for names of columns that are written. ``takes``: the meta columns that the write uses."""
+    """Return the rules for names of columns that are written. ``takes``: the meta columns that the write uses."""
     return (
         ColumnRule(
             "a meta column",
@@ -110,7 +110,10 @@ def refuse_internal_names(data: pa.Schema, table: str, takes: Sequence[str] = ()
 
 
 def _meta_name(table: str, takes: Sequence[str], level: Level) -> SchemaMismatchError | None:
-    """Rows that a scan gave have all meta columns, which are passed over. A few of them are columns of somebody else, whose values would be lost."""
+    """Return rows that a scan gave have all meta columns, which are passed over.
+
+    A few of them are columns of somebody else, whose values would be lost.
+    """
     own = [name for name in META_FIELDS if name in level.data and name not in takes]
     if not own or {*META_FIELDS} <= {*level.data, *takes}:
         return None
@@ -130,7 +133,7 @@ def _own_name(table: str, level: Level) -> SchemaMismatchError | None:
 
 
 def meant(name: str, known: Sequence[str]) -> str | None:
-    """The known name, of one level, that a name may be misspelt for."""
+    """Return the known name, of one level, that a name may be misspelt for."""
     return next(iter(get_close_matches(name, known, n=1)), None)
 
 
@@ -153,7 +156,7 @@ def _refuse_missing(before: pa.Schema, data: pa.Schema, table: str, fields_only:
 
 
 def _renamed(level: Level) -> str:
-    """What new names of a level may be misspelt for; empty if no name is similar."""
+    """Return what new names of a level may be misspelt for; empty if no name is similar."""
     lowered = {name.lower() for name in level.missing}
     if similar := [joined(level.parent, name) for name in level.new if name.lower() in lowered]:
         return f"Names are compared with their case, and the data has {', '.join(map(repr, similar))}: rename."

@@ -32,12 +32,12 @@ _MOST_KEYS = 1_500_000
 
 
 def suits(plan: Plan) -> bool:
-    """Whether new rows of a partition are spread evenly over its buckets, which is how a source spreads them."""
+    """Say whether new rows of a partition are spread evenly over its buckets, which is how a source spreads them."""
     return all(len({weight for _, weight in own}) <= 1 for own in plan.inserts.values())
 
 
 def write_from_source(counted: CountedSource, plan: Plan, cores: int, task: WriteTask) -> Dataset:
-    """The files that tasks write, as rows of `WRITTEN`."""
+    """Return the files that tasks write, as rows of `WRITTEN`."""
     if task.unique and all(plan.inserts.get(partition) for partition in counted.partitions):
         alone = _one_each(plan, cores)
         if alone is not None:
@@ -56,7 +56,7 @@ def write_from_source(counted: CountedSource, plan: Plan, cores: int, task: Writ
 
 
 def _one_each(plan: Plan, cores: int) -> list[Bucket] | None:
-    """The buckets, largest first, if each of them is a new file group and worth a task of its own."""
+    """Return the buckets, largest first, if each of them is a new file group and worth a task of its own."""
     rows = sum(bucket.expected for bucket in plan.buckets)
     few = 0 < len(plan.buckets) <= max(cores, rows // _ROWS_OF_A_TASK)
     if few and all(_is_plain(bucket) for bucket in plan.buckets):
@@ -69,7 +69,7 @@ def _is_plain(bucket: Bucket) -> bool:
 
 
 def _one_group_a_task(counted: CountedSource, plan: Plan, buckets: Sequence[Bucket], task: WriteTask) -> Dataset:
-    """The files, with a task for each file group: its rows need no sort, and no column says where they belong."""
+    """Return the files, with a task for each file group: its rows need no sort, and no column says where they belong."""
     places = {bucket.number: place for place, bucket in enumerate(buckets)}
     tasks_of = [[places[number] for number, _ in plan.inserts[partition]] for partition in counted.partitions]
     rows = counted.source.placed(counted.values, tasks_of, counted.key, len(buckets))

@@ -36,7 +36,7 @@ from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.write import checks, refusals
 from pyhudi_core.write.attempt import Basis, validation_of
-from pyhudi_core.write.batch import Columns, FoundRows, Given, Nothing, Partitions, Search, UserRows, engine_of
+from pyhudi_core.write.batch import Columns, Given, Nothing, Partitions, RowsWithTags, Search, UserRows, engine_of
 from pyhudi_core.write.result import Commit, CommitStats, CommitVerdict
 from pyhudi_core.write.states import Committed, Draft, Unchanged, WriteSpec, WriteState
 from pyhudi_core.write.write import WriteRun, close, locked, release, renewed, undo, write
@@ -48,7 +48,7 @@ class HandleReader(Protocol):
     """Makes the scans of a handle. It is given, because reading is not below writing."""
 
     def staged(self, context: TableContext, write: Any, columns: Sequence[str] | None, where: object) -> Any:
-        """The rows of a write that is `Staged` or `Unchanged`."""
+        """Return the rows of a write that is `Staged` or `Unchanged`."""
         ...
 
     def pinned(
@@ -60,7 +60,7 @@ class HandleReader(Protocol):
         *,
         meta: bool = True,
     ) -> Any:
-        """The table as of a timeline; the scan is a `Read`."""
+        """Return the table as of a timeline; the scan is a `Read`."""
         ...
 
 
@@ -150,7 +150,7 @@ class Write:
         return engine_of(self._state.batch)
 
     def conflict_side(self) -> SideAndCommit:
-        """What this write has changed, for ``table.explain_conflict``."""
+        """Return what this write has changed, for ``table.explain_conflict``."""
         state = self._state
         return state.staged().conflict_side(state.commit.completion_time if isinstance(state, Committed) else None)
 
@@ -164,7 +164,7 @@ class Write:
         """
         return self._bring(Nothing() if data is None and self._state.request.allow_empty else UserRows(data))
 
-    def write_found(self, engine: Engine, find: Callable[[Snapshot], FoundRows]) -> Self:
+    def write_found(self, engine: Engine, find: Callable[[Snapshot], RowsWithTags]) -> Self:
         """Write the rows that ``find`` returns for the state from which the attempt starts. Each attempt finds them again."""
         return self._bring(Search(engine, find))
 
@@ -196,7 +196,7 @@ class Write:
         return found
 
     def staged(self, columns: Sequence[str] | None = None, where: object = None) -> Any:
-        """A scan of the rows that this write changed or added, as they will be; nothing else sees them yet. Deleted rows do not show."""
+        """Return a scan of the rows that this write changed or added, as they will be; nothing else sees them yet. Deleted rows do not show."""
         assert self._reader is not None
         return self._reader.staged(self._state.context, self._state.ready(), columns, where)
 
@@ -344,7 +344,7 @@ def delete_found(write: Write, where: object, keys_of: Callable[[Any], object]) 
 
 
 def operation_type(name: str) -> OperationType:
-    """The operation that a word such as ``"upsert"`` names; ``"delete_partitions"`` is Hudi's DELETE_PARTITION."""
+    """Return the operation that a word such as ``"upsert"`` names; ``"delete_partitions"`` is Hudi's DELETE_PARTITION."""
     found = OperationType.of(name)
     if not found.is_writer or name.strip().lower() not in (found.word, f"{found.word}s"):
         known = ", ".join(operation.word for operation in OPERATIONS if operation.is_writer)

@@ -66,32 +66,35 @@ class Tagging:
 
 
 def hashing_of(context: TableContext) -> Hashing:
-    """How keys come to buckets, by the options."""
+    """Say how keys come to buckets, by the options."""
     config, options = context.config, context.options.index
     return Hashing(options.buckets or 1, config.record_key_fields, hash_fields_of(config, options))
 
 
 def known_hashing(context: TableContext, snapshot: Snapshot) -> Hashing:
-    """How keys come to buckets: as the newest commit says that does; else by the options."""
+    """Say how keys come to buckets: as the newest commit says that does; else by the options."""
     given = hashing_of(context)
     known = known_buckets(snapshot)
     return given if known is None else replace(given, fields=tuple(known.partition(":")[2].split(",")))
 
 
 def known_buckets(snapshot: Snapshot) -> str | None:
-    """What the newest commit says of its buckets; Hudi's commits do not."""
+    """Return what the newest commit says of its buckets; Hudi's commits do not."""
     commits = map(snapshot.visibility.read_commit, reversed(snapshot.visibility.commits))
     return next((commit.extra[BUCKETS_KEY] for commit in commits if BUCKETS_KEY in commit.extra), None)
 
 
 def _buckets(context: TableContext, *, consistent: bool) -> str:
-    """How keys come to buckets, as commits keep it."""
+    """Say how keys come to buckets, as commits keep it."""
     hashing = hashing_of(context)
     return f"{CONSISTENT}:{','.join(hashing.fields)}" if consistent else str(hashing)
 
 
 def index_notes(context: TableContext, choice: IndexChoice, *, merges: bool) -> dict[str, str]:
-    """What a commit says of its index, in its extra metadata. ``merges``: it leaves shared buckets to the merge (``write/non_blocking.py``)."""
+    """Return what a commit says of its index, in its extra metadata.
+
+    ``merges``: it leaves shared buckets to the merge (``write/non_blocking.py``).
+    """
     notes = {INDEX_KEY: str(choice)}
     if choice.type is IndexType.BUCKET:
         notes[BUCKETS_KEY] = _buckets(context, consistent=choice.consistent)
@@ -101,7 +104,7 @@ def index_notes(context: TableContext, choice: IndexChoice, *, merges: bool) -> 
 
 
 def is_bucketed(snapshot: Snapshot) -> bool | None:
-    """Whether the file groups of the table are those of a bucket index; None if the table has no file group.
+    """Say whether the file groups of the table are those of a bucket index; None if the table has no file group.
 
     The newest commit with files decides. If every such commit is archived, the file groups of the first partition that has some decide.
     """
@@ -117,7 +120,7 @@ def is_bucketed(snapshot: Snapshot) -> bool | None:
 
 
 def asks_index(context: TableContext, operation: OperationType, snapshot: Snapshot) -> bool:
-    """Whether an index decides where the rows of the operation go. An overwrite looks up no key, but in a table with buckets the key decides.
+    """Say whether an index decides where the rows of the operation go. An overwrite looks up no key, but in a table with buckets the key decides.
 
     A generated key of an inserted row is new.
     """
@@ -144,7 +147,7 @@ def choose_index(context: TableContext, snapshot: Snapshot, volumes: Mapping[str
 
 
 def index_of(context: TableContext, indexing: ChosenIndex, snapshot: Snapshot, how: Tagging) -> Index:
-    """The index that tags the rows of a write to this table."""
+    """Return the index that tags the rows of a write to this table."""
     choice, slices, open_storage, tasks = indexing.choice, snapshot.view.slices, how.open_storage, how.tasks
     if choice.type is IndexType.BUCKET:
 
@@ -162,7 +165,7 @@ def index_of(context: TableContext, indexing: ChosenIndex, snapshot: Snapshot, h
         return RecordIndex(indexing.record_index, slices, open_storage, tasks, choice.elsewhere, how.one_row)
 
     def with_new_keys(piece: FileSlice) -> tuple[LogFile, ...]:
-        """The logs whose commit says that rows were inserted, or is archived."""
+        """Return the logs whose commit says that rows were inserted, or is archived."""
         stats = ((log, snapshot.view.visibility.stat(log.name.requested_time, log.path)) for log in piece.logs)
         return tuple(log for log, stat in stats if stat is None or stat.inserts)
 
@@ -174,13 +177,13 @@ def index_of(context: TableContext, indexing: ChosenIndex, snapshot: Snapshot, h
 
 
 def _ranges(context: TableContext, snapshot: Snapshot, partition: str, *, makes: bool) -> HashingMetadata | None:
-    """The ranges of hashes of a partition as of the snapshot; ``makes`` the first ones if there are none."""
+    """Return the ranges of hashes of a partition as of the snapshot; ``makes`` the first ones if there are none."""
     found = ranges_of(context, snapshot, partition)
     return make(context.storage, partition, hashing_of(context).buckets) if found is None and makes else found
 
 
 def listed(context: TableContext, snapshot: Snapshot, partition: str) -> MetadataSlices | None:
-    """A partition of the metadata table that has one answer for the table, if this release keeps it and it knows every commit."""
+    """Return a partition of the metadata table that has one answer for the table, if this release keeps it and it knows every commit."""
     if not metadata_update.keeps(snapshot.config) or partition not in snapshot.config.metadata_partitions:
         return None
     metadata = snapshot.metadata

@@ -18,7 +18,8 @@ from pyhudi_core.snapshot.snapshot import Snapshot
 
 
 def has_prefixed_keys(context: TableContext, snapshot: Snapshot) -> bool:
-    """Whether the keys of a COMPLEX generator over one column are ``column:value``, as Hudi 1.1 and newer write them, and not ``value``, as 1.0 does.
+    """Say whether the keys of a COMPLEX generator over one column are ``column:value``, as Hudi 1.1 and newer write them, and not ``value``, as 1.0
+    does.
 
     The first base file with a key range says it, or the first log with rows, if no base file does: Hudi writes into logs first if the index is by
     buckets. Raises `UnsupportedTableError` if the keys there have two forms: another key in the other form would be a second row.
@@ -45,7 +46,7 @@ def has_prefixed_keys(context: TableContext, snapshot: Snapshot) -> bool:
 
 
 def _key_range(context: TableContext, piece: FileSlice) -> list[str]:
-    """The least and the greatest key of a base file, if its footer has them."""
+    """Return the least and the greatest key of a base file, if its footer has them."""
     assert piece.base is not None
     with context.storage.open_input(piece.base.path) as source:
         footer = read_footer(source, piece.base.path)
@@ -53,7 +54,7 @@ def _key_range(context: TableContext, piece: FileSlice) -> list[str]:
 
 
 def _some_keys(context: TableContext, snapshot: Snapshot, piece: FileSlice) -> list[str]:
-    """The least and the greatest key of a slice of logs alone, if it has rows."""
+    """Return the least and the greatest key of a slice of logs alone, if it has rows."""
     schema = with_meta_fields(snapshot.schema)
     keys_alone = pa.schema([schema.field(RECORD_KEY)])
     merging = Merging(snapshot.config, snapshot.evolution)

@@ -28,24 +28,24 @@ _MERGED = (OperationType.UPSERT, OperationType.DELETE)
 
 
 def is_non_blocking(options: WriteOptions) -> bool:
-    """Whether the options choose this mode."""
+    """Say whether the options choose this mode."""
     return options.conflict.concurrency == "non_blocking"
 
 
 def leaves_to_merge(options: WriteOptions, operation: OperationType, *, reads: bool) -> bool:
-    """Whether a write leaves it to the merge what becomes of rows that others write at the same time. ``reads``: its rows were made from rows
+    """Say whether a write leaves it to the merge what becomes of rows that others write at the same time. ``reads``: its rows were made from rows
     of the table, so they may be wrong after another commit.
     """
     return is_non_blocking(options) and operation in _MERGED and not reads
 
 
 def begins_with_logs(options: WriteOptions, operation: OperationType) -> bool:
-    """Whether the first file of a new bucket is a log, so that another writer may begin the same bucket."""
+    """Say whether the first file of a new bucket is a log, so that another writer may begin the same bucket."""
     return is_non_blocking(options) and operation is OperationType.UPSERT
 
 
 def why_no_index(options: WriteOptions, partitions: Iterable[str]) -> str:
-    """Why a process that writes in this mode makes none of these partitions of the metadata table; empty if it may."""
+    """Say why a process that writes in this mode makes none of these partitions of the metadata table; empty if it may."""
     unfit = [name for name in partitions if knows_rows(name)] if is_non_blocking(options) else []
     return (
         f"{unfit[0]} makes every write refused with {MODE}, because its entries follow the order of commits"
@@ -55,5 +55,5 @@ def why_no_index(options: WriteOptions, partitions: Iterable[str]) -> str:
 
 
 def knows_rows(partition: str) -> bool:
-    """Whether a partition of the metadata table says what a row was before, so that its entries follow the order of commits."""
+    """Say whether a partition of the metadata table says what a row was before, so that its entries follow the order of commits."""
     return partition == names.RECORD_INDEX or partition.startswith(names.SECONDARY_INDEX_PREFIX)

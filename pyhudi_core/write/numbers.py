@@ -40,7 +40,7 @@ class Numbers:
 def numbers_after(
     snapshot: Snapshot, schema: pa.Schema, requested_time: str, origins: Origins | None = None
 ) -> Numbers:
-    """The numbers after a commit that leaves these columns. ``origins``: what they were called before; None if columns were not altered.
+    """Return the numbers after a commit that leaves these columns. ``origins``: what they were called before; None if columns were not altered.
 
     A table without numbers gets some with its first alteration.
     """
@@ -57,7 +57,7 @@ def numbers_after(
 
 
 def evolution_after(snapshot: Snapshot, schema: pa.Schema, requested_time: str) -> Evolution | None:
-    """The columns as a write of rows leaves them, and what they are called in older files; None if columns have no numbers.
+    """Return the columns as a write of rows leaves them, and what they are called in older files; None if columns have no numbers.
 
     A column that the rows bring has a number of its own. Without it, the values of an older column of that name would be read for it.
     """
@@ -78,11 +78,11 @@ class ColumnsThen:
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> ColumnsThen:
-        """The columns of a state."""
+        """Return the columns of a state."""
         return cls(snapshot.schema, None if snapshot.evolution is None else snapshot.evolution.columns)
 
     def moved(self, snapshot: Snapshot) -> str | None:
-        """The dotted path of a column that is another one in this state, or is not there any more; None if there is none.
+        """Return the dotted path of a column that is another one in this state, or is not there any more; None if there is none.
 
         In a state without numbers, columns have those that their first alteration would give them.
         """
@@ -102,7 +102,7 @@ def _first(schema: pa.Schema, config: TableConfig) -> Version:
 
 
 def history_files(transaction: Transaction, snapshot: Snapshot, numbers: Numbers) -> Sequence[Attachment]:
-    """The file of the history that is published with the commit; none if the newest one says the same and stays in use."""
+    """Return the file of the history that is published with the commit; none if the newest one says the same and stays in use."""
     if not numbers.history:
         return ()
     kept_at = snapshot.evolution.kept_at if snapshot.evolution is not None else ""
@@ -114,5 +114,5 @@ def history_files(transaction: Transaction, snapshot: Snapshot, numbers: Numbers
 
 
 def has_left_numbers(context: TableContext, snapshot: Snapshot) -> bool:
-    """Whether columns had numbers that a later write left out: new ones would not fit the older files."""
+    """Say whether columns had numbers that a later write left out: new ones would not fit the older files."""
     return snapshot.evolution is None and has_other_numbers(context.storage, snapshot.visibility)

@@ -157,20 +157,20 @@ class WriteJob:
         return runtime_opener(self.engine, context.storage, context.runtime)
 
     def _persisted(self, rows: Dataset, tagged: Tagged) -> Tagged:
-        """The answer of an index with these rows, which are computed once."""
+        """Return the answer of an index with these rows, which are computed once."""
         persisted = rows.persist()
         self._kept.callback(persisted.release)
         return Tagged(persisted, tagged.whole)
 
     def _indexing(self) -> ChosenIndex | None:
-        """The choice of the index; None if no key is looked up, or the rows have their tags already."""
+        """Return the choice of the index; None if no key is looked up, or the rows have their tags already."""
         tagged = TAG_FILE_ID in self.prepared.rows.schema.names
         if tagged or not asks_index(self.transaction.context, self.operation, self.snapshot):
             return None
         return choose_index(self.transaction.context, self.snapshot, self.prepared.volumes)
 
     def _tagging(self) -> Tagging:
-        """What the index is given."""
+        """Return what the index is given."""
         config = self.snapshot.config
         ordering = () if self.operation is OperationType.DELETE else ordering_of(config)
         living = LivingRows(Merging(config, self._evolution), with_meta_fields(self.prepared.schema))
@@ -178,7 +178,7 @@ class WriteJob:
         return Tagging(opener, self.engine.cores, one_row, living, self.options.index, self.operation)
 
     def _may_move(self, indexing: ChosenIndex | None) -> bool:
-        """Whether a row comes into its own partition if its key is in another one. A delete has nothing that could come."""
+        """Say whether a row comes into its own partition if its key is in another one. A delete has nothing that could come."""
         moves = indexing is not None and indexing.choice.elsewhere is Elsewhere.MOVES
         return moves and self.operation is not OperationType.DELETE
 
@@ -188,14 +188,14 @@ class WriteJob:
         return self.operation is OperationType.UPSERT and self.options.index.updates_move
 
     def _leaving(self, profile: WorkloadProfile, indexing: ChosenIndex | None) -> frozenset[Group]:
-        """The file groups that rows may leave."""
+        """Return the file groups that rows may leave."""
         elsewhere = profile.elsewhere if self._may_move(indexing) else frozenset()
         return elsewhere.union(profile.tagged) if self._moves_inside else elsewhere
 
     def _moved(
         self, tagged: Tagged, groups: frozenset[Group], indexing: ChosenIndex | None, tagging: Tagging
     ) -> Dataset:
-        """The tagged rows, those that move twice."""
+        """Return the tagged rows, those that move twice."""
         slices = [
             piece for path in sorted({p for p, _ in groups}) for piece in self._slices(path) if piece.group in groups
         ]
@@ -261,7 +261,7 @@ class WriteJob:
         )
 
     def _late_rows(self, indexing: ChosenIndex | None) -> LateRows:
-        """Which file groups late rows are kept out of."""
+        """Say which file groups late rows are kept out of."""
         index = None if indexing is None else indexing.choice.type
         context, schema = self.transaction.context, self.prepared.schema
         return LateRows.of(context, self.snapshot, schema, index, keeps_keys=self.key_changes)
@@ -327,7 +327,7 @@ class WriteJob:
         )
 
     def _early_check(self) -> EarlyCheck | None:
-        """The check of the tasks for older writes; None where the option is off."""
+        """Return the check of the tasks for older writes; None where the option is off."""
         transaction = self.transaction
         if not self.options.conflict.early_detection:
             return None
@@ -365,7 +365,7 @@ class WriteJob:
 
 
 def block_format(files: FileOptions, schema: pa.Schema, ordering: Sequence[str]) -> BlockFormat:
-    """The format of data blocks. Release 1.2.0 of Hudi compares ordering values that are texts wrongly, if they come from Parquet blocks."""
+    """Return the format of data blocks. Release 1.2.0 of Hudi compares ordering values that are texts wrongly, if they come from Parquet blocks."""
     texts = any(pa.types.is_string(schema.field(name).type) for name in ordering)
     return BlockFormat(files.log_block_format or (BlockFormat.AVRO if texts else BlockFormat.PARQUET))
 
@@ -428,7 +428,7 @@ class LateRows:
         return cls(snapshot.visibility, groups, counted)
 
     def are_kept_out(self, piece: FileSlice) -> bool:
-        """Whether rows that are older than their deletes are not appended to a slice."""
+        """Say whether rows that are older than their deletes are not appended to a slice."""
         if not piece.logs or (self.groups is not None and piece.group not in self.groups):
             return False
         if not self.counted:
@@ -438,7 +438,7 @@ class LateRows:
 
 
 def _to_be_compacted(context: TableContext, snapshot: Snapshot) -> frozenset[Group]:
-    """The file groups of pending compactions; the plans are read only if there are any."""
+    """Return the file groups of pending compactions; the plans are read only if there are any."""
     if not any(instant.action is Action.COMPACTION for instant in snapshot.timeline.pending):
         return frozenset()
     plans = pending_plans(context, snapshot.timeline)

@@ -195,7 +195,7 @@ class Planner:
         return self._plan()
 
     def is_small(self, partition: str, volume: Volume) -> bool:
-        """Whether one file of the partition can take all the rows."""
+        """Say whether one file of the partition can take all the rows."""
         return volume.rows * self._row_size(volume, self.slices(partition)) <= self.sizing.target
 
     def _plan(self) -> Plan:
@@ -240,7 +240,7 @@ class Planner:
         return (*chosen, *(self._make(partition, volume, left, size, new_partition=False) if left > 0 else ()))
 
     def _worth_rewriting(self, small: Sequence[FileSlice], incoming: float) -> Sequence[FileSlice]:
-        """The smallest group of a merge-on-read table, unless its file is much larger than the new rows; ``incoming`` is their bytes.
+        """Return the smallest group of a merge-on-read table, unless its file is much larger than the new rows; ``incoming`` is their bytes.
 
         Otherwise each upsert that brings a few new keys would rewrite all files, and append nothing to logs. A new group takes the keys, and those of
         the next upserts, so its file grows. A partition that has many small groups gets no more of them (decision 0039).
@@ -261,7 +261,7 @@ class Planner:
         return tuple((self._new(partition, int(each), parts, new_partition=new_partition), each) for _ in range(count))
 
     def _take(self, piece: FileSlice, rows: int) -> int:
-        """The bucket of a group that also takes new rows."""
+        """Return the bucket of a group that also takes new rows."""
         number = self._groups.get(piece.group)
         if number is None:
             number = self._existing(piece, 0)
@@ -287,7 +287,7 @@ class Planner:
         return self._add(replace(found, room=sys.maxsize, hashed=True) if self.hashed else found)
 
     def _named(self, partition: str, file_id: str, volume: Volume, has_others: bool) -> int:
-        """The bucket of a group that an index has named, and that is not there yet."""
+        """Return the bucket of a group that an index has named, and that is not there yet."""
         parts = max(1, math.ceil(volume.rows / _PART_ROWS), math.ceil(volume.bytes / _PART_BYTES))
         parts = 1 if self.logs_first else parts  # one log file
         made = Bucket(len(self._buckets), partition, file_id, None, sys.maxsize, volume.rows, parts, not has_others)
@@ -303,7 +303,7 @@ class Planner:
         return bucket.number
 
     def _row_size(self, volume: Volume, slices: Iterable[FileSlice]) -> float:
-        """Bytes of a row in a base file: from the partition's files, else from the batch's own width."""
+        """Return the bytes of a row in a base file: from the partition's files, else from the batch's own width."""
         written = (piece.stat for piece in slices if piece.stat is not None)
         stats = [stat for stat in written if stat.rows and stat.size >= _TELLING_SIZE]
         if stats:
@@ -313,7 +313,7 @@ class Planner:
 
 
 def balance(buckets: Iterable[Bucket], tasks: int) -> dict[int, int]:
-    """The task of each bucket: largest first, each to the task with the least to do."""
+    """Return the task of each bucket: largest first, each to the task with the least to do."""
     load = [0] * tasks
     chosen: dict[int, int] = {}
     for bucket in sorted(buckets, key=lambda bucket: (-bucket.expected, bucket.number)):

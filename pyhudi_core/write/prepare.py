@@ -202,12 +202,12 @@ def _counted(source: Source, how: PrepareRows) -> tuple[CountedSource, SourceCou
 
 
 def _same_types(data: pa.Schema, columns: pa.Schema) -> bool:
-    """Whether no value is converted, so that no conversion can fail."""
+    """Say whether no value is converted, so that no conversion can fail."""
     return all(field.name in data.names and data.field(field.name).type == field.type for field in columns)
 
 
 def _counts_at_source(how: PrepareRows) -> bool:
-    """Whether keys and partition columns are plain columns of types that all engines compare alike."""
+    """Say whether keys and partition columns are plain columns of types that all engines compare alike."""
     config, names = how.config, how.columns.names
     fields = (*config.record_key_fields, *config.partition_fields)
     if not config.record_key_fields or not set(fields) <= set(names):
@@ -251,7 +251,7 @@ class PrepareRows:
             yield self.batch(batch, places)
 
     def batch(self, batch: pa.RecordBatch, positions: pa.Array) -> pa.RecordBatch:
-        """One batch of prepared rows."""
+        """Return one batch of prepared rows."""
         rows = cast_batch(batch, self.columns)
         # A generated key has the requested time of the write, so it is made with the file; until then the position tells rows apart.
         named = batch if self.config.generates_keys else rows

@@ -191,7 +191,7 @@ class Case:
         return ", ".join(others) or ("an index that is being built" if self.config.metadata_partitions_inflight else "")
 
     def lacks(self, *wanted: str) -> Mapping[str, str] | None:
-        """The columns that the rows do not have, in words; None if they have all of them."""
+        """Return the columns that the rows do not have, in words; None if they have all of them."""
         missing = [name for name in dict.fromkeys(wanted) if self.given is not None and name not in self.given.names]
         return {"columns": columns_named(missing)} if missing else None
 
@@ -220,7 +220,7 @@ class Case:
 
 
 def _meant(path: str, before: pa.Schema) -> str:
-    """The column beside it that a new one may be misspelt for, as a sentence; empty if no name is similar."""
+    """Return the column beside it that a new one may be misspelt for, as a sentence; empty if no name is similar."""
     parent, _, name = path.rpartition(".")
     beside = [known.rpartition(".")[2] for known, _ in column_paths(before) if known.rpartition(".")[0] == parent]
     similar = meant(name, beside)
@@ -252,7 +252,7 @@ class Rule:
     mendable: bool = True
 
     def of(self, case: Case) -> HudiError | None:
-        """The error of a case that it refuses; None if it allows it."""
+        """Return the error of a case that it refuses; None if it allows it."""
         found = self.wrong(case) if case.operation in self.operations else None
         if not found:
             return None
@@ -291,7 +291,7 @@ def _non_blocking(case: Case) -> bool:
 
 
 def _without_keys(option: str, kind: str, is_given: Callable[[Case], bool]) -> Rule:
-    """The rule for an option, or an index, that needs keys."""
+    """Return the rule for an option, or an index, that needs keys."""
     return Rule(f"no keys: {option}", CHANGING, kind, option, lambda case: is_given(case) and case.keyless, InvalidOptionError,
          f"The table has {{why}}, which does not go together with {option}", _OMIT_OR_DROP)
 
@@ -301,7 +301,7 @@ def _lists_without_meta(partition: str, case: Case) -> bool:
 
 
 def _moving(kind: str, option: str, is_so: Callable[[Case], bool], why: str) -> Rule:
-    """A rule for updates that move rows (decision 0045)."""
+    """Return a rule for updates that move rows (decision 0045)."""
     operations = CHANGING if kind else frozenset({UPSERT})
     return Rule(f"moving updates: {kind or option}", operations, kind, ", ".join(filter(None, ("pyhudi.update.moves.rows", option))),
          lambda case: case.options.index.updates_move and is_so(case), InvalidOptionError,
@@ -309,13 +309,13 @@ def _moving(kind: str, option: str, is_so: Callable[[Case], bool], why: str) -> 
 
 
 def _mode_and_table(kind: str, is_so: Callable[[Case], object], why: str) -> Rule:
-    """A rule for tables on which non-blocking concurrency control would lose or mix rows (``write/non_blocking.py``)."""
+    """Return a rule for tables on which non-blocking concurrency control would lose or mix rows (``write/non_blocking.py``)."""
     return Rule(f"non-blocking: {kind}", CHANGING, kind, MODE, lambda case: _non_blocking(case) and is_so(case), UnsupportedTableError,
          f"{MODE} does not fit the table: {why}", _OPTIMISTIC)
 
 
 def _mode_and_option(kind: str, option: str, is_so: Callable[[Case], object], why: str) -> Rule:
-    """A rule for what else non-blocking concurrency control does not allow."""
+    """Return a rule for what else non-blocking concurrency control does not allow."""
     return Rule(f"non-blocking: {kind or option}", CHANGING, kind, ", ".join(filter(None, (MODE, option))),
          lambda case: _non_blocking(case) and is_so(case), InvalidOptionError, f"{MODE}, but {why}", _CHANGE_THIS)
 
@@ -525,7 +525,7 @@ AFTER_ROWS: tuple[Rule, ...] = (
 
 
 def _keeping(name: str, kind: str, why: Callable[[Case], str]) -> Rule:
-    """A rule for a metadata table that could not be kept true. Writes may remove it, if the options say so; some services need it."""
+    """Return a rule for a metadata table that could not be kept true. Writes may remove it, if the options say so; some services need it."""
     return Rule(name, CHANGING | REWRITING | KEEPING, kind, _NOT_REMOVED,
          lambda case: (case.operation in KEEPING or not (case.removes or case.options.metadata.remove_unkept)) and why(case), UnsupportedTableError,
          "This write cannot keep the table's metadata table true: {why}",
@@ -560,7 +560,7 @@ LAW: Mapping[Moment, tuple[Rule, ...]] = {
 
 
 def refusals_of(rules: Sequence[Rule], case: Case) -> Iterator[tuple[Rule, HudiError]]:
-    """The rules that refuse a case, in their order, and their errors."""
+    """Return the rules that refuse a case, in their order, and their errors."""
     found = ((rule, rule.of(case)) for rule in rules)
     return ((rule, error) for rule, error in found if error is not None)
 

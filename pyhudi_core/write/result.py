@@ -134,7 +134,7 @@ class Commit:
 
     @classmethod
     def nothing(cls, operation: str, reason: str, completion_time: str, retries: int = 0) -> Commit:
-        """The result of a write that had nothing to change."""
+        """Return the result of a write that had nothing to change."""
         stats = CommitStats.of(CommitMetadata(operation))
         return cls("", completion_time, "", operation, retries, stats, 0.0, 0.0, changed=False, reason=reason)
 

@@ -96,7 +96,7 @@ class Retries:
         self._began_ms = self.context.runtime.clock.now_ms()
 
     def claim_before(self, mine: Touched) -> Conflict | None:
-        """The claim of another writer that an attempt with these changes has to yield to."""
+        """Return the claim of another writer that an attempt with these changes has to yield to."""
         self.touched = mine
         return precedence.goes_first(self.context, mine, self.claim)
 

@@ -101,7 +101,7 @@ class WriteState:
         return self.lock.context if self.lock is not None else self.request.context
 
     def pending(self) -> Transaction | None:
-        """The instant of the write, if it has one."""
+        """Return the instant of the write, if it has one."""
         return None
 
     def draft(self) -> Draft:
@@ -128,7 +128,7 @@ class Draft(WriteState):
         return self
 
     def filled(self) -> Batch:
-        """The batch; refused if there is none."""
+        """Return the batch; refused if there is none."""
         if self.batch is None:
             raise checks.nothing_written(self.request.table)
         return self.batch
@@ -184,7 +184,7 @@ class Staged(WriteState):
         return self
 
     def conflict_side(self, completion_time: str | None) -> SideAndCommit:
-        """What the write has changed, for ``table.explain_conflict``."""
+        """Return what the write has changed, for ``table.explain_conflict``."""
         return SideAndCommit.of(self.requested.requested_time, self.attempt.touched, self.metadata, completion_time)
 
 
@@ -233,7 +233,7 @@ class Committed(WriteState):
 
 
 def load(context: TableContext, timeline: Timeline | None = None, *, publish: bool = False) -> Snapshot:
-    """The table's state now, or as of a timeline. ``publish``: a lost completed file is published again, as the commit record says.
+    """Return the table's state now, or as of a timeline. ``publish``: a lost completed file is published again, as the commit record says.
 
     Raises `CorruptTimelineError` if the completed file of a commit is lost, and the record does not have it.
     """

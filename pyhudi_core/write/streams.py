@@ -32,7 +32,7 @@ class Streams:
     _claimed: list[waiting_rows.Claimed] = field(default_factory=list)
 
     def kept(self, data: pa.RecordBatchReader) -> pa.Table | SpilledRows:
-        """The rows of a stream: few of them in memory, many in files. Raises what reading the stream raises, and `StorageError`."""
+        """Return the rows of a stream: few of them in memory, many in files. Raises what reading the stream raises, and `StorageError`."""
         batches = _read(data)
         first: list[pa.RecordBatch] = []
         size = 0
@@ -72,7 +72,7 @@ def _columns(schema: pa.Schema) -> str:
 
 
 def _staged(scratch: Scratch, schema: pa.Schema, rows: Iterator[pa.RecordBatch]) -> SpilledRows:
-    """The rows in files, which follow each other."""
+    """Return the rows in files, which follow each other."""
     parts: list[IpcPart] = []
     size = count = 0
     for batch in rows:

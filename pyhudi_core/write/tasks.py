@@ -53,7 +53,7 @@ _NOWHERE = -1
 
 
 def _bucket_of(sort: int) -> int:
-    """The bucket's number in a sort value."""
+    """Return the bucket's number in a sort value."""
     return sort >> PART_BITS
 
 
@@ -109,7 +109,7 @@ class _Route:
             yield pa.RecordBatch.from_arrays([*kept, pa.array(self.task_of[buckets]), sort], schema=self.schema)
 
     def _untagged(self, batch: pa.RecordBatch, hashes: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
-        """The bucket of each row, as if no file group held its key."""
+        """Return the bucket of each row, as if no file group held its key."""
         codes = batch.column(PARTITION_PATH).dictionary_encode()
         indices = codes.indices.to_numpy()
         chosen = np.full(len(batch), _NOWHERE, np.int64)
@@ -127,7 +127,7 @@ class _Route:
         return chosen
 
     def _tagged(self, batch: pa.RecordBatch, untagged: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """The bucket of its file group for each row that has one."""
+        """Return the bucket of its file group for each row that has one."""
         partitions = batch.column(TAG_PARTITION).dictionary_encode()
         files = batch.column(TAG_FILE_ID).dictionary_encode()
         has_tag = files.is_valid().to_numpy(zero_copy_only=False)
@@ -204,7 +204,7 @@ class WriteTask:
         yield from files_batch(files, self.settings.schema)
 
     def _single(self, rows: pa.Table) -> pa.Table:
-        """One row a key."""
+        """Return one row a key."""
         own = [name for name in self.settings.schema.names if name not in META_FIELDS]
         single = one_row_a_key(rows, RECORD_KEY, POSITION, self.settings.ordering, self.settings.merger, own)
         if self.unique and len(single) < len(rows):
@@ -213,7 +213,7 @@ class WriteTask:
 
 
 def _with_combined(files: Sequence[WrittenFile], combined: int) -> list[WrittenFile]:
-    """The files of a bucket; the first one says how many rows were combined with another row of their key."""
+    """Return the files of a bucket; the first one says how many rows were combined with another row of their key."""
     first = [replace(file, stat=replace(file.stat, combined=combined)) for file in files[:1]]
     return [*first, *files[1:]]
 
@@ -225,7 +225,7 @@ def _refuse_repeated(keys: Sequence[pa.Array]) -> None:
 
 
 def _noted(context: HandleContext) -> Iterator[pa.RecordBatch]:
-    """What happened to keys since the last call."""
+    """Yield what happened to keys since the last call."""
     while context.changes:
         yield from _changes_batch(context.changes.pop())
 
@@ -322,7 +322,7 @@ def _stat(fields: dict[str, Any]) -> WriteStat:
 
 
 def files_batch(files: Sequence[WrittenFile], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows of the files that one task wrote."""
+    """Yield the rows of the files that one task wrote."""
     if not files:
         return
     stats = [pa.array([getattr(file.stat, field.name) for file in files], field.type) for field in _STAT]
@@ -332,7 +332,7 @@ def files_batch(files: Sequence[WrittenFile], schema: pa.Schema) -> Iterator[pa.
 
 
 def _changes_batch(change: KeyChange) -> Iterator[pa.RecordBatch]:
-    """The rows of keys that came into a file group, or left it."""
+    """Yield the rows of keys that came into a file group, or left it."""
     for keys in change.keys.chunks if isinstance(change.keys, pa.ChunkedArray) else [change.keys]:
         count = len(keys)
         known = {
@@ -356,7 +356,7 @@ def _only_changes(task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator
 
 
 def _encoded(files: Sequence[WrittenFile], schema: pa.Schema) -> bytes:
-    """The ranges of files as an Arrow stream."""
+    """Return the ranges of files as an Arrow stream."""
     batch = range_table([file.stat.path for file in files], [file.ranges for file in files], schema)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
@@ -365,7 +365,7 @@ def _encoded(files: Sequence[WrittenFile], schema: pa.Schema) -> bytes:
 
 
 def handle_for(context: HandleContext, bucket: Bucket) -> WriteHandle:
-    """The handle of a bucket. Raises `UnsupportedTableError` for a slice that this release does not write on."""
+    """Return the handle of a bucket. Raises `UnsupportedTableError` for a slice that this release does not write on."""
     if bucket.appends:
         return AppendHandle(context, bucket, bucket.base or FileSlice(None))
     if bucket.base is None:

@@ -97,7 +97,7 @@ class WriteRun:
 
     @classmethod
     def of(cls, request: WriteSpec) -> WriteRun:
-        """A write of which nothing is done yet."""
+        """Return a write of which nothing is done yet."""
         return cls(Draft(request=request), Retries(request.context))
 
 
@@ -191,7 +191,7 @@ _GIVES: Mapping[type[Given], Literal["rows", "partitions"]] = {
 
 
 def _kept_stream(run: WriteRun, data: object, snapshot: Snapshot) -> object:
-    """The data; many rows of a `pyarrow.RecordBatchReader` go into files. Its wrong columns are refused before a row of it is read."""
+    """Return the data; many rows of a `pyarrow.RecordBatchReader` go into files. Its wrong columns are refused before a row of it is read."""
     draft = run.state.draft()
     if not isinstance(data, pa.RecordBatchReader) or draft.request.spark is not None:
         return data
@@ -243,7 +243,7 @@ def _refuse_after_rows(request: WriteSpec, before: pa.Schema, after: pa.Schema) 
 
 
 def rows_total(batch: Batch | None) -> int:
-    """How many rows a batch has."""
+    """Say how many rows a batch has."""
     prepared = rows_of(batch)
     return 0 if prepared is None else prepared.total
 
@@ -257,7 +257,7 @@ def locked(draft: Draft) -> Draft:
 
 
 def renewed(draft: Draft) -> Draft:
-    """The draft with the table's properties read again: a partition of the metadata table may have come or gone."""
+    """Return the draft with the table's properties read again: a partition of the metadata table may have come or gone."""
     lock = draft.lock and replace(draft.lock, context=reopened(draft.lock.context))
     return replace(draft, lock=lock, request=replace(draft.request, context=reopened(draft.request.context)))
 
@@ -348,7 +348,10 @@ def _start(begun: Begun, snapshot: Snapshot) -> Start:
 
 
 def _kept(begun: Begun, batch: Batch, snapshot: Snapshot) -> MetadataSlices | None:
-    """The metadata table that the commit keeps true; None if there is none, or the commit removes it. If it cannot, the instant is taken back."""
+    """Return the metadata table that the commit keeps true; None if there is none, or the commit removes it.
+
+    If it cannot, the instant is taken back.
+    """
     try:
         new = columns_of(batch)
         if new is not None and new.new_statistics:
@@ -370,7 +373,7 @@ def _schema_after(begun: Begun, batch: Batch, snapshot: Snapshot) -> pa.Schema:
 
 
 def stage(start: Start, written: Written | None) -> Staged | Unchanged:
-    """The attempt with its files, and with everything else that its commit will publish. If it changes nothing, the instant is taken back."""
+    """Return the attempt with its files, and with everything else that its commit will publish. If it changes nothing, the instant is taken back."""
     begun, batch, snapshot, prepared = start.begun, start.batch, start.snapshot, start.prepared
     request, transaction = begun.request, begun.transaction
     written = None if written is None else with_known_keys(batch, written)
@@ -411,7 +414,7 @@ def stage(start: Start, written: Written | None) -> Staged | Unchanged:
 
 
 def _found_by(start: Start, written: Written | None) -> Mapping[str, str]:
-    """What the commit says of the index that found the keys."""
+    """Return what the commit says of the index that found the keys."""
     if written is None or written.index is None:
         return {}
     begun = start.begun
@@ -421,7 +424,7 @@ def _found_by(start: Start, written: Written | None) -> Mapping[str, str]:
 
 
 def nothing_to_change(state: WriteState, snapshot: Snapshot) -> Unchanged:
-    """The end of an attempt that has nothing to change in this state of the table."""
+    """Return the end of an attempt that has nothing to change in this state of the table."""
     assert state.batch is not None
     reason = why_unchanged(state.batch, state.request.operation, by_condition=state.basis is not None)
     return Unchanged(
@@ -430,7 +433,7 @@ def nothing_to_change(state: WriteState, snapshot: Snapshot) -> Unchanged:
 
 
 def committed(end: Staged, finished: Finished, retries: Retries) -> Committed:
-    """The end of a write whose commit was published."""
+    """Return the end of a write whose commit was published."""
     transaction, lock = end.attempt.transaction, end.lock
     made = Commit(
         instant=transaction.requested_time,
@@ -450,13 +453,13 @@ def committed(end: Staged, finished: Finished, retries: Retries) -> Committed:
 
 
 def uncommitted(end: Unchanged, retries: Retries) -> Committed:
-    """The end of a write that had nothing to change: there is no commit, and the gate is not asked."""
+    """Return the end of a write that had nothing to change: there is no commit, and the gate is not asked."""
     made = Commit.nothing(str(end.request.operation), end.reason, end.snapshot.completion_time, retries.attempts)
     return Committed(request=end.request, batch=end.batch, basis=end.basis, lock=end.lock, end=end, commit=made)
 
 
 def _columns_added(end: Staged) -> tuple[str, ...]:
-    """The columns, and fields of structs, that the rows brought. An alteration names its columns itself."""
+    """Return the columns, and fields of structs, that the rows brought. An alteration names its columns itself."""
     if isinstance(end.batch, Columns):
         return ()
     before = dict(column_paths(end.snapshot.schema))
@@ -464,7 +467,7 @@ def _columns_added(end: Staged) -> tuple[str, ...]:
 
 
 def followed(state: Committed) -> Committed:
-    """The end of a write after what follows it: each table service has had its turn."""
+    """Return the end of a write after what follows it: each table service has had its turn."""
     after = state.request.after
     return state if after is None else replace(state, commit=after(state.commit, engine_of(state.batch)))
 

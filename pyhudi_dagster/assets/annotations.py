@@ -16,7 +16,7 @@ from pyhudi_core.orchestration.errors import definition_error
 
 
 def parameter_hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """The annotations of the parameters as types. Raises `InvalidOptionError` if a name in an annotation cannot be resolved."""
+    """Return the annotations of the parameters as types. Raises `InvalidOptionError` if a name in an annotation cannot be resolved."""
     innermost = inspect.unwrap(function)
     annotations = {name: hint for name, hint in inspect.get_annotations(innermost).items() if name != "return"}
     holder = types.SimpleNamespace(__annotations__=annotations)

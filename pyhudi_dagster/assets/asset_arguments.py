@@ -153,7 +153,7 @@ def refuse_unfit_function(key: dg.AssetKey, function: Callable[..., Any]) -> Non
 
 
 def _context_of(key: dg.AssetKey, parameters: Sequence[str], hints: Mapping[str, Any]) -> str | None:
-    """The parameter that receives the context. Raises `InvalidOptionError` for one that Dagster would take for an input."""
+    """Return the parameter that receives the context. Raises `InvalidOptionError` for one that Dagster would take for an input."""
     first = parameters[0] if parameters and parameters[0] in _CONTEXT else None
     for name in parameters:
         kind = hints.get(name)
@@ -169,7 +169,7 @@ def _context_of(key: dg.AssetKey, parameters: Sequence[str], hints: Mapping[str,
 def asset_spec(
     spec: dg.AssetSpec, info: HudiAssetInfo, inputs: Inputs, deps: Sequence[Any], given: AssetArguments
 ) -> dg.AssetSpec:
-    """The translator's spec with the metadata of the table and all dependencies."""
+    """Return the translator's spec with the metadata of the table and all dependencies."""
     upstream = [each.key for each in inputs.changes.values()]
     loaded = [each.key for each in inputs.loaded.values() if each.key is not None]
     entries = {**metadata.definition_metadata(info), **spec.metadata, **info.metadata()}
@@ -178,12 +178,12 @@ def asset_spec(
 
 
 def io_manager_key(lake: str) -> str:
-    """The resource key of the IO manager that reads the assets of a lake, if they name none."""
+    """Return the resource key of the IO manager that reads the assets of a lake, if they name none."""
     return f"{lake}__io_manager"
 
 
 def only_spec(asset: dg.AssetsDefinition, whose: str) -> dg.AssetSpec:
-    """The spec of a definition of one asset. Raises `InvalidOptionError` for a definition of several, such as a hudi_multi_asset."""
+    """Return the spec of a definition of one asset. Raises `InvalidOptionError` for a definition of several, such as a hudi_multi_asset."""
     spec, *others = asset.specs
     if others:
         names = ", ".join(each.key.to_user_string() for each in asset.specs)
@@ -208,7 +208,7 @@ def _upstream(key: dg.AssetKey, given: Any) -> Upstream:
 
 
 def as_resource(hint: Any) -> Any:
-    """The annotation by which Dagster takes a parameter as a resource, for a Pipes client of any kind."""
+    """Return the annotation by which Dagster takes a parameter as a resource, for a Pipes client of any kind."""
     is_client = inspect.isclass(hint) and issubclass(hint, dg.PipesClient)
     return dg.ResourceParam[hint] if is_client else hint  # type: ignore[misc]
 

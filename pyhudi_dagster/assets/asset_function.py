@@ -37,7 +37,7 @@ class AssetFunction:
     lake_by_key: bool
 
     def lake(self, context: dg.AssetExecutionContext, inputs: dict[str, Any]) -> HudiLakeResource:
-        """The lake resource; it remains in the inputs if the function has a parameter for it."""
+        """Return the lake resource; it remains in the inputs if the function has a parameter for it."""
         key = self.lake_key
         lake: HudiLakeResource = getattr(context.resources, key) if self.lake_by_key else inputs.pop(key)
         if self.inputs.takes_lake:
@@ -45,7 +45,7 @@ class AssetFunction:
         return lake
 
     def call(self, context: dg.AssetExecutionContext, arguments: Mapping[str, Any]) -> Any:
-        """What the function returns; an async function is run to its end."""
+        """Return what the function returns; an async function is run to its end."""
         result = self.function(*[context] * (self.inputs.context is not None), **arguments)
         return asyncio.run(_awaited(result)) if inspect.iscoroutine(result) else result
 
@@ -57,13 +57,13 @@ class AssetFunction:
         return {parameter: (name, _opened(lake, name)) for parameter, name in names.items()}
 
     def _upstream_name(self, context: dg.AssetExecutionContext, parameter: str) -> str:
-        """The table of a `Changes` parameter: from the asset's definition, else the asset key as a path."""
+        """Return the table of a `Changes` parameter: from the asset's definition, else the asset key as a path."""
         upstream = self.inputs.changes[parameter]
         info = upstream.info or info_of(upstream.key, metadata_of_asset(context, upstream.key))
         return info.table if info is not None else table_name(upstream.key)
 
     def for_dagster(self, run: Run) -> Callable[..., Any]:
-        """The function that Dagster calls: it has the user's parameters without the `Changes`, and the lake.
+        """Return the function that Dagster calls: it has the user's parameters without the `Changes`, and the lake.
 
         In a run it gives the results as they come. A direct call, as in a unit test, does the work and returns one result for each asset.
         """
@@ -98,7 +98,7 @@ class AssetFunction:
 
 
 def _answer(results: Sequence[Results]) -> Any:
-    """The result of each asset with those of its checks; of one asset alone it is no tuple. Dagster counts them in a direct call."""
+    """Return the result of each asset with those of its checks; of one asset alone it is no tuple. Dagster counts them in a direct call."""
     checks = [each for each in results if isinstance(each, dg.AssetCheckResult)]
     made = tuple(
         each._replace(check_results=[check for check in checks if check.asset_key == each.asset_key])
@@ -109,7 +109,7 @@ def _answer(results: Sequence[Results]) -> Any:
 
 
 def nothing_written(context: dg.AssetExecutionContext, key: dg.AssetKey, why: str) -> Iterator[dg.ObserveResult]:
-    """What a direct call returns for an asset that was not written. A run has no event for it."""
+    """Yield what a direct call returns for an asset that was not written. A run has no event for it."""
     if is_called_directly(context):
         yield dg.ObserveResult(asset_key=key, metadata={"skipped_because": why})
 

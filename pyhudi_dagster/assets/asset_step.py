@@ -29,7 +29,7 @@ class HudiAsset:
     info: HudiAssetInfo
 
     def run(self, context: dg.AssetExecutionContext, inputs: dict[str, Any]) -> Iterator[Results]:
-        """The step."""
+        """Yield the step."""
         lake = self.function.lake(context, inputs)
         step = runner.step_of(context, self.info.key)
         rules = self.info.pre_commit
@@ -64,7 +64,7 @@ class HudiAsset:
         lake: HudiLakeResource,
         inputs: dict[str, Any],
         asked: list[Request],
-    ) -> writer.Written | HudiPipes | None:
+    ) -> writer.CompletedCommit | HudiPipes | None:
         found = writer.adopted(lake, self.info, step)
         if found is not None:
             return found
@@ -96,6 +96,6 @@ class HudiAsset:
 
 
 def reader_of(step: runner.Step) -> Reader:
-    """The reader of the step's inputs."""
+    """Return the reader of the step's inputs."""
     acceptance = acceptance_of(step.run.tags) if step.run is not None else None
     return Reader(step.identity.asset_key, step.partition_keys, step.identity.run_id, acceptance)

@@ -92,7 +92,7 @@ def refuse_unloadable(definitions: dg.Definitions) -> None:
 
 
 def checked_tables(definitions: dg.Definitions, elsewhere: Sequence[dg.AssetKey] = ()) -> dg.Definitions:
-    """The same but for parameters, whose IO manager may be in other definitions. ``elsewhere``: assets of other definitions."""
+    """Return the same but for parameters, whose IO manager may be in other definitions. ``elsewhere``: assets of other definitions."""
     resources = definitions.resources or {}
     managers = {key for key, resource in resources.items() if isinstance(resource, HudiIOManager)}
     specs = list(_specs(definitions))

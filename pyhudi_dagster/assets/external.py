@@ -24,7 +24,7 @@ def hudi_external_asset(
     lake: str = "lake",
     **spec: Any,
 ) -> dg.AssetSpec:
-    """The external asset of a table that somebody else writes, such as Hudi's Spark writer.
+    """Return the external asset of a table that somebody else writes, such as Hudi's Spark writer.
 
     `Changes` parameters can read it, `build_hudi_timeline_sensor` reports its commits, and `build_hudi_services` and `build_hudi_checks` accept it.
 

@@ -96,7 +96,7 @@ class HudiIOManager(dg.ConfigurableIOManager):
 
 @cache
 def io_manager_of(lake: str) -> dict[str, dg.IOManagerDefinition]:
-    """The IO manager that reads a ``@hudi_asset`` with this resource key of its lake, if the asset names none; by its resource key.
+    """Return the IO manager that reads a ``@hudi_asset`` with this resource key of its lake, if the asset names none; by its resource key.
 
     The same object for each asset of the lake: Dagster refuses two of one name.
     """
@@ -119,7 +119,7 @@ def _refuse_no_asset(context: dg.OutputContext | dg.InputContext, what: str) -> 
 
 
 def _kind_of(annotation: Any) -> tuple[Any, bool]:
-    """The type of an annotation, and whether it also allows None."""
+    """Return the type of an annotation, and whether it also allows None."""
     if typing.get_origin(annotation) not in (typing.Union, types.UnionType):
         return annotation, False
     kinds = [kind for kind in typing.get_args(annotation) if kind is not types.NoneType]
@@ -141,7 +141,7 @@ def _pinned(context: dg.InputContext) -> datetime:
 
 
 def _as_type(rows: Any, wanted: Any, lake: HudiLakeResource) -> Any:
-    """The rows of a scan, or of an empty table, as the annotated type."""
+    """Return the rows of a scan, or of an empty table, as the annotated type."""
     module = str(getattr(wanted, "__module__", ""))
     if module.startswith("pyspark.sql"):
         return _empty_frame(rows, lake) if isinstance(rows, pa.Table) else rows.to_spark(lake.spark)
@@ -181,7 +181,7 @@ def _output_info(context: dg.OutputContext) -> HudiAssetInfo:
 
 
 def _input_info(context: dg.InputContext) -> HudiAssetInfo | None:
-    """The table of the upstream asset; None if its definition is in another code location."""
+    """Return the table of the upstream asset; None if its definition is in another code location."""
     upstream = context.upstream_output
     if upstream is None:
         return None
@@ -189,7 +189,7 @@ def _input_info(context: dg.InputContext) -> HudiAssetInfo | None:
     return info_of(context.asset_key, upstream.definition_metadata, definition)
 
 
-def _report(context: dg.OutputContext, info: HudiAssetInfo, step: runner.Step, written: writer.Written) -> None:
+def _report(context: dg.OutputContext, info: HudiAssetInfo, step: runner.Step, written: writer.CompletedCommit) -> None:
     known = events.known_size(step.instance, info.key) if step.instance is not None else None
     said = events.report(info, written, step.partition_keys, known)
     for key, entries in said.by_partition.items():
@@ -216,8 +216,9 @@ def _report_nothing(context: dg.OutputContext, info: HudiAssetInfo, step: runner
 def _partitions_of(
     context: dg.InputContext, info: HudiAssetInfo | None, wanted: Mapping[str, Any]
 ) -> HudiPartitions | None:
-    """The partitions of an input in terms of its table; None if it has none. Raises `InvalidOptionError` if the columns are not known: then the
-    input would be the whole table."""
+    """Return the partitions of an input in terms of its table; None if it has none. Raises `InvalidOptionError` if the columns are not known: then
+    the input would be the whole table.
+    """
     if not context.has_asset_partitions:
         return None
     if info is not None and info.partitions is not None:
@@ -234,7 +235,7 @@ def _partitions_of(
 def _conditions(
     context: dg.InputContext, partitions: HudiPartitions | None, given: Any, schema: pa.Schema
 ) -> dict[str, Any]:
-    """The scan arguments for the input's condition and for the set of partitions that it needs."""
+    """Return the scan arguments for the input's condition and for the set of partitions that it needs."""
     if partitions is None:
         return {"where": given}
     owned = condition_of(partitions.columns, partitions.values(context.asset_partition_keys), schema)

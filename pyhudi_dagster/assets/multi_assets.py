@@ -75,7 +75,7 @@ class _Declared:
     further: Mapping[str, Any]
 
     def checked(self, translator: HudiTranslator | None) -> dict[str, HudiOutput]:
-        """The outputs with what they share. Raises `InvalidOptionError` for outputs that do not fit together."""
+        """Return the outputs with what they share. Raises `InvalidOptionError` for outputs that do not fit together."""
         if not isinstance(self.tables, Mapping) or not self.tables:
             raise definition_error(
                 f"A hudi_multi_asset has tables={self.tables!r}",
@@ -100,7 +100,7 @@ class _Declared:
         return found
 
     def assets_of(self, function: Callable[..., Any]) -> dg.AssetsDefinition:
-        """The assets of a function. Raises `InvalidOptionError` for an invalid definition."""
+        """Return the assets of a function. Raises `InvalidOptionError` for an invalid definition."""
         step_name = dg.AssetKey(function.__name__)
         partitions = next(iter(self.tables.values())).partitions
         shared = AssetArguments.of(step_name, self.further, self.backfill, partitions)
@@ -131,7 +131,7 @@ class _Declared:
         return with_resources(made, io_manager_of(self.lake))
 
     def _given(self, name: str, output: HudiOutput, shared: AssetArguments) -> AssetArguments:
-        """The spec arguments of one output, and those of all outputs. Raises `InvalidOptionError` for an argument of the step."""
+        """Return the spec arguments of one output, and those of all outputs. Raises `InvalidOptionError` for an argument of the step."""
         key = output.named(name)
         own = AssetArguments.of(key, output.further, None, output.partitions)
         of_step = sorted(set(output.further) - set(own.of_the_spec) - {"io_manager_key"})

@@ -49,7 +49,7 @@ class _Output:
 class _Done:
     """What the work of the step has come to, also if it fails later: the commits by output, and the output whose commit failed."""
 
-    written: dict[str, writer.Written] = field(default_factory=dict)
+    written: dict[str, writer.CompletedCommit] = field(default_factory=dict)
     asked: dict[str, Request] = field(default_factory=dict)
     failed: str = ""
 
@@ -73,7 +73,7 @@ class HudiMultiAsset:
     infos: Mapping[str, HudiAssetInfo]
 
     def run(self, context: dg.AssetExecutionContext, inputs: dict[str, Any]) -> Iterator[Results]:
-        """The step."""
+        """Yield the step."""
         lake = self.function.lake(context, inputs)
         selected = None if is_called_directly(context) else context.selected_asset_keys
         outputs = [
@@ -94,7 +94,7 @@ class HudiMultiAsset:
     def _results(
         self, context: dg.AssetExecutionContext, output: _Output, done: _Done, error: BaseException | None = None
     ) -> Iterator[Results]:
-        """The results of one output. If the step fails, only those of published tables and of a refused one."""
+        """Yield the results of one output. If the step fails, only those of published tables and of a refused one."""
         key, rules, written = output.info.key, output.info.pre_commit, done.written.get(output.name)
         if written is not None and not written.is_empty:
             own = done.asked.get(output.name, NO_REQUEST)
@@ -139,7 +139,7 @@ class HudiMultiAsset:
     def _changes(
         self, context: dg.AssetExecutionContext, outputs: Sequence[_Output], lake: HudiLakeResource
     ) -> SharedChanges:
-        """What the function reads. An adopted output is among the outputs, too: the others read up to its position."""
+        """Return what the function reads. An adopted output is among the outputs, too: the others read up to its position."""
         step = outputs[0].step
         upstream = self.function.upstream(context, lake)
         tables = {each.name: (writer.existing(lake, each.info), reader_of(each.step)) for each in outputs}
@@ -155,7 +155,7 @@ class HudiMultiAsset:
         return found
 
     def _requests(self, returned: Any, wanted: Sequence[_Output], step: runner.Step) -> dict[str, Request]:
-        """What to write into each wanted output. Raises an error for what cannot be written, before anything is."""
+        """Return what to write into each wanted output. Raises an error for what cannot be written, before anything is."""
         given = {} if returned is None else returned
         if not isinstance(given, Mapping):
             raise SchemaMismatchError(
@@ -195,7 +195,7 @@ class HudiMultiAsset:
     ) -> None:
         """Write the files of all tables, then make the commits."""
         with ExitStack() as writes:
-            prepared: dict[str, writer.Prepared] = {}
+            prepared: dict[str, writer.PreparedCommit] = {}
             for output in wanted:
                 done.failed = output.name
                 asked = changes.of_outputs[output.name]

@@ -43,7 +43,7 @@ class HudiOutput:
     further: Mapping[str, Any]
 
     def named(self, default: str) -> dg.AssetKey:
-        """The asset key; ``default`` is the name of the function or of the output."""
+        """Return the asset key; ``default`` is the name of the function or of the output."""
         key = dg.AssetKey.from_coercible(self.key if self.key is not None else default)
         key = key.with_prefix(self.key_prefix) if self.key_prefix else key
         checked_operation(self.operation, f"The asset {key.to_user_string()}")
@@ -53,7 +53,7 @@ class HudiOutput:
     def defined(
         self, key: dg.AssetKey, function: Callable[..., Any], given: AssetArguments, lake: str
     ) -> tuple[dg.AssetSpec, HudiAssetInfo]:
-        """The spec of the asset as its translator makes it, and its table. Raises `InvalidOptionError` for an invalid definition."""
+        """Return the spec of the asset as its translator makes it, and its table. Raises `InvalidOptionError` for an invalid definition."""
         chosen = self.translator or _translator_of_lake(function, lake)
         translator, description = chosen or HudiTranslator(), inspect.getdoc(function)
         definition = HudiTableDefinition(
@@ -64,7 +64,7 @@ class HudiOutput:
         return spec, replace(info, translated=chosen is not None)
 
     def with_partitions(self, partitions: HudiPartitions | None) -> HudiOutput:
-        """The same output with these partitions, unless it has some of its own."""
+        """Return the same output with these partitions, unless it has some of its own."""
         if partitions is None or self.partitions is not None:
             return self
         columns = self.settings.partition_by or partitions.columns
@@ -100,7 +100,7 @@ class HudiOutput:
 
 
 def _translator_of_lake(function: Callable[..., Any], lake: str) -> HudiTranslator | None:
-    """The translator of the lake that the function's module has under its resource key, at the time of the definition."""
+    """Return the translator of the lake that the function's module has under its resource key, at the time of the definition."""
     found = getattr(inspect.unwrap(function), "__globals__", {}).get(lake)
     return found.translator if isinstance(found, HudiLakeResource) else None
 
@@ -125,7 +125,7 @@ def hudi_output(
     translator: HudiTranslator | None = None,
     **asset_arguments: Any,
 ) -> HudiOutput:
-    """One table of ``@hudi_multi_asset``. ``@hudi_asset`` takes the same arguments for its only table.
+    """Return one table of ``@hudi_multi_asset``. ``@hudi_asset`` takes the same arguments for its only table.
 
     Args:
         key: asset key; default: the function's or the output's name. ``key_prefix`` is prepended.

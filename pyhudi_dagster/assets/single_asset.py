@@ -110,7 +110,7 @@ class _Declared:
         return name
 
     def asset_of(self, function: Callable[..., Any]) -> dg.AssetsDefinition:
-        """The asset of a function. Raises `InvalidOptionError` for an invalid definition."""
+        """Return the asset of a function. Raises `InvalidOptionError` for an invalid definition."""
         output = self.output
         named = output.named(self._name or function.__name__)
         given = AssetArguments.of(named, output.further, self.backfill, output.partitions)
@@ -134,5 +134,5 @@ class _Declared:
 
 
 def with_inputs(info: HudiAssetInfo, inputs: Inputs) -> HudiAssetInfo:
-    """The same table with the assets whose changes it reads and that were given by their keys."""
+    """Return the same table with the assets whose changes it reads and that were given by their keys."""
     return replace(info, reads=tuple(each.key for each in inputs.changes.values() if each.info is None))

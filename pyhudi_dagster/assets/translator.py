@@ -50,32 +50,32 @@ class HudiTranslator:
     """
 
     def get_asset_key(self, definition: HudiTableDefinition) -> dg.AssetKey:
-        """The asset's key."""
+        """Return the asset's key."""
         return definition.key
 
     def get_table_name(self, definition: HudiTableDefinition) -> str:
-        """The table's name below the warehouse: the given name, else the asset key as a path."""
+        """Return the table's name below the warehouse: the given name, else the asset key as a path."""
         return definition.table or table_name(self.get_asset_key(definition))
 
     def get_group_name(self, definition: HudiTableDefinition) -> str | None:
-        """The asset's group."""
+        """Return the asset's group."""
         return definition.arguments.get("group_name")
 
     def get_tags(self, definition: HudiTableDefinition) -> Mapping[str, str]:
-        """The asset's tags, without the tags of its kinds."""
+        """Return the asset's tags, without the tags of its kinds."""
         return dict(definition.arguments.get("tags") or {})
 
     def get_owners(self, definition: HudiTableDefinition) -> Sequence[str]:
-        """The asset's owners: e-mail addresses, or ``team:name``."""
+        """Return the asset's owners: e-mail addresses, or ``team:name``."""
         return list(definition.arguments.get("owners") or [])
 
     def get_description(self, definition: HudiTableDefinition) -> str | None:
-        """The asset's description: the given text, else the function's docstring."""
+        """Return the asset's description: the given text, else the function's docstring."""
         given: str | None = definition.arguments.get("description", definition.description)
         return given
 
     def get_kinds(self, definition: HudiTableDefinition) -> set[str]:
-        """The kinds of the asset, shown as badges."""
+        """Return the kinds of the asset, shown as badges."""
         return set(definition.arguments.get("kinds") or {"hudi"})
 
     def get_metadata(self, definition: HudiTableDefinition) -> Mapping[str, Any]:
@@ -83,11 +83,11 @@ class HudiTranslator:
         return dict(definition.arguments.get("metadata") or {})
 
     def get_automation_condition(self, definition: HudiTableDefinition) -> dg.AutomationCondition[Any] | None:
-        """The automation condition: when Dagster starts the asset automatically."""
+        """Return the automation condition: when Dagster starts the asset automatically."""
         return definition.arguments.get("automation_condition")
 
     def get_asset_spec(self, definition: HudiTableDefinition) -> dg.AssetSpec:
-        """The asset's spec: the values of all methods above, and the other given arguments. The decorator adds the dependencies."""
+        """Return the asset's spec: the values of all methods above, and the other given arguments. The decorator adds the dependencies."""
         by_method = {"group_name", "tags", "owners", "description", "kinds", "metadata", "automation_condition"}
         rest = {name: value for name, value in definition.arguments.items() if name not in by_method}
         return dg.AssetSpec(

@@ -28,7 +28,10 @@ defs = dg.Definitions(assets=[{name}], resources={{"lake": lake}})
 
 
 def code_for(table: hudi.HudiTable) -> str:
-    """The code. The type of partitions is not in the table, so partition columns become dynamic partitions if there is one, else plain columns."""
+    """Return the code.
+
+    The type of partitions is not in the table, so partition columns become dynamic partitions if there is one, else plain columns.
+    """
     config = table.config
     warehouse, _, folder = table.location.rstrip("/").rpartition("/")
     name = re.sub(r"\W", "_", folder) or "table"

@@ -54,7 +54,7 @@ def of_installation() -> Iterator[Diagnosis]:
 
 
 def of_instance(instance: dg.DagsterInstance) -> Iterator[Diagnosis]:
-    """Whether the instance limits writers of one table, notices dead workers and retries their runs."""
+    """Yield whether the instance limits writers of one table, notices dead workers and retries their runs."""
     yield Diagnosis(
         "DAGSTER_HOME",
         os.environ.get("DAGSTER_HOME", "") or "not set",
@@ -92,7 +92,7 @@ def of_instance(instance: dg.DagsterInstance) -> Iterator[Diagnosis]:
 
 
 def of_lake(project: Project) -> Iterator[Diagnosis]:
-    """Whether the definitions load, and each table can be opened with its options; with its lock."""
+    """Yield whether the definitions load, and each table can be opened with its options; with its lock."""
     tables = project.tables
     yield Diagnosis("definitions", f"{len(tables)} Hudi tables")
     with project.lakes() as lakes:

@@ -29,7 +29,7 @@ class Lakes:
     by_name: Mapping[str, HudiLakeResource]
 
     def table(self, info: HudiAssetInfo) -> hudi.HudiTable:
-        """The table of an asset. Raises `TableNotFoundError`."""
+        """Return the table of an asset. Raises `TableNotFoundError`."""
         return self.by_name[info.lake].table(info.table, info.settings)
 
 
@@ -74,11 +74,11 @@ class Project:
         return sorted((info for info in found if info is not None), key=lambda info: info.key.to_user_string())
 
     def asset(self, name: str) -> HudiAssetInfo:
-        """The table of an asset by its key, as a path. Raises `InvalidOptionError`."""
+        """Return the table of an asset by its key, as a path. Raises `InvalidOptionError`."""
         return next(iter(self.chosen([name])))
 
     def chosen(self, names: Sequence[str]) -> list[HudiAssetInfo]:
-        """The tables of these assets, or all. Raises `InvalidOptionError` for an asset that is no Hudi table here."""
+        """Return the tables of these assets, or all. Raises `InvalidOptionError` for an asset that is no Hudi table here."""
         by_name = {info.key.to_user_string(): info for info in self.tables}
         for name in names:
             if name not in by_name:
@@ -88,7 +88,7 @@ class Project:
         return [by_name[name] for name in names] if names else list(by_name.values())
 
     def assets_by_lake(self) -> Mapping[str, list[dg.AssetSpec]]:
-        """The specs by the resource key of their lake, with those of read-optimized views."""
+        """Return the specs by the resource key of their lake, with those of read-optimized views."""
         found: dict[str, list[dg.AssetSpec]] = {}
         for spec in self.definitions.resolve_all_asset_specs():
             info = info_of(spec.key, spec.metadata, spec.partitions_def) or table_of_view(spec)

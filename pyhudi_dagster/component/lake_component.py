@@ -69,7 +69,7 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
 
     @classmethod
     def get_spec(cls) -> dg.ComponentTypeSpec:
-        """What ``dg list components`` shows."""
+        """Return what ``dg list components`` shows."""
         return dg.ComponentTypeSpec(
             description="A lake of Hudi tables, with their services, sensor and checks",
             tags=["hudi"],
@@ -83,18 +83,21 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
 
     @classmethod
     def get_additional_scope(cls) -> Mapping[str, Any]:
-        """The names that templates in the YAML can use besides Dagster's."""
+        """Return the names that templates in the YAML can use besides Dagster's."""
         return {**super().get_additional_scope(), "env": TemplateEnv()}
 
     @classmethod
     def load(cls, attributes: Any, context: dg.ComponentLoadContext) -> "HudiLakeComponent":
-        """The component of a folder, which its Python functions are below."""
+        """Return the component of a folder, which its Python functions are below."""
         component = super().load(attributes, context)
         component._folder = context.path
         return component
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """The definitions. Raises `InvalidOptionError` for what cannot work, and names the asset, or the components that do not fit together."""
+        """Return the definitions.
+
+        Raises `InvalidOptionError` for what cannot work, and names the asset, or the components that do not fit together.
+        """
         self._folder = context.path
         others = [each for each in context.component_tree.get_all_components(HudiLakeComponent) if each is not self]
         peers = [each for each in others if each.lake == self.lake]
@@ -113,7 +116,7 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
         return checked_tables(made, known)
 
     def assets(self) -> list[Any]:
-        """The assets of its tables. Raises `InvalidOptionError` for what cannot work."""
+        """Return the assets of its tables. Raises `InvalidOptionError` for what cannot work."""
         made: list[Any] = [asset for table in self.tables for asset in table.made(self._folder, self.lake)]
         return [*made, *(table.made(self.lake) for table in self.external)]
 
@@ -140,11 +143,11 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
         yield from checks_made(self.checks, assets, self.lake)
 
     def table_keys(self) -> set[str]:
-        """The keys of its tables."""
+        """Return the keys of its tables."""
         return {table.key for table in self.tables} | {table.key for table in self.external}
 
     def policies(self) -> "list[LakeServices]":
-        """How its services run."""
+        """Say how its services run."""
         return self.services if isinstance(self.services, list) else [self.services] if self.services else []
 
 
@@ -178,7 +181,7 @@ def _refuse_twins(one: HudiLakeComponent, other: HudiLakeComponent) -> None:
 
 
 def _names(component: HudiLakeComponent, field: str) -> set[str | None]:
-    """The names of what a component makes; None is the name that follows the lake."""
+    """Return the names of what a component makes; None is the name that follows the lake."""
     if field == "services":
         return {policy.name for policy in component.policies()}
     if field == "checks":
@@ -190,5 +193,5 @@ def _names(component: HudiLakeComponent, field: str) -> set[str | None]:
 def _lake(
     warehouse: str, storage_options: tuple[tuple[str, str], ...], options: tuple[tuple[str, str], ...]
 ) -> HudiLakeResource:
-    """One object for equal values: Dagster merges definitions only if they have the same object under a resource key."""
+    """Return one object for equal values: Dagster merges definitions only if they have the same object under a resource key."""
     return HudiLakeResource(warehouse=warehouse, storage_options=dict(storage_options), options=dict(options))

@@ -33,7 +33,7 @@ class LakeScaffolder(dg.Scaffolder[LakeParams]):
 
     @classmethod
     def get_scaffold_params(cls) -> type[LakeParams]:
-        """The parameters of the command."""
+        """Return the parameters of the command."""
         return LakeParams
 
     def scaffold(self, request: dg.ScaffoldRequest[LakeParams]) -> None:
@@ -55,7 +55,10 @@ def _as_asked(params: LakeParams) -> tuple[str, dict[str, Any]]:
 
 
 def _of_existing(location: str) -> tuple[str, dict[str, Any]]:
-    """The warehouse and the attributes of a table, from its ``hoodie.properties``. Raises `InvalidOptionError` for a table without record keys."""
+    """Return the warehouse and the attributes of a table, from its ``hoodie.properties``.
+
+    Raises `InvalidOptionError` for a table without record keys.
+    """
     table = hudi.open_table(location)
     config = table.config
     if not config.record_key_fields:

@@ -37,7 +37,7 @@ class LakePartitions(dg.Model, dg.Resolvable):
     name: str = Field(default="", description="The name of the definition of dynamic partitions.")
 
     def made(self) -> HudiPartitions:
-        """The partitions. Raises `InvalidOptionError` if what this kind needs is missing."""
+        """Return the partitions. Raises `InvalidOptionError` if what this kind needs is missing."""
         needs = {"static": "values", "dynamic": "name"}.get(self.type, "start")
         if not getattr(self, needs):
             raise definition_error(
@@ -64,7 +64,7 @@ class LakeTrigger(dg.Model, dg.Resolvable):
     by: list[str] = Field(default=[], description="The columns by which a clustering sorts.")
 
     def made(self, service: str) -> Trigger:
-        """The trigger. Raises `InvalidOptionError` unless it is one of the three kinds."""
+        """Return the trigger. Raises `InvalidOptionError` unless it is one of the three kinds."""
         every = self.every_commits is not None or self.every_minutes is not None
         keep = any(value is not None for value in (self.keep_commits, self.keep_hours, self.keep_versions))
         if every + keep + bool(self.cron) != 1:
@@ -86,7 +86,7 @@ class LakeRules(dg.Model, dg.Resolvable):
     satisfies: list[str] = Field(default=[], description="Conditions as SQL, which every written row must meet.")
 
     def made(self) -> list[Any]:
-        """The validators."""
+        """Return the validators."""
         found: list[Any] = [hudi.not_null(*self.not_null)] if self.not_null else []
         found += [hudi.unique(*self.unique)] if self.unique else []
         return [*found, *map(hudi.satisfies, self.satisfies)]
@@ -119,7 +119,7 @@ class LakeTable(dg.Model, dg.Resolvable):
     description: str | None = None
 
     def made(self, folder: Path, lake: str) -> list[dg.AssetsDefinition]:
-        """The asset, and that of its read-optimized view. Raises `InvalidOptionError` for what cannot work."""
+        """Return the asset, and that of its read-optimized view. Raises `InvalidOptionError` for what cannot work."""
         with _naming(self.key):
             return self._made(folder, lake)
 
@@ -158,7 +158,7 @@ class LakeExternal(dg.Model, dg.Resolvable):
     group_name: str | None = None
 
     def made(self, lake: str) -> dg.AssetSpec:
-        """The external asset. Raises `InvalidOptionError` for what cannot work."""
+        """Return the external asset. Raises `InvalidOptionError` for what cannot work."""
         with _naming(self.key):
             services: dict[str, Any] = {name: trigger.made(name) for name, trigger in self.services.items()}
             return hudi_external_asset(
@@ -183,7 +183,7 @@ def _naming(key: str) -> Iterator[None]:
 
 
 def function_of(named: str, folder: Path) -> Callable[..., Any]:
-    """The function that ``file.py:function`` names, in a file below the folder. Raises `InvalidOptionError` if it is not there."""
+    """Return the function that ``file.py:function`` names, in a file below the folder. Raises `InvalidOptionError` if it is not there."""
     file, _, name = named.partition(":")
     path = (folder / file).resolve()
     if not name or path.suffix != ".py" or not path.is_file() or not path.is_relative_to(folder.resolve()):
@@ -198,7 +198,7 @@ def function_of(named: str, folder: Path) -> Callable[..., Any]:
 
 @lru_cache
 def _module(path: Path, changed_ns: int) -> ModuleType:
-    """The file as a module; executed once for all its tables, and again if it has changed."""
+    """Return the file as a module; executed once for all its tables, and again if it has changed."""
     name = f"{path.stem}_{zlib.crc32(f'{path} {changed_ns}'.encode()):x}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None, "it is a file of Python code"

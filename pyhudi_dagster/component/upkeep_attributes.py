@@ -34,7 +34,7 @@ class LakeServices(dg.Model, dg.Resolvable):
     running: bool = True
 
     def made(self, lake: HudiLakeResource, assets: Sequence[Any], named: set[str]) -> dg.Definitions:
-        """The services of its tables, or of those that nobody names. Raises `InvalidOptionError` for what cannot work."""
+        """Return the services of its tables, or of those that nobody names. Raises `InvalidOptionError` for what cannot work."""
         given = self.model_dump()
         name, tables = given.pop("name"), given.pop("tables")
         spark, alone = given.pop("spark"), given.pop("run_for_each_table")
@@ -80,7 +80,7 @@ class LakeCheck(dg.Model, dg.Resolvable):
     )
 
     def made(self) -> HudiCheck:
-        """The check."""
+        """Return the check."""
         return HudiCheck(self.name, limit=self.limit, severity=dg.AssetCheckSeverity(self.severity))
 
 
@@ -93,7 +93,7 @@ LakeChecks = list[Annotated[LakeCheck, dg.Resolver(_check, model_field_type=str 
 
 
 def checks_made(checks: Sequence[LakeCheck], assets: Sequence[Any], lake: str) -> Iterator[dg.Definitions]:
-    """The checks, with a schedule for each cron. The second one has a number in its name unless it has a name of its own."""
+    """Yield the checks, with a schedule for each cron. The second one has a number in its name unless it has a name of its own."""
     by_time: dict[tuple[str, str, str | None], list[HudiCheck]] = {}
     for each in checks:
         time = (each.cron, each.timezone, each.name_of_job) if each.cron else ("", "", None)
@@ -109,7 +109,7 @@ def checks_made(checks: Sequence[LakeCheck], assets: Sequence[Any], lake: str) -
 
 
 def table_key_of(asset: Any) -> str:
-    """The key of the asset of a table, also for the asset of its read-optimized view."""
+    """Return the key of the asset of a table, also for the asset of its read-optimized view."""
     (spec,) = [asset] if isinstance(asset, dg.AssetSpec) else asset.specs
     key = spec.metadata[VIEW].info.key if is_view(spec) else spec.key
     return str(key.to_user_string())

@@ -73,11 +73,11 @@ class HudiAssetInfo:
         return f"hudi/{'_'.join(self.table.split())}"
 
     def metadata(self) -> dict[str, Any]:
-        """The entry for the spec's metadata from which `info_of` restores this object."""
+        """Return the entry for the spec's metadata from which `info_of` restores this object."""
         return {INFO: InfoEntry(self)}
 
     def facts(self) -> dict[str, Any]:
-        """The object as JSON, without unset values."""
+        """Return the object as JSON, without unset values."""
         settings = self.settings
         entries = {
             "lake": self.lake,
@@ -113,7 +113,7 @@ class OptionsEntry(dict[str, Any]):
 
 
 def step_name(key: dg.AssetKey) -> str:
-    """The name of a step for an asset: its key, with letters, digits and underscores only, as Dagster asks for."""
+    """Return the name of a step for an asset: its key, with letters, digits and underscores only, as Dagster asks for."""
     return re.sub(r"[^A-Za-z0-9_]", "_", key.to_python_identifier())
 
 
@@ -128,14 +128,14 @@ def refuse_unfit_key(key: dg.AssetKey) -> None:
 
 
 def table_name(key: dg.AssetKey) -> str:
-    """The default table name of an asset: the parts of its key as a path."""
+    """Return the default table name of an asset: the parts of its key as a path."""
     return "/".join(key.path)
 
 
 def info_of(
     key: dg.AssetKey, metadata: Mapping[str, Any] | None, partitions_def: dg.PartitionsDefinition[Any] | None = None
 ) -> HudiAssetInfo | None:
-    """The table that a definition's metadata describes; None if it describes no Hudi table.
+    """Return the table that a definition's metadata describes; None if it describes no Hudi table.
 
     ``@hudi_asset`` and `hudi_metadata` store the object; a plain ``@dg.asset`` may describe its table with single entries: ``record_key``,
     ``partition_by``, ``fmt``, ``ordering``, ``table_type``, ``table``, ``options``, ``schema``, ``operation``, ``on_foreign_rows``.
@@ -168,7 +168,7 @@ def info_of(
 
 
 def partitions_without_columns(key: dg.AssetKey) -> Exception:
-    """The error for a partitioned asset with an unpartitioned table: each partition would overwrite or hide the others."""
+    """Return the error for a partitioned asset with an unpartitioned table: each partition would overwrite or hide the others."""
     return definition_error(
         f"The asset {key.to_user_string()} has partitions, but its metadata does not name the partition columns of its table",
         "Set hudi_metadata(partition_by='column') in its metadata, one column for each dimension, or use @hudi_asset(partitions=...).",
@@ -188,7 +188,7 @@ def hudi_metadata(
     options: Mapping[str, str] | None = None,
     fmt: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None = None,
 ) -> dict[str, Any]:
-    """The metadata of a plain ``@dg.asset`` whose output `HudiIOManager` writes. It describes the organisation of the table.
+    """Return the metadata of a plain ``@dg.asset`` whose output `HudiIOManager` writes. It describes the organisation of the table.
 
     ``fmt`` is how the partition columns write the times of the asset's partitions; for the default see `HudiPartitions.of`.
     Dagster's UI shows the keys of ``options``, but not their values, which may be secrets.

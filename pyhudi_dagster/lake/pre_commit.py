@@ -20,7 +20,10 @@ Validator = Callable[[Any], object]
 
 
 def checked_validators(asset: str, given: Sequence[Validator], schema: Any) -> tuple[Validator, ...]:
-    """The validators of an asset. Raises `InvalidOptionError` for what cannot be called, for equal names, and for columns that are not there."""
+    """Return the validators of an asset.
+
+    Raises `InvalidOptionError` for what cannot be called, for equal names, and for columns that are not there.
+    """
     if callable(given) or isinstance(given, str):
         raise definition_error(
             f"The asset {asset} has pre_commit={given!r}", "Pass a list: pre_commit=[not_null('id')]."
@@ -58,12 +61,12 @@ def _refuse_unfit(validator: Validator, schema: Any) -> None:
 
 
 def check_name(validator: Validator) -> str:
-    """The name of a validator as that of an asset check: ``not_null('id')`` is ``not_null_id``."""
+    """Return the name of a validator as that of an asset check: ``not_null('id')`` is ``not_null_id``."""
     return re.sub(r"\W+", "_", _name(validator)).strip("_")[:100]
 
 
 def check_specs(key: dg.AssetKey, validators: Sequence[Validator]) -> list[dg.AssetCheckSpec]:
-    """The asset checks of the validators."""
+    """Return the asset checks of the validators."""
     return [
         dg.AssetCheckSpec(
             check_name(validator),
@@ -75,7 +78,7 @@ def check_specs(key: dg.AssetKey, validators: Sequence[Validator]) -> list[dg.As
 
 
 def passed(key: dg.AssetKey, validators: Sequence[Validator], why: str) -> list[dg.AssetCheckResult]:
-    """The results of validators that refused nothing."""
+    """Return the results of validators that refused nothing."""
     return [
         dg.AssetCheckResult(passed=True, asset_key=key, check_name=check_name(each), description=why)
         for each in validators
@@ -85,7 +88,7 @@ def passed(key: dg.AssetKey, validators: Sequence[Validator], why: str) -> list[
 def answers(
     key: dg.AssetKey, validators: Sequence[Validator], refused: PreCommitError
 ) -> Iterator[dg.AssetCheckResult]:
-    """The results of the validators of a refused commit."""
+    """Yield the results of the validators of a refused commit."""
     for validator in validators:
         found = refused.failures.get(_name(validator))
         yield dg.AssetCheckResult(

@@ -102,7 +102,7 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
             raise definition_error(f"{whose} cannot work: {error.message}", error.hint or "") from error
 
     def _given_storage(self) -> dict[str, str]:
-        """The storage options, as far as they are known: the name of a variable stands for its value."""
+        """Return the storage options, as far as they are known: the name of a variable stands for its value."""
         known = {}
         for name, value in self.storage_options.items():
             if not isinstance(value, dg.EnvVar):
@@ -112,7 +112,7 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         return known
 
     def location(self, name: str) -> str:
-        """The location of the table with this name; a relative warehouse starts at the working directory."""
+        """Return the location of the table with this name; a relative warehouse starts at the working directory."""
         is_absolute = "://" in self.warehouse or self.warehouse.startswith("~")  # opening the table refuses a '~'
         root = self.warehouse if is_absolute else str(Path(self.warehouse).resolve())
         return f"{root.rstrip('/')}/{name}"
@@ -126,7 +126,7 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         return hudi.open_table(self.location(name), storage_options=dict(self.storage_options), options=options)
 
     def _options(self, settings: TableSettings) -> dict[str, object]:
-        """The options of the lake, overridden by those of the asset. Table options of the asset apply only to the creation of the table."""
+        """Return the options of the lake, overridden by those of the asset. Table options of the asset apply only to the creation of the table."""
         own = dict(settings.options)
         return {
             **{key: value for key, value in self.options.items() if key not in own},

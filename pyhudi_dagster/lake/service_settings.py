@@ -141,7 +141,7 @@ class Services:
         return f"Services({', '.join([*arguments, *([f'index={self.index!r}'] if self.index else [])])})"
 
     def applied_to(self, asset: str, settings: TableSettings) -> TableSettings:
-        """The settings with the options of these services. Raises `InvalidOptionError` for services that cannot run on the asset's table."""
+        """Return the settings with the options of these services. Raises `InvalidOptionError` for services that cannot run on the asset's table."""
         checked = _Checked(asset, settings)
         added: Options = {}
         for name, trigger in self.named.items():

@@ -77,7 +77,7 @@ def _flat(settings: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, A
 
 
 def started(session_of: Callable[[], Any]) -> tuple[Any, bool]:
-    """The session, and whether this call started it.
+    """Return the session, and whether this call started it.
 
     Raises `RunEndedError` if the step was interrupted during the start, and `MissingExtraError` if pyspark is not installed.
     """

@@ -26,7 +26,7 @@ def build_hudi_timeline_sensor(
     max_events_per_tick: int = 200,
     running: bool = True,
 ) -> dg.Definitions:
-    """A sensor that reports what happens on the timelines of the assets, as definitions to merge with the others.
+    """Return a sensor that reports what happens on the timelines of the assets, as definitions to merge with the others.
 
     - A commit of another writer is a materialization, one for each partition that it changed. A run reports its own commits; if it died before
       its event, the sensor does.

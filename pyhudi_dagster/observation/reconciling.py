@@ -141,15 +141,15 @@ class _Reconciliation:
         return Reconciled(info.key, info.table, times, stored, tuple(sorted(without)))
 
     def _reported(self, key: dg.AssetKey) -> frozenset[Reported]:
-        """What the events say that were stored since; their commits completed before."""
+        """Return what the events say that were stored since; their commits completed before."""
         return reported_since(self.instance, key, self.since - _SKEW)
 
     def _materialized(self, key: dg.AssetKey) -> Iterator[str]:
-        """The completion times that materializations say."""
+        """Return the completion times that materializations say."""
         return (time for time, _ in materialized_since(self.instance, key, self.since - _SKEW))
 
     def _completed(self, table: hudi.HudiTable) -> Iterator[past_commits.PastCommit]:
-        """The completed instants since, archived commits included, in no order."""
+        """Yield the completed instants since, archived commits included, in no order."""
         after = time_of(table, self.since)
         for instant, commit in table.commits_with("", after):
             yield past_commits.PastCommit(instant, commit)
@@ -164,7 +164,7 @@ class _Reconciliation:
         return moment is not None and moment > self.since
 
     def _is_missing(self, past: past_commits.PastCommit, info: HudiAssetInfo, reported: frozenset[Reported]) -> bool:
-        """Whether an event of the instant is missing, and no run is going to store it."""
+        """Say whether an event of the instant is missing, and no run is going to store it."""
         return not events.is_reported(past, info, reported) and not is_left_to_its_run(self.instance, past.extra)
 
     def _view_misses(
@@ -180,7 +180,7 @@ class _Reconciliation:
         reported: frozenset[Reported],
         of_view: frozenset[Reported],
     ) -> Iterator[Event]:
-        """The missing events of one instant. New keys of dynamic partitions are added first."""
+        """Yield the missing events of one instant. New keys of dynamic partitions are added first."""
         if self._is_missing(past, info, reported):
             found = list(events.missing_events(table, past, info, reported))
             if info.partitions is not None:
@@ -201,7 +201,7 @@ class ReconcileConfig(dg.Config):
 
 
 def build_hudi_reconcile(lake: HudiLakeResource, assets: HudiAssets, *, name: str | None = None) -> dg.Definitions:
-    """A job that runs `reconcile` for the assets, as definitions to merge with the others.
+    """Return a job that runs `reconcile` for the assets, as definitions to merge with the others.
 
     Run it after Dagster's database was lost. Its output shows each table with what was missing and what has no commit; a table that could not be read
     fails the run, after the others were reconciled.

@@ -19,7 +19,7 @@ from pyhudi_core.orchestration.timeline_cursor import TablePosition, TimelineCur
 from pyhudi_dagster.lake.info import HudiAssetInfo
 from pyhudi_dagster.lake.names import RECONCILE_TAG
 from pyhudi_dagster.lake.resource import HudiLakeResource
-from pyhudi_dagster.partitions.partition_values import KnownKeys
+from pyhudi_dagster.partitions.partition_values import DynamicKeys
 from pyhudi_dagster.reporting import events
 from pyhudi_dagster.services import read_optimized
 from pyhudi_dagster.services.read_optimized import Views
@@ -33,7 +33,7 @@ Event = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation
 
 
 @dataclass(slots=True)
-class Tick:
+class TimelineTick:
     """One tick of the sensor.
 
     Attributes:
@@ -104,7 +104,7 @@ class Tick:
         self.cursor.positions[info.table] = position
 
     def _is_reconciled(self, lake: str) -> bool:
-        """Whether a run of `build_hudi_reconcile` waits or works. Both read Dagster's events and store later: a commit would have two."""
+        """Say whether a run of `build_hudi_reconcile` waits or works. Both read Dagster's events and store later: a commit would have two."""
         if self.reconciled is None:
             runs = self.instance.get_runs(dg.RunsFilter(tags={RECONCILE_TAG: lake}, statuses=ACTIVE), limit=1)
             self.reconciled = runs[0].job_name if runs else ""
@@ -113,7 +113,7 @@ class Tick:
     def _unreported(
         self, table: hudi.HudiTable, timeline: hudi.Timeline, position: TablePosition
     ) -> list[past_commits.PastCommit]:
-        """The instants to report, in the order of their completion; commits that archival has moved in the meantime come from the history."""
+        """Return the instants to report, in the order of their completion; commits that archival has moved in the meantime come from the history."""
         found = {
             instant.group: events.past_commit(table, instant) for instant in position.unreported(timeline.completed)
         }
@@ -127,7 +127,7 @@ class Tick:
     def _reported(
         self, table: hudi.HudiTable, info: HudiAssetInfo, unreported: Sequence[past_commits.PastCommit]
     ) -> frozenset[Reported]:
-        """What events say already: of a tick that ended before its cursor was stored, or of the run that made the commit."""
+        """Return what events say already: of a tick that ended before its cursor was stored, or of the run that made the commit."""
         since = moment_of(table, before(unreported[0].completion_time)) if unreported else None
         return frozenset() if since is None else reported_since(self.instance, info.key, since)
 
@@ -139,7 +139,7 @@ class Tick:
         known: hudi.TableSize | None,
         reported: frozenset[Reported],
     ) -> list[dg.AssetMaterialization | dg.AssetObservation]:
-        """The events of one instant that Dagster does not have yet."""
+        """Return the events of one instant that Dagster does not have yet."""
         found = list(events.missing_events(table, past, info, reported, known))
         if info.partitions is not None:
             keys = [event.partition for event in found if event.partition is not None]
@@ -150,7 +150,7 @@ class Tick:
     def _of_view(
         self, table: hudi.HudiTable, past: past_commits.PastCommit, info: HudiAssetInfo
     ) -> Iterator[dg.AssetMaterialization]:
-        """The materialization of the table's read-optimized view, if the instant is a compaction that Dagster does not know."""
+        """Yield the materialization of the table's read-optimized view, if the instant is a compaction that Dagster does not know."""
         view = self.views.get(info.table)
         since = moment_of(table, before(past.completion_time))
         if view is None or since is None or not read_optimized.shows_more(past):
@@ -170,8 +170,8 @@ class Tick:
         self.cursor.positions[info.table] = position
 
     def partition_requests(self) -> list[Any]:
-        """The requests that add new keys of dynamic partitions."""
-        known = KnownKeys(self.instance)
+        """Return the requests that add new keys of dynamic partitions."""
+        known = DynamicKeys(self.instance)
         new = {
             name: [key for key in dict.fromkeys(keys) if not known.has(name, key)] for name, keys in self.keys.items()
         }
@@ -189,13 +189,13 @@ def _readable(
 def timeline_sensor(
     infos: Sequence[HudiAssetInfo], views: Views, name: str, interval: int, most: int, status: dg.DefaultSensorStatus
 ) -> dg.SensorDefinition:
-    """The sensor of these tables."""
+    """Return the sensor of these tables."""
     lake_key = infos[0].lake
     tables = [info.table for info in infos]
 
     def report(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         started, lake = time.monotonic(), getattr(context.resources, lake_key)
-        tick = Tick(context.instance, lake, TimelineCursor.read(context.cursor), most, context.log, views)
+        tick = TimelineTick(context.instance, lake, TimelineCursor.read(context.cursor), most, context.log, views)
         tick.run(infos)
         notes = f" {'; '.join(tick.notes[:20])}" if tick.notes else ""
         seconds = time.monotonic() - started

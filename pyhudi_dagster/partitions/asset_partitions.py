@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_core.orchestration.partition_values import Granularity, Value
-from pyhudi_dagster.partitions.partition_values import KnownKeys, Layout, Product, Texts, windows
+from pyhudi_dagster.partitions.partition_values import DynamicKeys, KeyTexts, Layout, Product, windows
 
 Columns = str | Sequence[str]
 ForeignRows = Literal["fail", "drop", "allow"]
@@ -46,7 +46,7 @@ PER_PARTITION = Backfill(1)
 
 
 def chunked(partitions: int) -> Backfill:
-    """A backfill makes one run and one commit for every ``partitions`` partitions."""
+    """Return a backfill makes one run and one commit for every ``partitions`` partitions."""
     if partitions < 1:
         raise definition_error(
             f"chunked({partitions}) must have at least one partition in a chunk", "Pass a number of 1 or more."
@@ -55,7 +55,7 @@ def chunked(partitions: int) -> Backfill:
 
 
 def backfill_of(mode: Backfill | str) -> Backfill:
-    """The mode for ``"single_run"`` or ``"per_partition"``."""
+    """Return the mode for ``"single_run"`` or ``"per_partition"``."""
     if isinstance(mode, Backfill):
         return mode
     known = {"single_run": SINGLE_RUN, "per_partition": PER_PARTITION}
@@ -128,7 +128,7 @@ class HudiPartitions:
 
     @classmethod
     def static(cls, column: str, values: Sequence[str]) -> HudiPartitions:
-        """A fixed list of values."""
+        """Return a fixed list of values."""
         if isinstance(values, str) or not values:
             raise definition_error(
                 f"The static partitions by {column} have the values {values!r}", "Pass a list of values: ['eu', 'us']."
@@ -137,7 +137,7 @@ class HudiPartitions:
 
     @classmethod
     def dynamic(cls, column: str, name: str) -> HudiPartitions:
-        """Values that are added at run time, under the name of a dynamic partitions definition."""
+        """Return values that are added at run time, under the name of a dynamic partitions definition."""
         return cls.of(dg.DynamicPartitionsDefinition(name=name), column)
 
     @classmethod
@@ -189,7 +189,7 @@ class HudiPartitions:
                 f"Partitions of {type(definition).__name__} need exactly one column, without a format, but got {', '.join(names)}",
                 "Pass one column, without fmt and path_granularity.",
             )
-        return cls(definition, names, Texts(definition))
+        return cls(definition, names, KeyTexts(definition))
 
     @classmethod
     def _of_windows(
@@ -215,20 +215,20 @@ class HudiPartitions:
         return cls(definition, columns, Product(definition, layouts))
 
     def values_of_key(self, key: str) -> frozenset[Value]:
-        """The partition values of a key."""
+        """Return the partition values of a key."""
         return self.layout.values(key)
 
     def values(self, keys: Iterable[str]) -> frozenset[Value]:
-        """The partition values of all the keys."""
+        """Return the partition values of all the keys."""
         return frozenset[Value]().union(*map(self.layout.values, keys))
 
-    def key_of(self, value: Value, instance: dg.DagsterInstance | KnownKeys | None = None) -> str | None:
-        """The partition key that owns a value, or None for a value outside the definition. ``instance`` provides the dynamic keys."""
-        known = KnownKeys(instance) if isinstance(instance, dg.DagsterInstance) else instance
+    def key_of(self, value: Value, instance: dg.DagsterInstance | DynamicKeys | None = None) -> str | None:
+        """Return the partition key that owns a value, or None for a value outside the definition. ``instance`` provides the dynamic keys."""
+        known = DynamicKeys(instance) if isinstance(instance, dg.DagsterInstance) else instance
         return self.layout.key(value, known) if len(value) == len(self.columns) else None
 
     def dynamic_keys(self, keys: Iterable[str]) -> dict[str, list[str]]:
-        """The keys of dynamic definitions in some keys, by the name of the definition; for two dimensions those of each dynamic one."""
+        """Return the keys of dynamic definitions in some keys, by the name of the definition; for two dimensions those of each dynamic one."""
         found: dict[str, list[str]] = {}
         split = [self._by_dimension(key) for key in keys]
         for dimension, name in self._dynamic_names():
@@ -293,7 +293,7 @@ def _names(columns: Columns) -> tuple[str, ...]:
 def _by_dimension(
     definition: dg.MultiPartitionsDefinition, columns: Columns | Mapping[str, Columns]
 ) -> dict[str, tuple[dg.PartitionsDefinition, tuple[str, ...]]]:
-    """The columns of each dimension, in the order of the folders: from the mapping, or by name."""
+    """Return the columns of each dimension, in the order of the folders: from the mapping, or by name."""
     parts = {part.name: part.partitions_def for part in definition.partitions_defs}
     if isinstance(columns, Mapping):
         found = {name: _names(own) for name, own in columns.items()}
@@ -317,7 +317,7 @@ def _by_dimension(
 
 
 def _arrow_text(text: str) -> pa.Array:
-    """One text as an Arrow array, built from its bytes, because converting Python values to Arrow imports pandas, and loading definitions must
+    """Return one text as an Arrow array, built from its bytes, because converting Python values to Arrow imports pandas, and loading definitions must
     not do that."""
     data = text.encode()
     offsets = struct.pack("=ii", 0, len(data))

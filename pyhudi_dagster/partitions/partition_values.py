@@ -34,7 +34,7 @@ _FORMATS_OF_DAGSTER = frozenset({"%Y-%m-%d", "%Y-%m-%d-%H:%M", "%Y-%m-%d-%H:%M%z
 """The formats of keys that Dagster's definitions have if nobody gave them one."""
 
 
-class KnownKeys:
+class DynamicKeys:
     """The keys of dynamic definitions that an instance has. One question to its database for each definition, however many keys are looked up."""
 
     def __init__(self, instance: dg.DagsterInstance) -> None:
@@ -42,7 +42,7 @@ class KnownKeys:
         self._keys: dict[str, frozenset[str]] = {}
 
     def has(self, name: str, key: str) -> bool:
-        """Whether the definition with this name has the key."""
+        """Say whether the definition with this name has the key."""
         if name not in self._keys:
             self._keys[name] = frozenset(self._instance.get_dynamic_partitions(name))
         return key in self._keys[name]
@@ -53,11 +53,11 @@ class Layout(Protocol):
 
     def values(self, key: str) -> frozenset[Value]: ...
 
-    def key(self, value: Value, known: KnownKeys | None = None) -> str | None: ...
+    def key(self, value: Value, known: DynamicKeys | None = None) -> str | None: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Texts:
+class KeyTexts:
     """Static and dynamic partitions: the key is the value."""
 
     definition: dg.PartitionsDefinition[str]
@@ -65,7 +65,7 @@ class Texts:
     def values(self, key: str) -> frozenset[Value]:
         return frozenset({(key,)})
 
-    def key(self, value: Value, known: KnownKeys | None = None) -> str | None:
+    def key(self, value: Value, known: DynamicKeys | None = None) -> str | None:
         if len(value) != 1:
             return None
         if isinstance(self.definition, dg.DynamicPartitionsDefinition):
@@ -96,12 +96,12 @@ class Windows:
         window = self.definition.time_window_for_partition_key(key)
         return self.folders.values(window.start, window.end)
 
-    def key(self, value: Value, known: KnownKeys | None = None) -> str | None:
+    def key(self, value: Value, known: DynamicKeys | None = None) -> str | None:
         found = self.owner(value)
         return found if found is not None and self.definition.has_partition_key(found) else None
 
     def owner(self, value: Value) -> str | None:
-        """The key that owns a value, even before the first or after the last partition of the definition."""
+        """Return the key that owns a value, even before the first or after the last partition of the definition."""
         moment = self.folders.moment(value)
         if moment is None:
             return None
@@ -137,7 +137,7 @@ class Product:
             combined = {before + value for before in combined for value in owned}
         return frozenset(combined)
 
-    def key(self, value: Value, known: KnownKeys | None = None) -> str | None:
+    def key(self, value: Value, known: DynamicKeys | None = None) -> str | None:
         keys: dict[str, str] = {}
         rest = value
         for name, width, layout in self.parts:
@@ -154,7 +154,7 @@ def windows(
     formats: Sequence[str] = (),
     step: Granularity | None = None,
 ) -> Windows:
-    """The layout of time windows. Raises `InvalidOptionError` if two windows share a folder or a folder does not identify its window."""
+    """Return the layout of time windows. Raises `InvalidOptionError` if two windows share a folder or a folder does not identify its window."""
     try:
         samples = list(_samples(definition))
         for key in samples[0]:
@@ -215,8 +215,9 @@ def _clock_changes(definition: dg.TimeWindowPartitionsDefinition) -> Iterator[da
 def _usual_formats(
     definition: dg.TimeWindowPartitionsDefinition, keys: Sequence[str], columns: int, step: Granularity | None
 ) -> tuple[str, ...]:
-    """The format of the keys if it is nobody's default; ``%Y-%m`` for months and longer, ``%Y-%m-%d`` for days and weeks; for hours one column with
-    day and hour, or one column for each."""
+    """Return the format of the keys if it is nobody's default; ``%Y-%m`` for months and longer, ``%Y-%m-%d`` for days and weeks; for hours one
+    column with day and hour, or one column for each.
+    """
     if columns == 1 and step is None and definition.fmt not in _FORMATS_OF_DAGSTER:
         return (definition.fmt,)
     starts = [definition.time_window_for_partition_key(key).start for key in keys]

@@ -113,7 +113,7 @@ def compaction_lag(examined: Examined) -> CheckVerdict:
 
 
 def data_freshness(examined: Examined) -> CheckVerdict:
-    """The newest commit that changed rows is at most so many hours old."""
+    """Return the newest commit that changed rows is at most so many hours old."""
     newest = past_commits.newest_change(examined.table)
     if newest is None:
         return CheckVerdict(False, "The active timeline has no commit with rows.")
@@ -147,7 +147,7 @@ def commit_retries(examined: Examined) -> CheckVerdict:
 
 
 def events_have_commits(examined: Examined) -> CheckVerdict:
-    """Every commit that a materialization of the last hours names is in the table, active or archived."""
+    """Return every commit that a materialization of the last hours names is in the table, active or archived."""
     since = examined.now - timedelta(hours=examined.limit)
     reported = {time for time, _ in materialized_since(examined.instance, examined.info.key, since)}
     if not reported:
@@ -186,7 +186,7 @@ KINDS: Mapping[str, Kind] = {
 def checks_of(
     info: HudiAssetInfo, wanted: Sequence[HudiCheck], clock: Callable[[], datetime]
 ) -> dg.AssetChecksDefinition:
-    """The checks of one asset, in one op from which Dagster may run a part."""
+    """Return the checks of one asset, in one op from which Dagster may run a part."""
     refuse_unfit_key(info.key)
     by_name = {check.name: check for check in wanted}
     specs = [
@@ -233,5 +233,5 @@ def _named(figures: Mapping[str, int | float], prefix: str) -> dict[str, int | f
 
 
 def utc_now() -> datetime:
-    """The time now, with its zone."""
+    """Return the time now, with its zone."""
     return datetime.now(UTC)

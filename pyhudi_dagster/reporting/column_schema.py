@@ -12,13 +12,13 @@ from pyhudi_core.orchestration.settings import TableSettings, names
 
 
 def column_schema(table: hudi.HudiTable) -> dg.TableSchema:
-    """The columns of an existing table, with their roles."""
+    """Return the columns of an existing table, with their roles."""
     config = table.config
     return _columns(table.schema, config.record_key_fields, config.partition_fields, config.ordering_fields)
 
 
 def declared_schema(settings: TableSettings) -> dg.TableSchema | None:
-    """The declared columns of an asset; None if it declares none."""
+    """Return the declared columns of an asset; None if it declares none."""
     if not isinstance(settings.schema, pa.Schema):
         return None
     return _columns(settings.schema, settings.record_key, settings.partition_by, names(settings.ordering))

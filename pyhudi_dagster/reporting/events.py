@@ -24,7 +24,7 @@ from pyhudi_core.orchestration.partition_values import Value, value_of_path
 from pyhudi_dagster.lake.info import HudiAssetInfo
 from pyhudi_dagster.partitions.asset_partitions import HudiPartitions
 from pyhudi_dagster.reporting import metadata
-from pyhudi_dagster.steps.writer import Written
+from pyhudi_dagster.steps.writer import CompletedCommit
 from pyhudi_dagster.timeline.reported_commits import Reported
 
 _log = logging.getLogger(__name__)
@@ -43,9 +43,9 @@ class CommitEntries:
 
 
 def report(
-    info: HudiAssetInfo, written: Written, keys: Sequence[str] = (), known: hudi.TableSize | None = None
+    info: HudiAssetInfo, written: CompletedCommit, keys: Sequence[str] = (), known: hudi.TableSize | None = None
 ) -> CommitEntries:
-    """The entries for a commit of this step, for the partition keys of its run. ``known``: the table's size in an earlier event."""
+    """Return the entries for a commit of this step, for the partition keys of its run. ``known``: the table's size in an earlier event."""
     return _report(_Described(info, written, known), keys)
 
 
@@ -60,8 +60,8 @@ def _report(described: _Described, keys: Sequence[str]) -> CommitEntries:
     return CommitEntries(by_partition=by_partition)
 
 
-def late_entries(info: HudiAssetInfo, written: Written, keys: Sequence[str]) -> dict[str, Entries]:
-    """The entries for partitions outside the run that the commit also changed."""
+def late_entries(info: HudiAssetInfo, written: CompletedCommit, keys: Sequence[str]) -> dict[str, Entries]:
+    """Return the entries for partitions outside the run that the commit also changed."""
     if info.partitions is None:
         return {}
     described = _Described(info, written)
@@ -75,7 +75,7 @@ def commit_event(
     info: HudiAssetInfo,
     known: hudi.TableSize | None = None,
 ) -> dg.AssetMaterialization | dg.AssetObservation:
-    """One event for a commit of any writer, including Hudi: a materialization for rows, an observation for table services and empty commits.
+    """Return one event for a commit of any writer, including Hudi: a materialization for rows, an observation for table services and empty commits.
 
     Args:
         table: the commit's table.
@@ -94,12 +94,12 @@ def commit_events(
     info: HudiAssetInfo,
     known: hudi.TableSize | None = None,
 ) -> list[dg.AssetMaterialization | dg.AssetObservation]:
-    """The same, with one event for each partition key whose rows the commit changed. The last event has the facts about the complete table."""
+    """Return the same, with one event for each partition key whose rows the commit changed. The last event has the facts about the complete table."""
     return events_of(table, past_commit(table, _completed(table, commit)), info, known)
 
 
 def past_commit(table: hudi.HudiTable, instant: hudi.Instant) -> past_commits.PastCommit:
-    """A completed instant of the active timeline, of any action, with its metadata; only commits have some."""
+    """Return a completed instant of the active timeline, of any action, with its metadata; only commits have some."""
     is_commit = instant.action in _DATA_ACTIONS
     return past_commits.PastCommit(instant, table.commit_metadata(instant) if is_commit else hudi.CommitMetadata(None))
 
@@ -107,10 +107,10 @@ def past_commit(table: hudi.HudiTable, instant: hudi.Instant) -> past_commits.Pa
 def event_of(
     table: hudi.HudiTable, past: past_commits.PastCommit, info: HudiAssetInfo, known: hudi.TableSize | None = None
 ) -> dg.AssetMaterialization | dg.AssetObservation:
-    """One event for a completed instant of any action, active or archived."""
+    """Return one event for a completed instant of any action, active or archived."""
     if past.instant.action not in _DATA_ACTIONS or past.metadata.is_empty:
         return _observation(info, table, past, {})
-    described = _Described(info, Written(table, past, adopted=True), known, is_own=False)
+    described = _Described(info, CompletedCommit(table, past, adopted=True), known, is_own=False)
     if not past.metadata.changes_rows:
         return _observation(info, table, past, described.of_service())
     return dg.AssetMaterialization(asset_key=info.key, metadata=described.last(), tags=data_tags(past))
@@ -119,11 +119,11 @@ def event_of(
 def events_of(
     table: hudi.HudiTable, past: past_commits.PastCommit, info: HudiAssetInfo, known: hudi.TableSize | None = None
 ) -> list[dg.AssetMaterialization | dg.AssetObservation]:
-    """The same, with one event for each partition key whose rows the commit changed."""
+    """Return the same, with one event for each partition key whose rows the commit changed."""
     event, keys = event_of(table, past, info, known), keys_of(past, info)
     if not keys or isinstance(event, dg.AssetObservation):
         return [event]
-    described = _Described(info, Written(table, past, adopted=True), known, is_own=False)
+    described = _Described(info, CompletedCommit(table, past, adopted=True), known, is_own=False)
     return [
         dg.AssetMaterialization(asset_key=info.key, partition=key, metadata=entries, tags=data_tags(past))
         for key, entries in _report(described, keys).by_partition.items()
@@ -131,7 +131,7 @@ def events_of(
 
 
 def is_reported(past: past_commits.PastCommit, info: HudiAssetInfo, reported: frozenset[Reported]) -> bool:
-    """Whether Dagster has all events of an instant."""
+    """Say whether Dagster has all events of an instant."""
     keys = keys_of(past, info) if past.metadata.changes_rows else []
     return {(past.completion_time, key) for key in keys or (None,)} <= reported
 
@@ -143,14 +143,14 @@ def missing_events(
     reported: frozenset[Reported],
     known: hudi.TableSize | None = None,
 ) -> Iterator[dg.AssetMaterialization | dg.AssetObservation]:
-    """Those of `events_of` that Dagster does not have."""
+    """Yield those of `events_of` that Dagster does not have."""
     if not is_reported(past, info, reported):
         found = events_of(table, past, info, known)
         yield from (event for event in found if (past.completion_time, event.partition) not in reported)
 
 
 def keys_of(past: past_commits.PastCommit, info: HudiAssetInfo) -> list[str]:
-    """The partition keys of the asset whose rows the commit changed, sorted; none for an asset without partitions."""
+    """Return the partition keys of the asset whose rows the commit changed, sorted; none for an asset without partitions."""
     if info.partitions is None:
         return []
     values = {value_of_path(path, info.partitions.columns) for path in past.metadata.partitions}
@@ -158,17 +158,17 @@ def keys_of(past: past_commits.PastCommit, info: HudiAssetInfo) -> list[str]:
 
 
 def data_tags(commit: past_commits.PastCommit) -> dict[str, str]:
-    """The tags that identify the commit of an event, and its data version."""
+    """Return the tags that identify the commit of an event, and its data version."""
     return {**event_tags(commit), "dagster/data_version": commit.completion_time}
 
 
 def event_tags(commit: past_commits.PastCommit) -> dict[str, str]:
-    """The tags that identify the commit of an event."""
+    """Return the tags that identify the commit of an event."""
     return {"hudi/instant": commit.instant.requested_time, "hudi/completion": commit.completion_time}
 
 
 def known_size(instance: dg.DagsterInstance, key: dg.AssetKey) -> hudi.TableSize | None:
-    """The table's size in the newest event with a size."""
+    """Return the table's size in the newest event with a size."""
     for record in instance.fetch_materializations(key, limit=_EVENTS_READ).records:
         event = record.asset_materialization
         found = None if event is None else _size_in(event)
@@ -204,8 +204,8 @@ class Share:
         return {} if self.count is None else {"dagster/partition_row_count": self.count}
 
 
-def shares_of(partitions: HudiPartitions, keys: Sequence[str], written: Written) -> dict[str, Share]:
-    """The changes of a commit for each partition key."""
+def shares_of(partitions: HudiPartitions, keys: Sequence[str], written: CompletedCommit) -> dict[str, Share]:
+    """Return the changes of a commit for each partition key."""
     stats: dict[Value, list[WriteStat]] = {}
     for stat in written.commit.metadata.stats:
         stats.setdefault(value_of_path(stat.partition, partitions.columns), []).append(stat)
@@ -224,8 +224,8 @@ def shares_of(partitions: HudiPartitions, keys: Sequence[str], written: Written)
     return shares
 
 
-def _rows_of(written: Written, values: Sequence[Value]) -> dict[Value, int | None]:
-    """The number of rows in each partition after the commit."""
+def _rows_of(written: CompletedCommit, values: Sequence[Value]) -> dict[Value, int | None]:
+    """Return the number of rows in each partition after the commit."""
     named: dict[Value, tuple[str | None, ...]] = {
         value: tuple(None if text == _NULL else text for text in value) for value in values
     }
@@ -242,12 +242,12 @@ class _Described:
     """The entries of one commit, in the order of the UI."""
 
     info: HudiAssetInfo
-    written: Written
+    written: CompletedCommit
     known: hudi.TableSize | None = None
     is_own: bool = True
 
     def plain(self, share: Share) -> Entries:
-        """The entries of one partition among several."""
+        """Return the entries of one partition among several."""
         commit = self.written.commit
         return {
             **share.counted(),
@@ -257,7 +257,7 @@ class _Described:
         }
 
     def last(self, share: Share | None = None) -> Entries:
-        """The entries of the last event of a commit, with ``share``; without it, of the only event."""
+        """Return the entries of the last event of a commit, with ``share``; without it, of the only event."""
         written, size = self.written, self._size()
         dropped = past_commits.dropped_rows(written.table, written.commit)
         share = share or Share.of(written.commit.metadata.stats, sum(dropped.values()))
@@ -275,7 +275,7 @@ class _Described:
         }
 
     def of_service(self) -> Entries:
-        """The entries of a table service that wrote files: it changes the files but not the rows."""
+        """Return the entries of a table service that wrote files: it changes the files but not the rows."""
         size, stats = self._size(), self.written.commit.metadata.stats
         rows = metadata.row_entries(stats)
         wrote = {name: rows[name] for name in ("hudi/files_written", "hudi/bytes_written")}

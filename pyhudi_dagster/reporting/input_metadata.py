@@ -12,7 +12,7 @@ from pyhudi_core.orchestration.incremental import Changes
 
 
 def backlog_entries(changes: Sequence[Changes]) -> dict[str, Any]:
-    """The sums over the inputs of a run, and the time of the oldest commit that it had not read; empty without inputs."""
+    """Return the sums over the inputs of a run, and the time of the oldest commit that it had not read; empty without inputs."""
     if not changes:
         return {}
     backlogs = [each.backlog for each in changes]
@@ -27,6 +27,6 @@ def backlog_entries(changes: Sequence[Changes]) -> dict[str, Any]:
 
 
 def gap_entries(extra: Mapping[str, str]) -> dict[str, Any]:
-    """The gaps in the extra metadata of a commit."""
+    """Return the gaps in the extra metadata of a commit."""
     found = gaps.gaps_in(extra)
     return {"hudi/gap_accepted": found} if found else {}

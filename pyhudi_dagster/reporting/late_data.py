@@ -13,17 +13,17 @@ from collections.abc import Callable, Sequence
 import dagster as dg
 
 from pyhudi_dagster.lake.info import HudiAssetInfo
-from pyhudi_dagster.partitions.partition_values import KnownKeys
+from pyhudi_dagster.partitions.partition_values import DynamicKeys
 from pyhudi_dagster.reporting import events
 from pyhudi_dagster.steps.runner import Step
-from pyhudi_dagster.steps.writer import Written
+from pyhudi_dagster.steps.writer import CompletedCommit
 from pyhudi_dagster.timeline.reported_commits import is_observed, reported_until
 
 _NAMED = 10
 
 
 def report_late(
-    info: HudiAssetInfo, written: Written, step: Step, log_event: Callable[[dg.AssetObservation], None]
+    info: HudiAssetInfo, written: CompletedCommit, step: Step, log_event: Callable[[dg.AssetObservation], None]
 ) -> None:
     """Report the partitions outside the run that the commit changed. A retry that adopts the commit does not report them again."""
     partitions, instance, running = info.partitions, step.instance, step.run
@@ -31,7 +31,7 @@ def report_late(
         return
     if instance is None or running is None:  # a direct call has no instance to report to
         return
-    known = KnownKeys(instance)
+    known = DynamicKeys(instance)
     owners = {value: partitions.key_of(value, known) for value in written.foreign}
     if unowned := ["/".join(value) for value, key in owners.items() if key is None]:
         step.log.warning("the commit also changed folders that no partition of %s owns: %s", info.table, _some(unowned))
@@ -52,8 +52,8 @@ def report_late(
         step.log.info("late data: the commit also changed the partitions %s", _some(keys))
 
 
-def _is_reported(instance: dg.DagsterInstance, asset: dg.AssetKey, partition: str, written: Written) -> bool:
-    """Whether the late rows were already reported, before a crash of an earlier attempt.
+def _is_reported(instance: dg.DagsterInstance, asset: dg.AssetKey, partition: str, written: CompletedCommit) -> bool:
+    """Say whether the late rows were already reported, before a crash of an earlier attempt.
 
     A materialization of a later commit counts too: the partition ran in the meantime, and an older data version must not follow a newer one. A
     later observation does not count, because it may belong to a commit without rows.

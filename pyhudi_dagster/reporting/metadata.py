@@ -20,7 +20,7 @@ from pyhudi_core.orchestration.instant_times import moment_of, parsed
 from pyhudi_dagster.lake.info import HudiAssetInfo
 from pyhudi_dagster.reporting.column_schema import column_schema, declared_schema
 from pyhudi_dagster.reporting.input_metadata import backlog_entries, gap_entries
-from pyhudi_dagster.steps.writer import Written
+from pyhudi_dagster.steps.writer import CompletedCommit
 from pyhudi_dagster.timeline.identity import PREFIX
 from pyhudi_dagster.timeline.timeline_view import entries_until, operation_name, timeline_markdown, timeline_table
 
@@ -31,7 +31,7 @@ _RECORD_BYTES = 40
 
 
 def definition_metadata(info: HudiAssetInfo) -> dict[str, Any]:
-    """The entries of the asset itself: the columns that organise the table."""
+    """Return the entries of the asset itself: the columns that organise the table."""
     settings = info.settings
     entries: dict[str, Any] = {
         "hudi/record_key": ", ".join(settings.record_key),
@@ -46,7 +46,7 @@ def definition_metadata(info: HudiAssetInfo) -> dict[str, Any]:
 
 
 def size_entries(size: hudi.Size | None) -> dict[str, Any]:
-    """The size of the table. The row count is omitted if it needs a read of the rows."""
+    """Return the size of the table. The row count is omitted if it needs a read of the rows."""
     if size is None:
         return {}
     rows = {} if size.rows is None else {"dagster/row_count": size.rows}
@@ -54,17 +54,17 @@ def size_entries(size: hudi.Size | None) -> dict[str, Any]:
 
 
 def layout_entries(size: hudi.Size | None) -> dict[str, Any]:
-    """The file groups and small files of the table."""
+    """Return the file groups and small files of the table."""
     return {} if size is None else {"hudi/file_groups": size.file_groups, "hudi/small_files": size.small_files}
 
 
-def input_entries(written: Written) -> dict[str, Any]:
-    """The backlog of the run's inputs, and the gaps that its commit skips; empty for an asset without `Changes`."""
+def input_entries(written: CompletedCommit) -> dict[str, Any]:
+    """Return the backlog of the run's inputs, and the gaps that its commit skips; empty for an asset without `Changes`."""
     return {**backlog_entries(written.changes), **gap_entries(written.commit.extra)}
 
 
 def row_entries(stats: Iterable[WriteStat], dropped: int = 0) -> dict[str, Any]:
-    """The numbers of changed rows and written files. The sums over the partitions of a commit are the commit's totals.
+    """Return the numbers of changed rows and written files. The sums over the partitions of a commit are the commit's totals.
 
     ``dropped``: rows of dropped partitions.
     """
@@ -80,25 +80,25 @@ def row_entries(stats: Iterable[WriteStat], dropped: int = 0) -> dict[str, Any]:
 
 
 def name_entries(table: hudi.HudiTable, commit: past_commits.PastCommit) -> dict[str, Any]:
-    """The entries that identify a commit."""
+    """Return the entries that identify a commit."""
     moment = moment_of(table, commit.completion_time)
     when = {"hudi/completion_time": dg.MetadataValue.timestamp(moment)} if moment else {}
     return {**when, "hudi/instant": commit.instant.requested_time}
 
 
 def operation_entry(commit: past_commits.PastCommit) -> dict[str, Any]:
-    """The operation of the commit."""
+    """Return the operation of the commit."""
     return {"hudi/operation": operation_name(commit.metadata.operation, commit.instant.action)}
 
 
 def run_entry(commit: past_commits.PastCommit) -> dict[str, Any]:
-    """The Dagster run that made the commit, if any."""
+    """Return the Dagster run that made the commit, if any."""
     run_id = commit.extra.get(PREFIX + "run_id")
     return {"hudi/run": dg.MetadataValue.dagster_run(run_id)} if run_id else {}
 
 
-def duration_entries(written: Written) -> dict[str, Any]:
-    """The durations of a commit; the total is the sum of the others. For a commit that this step did not make, only the total is known.
+def duration_entries(written: CompletedCommit) -> dict[str, Any]:
+    """Return the durations of a commit; the total is the sum of the others. For a commit that this step did not make, only the total is known.
 
     ``write``: writing the files; ``lock_wait``: waiting for the table's lock; ``commit``: checks and publication.
     """
@@ -118,7 +118,7 @@ def duration_entries(written: Written) -> dict[str, Any]:
 
 
 def total_entry(commit: past_commits.PastCommit) -> dict[str, Any]:
-    """The duration of a commit, from its times on the timeline."""
+    """Return the duration of a commit, from its times on the timeline."""
     start, end = parsed(commit.instant.requested_time), parsed(commit.completion_time)
     return {"hudi/duration_total_s": round(_seconds(start, end), 3)} if start and end else {}
 
@@ -130,7 +130,7 @@ def _seconds(start: datetime, end: datetime) -> float:
 def wide_entries(
     table: hudi.HudiTable, commit: past_commits.PastCommit, dropped: Mapping[str, int] | None = None
 ) -> dict[str, Any]:
-    """The tables and the chart, shortened if the event would become too large."""
+    """Return the tables and the chart, shortened if the event would become too large."""
     shown = entries_until(table, commit.instant)
     partitions = PARTITIONS_SHOWN
     while True:
@@ -149,7 +149,7 @@ def wide_entries(
 
 
 def place_entries(info: HudiAssetInfo, table: hudi.HudiTable, instant: hudi.Instant) -> dict[str, Any]:
-    """The locations of the table and the commit, and the table's columns."""
+    """Return the locations of the table and the commit, and the table's columns."""
     return {
         "hudi/commit_url": dg.MetadataValue.path(f"{table.location}/.hoodie/timeline/{instant.file_name()}"),
         "dagster/uri": table.location,
@@ -161,7 +161,7 @@ def place_entries(info: HudiAssetInfo, table: hudi.HudiTable, instant: hudi.Inst
 def partitions_touched(
     commit: CommitMetadata, shown: int = PARTITIONS_SHOWN, dropped: Mapping[str, int] | None = None
 ) -> dg.TableMetadataValue:
-    """The changes of the commit to each partition; only the first ones if there are many."""
+    """Return the changes of the commit to each partition; only the first ones if there are many."""
     paths = sorted(commit.partitions)
     title = "partition" if len(paths) <= shown else f"partition ({shown} of {len(paths)})"
     kinds = {title: "string", "inserted": "int", "updated": "int", "deleted": "int", "files": "int", "size": "string"}
@@ -186,7 +186,7 @@ def _partition_record(title: str, path: str, commit: CommitMetadata, dropped: in
 
 
 def readable_bytes(count: int) -> str:
-    """A number of bytes as text, in the format of the UI: 1000 B are 1 KB."""
+    """Return a number of bytes as text, in the format of the UI: 1000 B are 1 KB."""
     amount, units = float(count), ["B", "KB", "MB", "GB", "TB"]
     while amount >= 1000 and len(units) > 1:
         amount, units = amount / 1000, units[1:]

@@ -11,7 +11,7 @@ from pyhudi_dagster.lake.info import HudiAssetInfo
 from pyhudi_dagster.reporting import events, metadata
 from pyhudi_dagster.reporting.late_data import report_late
 from pyhudi_dagster.steps.runner import Step
-from pyhudi_dagster.steps.writer import Written
+from pyhudi_dagster.steps.writer import CompletedCommit
 
 _OBSERVED = 10
 """Maximum number of partitions with an observation; a run without rows for more partitions writes only to the log."""
@@ -21,11 +21,11 @@ def materialized(
     context: dg.AssetExecutionContext,
     info: HudiAssetInfo,
     step: Step,
-    written: Written,
+    written: CompletedCommit,
     added: Mapping[str, Any],
     tags: Mapping[str, str],
 ) -> dg.MaterializeResult[Any]:
-    """The result for a commit with rows; ``added`` and ``tags`` are what the function, or another process, says about it."""
+    """Return the result for a commit with rows; ``added`` and ``tags`` are what the function, or another process, says about it."""
     key = info.key
     entries: Mapping[str, Any] = {}
     known = events.known_size(step.instance, key) if step.instance is not None else None
@@ -42,7 +42,7 @@ def materialized(
     )
 
 
-def observe(context: dg.AssetExecutionContext, info: HudiAssetInfo, step: Step, written: Written) -> None:
+def observe(context: dg.AssetExecutionContext, info: HudiAssetInfo, step: Step, written: CompletedCommit) -> None:
     """Report a commit that contains only positions. An observation makes no new data version, so nothing downstream runs."""
     event = events.commit_event(written.table, written.commit.instant, info)
     facts = {**event.metadata, **metadata.input_entries(written)}

@@ -22,7 +22,7 @@ _HOUR = 3600
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class TableNeed:
     """What is to run for one table, and about how long it takes."""
 
     table: ServiceTable
@@ -30,15 +30,15 @@ class Need:
     seconds: float = 0.0
 
 
-def in_order(instance: dg.DagsterInstance, needs: Iterable[Need]) -> list[Need]:
-    """The needs in the order in which they are served."""
+def in_order(instance: dg.DagsterInstance, needs: Iterable[TableNeed]) -> list[TableNeed]:
+    """Return the needs in the order in which they are served."""
     return sorted(
         needs,
         key=lambda need: (served(instance, need) // _HOUR, need.seconds, need.table.info.table),
     )
 
 
-def served(instance: dg.DagsterInstance, need: Need) -> float:
+def served(instance: dg.DagsterInstance, need: TableNeed) -> float:
     """When one of the services last did something for the table, in seconds since 1970; 0 if it did nothing yet."""
     records = instance.fetch_observations(need.table.info.key, limit=_LOOKED_AT).records
     for record in records:
@@ -50,11 +50,11 @@ def served(instance: dg.DagsterInstance, need: Need) -> float:
 
 
 def within_quotas(
-    needs: Sequence[Need], quotas: Mapping[str, int], busy: Iterable[ServiceTable]
-) -> tuple[list[Need], dict[str, str]]:
-    """The needs that the quotas of their groups have room for, and by table why others wait. ``busy``: tables that are looked after now."""
+    needs: Sequence[TableNeed], quotas: Mapping[str, int], busy: Iterable[ServiceTable]
+) -> tuple[list[TableNeed], dict[str, str]]:
+    """Return the needs that the quotas of their groups have room for, and by table why others wait. ``busy``: tables that are looked after now."""
     count = Counter(table.group for table in busy)
-    taken: list[Need] = []
+    taken: list[TableNeed] = []
     waiting: dict[str, str] = {}
     for need in needs:
         group, name = need.table.group, need.table.info.table

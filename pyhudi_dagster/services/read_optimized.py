@@ -38,7 +38,7 @@ class _ViewEntry(dict[str, Any]):
 def hudi_read_optimized_asset(
     of: dg.AssetsDefinition | dg.AssetSpec, *, key: dg.CoercibleToAssetKey | None = None, **spec: Any
 ) -> dg.AssetsDefinition:
-    """The asset of the read-optimized view of a merge-on-read table.
+    """Return the asset of the read-optimized view of a merge-on-read table.
 
     A run of it compacts the table; if there is nothing to compact, it makes no event. Pass it to `build_hudi_services` and
     `build_hudi_timeline_sensor` with the asset of the table: then a compaction by the services, or by another program, is its materialization, too.
@@ -88,23 +88,23 @@ def hudi_read_optimized_asset(
 
 
 def views_of(specs: Iterable[dg.AssetSpec]) -> dict[str, dg.AssetKey]:
-    """The assets of read-optimized views among specs, by table."""
+    """Return the assets of read-optimized views among specs, by table."""
     return {spec.metadata[VIEW].info.table: spec.key for spec in specs if is_view(spec)}
 
 
 def is_view(spec: dg.AssetSpec) -> bool:
-    """Whether it is the asset of a read-optimized view."""
+    """Say whether it is the asset of a read-optimized view."""
     return table_of_view(spec) is not None
 
 
 def table_of_view(spec: dg.AssetSpec) -> HudiAssetInfo | None:
-    """The table of a read-optimized view by the view's spec; None for other assets."""
+    """Return the table of a read-optimized view by the view's spec; None for other assets."""
     entry = spec.metadata.get(VIEW)
     return entry.info if isinstance(entry, _ViewEntry) else None
 
 
 def shows_more(past: PastCommit) -> bool:
-    """Whether read-optimized queries show more rows after this commit than before it."""
+    """Say whether read-optimized queries show more rows after this commit than before it."""
     return past.metadata.operation in _COMPACTS
 
 
@@ -113,7 +113,7 @@ def report(
     lake: HudiLakeResource,
     info: HudiAssetInfo,
     view: dg.AssetKey | None,
-    outcome: service_runs.Outcome,
+    outcome: service_runs.StepOutcome,
     log: service_runs.Log,
 ) -> None:
     """Store what a service did: observations of the table's asset, and materializations of its view by compactions."""
@@ -130,6 +130,6 @@ def report(
 def materialization(
     table: hudi.HudiTable, past: PastCommit, info: HudiAssetInfo, view: dg.AssetKey
 ) -> dg.AssetMaterialization:
-    """The materialization of the view by a compaction: its data version is the compaction's completion."""
+    """Return the materialization of the view by a compaction: its data version is the compaction's completion."""
     event = events.event_of(table, past, info)
     return dg.AssetMaterialization(view, metadata=event.metadata, tags=events.data_tags(past))

@@ -30,7 +30,7 @@ def build_hudi_services(
     name: str | None = None,
     clock: Clock = utc_now,
 ) -> dg.Definitions:
-    """The table services of the assets, as definitions to merge with the others.
+    """Return the table services of the assets, as definitions to merge with the others.
 
     - a job for each table (``hudi__orders__services``) with an op for each service of the core. Config of an op: ``when`` (due, always, planned,
       never) and ``dry_run``, which shows the plan and writes nothing;
@@ -82,7 +82,7 @@ def build_hudi_services(
 
 
 def _service_tables(lake: HudiLakeResource, assets: HudiAssets) -> list[ServiceTable]:
-    """The tables with their views. Raises `InvalidOptionError` for options of an asset that do not fit the lake."""
+    """Return the tables with their views. Raises `InvalidOptionError` for options of an asset that do not fit the lake."""
     views = views_of_tables(assets, "build_hudi_services")
     groups = {spec.key: spec.group_name or "default" for spec in _specs(assets, "build_hudi_services")}
     tables = [
@@ -102,7 +102,7 @@ def _checked_runner(how: ServiceRunner) -> ServiceRunner:
 
 
 def tables_of(assets: HudiAssets, builder: str) -> list[HudiAssetInfo]:
-    """The tables of assets, which share a lake. Raises `InvalidOptionError` as `build_hudi_services`."""
+    """Return the tables of assets, which share a lake. Raises `InvalidOptionError` as `build_hudi_services`."""
     found = list(_infos(assets, builder))
     if not found:
         raise definition_error(f"{builder} has no asset", "Pass the assets of Hudi tables.")
@@ -123,7 +123,7 @@ def tables_of(assets: HudiAssets, builder: str) -> list[HudiAssetInfo]:
 
 
 def views_of_tables(assets: HudiAssets, builder: str) -> Views:
-    """The assets of read-optimized views, by table. Raises `InvalidOptionError` for a view without the asset of its table."""
+    """Return the assets of read-optimized views, by table. Raises `InvalidOptionError` for a view without the asset of its table."""
     views = views_of(_specs(assets, builder))
     tables = {info.table for info in _infos(assets, builder)}
     for table, view in views.items():

@@ -21,7 +21,7 @@ from pyhudi_dagster.lake.names import LAKE_TAG, SERVICES_TAG, TABLE_TAG
 from pyhudi_dagster.lake.resource import HudiLakeResource
 from pyhudi_dagster.services import read_optimized, service_runs
 from pyhudi_dagster.services.service_policy import ServicePolicy, ServiceRunner
-from pyhudi_dagster.services.service_runs import Asked, Outcome, When
+from pyhudi_dagster.services.service_runs import Asked, StepOutcome, When
 from pyhudi_dagster.steps import runner
 
 TABLES_OP, EACH_OP = "tables", "look_after"
@@ -60,18 +60,18 @@ class ServiceTable:
         return f"hudi__{self.identifier}__services"
 
     def run_config(self, when: Mapping[str, When]) -> dict[str, Any]:
-        """The config of the table's job for these services; the others do not run."""
+        """Return the config of the table's job for these services; the others do not run."""
         kinds = [kind.name for kind in orchestration.service_kinds()]
         return {"ops": {name: {"config": {"when": when.get(name, "never")}} for name in kinds}}
 
 
 def batch_config(tables: Mapping[str, Mapping[str, When]]) -> dict[str, Any]:
-    """The config of the job for many tables."""
+    """Return the config of the job for many tables."""
     return {"ops": {TABLES_OP: {"config": {"tables": {name: dict(when) for name, when in tables.items()}}}}}
 
 
 def job_of(table: ServiceTable, policy: ServicePolicy, how: ServiceRunner) -> dg.JobDefinition:
-    """The job of one table."""
+    """Return the job of one table."""
     kinds = orchestration.service_kinds()
     ops = [_op(table, kind, policy, how, len(kinds) - place) for place, kind in enumerate(kinds)]
     nodes: dict[Any, Any] = {
@@ -112,7 +112,10 @@ def _op(
 def batch_job(
     name: str, lake: HudiLakeResource, tables: Sequence[ServiceTable], policy: ServicePolicy, how: ServiceRunner
 ) -> dg.JobDefinition:
-    """The job for many tables: a step for each, all in one process, so that they share a Spark session. One failed table does not end the others."""
+    """Return the job for many tables: a step for each, all in one process, so that they share a Spark session.
+
+    One failed table does not end the others.
+    """
     lake_key = tables[0].info.lake
     by_name = {table.info.table: table for table in tables}
 
@@ -167,7 +170,7 @@ def _all_of_one(
     """The services of one table in a step of the job for many tables. Raises at the end if one of them failed."""
     info = table.info
     lake = getattr(context.resources, info.lake)
-    outcomes: list[Outcome] = []
+    outcomes: list[StepOutcome] = []
     failed: list[str] = []
     for kind in orchestration.service_kinds():
         wanted: When = "auto" if when is None else when.get(kind.name, "never")
@@ -187,7 +190,7 @@ def _all_of_one(
         raise dg.Failure(f"{len(failed)} services of {info.table} failed. {'; '.join(failed)}")
 
 
-def _outcomes_table(outcomes: Sequence[Outcome]) -> dg.TableMetadataValue:
+def _outcomes_table(outcomes: Sequence[StepOutcome]) -> dg.TableMetadataValue:
     columns = [dg.TableColumn(name, "string") for name in ("service", "plan", "done", "skipped_because")]
     records = [
         dg.TableRecord(
@@ -213,6 +216,6 @@ def _end_of(step: runner.Step, policy: ServicePolicy) -> datetime | None:
 
 
 def _tags(policy: ServicePolicy, tags: Mapping[str, str]) -> dict[str, Any]:
-    """The tags of a job and of its runs. With ``run_tags``, Dagster puts ``tags`` on the definition only."""
+    """Return the tags of a job and of its runs. With ``run_tags``, Dagster puts ``tags`` on the definition only."""
     both = {**tags, "dagster/priority": str(policy.priority)}
     return {"tags": both, "run_tags": both}

@@ -81,7 +81,7 @@ class ServicePolicy:
             raise definition_error(f"ServicePolicy has priority={self.priority!r}", "Pass a whole number such as -5.")
 
     def quiet_at(self, now: datetime) -> str:
-        """The quiet hours that a moment (with a time zone) is in, as text; empty outside."""
+        """Return the quiet hours that a moment (with a time zone) is in, as text; empty outside."""
         here = now.astimezone(ZoneInfo(self.timezone)).time()
         for text in names(self.quiet_hours):
             begin, end = _hours(text)

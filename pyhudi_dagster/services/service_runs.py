@@ -43,7 +43,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class StepOutcome:
     """What a service did in a step.
 
     Attributes:
@@ -65,7 +65,7 @@ class Outcome:
     seconds: float = 0.0
 
     def entries(self) -> dict[str, Any]:
-        """The metadata entries of the step's output."""
+        """Return the metadata entries of the step's output."""
         texts = {
             "hudi/service": self.service,
             "hudi/plan": self.plan,
@@ -81,7 +81,7 @@ class Outcome:
 
 
 def triggered(info: HudiAssetInfo) -> frozenset[str]:
-    """The services of an asset's table that run as soon as their triggers say so."""
+    """Return the services of an asset's table that run as soon as their triggers say so."""
     named = info.services.named if info.services is not None else {}
     return ALWAYS | {name for name, trigger in named.items() if not isinstance(trigger, OnCron)}
 
@@ -93,7 +93,9 @@ def figures_table(figures: Mapping[str, int | float]) -> dg.TableMetadataValue:
     return dg.MetadataValue.table(records=records, schema=dg.TableSchema(columns=columns))
 
 
-def look_after(step: runner.Step, lake: HudiLakeResource, info: HudiAssetInfo, service: str, asked: Asked) -> Outcome:
+def look_after(
+    step: runner.Step, lake: HudiLakeResource, info: HudiAssetInfo, service: str, asked: Asked
+) -> StepOutcome:
     """Run one service of the asset's table if it is asked for; a service with nothing to do says why.
 
     Raises what the service raises; errors that a retry cannot mend as `dagster.Failure` without retries.
@@ -101,39 +103,41 @@ def look_after(step: runner.Step, lake: HudiLakeResource, info: HudiAssetInfo, s
     if asked.when == "auto":
         asked = replace(asked, when="due" if service in triggered(info) else "planned")
     if asked.when == "never":
-        return Outcome(service, skipped_because="this run was not asked for it")
+        return StepOutcome(service, skipped_because="this run was not asked for it")
     if asked.until is not None and datetime.now(UTC) >= asked.until:
-        return Outcome(service, skipped_because=f"the time of the run was over at {asked.until:%H:%M:%S} UTC")
+        return StepOutcome(service, skipped_because=f"the time of the run was over at {asked.until:%H:%M:%S} UTC")
     started = time.monotonic()
     outcome = runner.run(step, lambda: _looked_after(step, lake, info, service, asked))
     return replace(outcome, seconds=time.monotonic() - started) if outcome.done else outcome
 
 
-def _looked_after(step: runner.Step, lake: HudiLakeResource, info: HudiAssetInfo, name: str, asked: Asked) -> Outcome:
+def _looked_after(
+    step: runner.Step, lake: HudiLakeResource, info: HudiAssetInfo, name: str, asked: Asked
+) -> StepOutcome:
     try:
         table = lake.table(info.table, info.settings)
     except TableNotFoundError:
-        return Outcome(name, skipped_because="the table does not exist yet")
+        return StepOutcome(name, skipped_because="the table does not exist yet")
     if why := table.config.why_not_written:
-        return Outcome(name, skipped_because=why)
+        return StepOutcome(name, skipped_because=why)
     service = table.services[name]
     if asked.when == "planned" and not asked.dry_run and not service.unattended():
         others = ", ".join(plan.requested_time for plan in service.under_way())
         why = f"another process executes {others}" if others else "no plan on the timeline waits to be executed"
-        return Outcome(name, skipped_because=why)
+        return StepOutcome(name, skipped_because=why)
     state = state_of(name, service)
     if asked.dry_run:
-        return Outcome(name, _planned(state), "it is a dry run", figures=state.figures)
+        return StepOutcome(name, _planned(state), "it is a dry run", figures=state.figures)
     attended = bool(service.waiting()) and not state.waiting  # a planned restore is for who planned it to execute
     runs = not attended and (asked.when == "always" or (asked.when == "due" and state.due))
     if not runs and not state.waiting:
-        return Outcome(name, _planned(state), state.reason)
+        return StepOutcome(name, _planned(state), state.reason)
     step.log.info("%s: %s: %s", info.table, name, _planned(state))
     results = _run(step, lake, table, service, asked, 0 if runs else len(state.waiting))
     done = [result for result in results if result]
     if not done:
-        return Outcome(name, _planned(state), state.reason if state.under_way else results[-1].why_not)
-    return Outcome(
+        return StepOutcome(name, _planned(state), state.reason if state.under_way else results[-1].why_not)
+    return StepOutcome(
         name,
         _planned(state),
         done="; ".join(map(str, done)),
@@ -195,7 +199,7 @@ def _sums(all_figures: list[Mapping[str, int | float]]) -> dict[str, int | float
     return found
 
 
-def report(step: runner.Step, lake: HudiLakeResource, info: HudiAssetInfo, outcome: Outcome, log: Log) -> None:
+def report(step: runner.Step, lake: HudiLakeResource, info: HudiAssetInfo, outcome: StepOutcome, log: Log) -> None:
     """Store the events of what a service did: observations of the asset, because no row has changed."""
     if not outcome.done:
         if outcome.plan:  # else it was not looked at
@@ -218,7 +222,7 @@ def report(step: runner.Step, lake: HudiLakeResource, info: HudiAssetInfo, outco
         log(dg.AssetObservation(info.key, metadata={**own, **place}))
 
 
-def _event_entries(step: runner.Step, outcome: Outcome) -> dict[str, Any]:
+def _event_entries(step: runner.Step, outcome: StepOutcome) -> dict[str, Any]:
     numbers = {f"hudi/{outcome.service}_{name}": number for name, number in outcome.figures.items()}
     entries = {
         "hudi/service": outcome.service,

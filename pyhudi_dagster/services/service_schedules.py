@@ -19,7 +19,7 @@ from pyhudi.errors import HudiError, TableNotFoundError
 from pyhudi_core.orchestration.table_services import would_fail
 from pyhudi_dagster.lake.resource import HudiLakeResource
 from pyhudi_dagster.lake.service_settings import OnCron
-from pyhudi_dagster.services.fair_share import Need, in_order, within_quotas
+from pyhudi_dagster.services.fair_share import TableNeed, in_order, within_quotas
 from pyhudi_dagster.services.service_jobs import ServiceTable, batch_config
 from pyhudi_dagster.services.service_policy import TICK_SECONDS, ServicePolicy, SharedSession
 from pyhudi_dagster.services.service_runs import When
@@ -38,7 +38,7 @@ def shared_schedules(
     how: SharedSession,
     clock: Clock,
 ) -> Iterator[dg.ScheduleDefinition]:
-    """A schedule for each cron expression, whose runs are for all tables with it."""
+    """Yield a schedule for each cron expression, whose runs are for all tables with it."""
     by_time: dict[Time, list[tuple[ServiceTable, str]]] = {}
     for table in tables:
         for service, cron in _crons(table):
@@ -70,7 +70,7 @@ def shared_schedules(
 def own_schedules(
     table: ServiceTable, job: dg.JobDefinition, policy: ServicePolicy, clock: Clock
 ) -> Iterator[dg.ScheduleDefinition]:
-    """A schedule for each service of the table with `OnCron`."""
+    """Yield a schedule for each service of the table with `OnCron`."""
     for service, cron in _crons(table):
 
         def due(context: Any, service: str = service) -> dg.RunRequest | dg.SkipReason:
@@ -84,7 +84,7 @@ def own_schedules(
 
 
 def slug(cron: str, timezone: str) -> str:
-    """A cron expression in a name: ``0_3_x_x_x`` is ``0 3 * * *``."""
+    """Return a cron expression in a name: ``0_3_x_x_x`` is ``0 3 * * *``."""
     text = "".join(_WORDS.get(letter, letter) for letter in cron.strip())
     zone = "" if timezone == "UTC" else f"_{timezone}"
     return re.sub(r"\W", "_", text + zone)
@@ -132,8 +132,8 @@ class ScheduleTick:
     now: datetime
     why_not: dict[str, str] = field(default_factory=dict)
 
-    def needs(self, asked: Sequence[tuple[ServiceTable, str]]) -> list[Need]:
-        """What is to run, in the order in which tables are served; within the quotas of their groups."""
+    def needs(self, asked: Sequence[tuple[ServiceTable, str]]) -> list[TableNeed]:
+        """Return what is to run, in the order in which tables are served; within the quotas of their groups."""
         if self.policy.quiet_at(self.now):
             return []
         tables = {table.info.table: table for table, _ in asked}
@@ -141,13 +141,13 @@ class ScheduleTick:
         instance, lake = self.context.instance, getattr(self.context.resources, lake_key)
         busy = busy_tables(instance, lake_key, list(tables))  # with a short cron and a busy machine, runs would pile up
         ended = time.monotonic() + TICK_SECONDS
-        found: list[Need] = []
+        found: list[TableNeed] = []
         for name, table in tables.items():
             services = [service for each, service in asked if each is table]
             if name in busy:
                 self.why_not[name] = "a run of its services waits or works"
             elif time.monotonic() > ended:
-                found.append(Need(table, dict.fromkeys(services, "always")))
+                found.append(TableNeed(table, dict.fromkeys(services, "always")))
             else:
                 found += self._of(lake, table, services)
         taken, waiting = within_quotas(
@@ -157,13 +157,13 @@ class ScheduleTick:
         return taken
 
     def skipped(self) -> str:
-        """Why nothing runs."""
+        """Say why nothing runs."""
         if quiet := self.policy.quiet_at(self.now):
             return f"The quiet hours {quiet} are on."
         return f"Nothing to do. {reasons(self.why_not)}"
 
-    def _of(self, lake: HudiLakeResource, table: ServiceTable, services: Sequence[str]) -> Iterator[Need]:
-        """What is to run for one table. A table that cannot be read is skipped with its error, and the others go on."""
+    def _of(self, lake: HudiLakeResource, table: ServiceTable, services: Sequence[str]) -> Iterator[TableNeed]:
+        """Yield what is to run for one table. A table that cannot be read is skipped with its error, and the others go on."""
         info = table.info
         try:
             opened = lake.table(info.table, info.settings)
@@ -187,4 +187,4 @@ class ScheduleTick:
             self.why_not[info.table] = f"it cannot be examined: {error}"
             return
         if when:
-            yield Need(table, when, seconds)
+            yield TableNeed(table, when, seconds)

@@ -18,7 +18,7 @@ import pyhudi as hudi
 from pyhudi.errors import HudiError, TableNotFoundError
 from pyhudi_core.orchestration.table_services import state_of
 from pyhudi_dagster.lake.resource import HudiLakeResource
-from pyhudi_dagster.services.fair_share import Need, in_order, within_quotas
+from pyhudi_dagster.services.fair_share import TableNeed, in_order, within_quotas
 from pyhudi_dagster.services.service_jobs import ServiceTable, batch_config
 from pyhudi_dagster.services.service_policy import TICK_SECONDS, ServicePolicy, ServiceRunner, SharedSession
 from pyhudi_dagster.services.service_runs import When, triggered
@@ -55,7 +55,7 @@ class Memory:
             return cls()
 
     def text(self, names: Sequence[str]) -> str:
-        """The cursor, with these tables only."""
+        """Return the cursor, with these tables only."""
         kept = {name: asdict(self.tables[name]) for name in names if name in self.tables}
         return json.dumps({"v": _VERSION, "t": kept}, separators=(",", ":"))
 
@@ -103,10 +103,10 @@ class Tick:
     log: Any
     why_not: dict[str, str] = field(default_factory=dict)
 
-    def due(self, instance: dg.DagsterInstance) -> list[Need]:
+    def due(self, instance: dg.DagsterInstance) -> list[TableNeed]:
         """The tables with something to do, in the order in which they are served. Those that were examined longest ago are examined first."""
         ended = time.monotonic() + TICK_SECONDS
-        found: list[Need] = []
+        found: list[TableNeed] = []
         for table in sorted(self.tables, key=lambda each: self._look(each).at):
             name = table.info.table
             if time.monotonic() > ended:
@@ -125,8 +125,8 @@ class Tick:
     def _look(self, table: ServiceTable) -> Look:
         return self.memory.tables.setdefault(table.info.table, Look())
 
-    def _need(self, table: ServiceTable) -> list[Need]:
-        """What is to run for one table. A table that cannot be read is skipped with its error, and the others go on."""
+    def _need(self, table: ServiceTable) -> list[TableNeed]:
+        """Return what is to run for one table. A table that cannot be read is skipped with its error, and the others go on."""
         look, name = self._look(table), table.info.table
         try:
             timeline = _checksum(self.lake.table(name, table.info.settings).timeline)
@@ -147,7 +147,7 @@ class Tick:
         self.why_not[name] = found.why_not
         look.timeline, look.at = timeline, self.now.timestamp()
         look.why = (again if found.when else found.why_not)[:_LETTERS_SHOWN]
-        return [Need(table, found.when, found.seconds)] if found.when else []
+        return [TableNeed(table, found.when, found.seconds)] if found.when else []
 
 
 def service_sensor(
@@ -158,7 +158,7 @@ def service_sensor(
     how: ServiceRunner,
     clock: Clock,
 ) -> dg.SensorDefinition:
-    """The sensor of all tables."""
+    """Return the sensor of all tables."""
     lake_key = tables[0].info.lake
     names = [table.info.table for table in tables]
 
@@ -188,7 +188,7 @@ def service_sensor(
     )
 
 
-def _requests(job: str, due: Sequence[Need], how: ServiceRunner) -> Iterator[dg.RunRequest]:
+def _requests(job: str, due: Sequence[TableNeed], how: ServiceRunner) -> Iterator[dg.RunRequest]:
     if isinstance(how, SharedSession) and len(due) > 1:
         for first in range(0, len(due), how.batch):
             work = {need.table.info.table: need.when for need in due[first : first + how.batch]}

@@ -23,12 +23,12 @@ _TABLES_SHOWN = 20
 
 
 def utc_now() -> datetime:
-    """The time now, with its zone."""
+    """Return the time now, with its zone."""
     return datetime.now(UTC)
 
 
 def busy_tables(instance: dg.DagsterInstance, lake: str, names: Sequence[str]) -> frozenset[str]:
-    """Those of these tables of a lake for which a run of services waits or runs. A batch run without tables in its config is for all."""
+    """Return those of these tables of a lake for which a run of services waits or runs. A batch run without tables in its config is for all."""
     found: set[str] = set()
     for kind in ("table", "batch"):
         for run in instance.get_runs(dg.RunsFilter(tags={SERVICES_TAG: kind}, statuses=ACTIVE)):
@@ -44,7 +44,7 @@ def busy_tables(instance: dg.DagsterInstance, lake: str, names: Sequence[str]) -
 
 
 def reasons(why_not: Mapping[str, str]) -> str:
-    """Why nothing runs, table by table; only the first ones if there are many."""
+    """Say why nothing runs, table by table; only the first ones if there are many."""
     lines = [f"{name}: {why}" for name, why in why_not.items()]
     more = [f"and {len(lines) - _TABLES_SHOWN} more tables"] if len(lines) > _TABLES_SHOWN else []
     return "; ".join([*lines[:_TABLES_SHOWN], *more])

@@ -99,7 +99,7 @@ class HudiPipes:
 class PipesWritten:
     """What a process has done: its commit, or none; and what it reported through Pipes, as metadata."""
 
-    written: writer.Written | None
+    written: writer.CompletedCommit | None
     metadata: Mapping[str, Any]
     checks: tuple[dg.AssetCheckResult, ...] = ()
 
@@ -145,7 +145,10 @@ def run(
 
 
 def _request(lake: HudiLakeResource, info: HudiAssetInfo, step: Step, asked: HudiPipes, place: str) -> dict[str, Any]:
-    """The request for the other process. Storage options stay here, and a `WriteRequest` drops secret options: extras are stored and logged."""
+    """Return the request for the other process.
+
+    Storage options stay here, and a `WriteRequest` drops secret options: extras are stored and logged.
+    """
     settings = info.settings
     return orchestration.WriteRequest(
         table=lake.location(info.table),
@@ -186,7 +189,7 @@ def _answering(permit: orchestration.Permit, step: Step, lake: HudiLakeResource,
 
 
 def _why_not(question: Mapping[str, Any], step: Step, lake: HudiLakeResource, info: HudiAssetInfo) -> str:
-    """Why the commit is not wanted; empty if it is. The gates are those of every commit of a step."""
+    """Say why the commit is not wanted; empty if it is. The gates are those of every commit of a step."""
     try:
         table = lake.table(info.table, info.settings)
         writer.refuse_foreign(table, info, step, frozenset(question.get("partitions", ())))

@@ -25,7 +25,7 @@ _HOW = {
 
 
 def giver(name: str = "The asset") -> Giver:
-    """Who gives the rows, with what to return instead of Dagster's own values."""
+    """Say who gives the rows, with what to return instead of Dagster's own values."""
     return Giver(name, _HOW)
 
 
@@ -42,7 +42,7 @@ NO_REQUEST = Request(None)
 
 
 def request_of(returned: Any, operation: Operation, key: dg.AssetKey, whose: str = "The write") -> Request:
-    """The request in rows, a `HudiWrite`, or one of Dagster's results around them.
+    """Return the request in rows, a `HudiWrite`, or one of Dagster's results around them.
 
     Raises `InvalidOptionError` for a result of another asset, and for what a result says beside rows, metadata and tags.
     """
@@ -58,7 +58,7 @@ def request_of(returned: Any, operation: Operation, key: dg.AssetKey, whose: str
 
 
 def _has_rows(result: dg.MaterializeResult[Any]) -> bool:
-    """Whether somebody gave it a value. Without one it is an event, which is no data."""
+    """Say whether somebody gave it a value. Without one it is an event, which is no data."""
     return result.value is not dg.MaterializeResult().value and result.value is not None
 
 

@@ -55,7 +55,7 @@ class Step:
     gates: tuple[Gate, ...] = ()
 
     def with_gates(self, *gates: Gate) -> Step:
-        """The same step with further gates."""
+        """Return the same step with further gates."""
         return replace(self, gates=(*self.gates, *gates))
 
 
@@ -73,7 +73,7 @@ def step_of(
     key: dg.AssetKey,
     action: str = "write",
 ) -> Step:
-    """The running step, for an action on the asset's table."""
+    """Return the running step, for an action on the asset's table."""
     facts = run_facts_of(context, key)
     instance, run = (None, None) if facts is None else (facts.instance, facts.run)
     identity = identity_of(context, key, action)
@@ -93,7 +93,7 @@ def run(step: Step, call: Callable[[], T]) -> T:
 
 
 def adopted(step: Step, table: hudi.HudiTable) -> past_commits.PastCommit | None:
-    """The commit that this attempt has already made, if a crash came between the commit and its event."""
+    """Return the commit that this attempt has already made, if a crash came between the commit and its event."""
     if step.instance is None or step.run is None:
         return None
     attempt = attempt_of(step.instance, step.run)
@@ -149,7 +149,7 @@ def publish(
 
 
 def gate(step: Step, table: hudi.HudiTable) -> Callable[[], bool]:
-    """All gates of the step as one function, which the core calls just before the commit is decided."""
+    """Return all gates of the step as one function, which the core calls just before the commit is decided."""
 
     def wanted() -> bool:
         for each in (_refuse_if_unwanted(step), *step.gates):

@@ -30,7 +30,7 @@ _NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class CompletedCommit:
     """A completed commit of this attempt, or of an earlier run that died before its event.
 
     Times are in seconds; lock figures exist only for commits of this step.
@@ -64,8 +64,8 @@ class _Asked:
     changes: Sequence[incremental.Changes]
 
 
-def adopted(lake: HudiLakeResource, info: HudiAssetInfo, step: Step) -> Written | None:
-    """The commit that this attempt has already made."""
+def adopted(lake: HudiLakeResource, info: HudiAssetInfo, step: Step) -> CompletedCommit | None:
+    """Return the commit that this attempt has already made."""
     table = existing(lake, info)
     found = runner.adopted(step, table) if table is not None else None
     if table is None or found is None:
@@ -73,8 +73,8 @@ def adopted(lake: HudiLakeResource, info: HudiAssetInfo, step: Step) -> Written 
     return _found(table, info, step, found)
 
 
-def unreported(lake: HudiLakeResource, info: HudiAssetInfo, step: Step) -> Written | None:
-    """The newest commit of the asset for the step's partitions, if no event reports it, because an earlier run died before the event.
+def unreported(lake: HudiLakeResource, info: HudiAssetInfo, step: Step) -> CompletedCommit | None:
+    """Return the newest commit of the asset for the step's partitions, if no event reports it, because an earlier run died before the event.
 
     Only commits after the one in the newest event are read.
     """
@@ -89,12 +89,12 @@ def unreported(lake: HudiLakeResource, info: HudiAssetInfo, step: Step) -> Writt
     return _found(table, info, step, found)
 
 
-def _found(table: hudi.HudiTable, info: HudiAssetInfo, step: Step, commit: past_commits.PastCommit) -> Written:
-    return Written(table, commit, adopted=True, foreign=_foreign(info, step, commit.metadata.partitions))
+def _found(table: hudi.HudiTable, info: HudiAssetInfo, step: Step, commit: past_commits.PastCommit) -> CompletedCommit:
+    return CompletedCommit(table, commit, adopted=True, foreign=_foreign(info, step, commit.metadata.partitions))
 
 
 def existing(lake: HudiLakeResource, info: HudiAssetInfo) -> hudi.HudiTable | None:
-    """The table of the asset, with the asset's options, or None if it does not exist yet."""
+    """Return the table of the asset, with the asset's options, or None if it does not exist yet."""
     try:
         return lake.table(info.table, info.settings)
     except TableNotFoundError:
@@ -107,7 +107,7 @@ def write(
     request: HudiWrite,
     step: Step,
     changes: Sequence[incremental.Changes] = (),
-) -> Written | None:
+) -> CompletedCommit | None:
     """Make one commit, with the positions of the changes that it processes.
 
     For an empty batch, make a commit with only the positions if the inputs have new commits; otherwise make none and return None.
@@ -122,7 +122,7 @@ def prepare(
     request: HudiWrite,
     step: Step,
     changes: Sequence[incremental.Changes] = (),
-) -> Prepared | None:
+) -> PreparedCommit | None:
     """The same, before anything is written; None if there is nothing to write."""
     asked = _Asked(lake, info, request, step, changes)
     if request.operation == "delete_partitions":
@@ -143,7 +143,7 @@ def prepare(
             )
             return _advance(asked)
     table = lake.table_or_new(info.table, info.settings, rows.schema)
-    return Prepared.of(asked, table, lambda begun: begun.write(rows), advances=True)
+    return PreparedCommit.of(asked, table, lambda begun: begun.write(rows), advances=True)
 
 
 def _refuse_without_partition(info: HudiAssetInfo, step: Step, rows: Any) -> None:
@@ -162,7 +162,7 @@ def _refuse_without_partition(info: HudiAssetInfo, step: Step, rows: Any) -> Non
 
 
 def _columns_of(lake: HudiLakeResource, info: HudiAssetInfo) -> pa.Schema | None:
-    """The columns that the table has, or is declared to have; None if neither is known."""
+    """Return the columns that the table has, or is declared to have; None if neither is known."""
     table = existing(lake, info)
     if table is not None:
         return table.schema
@@ -170,13 +170,13 @@ def _columns_of(lake: HudiLakeResource, info: HudiAssetInfo) -> pa.Schema | None
 
 
 def values_of(info: HudiAssetInfo, step: Step) -> frozenset[Value] | None:
-    """The partition values that the step may write; None if it may write all."""
+    """Return the partition values that the step may write; None if it may write all."""
     if info.partitions is None or not step.partition_keys:
         return None
     return info.partitions.values(step.partition_keys)
 
 
-def _deletion(asked: _Asked) -> Prepared | None:
+def _deletion(asked: _Asked) -> PreparedCommit | None:
     info, step = asked.info, asked.step
     table = existing(asked.lake, info)
     if table is None:
@@ -189,11 +189,11 @@ def _deletion(asked: _Asked) -> Prepared | None:
     dropped = tuple(paths) if isinstance(paths, Iterable) and not isinstance(paths, str | bytes) else paths
     if dropped == ():
         return _advance(asked)
-    return Prepared.of(asked, table, lambda begun: begun.drop(dropped))
+    return PreparedCommit.of(asked, table, lambda begun: begun.drop(dropped))
 
 
-def _advance(asked: _Asked) -> Prepared | None:
-    """A commit with only the positions of changes that gave no rows, so that they are not read again."""
+def _advance(asked: _Asked) -> PreparedCommit | None:
+    """Return a commit with only the positions of changes that gave no rows, so that they are not read again."""
     info, step, request = asked.info, asked.step, asked.request
     if not any(asked.changes):
         return None
@@ -209,11 +209,11 @@ def _advance(asked: _Asked) -> Prepared | None:
         return None
     step.log.info("%s: no rows to write; the commit contains only the position", info.table)
     nothing = replace(asked, request=HudiWrite(None, "upsert", request.extra_metadata))
-    return Prepared.of(nothing, table, lambda begun: begun.write(None), allow_empty=True)
+    return PreparedCommit.of(nothing, table, lambda begun: begun.write(None), allow_empty=True)
 
 
 @dataclass(slots=True)
-class Prepared:
+class PreparedCommit:
     """One commit that is to be made. ``advances``: if there is nothing to change, a commit with only the positions follows."""
 
     asked: _Asked
@@ -233,7 +233,7 @@ class Prepared:
         *,
         advances: bool = False,
         allow_empty: bool = False,
-    ) -> Prepared:
+    ) -> PreparedCommit:
         """Begin the write; nothing is written yet."""
         info, request = asked.info, asked.request
         extra = _extra(table, request, asked.step, asked.changes)
@@ -257,7 +257,7 @@ class Prepared:
             if isinstance(verdict.error, PreCommitError):
                 raise verdict.error
 
-    def publish(self) -> Written | None:
+    def publish(self) -> CompletedCommit | None:
         """Make the commit; None if there is nothing to change and no position to store."""
         asked, staged = self.asked, self.stage_seconds
         gated = asked.step.with_gates(*(partial(incremental.refuse_if_consumed, each) for each in asked.changes))
@@ -266,7 +266,7 @@ class Prepared:
         if not made.commit:
             positions = _advance(asked) if self.advances else None
             return positions.publish() if positions is not None else None
-        return Written(
+        return CompletedCommit(
             self.table,
             past_commits.commit_of(self.table, made.commit.instant),
             write_seconds=made.write_seconds + (staged or 0.0),
@@ -288,12 +288,12 @@ class Prepared:
 def _extra(
     table: hudi.HudiTable, request: HudiWrite, step: Step, changes: Sequence[incremental.Changes]
 ) -> Mapping[str, str]:
-    """The extra metadata: identity, checkpoints (including those of other inputs) and the entries of the asset."""
+    """Return the extra metadata: identity, checkpoints (including those of other inputs) and the entries of the asset."""
     return {**incremental.extra_of(table, changes), **step.identity.extra(), **request.extra_metadata}
 
 
 def _foreign(info: HudiAssetInfo, step: Step, paths: frozenset[str]) -> tuple[Value, ...]:
-    """The values outside the step's own partitions, sorted."""
+    """Return the values outside the step's own partitions, sorted."""
     allowed = values_of(info, step)
     if allowed is None or info.partitions is None:
         return ()
@@ -325,7 +325,7 @@ def _foreign_error(
 
 
 def _format_hint(info: HudiAssetInfo, step: Step, foreign: Sequence[Value]) -> str:
-    """What to do if the rows only write their partition in another way."""
+    """Return what to do if the rows only write their partition in another way."""
     definition = info.partitions.definition if info.partitions else None
     if isinstance(definition, dg.TimeWindowPartitionsDefinition) and any(
         (key,) in foreign for key in step.partition_keys

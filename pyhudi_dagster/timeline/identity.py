@@ -43,17 +43,17 @@ class Identity:
     backfill_id: str = ""
 
     def extra(self) -> dict[str, str]:
-        """The entries for the commit's ``extraMetadata``, without empty values."""
+        """Return the entries for the commit's ``extraMetadata``, without empty values."""
         entries = {name: str(getattr(self, name)) for name in self.__dataclass_fields__}
         return {PREFIX + name: text for name, text in entries.items() if text}
 
     def made(self, extra: Mapping[str, str], attempt: frozenset[str]) -> bool:
-        """Whether this step made a commit with this extra metadata, in this run or in a run that it resumes."""
+        """Say whether this step made a commit with this extra metadata, in this run or in a run that it resumes."""
         same_step = extra.get(PREFIX + "step_key", "") == self.step_key
         return self.concerns(extra) and same_step and extra.get(PREFIX + "run_id", "") in attempt
 
     def concerns(self, extra: Mapping[str, str]) -> bool:
-        """Whether a commit with this extra metadata belongs to this action of the asset for these partitions, in any run."""
+        """Say whether a commit with this extra metadata belongs to this action of the asset for these partitions, in any run."""
         same = all(extra.get(PREFIX + name, "") == getattr(self, name) for name in ("asset_key", "partitions"))
         return same and extra.get(PREFIX + "action", WRITE) == self.action
 
@@ -63,7 +63,7 @@ def identity_of(
     asset_key: dg.AssetKey,
     action: str = WRITE,
 ) -> Identity:
-    """The identity of the running step, for an action on the asset's table; without a run if the asset was called directly."""
+    """Return the identity of the running step, for an action on the asset's table; without a run if the asset was called directly."""
     facts, partitions = run_facts_of(context, asset_key), partitions_text(partition_keys_of(context))
     name = asset_key.to_user_string()
     if facts is None:
@@ -83,14 +83,14 @@ def identity_of(
 
 
 def partition_keys_of(context: dg.AssetExecutionContext | dg.OpExecutionContext | dg.OutputContext) -> Sequence[str]:
-    """The partition keys of the run, none for a run without partitions."""
+    """Return the partition keys of the run, none for a run without partitions."""
     if isinstance(context, dg.OutputContext):
         return list(context.asset_partition_keys) if context.has_asset_partitions else []
     return list(context.partition_keys) if context.has_partition_key or context.has_partition_key_range else []
 
 
 def partitions_text(keys: Sequence[str]) -> str:
-    """A few keys as a list; many keys as the first, the last, their number and a digest. The order of the keys does not matter."""
+    """Return a few keys as a list; many keys as the first, the last, their number and a digest. The order of the keys does not matter."""
     ordered = sorted(keys)
     if len(ordered) <= _LONGEST_LIST:
         return ",".join(ordered)
@@ -99,7 +99,7 @@ def partitions_text(keys: Sequence[str]) -> str:
 
 
 def attempt_of(instance: dg.DagsterInstance, run: dg.DagsterRun) -> frozenset[str]:
-    """The ids of the run and of all runs that it resumes."""
+    """Return the ids of the run and of all runs that it resumes."""
     found = [run.run_id]
     current: dg.DagsterRun | None = run
     while current is not None and len(found) < _LONGEST_CHAIN:
@@ -112,14 +112,14 @@ def attempt_of(instance: dg.DagsterInstance, run: dg.DagsterRun) -> frozenset[st
 
 
 def begun(instance: dg.DagsterInstance, attempt: frozenset[str]) -> datetime | None:
-    """The creation time of the first run of an attempt; None if Dagster no longer has all of its runs."""
+    """Return the creation time of the first run of an attempt; None if Dagster no longer has all of its runs."""
     records = [instance.get_run_record_by_id(run_id) for run_id in attempt]
     times = [record.create_timestamp for record in records if record is not None]
     return min(times) if times and len(times) == len(records) else None
 
 
 def is_left_to_its_run(instance: dg.DagsterInstance, extra: Mapping[str, str]) -> bool:
-    """Whether a run that is not finished made the commit with this extra metadata: it reports its own commits."""
+    """Say whether a run that is not finished made the commit with this extra metadata: it reports its own commits."""
     run_id = extra.get(RUN_ID)
     run = instance.get_run_by_id(run_id) if run_id else None
     return run is not None and not run.is_finished

@@ -16,7 +16,7 @@ Reported = tuple[str, str | None]
 
 
 def reported_until(instance: dg.DagsterInstance, asset: dg.AssetKey, keys: Sequence[str] = ()) -> str:
-    """The completion time up to which materializations reported the commits, for all of these partitions; without keys, for the asset.
+    """Return the completion time up to which materializations reported the commits, for all of these partitions; without keys, for the asset.
 
     Empty if one of the partitions has no event with a commit.
     """
@@ -30,7 +30,7 @@ def reported_until(instance: dg.DagsterInstance, asset: dg.AssetKey, keys: Seque
 
 
 def reported_since(instance: dg.DagsterInstance, asset: dg.AssetKey, moment: datetime) -> frozenset[Reported]:
-    """The commits and partitions of all events that were stored after a moment, materializations and observations.
+    """Return the commits and partitions of all events that were stored after a moment, materializations and observations.
 
     Dagster does not index the tags of events, so the events themselves are read, in pages.
     """
@@ -39,7 +39,7 @@ def reported_since(instance: dg.DagsterInstance, asset: dg.AssetKey, moment: dat
 
 
 def materialized_since(instance: dg.DagsterInstance, asset: dg.AssetKey, moment: datetime) -> frozenset[Reported]:
-    """The same of materializations only, which report commits with rows."""
+    """Return the same of materializations only, which report commits with rows."""
     wanted = dg.AssetRecordsFilter(asset, after_timestamp=moment.timestamp())
     return _found(wanted, instance.fetch_materializations)
 
@@ -58,7 +58,7 @@ def _found(wanted: dg.AssetRecordsFilter, fetch: Callable[..., Any]) -> frozense
 
 
 def is_observed(instance: dg.DagsterInstance, asset: dg.AssetKey, partition: str, completion: str) -> bool:
-    """Whether one of the newest observations of the partition reports the commit with this completion time."""
+    """Say whether one of the newest observations of the partition reports the commit with this completion time."""
     wanted = dg.AssetRecordsFilter(asset, asset_partitions=[partition])
     found = [
         record.event_log_entry.asset_observation

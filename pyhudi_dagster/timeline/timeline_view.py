@@ -45,14 +45,14 @@ class Entry:
 
 
 def operation_name(operation: str | None, action: str) -> str:
-    """The operation of a commit, in the words of `HudiWrite`; the action for other instants, and for commits without an operation."""
+    """Return the operation of a commit, in the words of `HudiWrite`; the action for other instants, and for commits without an operation."""
     known = hudi.OperationType.of(operation)
     word = (operation or str(action)).lower() if known is hudi.OperationType.UNKNOWN else known.word
     return _OTHER_WORDS.get(word, word)
 
 
 def entries_until(table: hudi.HudiTable, until: hudi.Instant) -> list[Entry]:
-    """The newest instants up to the completion of this one, for the timeline view, newest last."""
+    """Return the newest instants up to the completion of this one, for the timeline view, newest last."""
     timeline, end = table.timeline, until.completion_time or until.requested_time
     commits = set(timeline.commits)
     shown = [instant for instant in timeline if instant.requested_time <= end][-SHOWN:]
@@ -77,7 +77,7 @@ def _entry(table: hudi.HudiTable, instant: hudi.Instant, is_commit: bool) -> Ent
 
 
 def timeline_table(entries: Sequence[Entry]) -> dg.TableMetadataValue:
-    """The newest entries as a table, newest first, narrow enough for the UI's panel. The instant is the requested time."""
+    """Return the newest entries as a table, newest first, narrow enough for the UI's panel. The instant is the requested time."""
     records = [
         dg.TableRecord(
             {
@@ -99,7 +99,7 @@ def timeline_table(entries: Sequence[Entry]) -> dg.TableMetadataValue:
 
 
 def timeline_markdown(entries: Sequence[Entry]) -> dg.MarkdownMetadataValue:
-    """The chart: one bar per instant, from its requested to its completion time."""
+    """Return the chart: one bar per instant, from its requested to its completion time."""
     picture = base64.b64encode(timeline_svg(entries).encode()).decode()
     return dg.MetadataValue.md(
         f"![The newest {min(len(entries), SHOWN)} instants](data:image/svg+xml;base64,{picture})"
@@ -107,7 +107,7 @@ def timeline_markdown(entries: Sequence[Entry]) -> dg.MarkdownMetadataValue:
 
 
 def timeline_svg(entries: Sequence[Entry]) -> str:
-    """The chart as SVG. Times without a commit are not drawn, so that the lengths of the bars can be compared."""
+    """Return the chart as SVG. Times without a commit are not drawn, so that the lengths of the bars can be compared."""
     shown = entries[-SHOWN:]
     seconds = [_seconds(entry) for entry in shown]
     longest = max([span for span in seconds if span is not None], default=0.0) or 1.0

@@ -33,7 +33,7 @@ def commit(table: hudi.HudiTable, number: int) -> str:
     return table.upsert(pa.table({"id": [number], "day": [f"2026-01-{number % 28 + 1:02}"]})).instant
 
 
-def look(lake: Path, name: str = "orders") -> timeline_watch.Look:
+def look(lake: Path, name: str = "orders") -> timeline_watch.SeenTimeline:
     from pyhudi_airflow import HudiHook
 
     (found,), _ = Looker().look([name], HudiHook())

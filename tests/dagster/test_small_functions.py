@@ -29,7 +29,7 @@ from pyhudi_core.orchestration.settings import OPERATIONS
 from pyhudi_dagster import HudiPartitions
 from pyhudi_dagster.lake import spark_session
 from pyhudi_dagster.reporting.metadata import duration_entries, total_entry
-from pyhudi_dagster.steps.writer import Written
+from pyhudi_dagster.steps.writer import CompletedCommit
 from pyhudi_dagster.timeline.identity import _LONGEST_LIST, RUN_ID, Identity, partitions_text
 from pyhudi_dagster.timeline.timeline_view import entries_until
 
@@ -74,7 +74,7 @@ def test_a_commit_of_another_process_that_told_no_figures_has_none(location: str
     table = make(location)
     table.upsert(orders((1, "a", 1.0)))
     [instant] = table.timeline.commits
-    told = duration_entries(Written(table, PastCommit(instant, table.commit_metadata(instant))))
+    told = duration_entries(CompletedCommit(table, PastCommit(instant, table.commit_metadata(instant))))
     assert set(told.values()) == {0}
 
 

@@ -17,7 +17,7 @@ from support.tables import FAST
 from support.watching import untouched
 
 import pyhudi_core as hudi
-from pyhudi_core.doctor.kinds import Kind
+from pyhudi_core.doctor.kinds import FindingKind
 from pyhudi_core.errors import CorruptBaseFileError, HudiError, UnsafePathError, UnsupportedTableError
 from pyhudi_core.file_groups.skeletons import BY_FILE, INDEX_BY_FILE, INDEX_INFO, INFO, skeleton_key
 from pyhudi_core.formats.avro.container import decode_record, encode_record
@@ -98,7 +98,7 @@ def test_a_source_elsewhere_is_not_opened_unasked(shared: Path, victim: Path, do
 def test_check_says_what_a_table_names_elsewhere_and_how_it_is_allowed(shared: Path, victim: Path) -> None:
     with untouched(victim):
         report = hudi.check_table(str(shared))
-    [found] = report.of(Kind.UNSAFE_PATH)
+    [found] = report.of(FindingKind.UNSAFE_PATH)
     assert (found.where, report.ok) == (str(victim), False)
     assert "allow_sources" in found.what_to_do
     assert hudi.check_table(str(shared), {"allow_sources": str(victim)}).ok
@@ -158,7 +158,7 @@ def test_an_index_that_names_another_source_than_the_properties_is_not_followed(
             with pytest.raises(UnsafePathError, match="bootstrap index says.*hoodie.bootstrap.base.path says"):
                 _open(shared, **given).scan().to_arrow()
             report = hudi.check_table(str(shared), given)
-            assert [found.where for found in report.of(Kind.UNSAFE_PATH)] == [INDEX_BY_FILE]
+            assert [found.where for found in report.of(FindingKind.UNSAFE_PATH)] == [INDEX_BY_FILE]
 
 
 WAYS_OUT = {
@@ -250,7 +250,7 @@ def test_another_bucket_is_not_asked_with_the_credentials_of_the_reader(called: 
 
 def _refused(location: str) -> None:
     """Raise what `check` found."""
-    [found] = hudi.check_table(location, S3).of(Kind.UNSAFE_PATH)
+    [found] = hudi.check_table(location, S3).of(FindingKind.UNSAFE_PATH)
     raise UnsafePathError(found.what)
 
 

@@ -22,7 +22,7 @@ from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.opened_table.opened_table import OpenedTable
 from pyhudi_core.table import HudiTable
 from pyhudi_core.testing import Scheduler, SimStorage
-from pyhudi_core.testing.scheduler import CRASH, Decision, RunBounds
+from pyhudi_core.testing.scheduler import CRASH, RunBounds, ScheduleChoice
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.transaction.layout import ROWS
 from pyhudi_core.write import streams
@@ -45,7 +45,7 @@ def crashed_before(world: TableWorld, work: Operation, verb: str, path: str, exp
     doomed: list[bool] = []
     scheduler: Scheduler = world.scheduler
 
-    def choose(decision: Decision) -> str:
+    def choose(decision: ScheduleChoice) -> str:
         pending = scheduler._actors["dead"].pending
         hit = pending is not None and pending.verb in verb.split("|") and fnmatchcase(pending.name, path)
         doomed.extend([True] if hit else [])

@@ -21,7 +21,7 @@ import pyhudi_core as hudi
 from pyhudi_core.errors import CommitStateUnknownError, DataError, LockTimeoutError
 from pyhudi_core.testing import ActorClock, Profile
 from pyhudi_core.testing.history import History
-from pyhudi_core.testing.scheduler import Decision, RunBounds
+from pyhudi_core.testing.scheduler import RunBounds, ScheduleChoice
 
 ARCHIVING = {"hoodie.keep.min.commits": 1, "hoodie.keep.max.commits": 2, "hoodie.archive.automatic": False}
 SETUPS: dict[str, TableSetup] = {
@@ -147,7 +147,7 @@ class TableMachine(RuleBasedStateMachine):
         named = [(self.actor(), operation) for operation in operations]
         left = [held]
 
-        def choose(decision: Decision) -> str:
+        def choose(decision: ScheduleChoice) -> str:
             expiry = next((option for option in decision.options if option.endswith("!expire_lock")), None)
             if left and expiry is not None:
                 left[0] -= 1
@@ -204,7 +204,7 @@ class TableMachine(RuleBasedStateMachine):
         """Run actors; ``mishaps`` are events at a step, or at the first possible step after it."""
         planned = sorted(mishaps)
 
-        def choose(decision: Decision) -> str:
+        def choose(decision: ScheduleChoice) -> str:
             for place, (step, event) in enumerate(planned):
                 if step <= decision.step:
                     fits = [
@@ -222,7 +222,7 @@ class TableMachine(RuleBasedStateMachine):
     def schedule(
         self,
         actors: list[tuple[str, Callable[[], object]]],
-        choose: Callable[[Decision], str],
+        choose: Callable[[ScheduleChoice], str],
         budgets: Mapping[str, int],
     ) -> None:
         """Run actors in the chosen order."""

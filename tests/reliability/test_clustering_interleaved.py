@@ -17,7 +17,7 @@ from reliability.real_table import Row, TableSetup, TableWorld, is_shared, order
 from reliability.service_runs import BREATHLESS, Act, crash, crash_scenario, in_many_orders
 from reliability.test_conflicts_interleaved import FULL, budget
 
-from pyhudi_core.doctor.kinds import Kind, Severity
+from pyhudi_core.doctor.kinds import FindingKind, Severity
 from pyhudi_core.errors import CommitAbortedError, CommitConflictError
 from pyhudi_core.model.instant import Action
 from pyhudi_core.testing import Bounds, History, Profile, SimOptions
@@ -103,7 +103,11 @@ def holds(before: tuple[Row, ...], after: tuple[Row, ...]) -> Callable[[TableWor
         assert rows_of(table) == expected
         assert not table.timeline.pending.instants
         # An executor that lives on writes files after a cancel has removed those that it found; the sweep service removes them.
-        left = [f for f in table.check().findings if f.kind is not Kind.LEAKED_FILE and f.severity is not Severity.INFO]
+        left = [
+            f
+            for f in table.check().findings
+            if f.kind is not FindingKind.LEAKED_FILE and f.severity is not Severity.INFO
+        ]
         assert not left, left
         times = [i.requested_time for i in table.timeline.commits if i.action is Action.REPLACECOMMIT]
         assert len(times) == len(set(times))

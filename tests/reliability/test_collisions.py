@@ -22,7 +22,7 @@ from pyhudi_core.model.instant import Action
 from pyhudi_core.opened_table.opened_table import OpenedTable
 from pyhudi_core.opening import create_at
 from pyhudi_core.testing import History, Profile, SimOptions, SimWorld
-from pyhudi_core.testing.scheduler import Decision, RunBounds
+from pyhudi_core.testing.scheduler import RunBounds, ScheduleChoice
 from pyhudi_core.testing.sim_clock import START_MS
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import layout
@@ -48,7 +48,7 @@ class CountsCollisions(WrappedStorage):
             raise
 
 
-def any_of(chance: random.Random, decision: Decision) -> str:
+def any_of(chance: random.Random, decision: ScheduleChoice) -> str:
     return chance.choice(decision.options)
 
 

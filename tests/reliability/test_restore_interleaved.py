@@ -20,7 +20,7 @@ from reliability.test_conflicts_interleaved import FULL, budget
 from support.metadata_tables import build
 
 import pyhudi_core as hudi
-from pyhudi_core.doctor.kinds import Kind, Severity
+from pyhudi_core.doctor.kinds import FindingKind, Severity
 from pyhudi_core.errors import CommitAbortedError, CommitConflictError, SnapshotExpiredError
 from pyhudi_core.model.instant import Action
 from pyhudi_core.testing import Bounds, History, Profile, SimOptions
@@ -207,7 +207,7 @@ def test_zombie_put_after_restore(profile: Profile, metadata: bool) -> None:
     assert rows_of_story(table) == before
     assert commit.instant not in [i.requested_time for i in table.timeline]
     findings = [(found.kind, found.severity) for found in table.check().findings]
-    assert findings == [(Kind.UNDONE_COMMIT_IS_BACK, Severity.WARNING)]
+    assert findings == [(FindingKind.UNDONE_COMMIT_IS_BACK, Severity.WARNING)]
     other.open().upsert(batch((3, "c", 3)))
     story.pass_time(400)
     other.open().failed_writes.run()

@@ -130,7 +130,7 @@ def _showing_secrets(path: Path) -> Iterator[str]:
 SHOWS = {
     ("IndexDefinition", "options"): "options of an expression, such as a format",
     ("CreateIndex", "options"): "options of an index, which a statement names",
-    ("Decision", "options"): "the choices of a simulated step",
+    ("ScheduleChoice", "options"): "the choices of a simulated step",
 }
 """Fields with such a name that hold no secret."""
 

@@ -15,7 +15,7 @@ from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.metadata_table import names
 from pyhudi_core.metadata_table.changes import CommitChanges, KeyPlaces
 from pyhudi_core.metadata_table.defined_indexes import IndexedTable, file_index
-from pyhudi_core.metadata_table.file_entries import GroupChange
+from pyhudi_core.metadata_table.file_entries import GroupEntries
 from pyhudi_core.metadata_table.first_records import ExistingTable
 from pyhudi_core.metadata_table.index_definitions import read_definitions
 from pyhudi_core.metadata_table.listing import MetadataListing
@@ -216,7 +216,7 @@ def assert_expression_indexes(
             expected, of_older = {}, set()
             for partition, inside in files.items():
                 for path in (f"{partition}/{name}" if partition else name for name in inside):
-                    for batch in index.entries(storage, GroupChange(partition, (path,))):
+                    for batch in index.entries(storage, GroupEntries(partition, (path,))):
                         for row in batch.to_pylist():
                             if row["type"] == RecordType.COLUMN_STATS:
                                 expected[row["key"]] = (row["min"], row["max"], row["nulls"], row["values"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyhudi_core.errors import InvalidOptionError
-from pyhudi_core.spark.batches import NOTHING, UNKNOWN, Mark, StreamBatch, Verdict, refusal, verdict
+from pyhudi_core.spark.batches import NOTHING, UNKNOWN, BatchVerdict, Mark, StreamBatch, refusal, verdict
 
 A, B = "query-a", "query-b"
 T = [f"2026013112000{second}000" for second in range(10)]
@@ -17,53 +17,53 @@ WENT_BACK = [Mark(3, A, T[8], T[8], T[9]), *OF_A]
 """The same, after the checkpoint was restored from a copy that ended with batch 2; batch 3 had rows this time."""
 
 CASES = {
-    "the first batch of a new stream": ([], StreamBatch("s", 0, A, T[0]), Verdict.NEW),
-    "a checkpoint of another table": ([], StreamBatch("s", 7, A, T[7]), Verdict.LATE),
-    "a checkpoint of another table that may begin here": ([], StreamBatch("s", 7, A, T[7], NOTHING), Verdict.NEW),
-    "a number without a query, where nothing is known": ([], StreamBatch("s", 7), Verdict.NEW),
-    "the next batch": (OF_A, StreamBatch("s", 6, A, T[7]), Verdict.NEW),
-    "a batch after some without rows": (OF_A, StreamBatch("s", 9, A, T[7]), Verdict.NEW),
-    "a repeated batch": (OF_A, StreamBatch("s", 5, A, T[5]), Verdict.REPEATED),
-    "a repeated batch whose time of planning is not known": (OF_A, StreamBatch("s", 5, A), Verdict.REPEATED),
-    "a repeated batch of a restored checkpoint": (OF_A, StreamBatch("s", 4, A, T[4]), Verdict.REPEATED),
-    "the newest batch planned anew": (OF_A, StreamBatch("s", 5, A, T[8]), Verdict.AGAIN),
-    "an older batch planned anew": (OF_A, StreamBatch("s", 4, A, T[8]), Verdict.AGAIN),
-    "an older batch that had no rows before": (OF_A, StreamBatch("s", 3, A, T[8]), Verdict.AGAIN),
-    "an older batch whose time of planning is not known": (OF_A, StreamBatch("s", 4, A), Verdict.AGAIN),
+    "the first batch of a new stream": ([], StreamBatch("s", 0, A, T[0]), BatchVerdict.NEW),
+    "a checkpoint of another table": ([], StreamBatch("s", 7, A, T[7]), BatchVerdict.LATE),
+    "a checkpoint of another table that may begin here": ([], StreamBatch("s", 7, A, T[7], NOTHING), BatchVerdict.NEW),
+    "a number without a query, where nothing is known": ([], StreamBatch("s", 7), BatchVerdict.NEW),
+    "the next batch": (OF_A, StreamBatch("s", 6, A, T[7]), BatchVerdict.NEW),
+    "a batch after some without rows": (OF_A, StreamBatch("s", 9, A, T[7]), BatchVerdict.NEW),
+    "a repeated batch": (OF_A, StreamBatch("s", 5, A, T[5]), BatchVerdict.REPEATED),
+    "a repeated batch whose time of planning is not known": (OF_A, StreamBatch("s", 5, A), BatchVerdict.REPEATED),
+    "a repeated batch of a restored checkpoint": (OF_A, StreamBatch("s", 4, A, T[4]), BatchVerdict.REPEATED),
+    "the newest batch planned anew": (OF_A, StreamBatch("s", 5, A, T[8]), BatchVerdict.AGAIN),
+    "an older batch planned anew": (OF_A, StreamBatch("s", 4, A, T[8]), BatchVerdict.AGAIN),
+    "an older batch that had no rows before": (OF_A, StreamBatch("s", 3, A, T[8]), BatchVerdict.AGAIN),
+    "an older batch whose time of planning is not known": (OF_A, StreamBatch("s", 4, A), BatchVerdict.AGAIN),
     "a batch planned anew in a table without keys": (
-        OF_A, StreamBatch("s", 4, A, T[8], may_come_again=False), Verdict.AGAIN_REFUSED,
+        OF_A, StreamBatch("s", 4, A, T[8], may_come_again=False), BatchVerdict.AGAIN_REFUSED,
     ),
-    "a batch planned anew that may be doubled": (OF_A, StreamBatch("s", 4, A, T[8], A, False), Verdict.AGAIN),
-    "a repeated batch where a batch may be doubled": (OF_A, StreamBatch("s", 4, A, T[4], A, False), Verdict.REPEATED),
-    "the batch after one that was planned anew": (WENT_BACK, StreamBatch("s", 4, A, T[9]), Verdict.NEW),
-    "a repeated batch that was planned anew": (WENT_BACK, StreamBatch("s", 3, A, T[8]), Verdict.REPEATED),
-    "the copy restored a second time": (WENT_BACK, StreamBatch("s", 2, A, T[2]), Verdict.REPEATED),
-    "a new checkpoint": (OF_A, StreamBatch("s", 0, B, T[8]), Verdict.OTHER_QUERY),
-    "a foreign checkpoint that is ahead": (OF_A, StreamBatch("s", 9, B, T[8]), Verdict.OTHER_QUERY),
-    "a new checkpoint that begins anew": (OF_A, StreamBatch("s", 0, B, T[8], A), Verdict.NEW),
+    "a batch planned anew that may be doubled": (OF_A, StreamBatch("s", 4, A, T[8], A, False), BatchVerdict.AGAIN),
+    "a repeated batch where a batch may be doubled": (OF_A, StreamBatch("s", 4, A, T[4], A, False), BatchVerdict.REPEATED),
+    "the batch after one that was planned anew": (WENT_BACK, StreamBatch("s", 4, A, T[9]), BatchVerdict.NEW),
+    "a repeated batch that was planned anew": (WENT_BACK, StreamBatch("s", 3, A, T[8]), BatchVerdict.REPEATED),
+    "the copy restored a second time": (WENT_BACK, StreamBatch("s", 2, A, T[2]), BatchVerdict.REPEATED),
+    "a new checkpoint": (OF_A, StreamBatch("s", 0, B, T[8]), BatchVerdict.OTHER_QUERY),
+    "a foreign checkpoint that is ahead": (OF_A, StreamBatch("s", 9, B, T[8]), BatchVerdict.OTHER_QUERY),
+    "a new checkpoint that begins anew": (OF_A, StreamBatch("s", 0, B, T[8], A), BatchVerdict.NEW),
     "the old checkpoint after another began anew": (
-        [Mark(0, B, T[8], T[8], T[9]), *OF_A], StreamBatch("s", 6, A, T[9]), Verdict.OTHER_QUERY,
+        [Mark(0, B, T[8], T[8], T[9]), *OF_A], StreamBatch("s", 6, A, T[9]), BatchVerdict.OTHER_QUERY,
     ),
-    "a new checkpoint that replaces a third query": (OF_A, StreamBatch("s", 0, B, T[8], "query-c"), Verdict.OTHER_QUERY),
-    "a new checkpoint that replaces nothing": (OF_A, StreamBatch("s", 0, B, T[8], NOTHING), Verdict.OTHER_QUERY),
-    "an older release's stream goes on": (OLD, StreamBatch("s", 6, A, T[7]), Verdict.NEW),
-    "an older release's batch is repeated": (OLD, StreamBatch("s", 5, A, T[4]), Verdict.REPEATED),
-    "an older release's batch is repeated, at an unknown time": (OLD, StreamBatch("s", 5, A), Verdict.REPEATED),
+    "a new checkpoint that replaces a third query": (OF_A, StreamBatch("s", 0, B, T[8], "query-c"), BatchVerdict.OTHER_QUERY),
+    "a new checkpoint that replaces nothing": (OF_A, StreamBatch("s", 0, B, T[8], NOTHING), BatchVerdict.OTHER_QUERY),
+    "an older release's stream goes on": (OLD, StreamBatch("s", 6, A, T[7]), BatchVerdict.NEW),
+    "an older release's batch is repeated": (OLD, StreamBatch("s", 5, A, T[4]), BatchVerdict.REPEATED),
+    "an older release's batch is repeated, at an unknown time": (OLD, StreamBatch("s", 5, A), BatchVerdict.REPEATED),
     "a batch that was planned after an older release had written its number": (
-        OLD, StreamBatch("s", 5, A, T[8]), Verdict.UNKNOWN_QUERY,
+        OLD, StreamBatch("s", 5, A, T[8]), BatchVerdict.UNKNOWN_QUERY,
     ),
-    "a new checkpoint after an older release": (OLD, StreamBatch("s", 0, A, T[8]), Verdict.UNKNOWN_QUERY),
-    "a new checkpoint after an older release that begins anew": (OLD, StreamBatch("s", 0, A, T[8], UNKNOWN), Verdict.NEW),
-    "numbers alone, the next": (OF_A, StreamBatch("s", 6), Verdict.NEW),
-    "numbers alone, an older one": (OLD, StreamBatch("s", 3), Verdict.REPEATED),
+    "a new checkpoint after an older release": (OLD, StreamBatch("s", 0, A, T[8]), BatchVerdict.UNKNOWN_QUERY),
+    "a new checkpoint after an older release that begins anew": (OLD, StreamBatch("s", 0, A, T[8], UNKNOWN), BatchVerdict.NEW),
+    "numbers alone, the next": (OF_A, StreamBatch("s", 6), BatchVerdict.NEW),
+    "numbers alone, an older one": (OLD, StreamBatch("s", 3), BatchVerdict.REPEATED),
 }  # fmt: skip
 
 
 RESTORED = {
-    "a jump after a restore": (StreamBatch("s", 9, A, T[8]), Verdict.UNDONE),
-    "a jump after a restore that is accepted": (StreamBatch("s", 9, A, T[8], A), Verdict.NEW),
-    "the next batch after a restore": (StreamBatch("s", 6, A, T[8]), Verdict.NEW),
-    "another query after a restore": (StreamBatch("s", 9, B, T[8]), Verdict.OTHER_QUERY),
+    "a jump after a restore": (StreamBatch("s", 9, A, T[8]), BatchVerdict.UNDONE),
+    "a jump after a restore that is accepted": (StreamBatch("s", 9, A, T[8], A), BatchVerdict.NEW),
+    "the next batch after a restore": (StreamBatch("s", 6, A, T[8]), BatchVerdict.NEW),
+    "another query after a restore": (StreamBatch("s", 9, B, T[8]), BatchVerdict.OTHER_QUERY),
 }
 
 
@@ -72,9 +72,9 @@ RESTORED = {
 def test_batches_that_a_restore_may_have_undone_are_not_passed_over(case: str, marks: list[Mark]) -> None:
     batch, expected = RESTORED[case]
     if marks is OLD and batch.query == B:
-        expected = Verdict.UNDONE
+        expected = BatchVerdict.UNDONE
     assert verdict(marks, batch, T[7]) is expected
-    assert verdict(marks, batch, T[5]) is not Verdict.UNDONE
+    assert verdict(marks, batch, T[5]) is not BatchVerdict.UNDONE
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -103,6 +103,6 @@ def test_only_the_newest_commit_is_read_while_the_numbers_go_up() -> None:
         yield OF_A[0]
         raise AssertionError("an older commit was read")
 
-    assert verdict(marks(), StreamBatch("s", 6, A, T[7])) is Verdict.NEW
-    assert verdict(marks(), StreamBatch("s", 5, A, T[5])) is Verdict.REPEATED
-    assert verdict(marks(), StreamBatch("s", 0, B, T[7])) is Verdict.OTHER_QUERY
+    assert verdict(marks(), StreamBatch("s", 6, A, T[7])) is BatchVerdict.NEW
+    assert verdict(marks(), StreamBatch("s", 5, A, T[5])) is BatchVerdict.REPEATED
+    assert verdict(marks(), StreamBatch("s", 0, B, T[7])) is BatchVerdict.OTHER_QUERY

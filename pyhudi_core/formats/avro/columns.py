@@ -29,7 +29,7 @@ _PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "b
 _TO_MICROS = {"millis": (1000, 1), "micros": (1, 1), "nanos": (1, 1000)}
 
 
-class Column(Protocol):
+class AvroColumn(Protocol):
     """Reads one value of every record."""
 
     @property
@@ -175,7 +175,7 @@ class RecordColumn:
     """The fields of a record, one after the other."""
 
     names: tuple[str, ...]
-    columns: tuple[Column, ...]
+    columns: tuple[AvroColumn, ...]
     type: pa.DataType = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -191,7 +191,7 @@ class RecordColumn:
 class UnionColumn:
     """``branches`` by number; null may be one of them. One other branch gives its values, several give a struct."""
 
-    branches: tuple[Column, ...]
+    branches: tuple[AvroColumn, ...]
     names: tuple[str, ...]
     type: pa.DataType = field(init=False, repr=False, compare=False)
 
@@ -228,7 +228,7 @@ class UnionColumn:
 class ArrayColumn:
     """An array; with ``keys`` a map."""
 
-    items: Column
+    items: AvroColumn
     is_map: bool = False
     type: pa.DataType = field(init=False, repr=False, compare=False)
 
@@ -303,10 +303,10 @@ class _Compiler:
     """One pass over one schema; a named type may be used again after its definition."""
 
     def __init__(self) -> None:
-        self._named: dict[str, Column] = {}
+        self._named: dict[str, AvroColumn] = {}
         self._count = 0
 
-    def column(self, raw: Any, namespace: str, depth: int) -> Column:
+    def column(self, raw: Any, namespace: str, depth: int) -> AvroColumn:
         self._count += 1
         if depth > _MAX_DEPTH or self._count > _MAX_TYPES:
             raise ValueError("it is nested too deeply or has too many types")
@@ -328,12 +328,12 @@ class _Compiler:
             return _primitive(kind, raw)
         return self.column(kind, namespace, depth + 1)
 
-    def _item(self, raw: Any, namespace: str, depth: int) -> Column:
+    def _item(self, raw: Any, namespace: str, depth: int) -> AvroColumn:
         if not _takes_bytes(found := self.column(raw, namespace, depth + 1)):
             raise ValueError("items without bytes")
         return found
 
-    def _defined(self, raw: dict[str, Any], kind: str, namespace: str, depth: int) -> Column:
+    def _defined(self, raw: dict[str, Any], kind: str, namespace: str, depth: int) -> AvroColumn:
         name, own = str(raw["name"]), str(raw.get("namespace", namespace))
         full = name if "." in name or not own else f"{own}.{name}"
         if kind == "record":
@@ -341,7 +341,7 @@ class _Compiler:
             if depth and not raw["fields"]:
                 raise ValueError("a record without fields")
             fields = [(str(field["name"]), self.column(field["type"], inner, depth + 1)) for field in raw["fields"]]
-            found: Column = RecordColumn(different([n for n, _ in fields]), tuple(c for _, c in fields))
+            found: AvroColumn = RecordColumn(different([n for n, _ in fields]), tuple(c for _, c in fields))
         elif kind == "fixed":
             size = int(raw["size"])
             if not 0 < size <= 1 << 20:
@@ -352,7 +352,7 @@ class _Compiler:
         self._named[full] = found
         return found
 
-    def _reference(self, name: str, namespace: str) -> Column:
+    def _reference(self, name: str, namespace: str) -> AvroColumn:
         full = name if "." in name or not namespace else f"{namespace}.{name}"
         found = self._named.get(full) or self._named.get(name)
         if found is None:
@@ -360,8 +360,8 @@ class _Compiler:
         return found
 
 
-def _takes_bytes(column: Column) -> bool:
-    """Whether each value takes at least one byte, so that the bytes bound the number of values."""
+def _takes_bytes(column: AvroColumn) -> bool:
+    """Say whether each value takes at least one byte, so that the bytes bound the number of values."""
     inner = column.columns if isinstance(column, RecordColumn) else None
     return not isinstance(column, NullColumn) if inner is None else any(map(_takes_bytes, inner))
 
@@ -370,7 +370,7 @@ def _branch_name(raw: Any) -> str:
     return raw.rpartition(".")[2] if isinstance(raw, str) else str(raw.get("name") or raw.get("type"))
 
 
-def _primitive(kind: str, raw: dict[str, Any]) -> Column:
+def _primitive(kind: str, raw: dict[str, Any]) -> AvroColumn:
     if kind == "null":
         return NullColumn()
     if kind == "boolean":
@@ -382,7 +382,7 @@ def _primitive(kind: str, raw: dict[str, Any]) -> Column:
     return _number(kind, str(raw.get("logicalType") or ""))
 
 
-def _number(kind: str, logical: str) -> Column:
+def _number(kind: str, logical: str) -> AvroColumn:
     narrow = kind == "int"
     if logical == "date" and narrow:
         return NumberColumn(pa.date32(), narrow)

@@ -77,7 +77,7 @@ def encode_records(schema: str, rows: pa.RecordBatch | pa.Table, *, head: bool =
     )
 
 
-class Piece(Protocol):
+class EncodedColumn(Protocol):
     """The values of one column, ready to be written: ``sizes`` has the byte size of each."""
 
     @property
@@ -89,7 +89,7 @@ class Piece(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Nothing:
+class EncodedNulls:
     """Nulls take no bytes."""
 
     sizes: Ints
@@ -148,11 +148,11 @@ class Texts:
 class Sequence:
     """Several consecutive pieces of one value: the fields of a record, or key and item of a map's entry."""
 
-    parts: tuple[Piece, ...]
+    parts: tuple[EncodedColumn, ...]
     sizes: Ints
 
     @classmethod
-    def of(cls, parts: tuple[Piece, ...], count: int) -> Sequence:
+    def of(cls, parts: tuple[EncodedColumn, ...], count: int) -> Sequence:
         return cls(parts, sum((part.sizes for part in parts), np.zeros(count, np.int64)))
 
     def write(self, out: Bytes, at: Ints) -> None:
@@ -164,7 +164,7 @@ class Sequence:
 class Chosen:
     """Unions: the number of the branch, then the value of that branch. ``branches`` has (where, values) by number."""
 
-    def __init__(self, numbers: Ints, branches: tuple[tuple[Ints | slice, Piece], ...]) -> None:
+    def __init__(self, numbers: Ints, branches: tuple[tuple[Ints | slice, EncodedColumn], ...]) -> None:
         self._numbers, self._branches = Varints(numbers), branches
         self.sizes = self._numbers.sizes.copy()
         for where, piece in branches:
@@ -179,7 +179,7 @@ class Chosen:
 class Blocks:
     """Arrays and maps: the count and its items, if there are any, then a 0."""
 
-    def __init__(self, counts: Ints, items: Piece) -> None:
+    def __init__(self, counts: Ints, items: EncodedColumn) -> None:
         self._counts, self._items = counts, items
         self._some = np.flatnonzero(counts)
         self._heads = Varints(counts[self._some])
@@ -209,25 +209,25 @@ def _record(root: columns.RecordColumn, rows: pa.RecordBatch | pa.Table) -> Sequ
     return Sequence.of(tuple(parts), rows.num_rows)
 
 
-def _nulls(column: columns.Column, count: int, name: str) -> Piece:
+def _nulls(column: columns.AvroColumn, count: int, name: str) -> EncodedColumn:
     """Encode so many nulls."""
     branches = column.branches if isinstance(column, columns.UnionColumn) else (column,)
     empty = [number for number, branch in enumerate(branches) if isinstance(branch, columns.NullColumn)]
     if not empty:
         raise _cannot(name, "null, which its Avro schema does not allow")
     if len(branches) == 1:
-        return Nothing(np.zeros(count, np.int64))
+        return EncodedNulls(np.zeros(count, np.int64))
     return Chosen(np.full(count, empty[0], np.int64), ())
 
 
-def _piece(column: columns.Column, values: pa.Array, name: str) -> Piece:
+def _piece(column: columns.AvroColumn, values: pa.Array, name: str) -> EncodedColumn:
     """Encode the values of a column, which have its type."""
     if not len(values):
-        return Nothing(np.zeros(0, np.int64))
+        return EncodedNulls(np.zeros(0, np.int64))
     if isinstance(column, columns.UnionColumn):
         return _union(column, values, name)
     if isinstance(column, columns.NullColumn):
-        return Nothing(np.zeros(len(values), np.int64))
+        return EncodedNulls(np.zeros(len(values), np.int64))
     if values.null_count:
         raise _cannot(name, "null, which its Avro schema does not allow")
     if isinstance(column, columns.RecordColumn):
@@ -238,7 +238,7 @@ def _piece(column: columns.Column, values: pa.Array, name: str) -> Piece:
     return _plain(column, values, name)
 
 
-def _plain(column: columns.Column, values: pa.Array, name: str) -> Piece:
+def _plain(column: columns.AvroColumn, values: pa.Array, name: str) -> EncodedColumn:
     """Encode values without nested parts."""
     if isinstance(column, columns.BooleanColumn):
         return Fixed(values.cast(pa.uint8()).to_numpy().reshape(-1, 1))

@@ -45,5 +45,5 @@ def _one_by_one(schema: str, data: bytes | pa.Buffer, starts: Ints, ends: Ints, 
 
 @lru_cache(maxsize=64)
 def parsed_schema(schema: str) -> Any:
-    """A schema as fastavro uses it; cached."""
+    """Return a schema as fastavro uses it; cached."""
     return fastavro.parse_schema(json.loads(schema))

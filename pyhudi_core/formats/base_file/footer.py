@@ -99,7 +99,7 @@ def parsed(raw: bytes) -> pq.FileMetaData:
 
 
 def schema_of(metadata: pq.FileMetaData) -> pa.Schema:
-    """The columns of a file as pyarrow reads them. Raises pyarrow's errors."""
+    """Return the columns of a file as pyarrow reads them. Raises pyarrow's errors."""
     opened = pq.ParquetFile(pa.BufferReader(b""), metadata=metadata, coerce_int96_timestamp_unit="us")
     return opened.schema_arrow.remove_metadata()
 

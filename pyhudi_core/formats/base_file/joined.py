@@ -68,7 +68,7 @@ class JoinedBaseFile:
         return self._rows.row_group_rows
 
     def footer(self) -> BaseFileFooter:
-        """The footer of the skeleton, which has the keys."""
+        """Return the footer of the skeleton, which has the keys."""
         return self._skeleton.footer()
 
     def iter_batches(
@@ -95,7 +95,7 @@ class JoinedBaseFile:
                     at += len(part)
 
     def row_group_statistics(self, columns: Sequence[str]) -> list[dict[str, ColumnRange]]:
-        """The ranges of the columns of the file with the rows."""
+        """Return the ranges of the columns of the file with the rows."""
         return self._rows.row_group_statistics([name for name in columns if name not in _META])
 
 
@@ -107,7 +107,7 @@ class _Rows:
         self._left: pa.RecordBatch | None = None
 
     def take(self, count: int) -> Iterator[pa.RecordBatch]:
-        """The next rows, in parts of any size; the files have equally many, so they are there."""
+        """Yield the next rows, in parts of any size; the files have equally many, so they are there."""
         while count:
             if self._left is None or not len(self._left):
                 self._left = next(self._batches)

@@ -42,7 +42,7 @@ class ParquetBaseFile:
         self._columns = None if columns is None else [name for name in columns if name in self._schema.names]
 
     def select(self, columns: Sequence[str]) -> ParquetBaseFile:
-        """The same open file for other columns. One of the two may be read while the other is."""
+        """Return the same open file for other columns. One of the two may be read while the other is."""
         found = copy(self)
         found._columns = [name for name in columns if name in self._schema.names]
         return found
@@ -94,7 +94,7 @@ class ParquetBaseFile:
             raise
 
     def _open(self) -> tuple[RowGroups, pq.ParquetFile]:
-        """The file for reads of rows, opened once for this object and those that it selects."""
+        """Return the file for reads of rows, opened once for this object and those that it selects."""
         if not self._opened:
             groups = RowGroups(self._source, self._footer_fields())
             file = pq.ParquetFile(
@@ -116,7 +116,7 @@ class ParquetBaseFile:
             return column_ranges(self._footer_fields(), self._schema, columns)
 
     def _footer_fields(self) -> dict[int, Any]:
-        """The footer by the numbers of its fields, parsed once for this object and those that it selects."""
+        """Return the footer by the numbers of its fields, parsed once for this object and those that it selects."""
         if not self._fields:
             self._fields.update(thrift_struct(self._footer)[0])
         return self._fields

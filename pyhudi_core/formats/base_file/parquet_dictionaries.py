@@ -26,7 +26,7 @@ MOST_ROW_BYTES = 256 << 20
 
 
 def spread_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema with the types that the rows have when they are spread out."""
+    """Return the schema with the types that the rows have when they are spread out."""
     return pa.schema([_spread_field(item) for item in schema])
 
 
@@ -52,7 +52,7 @@ def _has_numbers(kind: pa.DataType) -> bool:
 
 
 def _parts(batch: pa.RecordBatch, changed: Sequence[int]) -> Iterator[pa.RecordBatch]:
-    """The batch in parts that may be spread out at once."""
+    """Yield the batch in parts that may be spread out at once."""
     size = sum(_bytes(batch.column(number)) for number in changed)
     if size <= _SPREAD_BYTES or (len(batch) == 1 and size <= MOST_ROW_BYTES):
         yield batch
@@ -71,7 +71,7 @@ def _parts(batch: pa.RecordBatch, changed: Sequence[int]) -> Iterator[pa.RecordB
 
 
 def _bytes(values: pa.Array) -> int:
-    """Bytes of the texts of an array, or a little more."""
+    """Return the bytes of the texts of an array, or a little more."""
     kind = values.type
     if pa.types.is_dictionary(kind):
         if not _is_text(kind.value_type):
@@ -93,7 +93,7 @@ def _bytes(values: pa.Array) -> int:
 
 
 def _inner(values: pa.Array, items: pa.Array) -> pa.Array:
-    """The items of the lists of an array that may be a slice."""
+    """Return the items of the lists of an array that may be a slice."""
     if not len(values):
         return items.slice(0, 0)
     first, last = values.offsets[0].as_py(), values.offsets[-1].as_py()

@@ -123,7 +123,7 @@ class _Cost:
     longest: int | None = None
 
     def of(self, rows: int) -> int:
-        """Bytes of so many rows of a column without lists."""
+        """Return the bytes of so many rows of a column without lists."""
         if self.leaf.nested:
             return 0
         if self.leaf.width:
@@ -133,7 +133,7 @@ class _Cost:
         return plain + (rows * _NUMBER_BYTES if self.late else self._of_entries(rows))
 
     def of_lists(self) -> int:
-        """Bytes of all values of a column with lists: one row may have them all."""
+        """Return the bytes of all values of a column with lists: one row may have them all."""
         if not self.leaf.nested:
             return 0
         values, pages = self.pages.values, self.pages
@@ -143,7 +143,7 @@ class _Cost:
         return values * (_NUMBER_BYTES + _LEVEL_BYTES) + plain + (0 if self.late else self._of_entries(values))
 
     def _of_entries(self, values: int) -> int:
-        """Bytes of values that are numbers of entries, when they are spread out while they are decoded."""
+        """Return the bytes of values that are numbers of entries, when they are spread out while they are decoded."""
         values = min(values, self.pages.numbers)
         if values * self.pages.dictionary[2] <= _BATCH_BYTES >> 5:
             return values * self.pages.dictionary[2]
@@ -184,7 +184,7 @@ class _Held(io.RawIOBase):
 
 
 def _is_wanted(leaf: Leaf, columns: Collection[str] | None) -> bool:
-    """Whether Arrow may read a column of values for one of these columns: its name may have points."""
+    """Say whether Arrow may read a column of values for one of these columns: its name may have points."""
     return columns is None or any(".".join(leaf.path[:depth]) in columns for depth in range(1, len(leaf.path) + 1))
 
 

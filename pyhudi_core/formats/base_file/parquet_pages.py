@@ -90,7 +90,7 @@ class Pages:
 
 
 def leaves(metadata: dict[int, Any]) -> list[Leaf]:
-    """The columns of values of a file, by the schema in its footer. Raises ValueError."""
+    """Return the columns of values of a file, by the schema in its footer. Raises ValueError."""
     elements = iter(_structs(metadata.get(_SCHEMA)))
     found: list[Leaf] = []
 
@@ -117,7 +117,7 @@ def leaves(metadata: dict[int, Any]) -> list[Leaf]:
 
 
 def chunks(metadata: dict[int, Any], row_group: int, size: int) -> list[Chunk]:
-    """Where the columns of a row group are, in a file of so many bytes. Raises ValueError."""
+    """Say where the columns of a row group are, in a file of so many bytes. Raises ValueError."""
     groups = _structs(metadata.get(_ROW_GROUPS))
     if row_group >= len(groups):
         raise ValueError("a row group is missing")
@@ -132,7 +132,10 @@ def chunks(metadata: dict[int, Any], row_group: int, size: int) -> list[Chunk]:
 
 
 def numbered_columns(metadata: dict[int, Any], found: list[Leaf]) -> set[int]:
-    """The places of the columns of texts whose pages are said to be numbers of entries of a dictionary, in all row groups. Raises ValueError."""
+    """Return the places of the columns of texts whose pages are said to be numbers of entries of a dictionary, in all row groups.
+
+    Raises ValueError.
+    """
     numbered = {place for place, leaf in enumerate(found) if not leaf.width}
     for group in _structs(metadata.get(_ROW_GROUPS)):
         for place, chunk in enumerate(_structs(group.get(_COLUMNS))):
@@ -163,7 +166,7 @@ def _place(meta: dict[int, Any], size: int) -> tuple[int, int]:
 
 
 def read_pages(data: bytes, at: int, end: int) -> Pages:
-    """What the headers between two positions declare. Raises ValueError."""
+    """Return what the headers between two positions declare. Raises ValueError."""
     found = Pages()
     while at < end:
         header, at = thrift_struct(data, at)
@@ -199,7 +202,7 @@ def _add(found: Pages, page: dict[int, Any], encoding: int, inflated: int) -> No
 
 
 def longest_entry(data: bytes, pages: Pages, codec: int) -> int:
-    """Bytes of the longest text in a dictionary, or more. Raises pyarrow's errors if it cannot be inflated."""
+    """Return the bytes of the longest text in a dictionary, or more. Raises pyarrow's errors if it cannot be inflated."""
     at, compressed, inflated, entries = pages.dictionary
     if codec and codec not in _CODECS:
         return inflated
@@ -225,7 +228,7 @@ def longest_entry(data: bytes, pages: Pages, codec: int) -> int:
 
 
 def _longest_of(plain: memoryview, entries: int, inflated: int) -> int:
-    """The same, one entry after the other."""
+    """Return the same, one entry after the other."""
     longest = at = 0
     if entries > _MOST_ENTRIES:
         return inflated
@@ -290,7 +293,7 @@ def _structs(value: Any) -> list[dict[int, Any]]:
 
 
 def _number(fields: dict[int, Any], field: int) -> int:
-    """A number that is not negative."""
+    """Return a number that is not negative."""
     value = fields.get(field)
     if not isinstance(value, int) or value < 0:
         raise ValueError("a field of the footer or of a page is no number, or negative")

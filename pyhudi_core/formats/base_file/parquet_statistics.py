@@ -159,7 +159,7 @@ def _structs(value: Any) -> list[dict[int, Any]]:
 
 
 def written_ranges(metadata: pq.FileMetaData, schema: pa.Schema) -> dict[str, ColumnRange]:
-    """The ranges of the top-level columns of plain types of a file that was just written, over all its row groups.
+    """Return the ranges of the top-level columns of plain types of a file that was just written, over all its row groups.
 
     Only for metadata that Arrow's writer handed out. A bound that Python cannot hold is unknown.
     """
@@ -176,7 +176,7 @@ def written_ranges(metadata: pq.FileMetaData, schema: pa.Schema) -> dict[str, Co
 
 
 def _written_range(chunk: pq.ColumnChunkMetaData) -> tuple[ColumnRange, bool]:
-    """The range of a column chunk, and whether all its values are nulls."""
+    """Return the range of a column chunk, and whether all its values are nulls."""
     statistics = chunk.statistics
     if statistics is None or not statistics.has_null_count:
         return ColumnRange(None, None, None), False
@@ -189,7 +189,7 @@ def _written_range(chunk: pq.ColumnChunkMetaData) -> tuple[ColumnRange, bool]:
 
 
 def _widest(ranges: list[tuple[ColumnRange, bool]]) -> ColumnRange:
-    """The range of several chunks together: a bound is unknown if that of one chunk with values is."""
+    """Return the range of several chunks together: a bound is unknown if that of one chunk with values is."""
     counts = [known.null_count for known, _ in ranges]
     nulls = None if None in counts else sum(count for count in counts if count is not None)
     with_values = [known for known, only_nulls in ranges if not only_nulls]

@@ -10,13 +10,13 @@ from pyhudi_core.formats.base_file.parquet_statistics import ColumnRange
 
 
 def range_schema(schema: pa.Schema) -> pa.Schema:
-    """The columns of a `range_table`: ``path``, and for each column of a plain type a struct of ``min``, ``max`` and ``nulls``."""
+    """Return the columns of a `range_table`: ``path``, and for each column of a plain type a struct of ``min``, ``max`` and ``nulls``."""
     plain = [field for field in schema if not pa.types.is_nested(field.type)]
     return pa.schema([("path", pa.string()), *((field.name, _range_type(field.type)) for field in plain)])
 
 
 def range_table(paths: Sequence[str], ranges: Sequence[Mapping[str, ColumnRange]], schema: pa.Schema) -> pa.RecordBatch:
-    """The ranges of files with columns of ``schema``. A column that a file does not have is null; so is a bound that is not known."""
+    """Return the ranges of files with columns of ``schema``. A column that a file does not have is null; so is a bound that is not known."""
     fields = range_schema(schema)
     columns = [pa.array(paths, pa.string())]
     for field in list(fields)[1:]:

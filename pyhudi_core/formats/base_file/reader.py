@@ -106,7 +106,7 @@ class BaseFileReader:
         return self._file.iter_batches(row_groups, use_threads, batch_rows)
 
     def select(self, columns: Sequence[str]) -> BaseFileReader | None:
-        """The same file, which is read already, for other columns; None if its format cannot read columns one by one."""
+        """Return the same file, which is read already, for other columns; None if its format cannot read columns one by one."""
         if not isinstance(self._file, ParquetBaseFile):
             return None
         found = type(self).__new__(type(self))
@@ -129,7 +129,7 @@ def read_footer(source: pa.NativeFile, path: str) -> BaseFileFooter:
 
 
 def is_parquet(path: str) -> bool:
-    """Whether a base file is read as Parquet."""
+    """Say whether a base file is read as Parquet."""
     return _format_of(path) is ParquetBaseFile
 
 

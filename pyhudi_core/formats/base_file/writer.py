@@ -210,7 +210,7 @@ def _utf8(key: str) -> bytes:
 
 
 def _with_dictionaries(table: pa.Table) -> pa.Table:
-    """The rows with dictionaries for the columns of few values, as far as there are such (rows of logs may have no meta columns)."""
+    """Return the rows with dictionaries for the columns of few values, as far as there are such (rows of logs may have no meta columns)."""
     for name in _FEW_VALUES:
         index = table.schema.get_field_index(name)
         if index >= 0 and not pa.types.is_dictionary(table.schema.field(index).type):

@@ -35,7 +35,7 @@ class Entries:
 
     @classmethod
     def joined(cls, parts: Sequence[Entries]) -> Entries:
-        """The entries of several blocks, one after the other."""
+        """Return the entries of several blocks, one after the other."""
         if len(parts) == 1:
             return parts[0]
         shifts = np.cumsum([0, *(len(part.data) for part in parts[:-1])])
@@ -50,11 +50,11 @@ class Entries:
         return len(self.key_starts)
 
     def key_list(self) -> list[bytes]:
-        """The keys."""
+        """Return the keys."""
         return [self.data[s:e] for s, e in zip(self.key_starts.tolist(), self.key_ends.tolist(), strict=True)]
 
     def key_array(self) -> pa.BinaryArray:
-        """The keys as an Arrow array."""
+        """Return the keys as an Arrow array."""
         return _parts(self.data, self.key_starts, self.key_ends).cast(pa.binary())
 
     def select(self, which: Ints) -> Entries:
@@ -64,7 +64,7 @@ class Entries:
         )
 
     def copied(self, which: Ints) -> Entries:
-        """The same with their bytes alone, for a few of many entries; the numbers ascend."""
+        """Return the same with their bytes alone, for a few of many entries; the numbers ascend."""
         chosen = self.select(which)
         whole = _parts(chosen.data, chosen.key_starts, chosen.value_ends)
         data, sizes = contents(whole)
@@ -74,7 +74,7 @@ class Entries:
 
 
 def _parts(data: bytes, starts: Ints, ends: Ints) -> pa.LargeBinaryArray:
-    """The bytes between starts and ends, which ascend, without gaps."""
+    """Return the bytes between starts and ends, which ascend, without gaps."""
     pairs = np.empty(2 * len(starts) + 1, np.int64)
     pairs[0:-1:2], pairs[1::2] = starts, ends
     pairs[-1] = ends[-1] if len(ends) else 0
@@ -100,7 +100,7 @@ def parse_together(payloads: Sequence[bytes]) -> Entries:
 
 
 def _starts(payload: bytes) -> list[int]:
-    """Where the entries of a block begin; quickly if each has a version of one byte, which is the usual case."""
+    """Say where the entries of a block begin; quickly if each has a version of one byte, which is the usual case."""
     found: list[int] = []
     at, size = 0, len(payload)
     if size <= _MOST_BLOCK_ENTRIES * _LEAST_ENTRY:
@@ -116,7 +116,7 @@ def _starts(payload: bytes) -> list[int]:
 
 
 def _exact_starts(payload: bytes) -> list[int]:
-    """The same for every block. Raises `CorruptHFileError`."""
+    """Return the same for every block. Raises `CorruptHFileError`."""
     found: list[int] = []
     at, size = 0, len(payload)
     unpack_sizes, most = _SIGNED.unpack_from, _MOST_BLOCK_ENTRIES
@@ -138,7 +138,7 @@ def _exact_starts(payload: bytes) -> list[int]:
 
 
 def entries_at(payload: bytes, starts: Ints) -> Entries:
-    """The entries that begin at these places; each has the lengths of its key and its value, the length of its row, and these."""
+    """Return the entries that begin at these places; each has the lengths of its key and its value, the length of its row, and these."""
     raw = np.frombuffer(payload, np.uint8)
 
     def number(first: int, count: int) -> Ints:

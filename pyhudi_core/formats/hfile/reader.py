@@ -217,7 +217,7 @@ class HFileReader:
         return parse_data(self._payload(entry))
 
     def _payload(self, entry: IndexEntry) -> bytes:
-        """The bytes of a data block."""
+        """Return the bytes of a data block."""
         found = self._block(entry.offset, entry.size)
         if found.magic != blocks.DATA:
             raise corrupt("its index leads to something that is no data")
@@ -337,7 +337,7 @@ def _file_info(payload: bytes) -> dict[bytes, bytes]:
 
 
 def _may_hold(prefix: bytes, first: bytes, after: bytes | None) -> bool:
-    """Whether a block from ``first`` up to (not including) ``after`` can hold a key with the prefix."""
+    """Say whether a block from ``first`` up to (not including) ``after`` can hold a key with the prefix."""
     return (after is None or prefix < after) and (prefix >= first or first.startswith(prefix))
 
 
@@ -346,12 +346,12 @@ _DOUBTFUL = 0xEE
 
 
 def depends_on_order(key: bytes) -> bool:
-    """Whether a key has characters from U+E000 on."""
+    """Say whether a key has characters from U+E000 on."""
     return max(key, default=0) >= _DOUBTFUL
 
 
 def depend_on_order(keys: pa.BinaryArray) -> npt.NDArray[np.bool_]:
-    """The same for a column of keys."""
+    """Return the same for a column of keys."""
     data, lengths = contents(keys)
     found = np.zeros(len(keys), bool)
     found[np.searchsorted(np.cumsum(lengths), np.flatnonzero(data >= _DOUBTFUL), side="right")] = True
@@ -359,7 +359,10 @@ def depend_on_order(keys: pa.BinaryArray) -> npt.NDArray[np.bool_]:
 
 
 def places_among(starts: list[bytes], keys: pa.BinaryArray) -> npt.NDArray[np.int64]:
-    """The number of the last start that is not above each key; -1 if all are. The keys are sorted, and do not depend on the order of starts."""
+    """Return the number of the last start that is not above each key; -1 if all are.
+
+    The keys are sorted, and do not depend on the order of starts.
+    """
     merged = pa.table(
         {
             "key": pa.chunked_array([pa.array(starts, pa.binary()), keys]),

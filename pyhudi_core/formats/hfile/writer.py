@@ -166,7 +166,7 @@ _HEAD_BYTES = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Entries:
+class EntryRuns:
     """Consecutive entries: their bytes, the end of each, and the total bytes of keys and of values."""
 
     payload: Bytes
@@ -188,7 +188,7 @@ def refuse_disorder(previous: bytes | None, keys: pa.LargeBinaryArray) -> None:
         raise DataError("Keys of an HFile are sorted without repetition", hint="Sort them first.")
 
 
-def encode_entries(keys: pa.LargeBinaryArray, values: pa.LargeBinaryArray) -> Entries:
+def encode_entries(keys: pa.LargeBinaryArray, values: pa.LargeBinaryArray) -> EntryRuns:
     """Encode the entries of keys and values; neither has nulls."""
     key_sizes, value_sizes = (
         pc.binary_length(column).to_numpy(zero_copy_only=False).astype(np.int64) for column in (keys, values)
@@ -199,4 +199,4 @@ def encode_entries(keys: pa.LargeBinaryArray, values: pa.LargeBinaryArray) -> En
     heads = pa.FixedSizeBinaryArray.from_buffers(pa.binary(_HEAD_BYTES), len(keys), data).cast(pa.large_binary())
     tail, end, nothing = (pa.scalar(part, pa.large_binary()) for part in (KEY_TAIL, b"\0", b""))
     payload, sizes = contents(pc.binary_join_element_wise(heads, keys, tail, values, end, nothing))
-    return Entries(payload, np.cumsum(sizes), int(full.sum()), int(value_sizes.sum()))
+    return EntryRuns(payload, np.cumsum(sizes), int(full.sum()), int(value_sizes.sum()))

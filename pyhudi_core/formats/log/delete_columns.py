@@ -46,7 +46,7 @@ class Wrapped:
     values: pa.Array
 
     def only(self, chosen: Mask, numbers: Ints) -> Wrapped:
-        """Those of the chosen deletes, which have new numbers."""
+        """Return those of the chosen deletes, which have new numbers."""
         inside = chosen[self.places]
         return Wrapped(self.kind, numbers[self.places[inside]], self.values.filter(pa.array(inside)))
 
@@ -76,7 +76,7 @@ class DeleteColumns:
 
     @classmethod
     def of_records(cls, records: Sequence[DeleteRecord], size: int = 0) -> Self:
-        """The same for records, one by one."""
+        """Return the same for records, one by one."""
         counts = np.full(len(records), -1, np.int64)
         single: list[tuple[int, str, Any]] = []
         several: list[list[tuple[int, str, Any]]] = []
@@ -98,7 +98,7 @@ class DeleteColumns:
         )
 
     def filter(self, chosen: Mask) -> DeleteColumns:
-        """The chosen deletes."""
+        """Return the chosen deletes."""
         numbers, mask = np.cumsum(chosen) - 1, pa.array(chosen)
         return DeleteColumns(
             self.keys.filter(mask),
@@ -134,7 +134,9 @@ def read_delete_columns(content: pa.Buffer, path: str) -> Iterator[DeleteColumns
 
 
 def _first_count(data: Bytes, size: int) -> tuple[int, int]:
-    """The number of items of the list, or of its first part, and where they begin; -1 and 0 if no number is there: fastavro says what is wrong."""
+    """Return the number of items of the list, or of its first part, and where they begin; -1 and 0 if no number is there: fastavro says what is
+    wrong.
+    """
     cursor = Cursor(data, np.zeros(1, np.int64), np.array([size]), Rounds(0))
     try:
         count = int(cursor.longs()[0])
@@ -146,7 +148,7 @@ def _first_count(data: Bytes, size: int) -> tuple[int, int]:
 
 
 def _encoded_count(count: int) -> bytes:
-    """A positive number as Avro writes it."""
+    """Return a positive number as Avro writes it."""
     left, found = count << 1, bytearray()
     while left >= 0x80:
         found.append(left & 0x7F | 0x80)
@@ -155,7 +157,7 @@ def _encoded_count(count: int) -> bytes:
 
 
 def _decoded(data: Bytes, starts: Ints, ends: Ints) -> DeleteColumns | None:
-    """These items in columns; None if a value cannot be read."""
+    """Return these items in columns; None if a value cannot be read."""
     keys, partitions, union = _item_columns()
     cursor = Cursor(data, starts.copy(), ends, Rounds(0))
     counts = np.full(len(starts), -1, np.int64)
@@ -172,7 +174,7 @@ def _decoded(data: Bytes, starts: Ints, ends: Ints) -> DeleteColumns | None:
 
 
 def _item_columns() -> tuple[UnionColumn, UnionColumn, UnionColumn]:
-    """The readers of record key, partition path and ordering value."""
+    """Return the readers of record key, partition path and ordering value."""
     items = cast("RecordColumn", cast("ArrayColumn", compile_schema(_SCHEMA).columns[0]).items)
     keys, partitions, union = (cast("UnionColumn", column) for column in items.columns)
     return keys, partitions, union
@@ -181,7 +183,7 @@ def _item_columns() -> tuple[UnionColumn, UnionColumn, UnionColumn]:
 def _values(
     cursor: Cursor, union: UnionColumn, places: Ints, counts: Ints, several: list[list[Wrapped]]
 ) -> list[Wrapped]:
-    """The values of a union of wrappers; those in the wrapper for several are added to ``several`` and ``counts``."""
+    """Return the values of a union of wrappers; those in the wrapper for several are added to ``several`` and ``counts``."""
     chosen = cursor.longs()
     found = []
     for number in np.unique(chosen).tolist():
@@ -225,7 +227,7 @@ def _several(cursor: Cursor, wrapper: RecordColumn, places: Ints, counts: Ints, 
 
 
 def _by_kind(values: Iterable[tuple[int, str, Any]]) -> tuple[Wrapped, ...]:
-    """Values with their places and wrappers, one by one."""
+    """Return values with their places and wrappers, one by one."""
     grouped: dict[str, list[tuple[int, Any]]] = {}
     for place, kind, value in values:
         grouped.setdefault(kind if _fits(kind, value) else _UNKNOWN, []).append((place, value))

@@ -61,7 +61,7 @@ def _inside(size: int, starts: Ints, at: Ints) -> tuple[Ints, Ints]:
 
 
 def _chain(starts: Ints, ends: Ints, first: int) -> Ints:
-    """The numbers of the items that follow one another from ``first``."""
+    """Return the numbers of the items that follow one another from ``first``."""
     count = len(starts)
     if not count or starts[0] != first:
         return np.zeros(0, np.int64)
@@ -97,7 +97,7 @@ def _number(data: Bytes, size: int, at: Ints) -> tuple[Ints, Ints]:
 
 
 def _behind_bytes(data: Bytes, size: int, at: Ints) -> Ints:
-    """The end of bytes with their length before them; ``size + 1`` if there are none."""
+    """Return the end of bytes with their length before them; ``size + 1`` if there are none."""
     value, behind = _number(data, size, at)
     length = value >> 1
     fits = (value & 1 == 0) & (length >= 0) & (length <= size - behind)
@@ -105,7 +105,7 @@ def _behind_bytes(data: Bytes, size: int, at: Ints) -> Ints:
 
 
 def _behind_ordering(data: Bytes, size: int, at: Ints, shapes: Bytes) -> Ints:
-    """The end of a wrapper and its value; a position behind ``size`` if it is none."""
+    """Return the end of a wrapper and its value; a position behind ``size`` if it is none."""
     shape = shapes[data[at]]
     behind = at + 1 + np.where(shape <= 8, shape, 0)
     behind[shape == _NONE] = size + 1
@@ -122,7 +122,7 @@ def _behind_ordering(data: Bytes, size: int, at: Ints, shapes: Bytes) -> Ints:
 
 
 def _behind_several(data: Bytes, size: int, at: Ints) -> Ints:
-    """The end of the array of ordering values: null, or a count, the values, and a 0."""
+    """Return the end of the array of ordering values: null, or a count, the values, and a 0."""
     present, written = data[at], data[at + 1]
     behind = np.where(present == _NULL, at + 1, size + 1)
     listed = np.flatnonzero((present == _PRESENT) & (written & 1 == 0) & (written <= 2 * _MOST_ORDERINGS))

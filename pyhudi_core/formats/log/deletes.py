@@ -74,7 +74,7 @@ class Deletes:
                 yield whole._only(pa.array(chosen))
 
     def encode(self) -> bytes:
-        """The content of a delete block; the deletes are one part of `homogeneous`. Raises `SchemaMismatchError`."""
+        """Return the content of a delete block; the deletes are one part of `homogeneous`. Raises `SchemaMismatchError`."""
         kind = compile_schema(_SCHEMA).type.field(_LIST).type
         count = len(self)
         names = ("recordKey", "partitionPath", "orderingVal")
@@ -105,7 +105,7 @@ def _taken(table: pa.Table, order: pa.Array) -> pa.Table:
 
 
 def _has_none(orderings: pa.Table, count: int) -> np.ndarray:
-    """Which deletes have no ordering value at all."""
+    """Say which deletes have no ordering value at all."""
     none = np.full(count, bool(orderings.num_columns))
     for column in orderings.columns:
         none &= pc.is_null(column).to_numpy()
@@ -113,7 +113,7 @@ def _has_none(orderings: pa.Table, count: int) -> np.ndarray:
 
 
 def _wrapped(orderings: pa.Table, count: int, record: pa.StructType) -> pa.Array:
-    """The ordering value of each delete in its wrapper. Tables without ordering have an int of 0 there, as Hudi writes it."""
+    """Return the ordering value of each delete in its wrapper. Tables without ordering have an int of 0 there, as Hudi writes it."""
     union = record.field("orderingVal").type
     if not orderings.num_columns:
         return _union(pa.array(np.zeros(count, np.int32)), union)
@@ -129,7 +129,7 @@ def _wrapped(orderings: pa.Table, count: int, record: pa.StructType) -> pa.Array
 
 
 def _union(values: pa.Array, union: pa.StructType) -> pa.Array:
-    """Values in the one branch of the union that is their Java class."""
+    """Return values in the one branch of the union that is their Java class."""
     kind = values.type
     name, stored = ("DecimalWrapper", _DECIMAL) if pa.types.is_decimal(kind) else _WRAPPERS.get(kind, ("", None))
     if stored is None:

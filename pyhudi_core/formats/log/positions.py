@@ -21,7 +21,7 @@ MAX_POSITIONS = 1 << 24
 
 
 def decode_positions(text: str) -> npt.NDArray[np.uint64]:
-    """The positions, ascending. Raises `CorruptLogBlockError`."""
+    """Return the positions, ascending. Raises `CorruptLogBlockError`."""
     try:
         found = BitMap64.deserialize(base64.b64decode(text, validate=True))
     except (ValueError, IndexError, binascii.Error, MemoryError) as error:
@@ -32,7 +32,7 @@ def decode_positions(text: str) -> npt.NDArray[np.uint64]:
 
 
 def encode_positions(positions: Iterable[int]) -> str:
-    """The text for a header; runs of positions are short, as Hudi writes them."""
+    """Return the text for a header; runs of positions are short, as Hudi writes them."""
     found = BitMap64(positions)
     found.run_optimize()
     return base64.b64encode(found.serialize()).decode()

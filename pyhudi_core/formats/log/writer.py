@@ -73,7 +73,7 @@ class LogSchema:
     compacted_times: tuple[str, ...] = ()
 
     def headers(self, positions: pa.Array | None) -> dict[Header, str]:
-        """The headers of a block; ``positions`` are sorted."""
+        """Return the headers of a block; ``positions`` are sorted."""
         own = {Header.INSTANT_TIME: self.instant_time, Header.SCHEMA: self.avro_schema}
         if self.compacted_times:
             own[Header.COMPACTED_BLOCK_TIMES] = ",".join(self.compacted_times)
@@ -170,7 +170,7 @@ def _refuse_key_field(schema: pa.Schema) -> None:
 
 
 def _hfile(avro_schema: str, rows: pa.Table) -> bytes:
-    """Rows of a data table in an HFile. As Hudi does, its keys are numbers, padded with spaces; the record key is in the rows."""
+    """Return rows of a data table in an HFile. As Hudi does, its keys are numbers, padded with spaces; the record key is in the rows."""
     count = len(rows)
     width = math.ceil(math.log(count)) + 1 if count > 1 else 1
     keys = np.char.rjust(np.arange(count).astype(str), max(width, len(str(max(0, count - 1)))))

@@ -143,7 +143,7 @@ class PostgresDatabase:
         return _PostgresConnection(connection, self.address, errors)
 
     def _context(self) -> ssl.SSLContext | bool | None:
-        """What pg8000 takes for it: None for TLS if the server offers it, False for none."""
+        """Return what pg8000 takes for it: None for TLS if the server offers it, False for none."""
         if self.tls in ("disable", "prefer"):
             return None if self.tls == "prefer" else False
         context = checking(self.ca, "sslrootcert of pyhudi.lock.sql.url")
@@ -236,7 +236,7 @@ def _errors(address: str, *kinds: type[Exception]) -> Iterator[None]:
 
 
 def _text(error: Exception) -> str:
-    """The driver's message; PostgreSQL's errors are mappings with the message as M and the SQLSTATE as C."""
+    """Return the driver's message; PostgreSQL's errors are mappings with the message as M and the SQLSTATE as C."""
     found = error.args[0] if error.args else ""
     if isinstance(found, Mapping):
         return f"{found.get('M', '')} (SQLSTATE {found.get('C', '')})"

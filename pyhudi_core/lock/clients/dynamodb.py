@@ -51,7 +51,7 @@ class DynamoDb:
         return None if isinstance(found, str) else found
 
     def _send(self, method: str, request: Mapping[str, Any]) -> Mapping[str, Any] | str:
-        """The answer, or the code of a refusal that says something about the table or the item."""
+        """Return the answer, or the code of a refusal that says something about the table or the item."""
         client, client_error, _ = self._client()
         with self._errors():
             try:
@@ -95,7 +95,7 @@ class DynamoDb:
             raise self.error(str(error)) from None
 
     def error(self, text: str) -> LockServerError:
-        """The error for a failure that boto3 describes with this text."""
+        """Return the error for a failure that boto3 describes with this text."""
         return LockServerError(
             f"DynamoDB ({self.address}) failed: {text}".rstrip(),
             hint="Check the region or endpoint, the network, and that the credentials may read and write the table of the locks.",

@@ -64,7 +64,7 @@ class ZooKeeper:
         return session
 
     def _security(self) -> dict[str, Any]:
-        """What kazoo is told of TLS and of the user."""
+        """Return what kazoo is told of TLS and of the user."""
         given: dict[str, Any] = {}
         if self.tls is not None:
             files = {"ca": self.tls.ca, "certfile": self.tls.certificate, "keyfile": self.tls.key}
@@ -170,7 +170,7 @@ class ZooKeeperSession:
 
 
 def hosts_of(url: str, port: int) -> str:
-    """The servers of ``hoodie.write.lock.zookeeper.url``; those without a port get the given one. Raises `InvalidOptionError`."""
+    """Return the servers of ``hoodie.write.lock.zookeeper.url``; those without a port get the given one. Raises `InvalidOptionError`."""
     hosts = [host.strip() for host in url.split(",") if host.strip()]
     if not hosts or any("/" in host or "@" in host for host in hosts):
         raise InvalidOptionError(

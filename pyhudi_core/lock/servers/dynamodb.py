@@ -21,7 +21,7 @@ from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.lock.clients.dynamodb import KEY, DynamoDb
 from pyhudi_core.lock.kind import LockKind, LockRequest, lock_option, served
 from pyhudi_core.lock.observing import Observed
-from pyhudi_core.lock.server import Claim, Claimant, describe_process
+from pyhudi_core.lock.server import Acquisition, Claimant, describe_process
 from pyhudi_core.runtime.base import Clock, Process
 
 _OWNER = "ownerName"
@@ -94,11 +94,11 @@ class DynamoDbLockServer:
     def identity(self) -> str:
         return f"dynamodb:{self.where.address}/{self.key}"
 
-    def claim(self, claimant: Claimant) -> Claim:
+    def claim(self, claimant: Claimant) -> Acquisition:
         return DynamoDbClaim(self, claimant)
 
     def read(self) -> dict[str, str]:
-        """The item's texts; empty if there is none."""
+        """Return the item's texts; empty if there is none."""
         answer = self.where.call("get_item", Key={KEY: {"S": self.key}}, ConsistentRead=True)
         item = (answer or {}).get("Item", {})
         return {name: str(value["S"]) for name, value in item.items() if "S" in value}
@@ -158,7 +158,7 @@ class DynamoDbClaim:
         return f"{who}{note}, with a lease of {seen.get(_LEASE)} ms"
 
     def _may_take(self, seen: Mapping[str, str]) -> bool:
-        """Whether the item is released, ours, or has not been renewed for its lease."""
+        """Say whether the item is released, ours, or has not been renewed for its lease."""
         if _RELEASED in seen or seen.get(_OWNER) == self._owner:
             return True
         if _PROCESS in seen and self._server.process.is_gone(seen[_PROCESS]):
@@ -255,12 +255,12 @@ def _refuse_half_credentials(given: DynamoDbOptions) -> None:
 
 
 def _key(request: LockRequest) -> str:
-    """The key that the options name."""
+    """Return the key that the options name."""
     return request.lock.of(DynamoDbOptions).key or request.name
 
 
 def _lock(request: LockRequest) -> LockProvider:
-    """The lock of the item that Hudi's provider of this name chooses."""
+    """Return the lock of the item that Hudi's provider of this name chooses."""
     key = request.implicit_key() if request.lock.provider == "dynamodb_implicit" else _key(request)
     runtime = request.runtime
     # Half of the wait, so that a writer that waits sees the lease of a dead one end.

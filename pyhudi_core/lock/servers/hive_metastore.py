@@ -24,7 +24,7 @@ from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.lock.clients.hive_metastore import HiveConnection, HiveMetastore, NoSuchLock, servers_of
 from pyhudi_core.lock.kind import LockKind, LockRequest, lock_option, served
 from pyhudi_core.lock.observing import Observed
-from pyhudi_core.lock.server import Claim, Claimant, describe_process
+from pyhudi_core.lock.server import Acquisition, Claimant, describe_process
 from pyhudi_core.model.option import words
 from pyhudi_core.runtime.base import Clock, Process
 
@@ -98,7 +98,7 @@ class HiveLockServer:
     def identity(self) -> str:
         return f"hive_metastore:{self.where.address}/{self.database.lower()}.{self.table.lower()}"
 
-    def claim(self, claimant: Claimant) -> Claim:
+    def claim(self, claimant: Claimant) -> Acquisition:
         return HiveClaim(self, claimant)
 
 
@@ -211,7 +211,10 @@ class HiveClaim:
         return not before and self._enqueue()
 
     def _others(self) -> list[Any]:
-        """The requests of others. Abandoned ones are removed: if their process has ended, or if they had no heartbeat for the metastore's time."""
+        """Return the requests of others.
+
+        Abandoned ones are removed: if their process has ended, or if they had no heartbeat for the metastore's time.
+        """
         server, queue = self._server, self._queue()
         now = server.clock.monotonic()
         server.observed.forget_others({entry.lockid for entry in queue})
@@ -233,7 +236,7 @@ class HiveClaim:
         return bool(entry.state == self._types.LockState.WAITING)
 
     def _queue(self) -> list[Any]:
-        """All requests for this lock, in their order."""
+        """Return all requests for this lock, in their order."""
         database, table = self._server.database.lower(), self._server.table.lower()
         request = self._types.ShowLocksRequest(dbname=database, tablename=table)
         found = self._call("show_locks", request).locks or []
@@ -262,7 +265,7 @@ def _seconds(text: str) -> float:
 
 
 def _cut_off(text: str) -> str:
-    """The text as the metastore's columns take it."""
+    """Return the text as the metastore's columns take it."""
     return text.encode("ascii", "replace").decode()[:_LONGEST_TEXT]
 
 

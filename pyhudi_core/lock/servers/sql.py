@@ -20,7 +20,7 @@ from pyhudi_core.errors import LockServerError
 from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.lock.clients.databases import Connection, Database, open_database
 from pyhudi_core.lock.kind import LockKind, LockRequest, lock_option, served
-from pyhudi_core.lock.server import Claim, Claimant, describe_process
+from pyhudi_core.lock.server import Acquisition, Claimant, describe_process
 from pyhudi_core.runtime.base import Process
 
 _CREATE = """CREATE TABLE IF NOT EXISTS pyhudi_locks (name VARCHAR(1024) PRIMARY KEY, token VARCHAR(64) NOT NULL, note VARCHAR(200) NOT NULL,
@@ -68,7 +68,7 @@ class SqlLockServer:
     def identity(self) -> str:
         return f"sql:{self.database.address}#{self.name}"
 
-    def claim(self, claimant: Claimant) -> Claim:
+    def claim(self, claimant: Claimant) -> Acquisition:
         return SqlClaim(self, claimant)
 
 
@@ -162,7 +162,7 @@ class SqlClaim:
 
 
 def _says_no_table(error: LockServerError) -> bool:
-    """Whether SQLite ("no such table: ...") or PostgreSQL (SQLSTATE 42P01) says that the table does not exist."""
+    """Say whether SQLite ("no such table: ...") or PostgreSQL (SQLSTATE 42P01) says that the table does not exist."""
     return "no such table" in error.message or "42P01" in error.message
 
 

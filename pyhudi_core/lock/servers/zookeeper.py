@@ -18,7 +18,7 @@ from pyhudi_core.errors import InvalidOptionError, LockServerError
 from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.lock.clients.zookeeper import Login, Tls, ZooKeeper, ZooKeeperSession, hosts_of
 from pyhudi_core.lock.kind import LockKind, LockRequest, lock_option, served
-from pyhudi_core.lock.server import Claim, Claimant, describe_process
+from pyhudi_core.lock.server import Acquisition, Claimant, describe_process
 from pyhudi_core.model.option import words
 
 _MARK = "-lock-"
@@ -99,7 +99,7 @@ class ZooKeeperLockServer:
     def identity(self) -> str:
         return f"zookeeper:{self.servers.address}{self.path}"
 
-    def claim(self, claimant: Claimant) -> Claim:
+    def claim(self, claimant: Claimant) -> Acquisition:
         return ZooKeeperClaim(self, claimant)
 
 
@@ -187,7 +187,7 @@ class ZooKeeperClaim:
         return self._session
 
     def _queue(self, session: ZooKeeperSession) -> list[str]:
-        """The nodes of all who hold the lock or wait for it, in the order of their numbers."""
+        """Return the nodes of all who hold the lock or wait for it, in the order of their numbers."""
         from kazoo.exceptions import NoNodeError  # noqa: PLC0415
 
         try:
@@ -274,13 +274,13 @@ def _servers(request: LockRequest) -> ZooKeeper:
 
 
 def _path(request: LockRequest) -> str:
-    """The node that the options name."""
+    """Return the node that the options name."""
     given = request.lock.of(ZooKeeperOptions)
     return f"/{given.base_path.strip('/')}/{given.lock_key or request.name}".replace("//", "/")
 
 
 def _lock(request: LockRequest) -> LockProvider:
-    """The lock at the node that Hudi's provider of this name chooses."""
+    """Return the lock at the node that Hudi's provider of this name chooses."""
     is_implicit = request.lock.provider == "zookeeper_implicit"
     path = f"/tmp/{request.implicit_key()}/lock_key" if is_implicit else _path(request)  # noqa: S108 (a node, not a file)
     return served(request, ZooKeeperLockServer(_servers(request), path))

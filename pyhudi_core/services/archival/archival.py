@@ -67,7 +67,7 @@ class ArchivalResult(ServiceResult):
     merges: int = 0
 
     def and_then(self, later: ArchivalResult) -> ArchivalResult:
-        """Both together; what kept more from going is what kept it in the end."""
+        """Return both together; what kept more from going is what kept it in the end."""
         instants, deleted = self.instants + later.instants, self.deleted + later.deleted
         return ArchivalResult(instants, later.why_not, self.swept + later.swept, deleted, self.merges + later.merges)
 
@@ -98,7 +98,7 @@ class Archival(TableService[ArchivalResult]):
     turns = ("archival.automatic",)
 
     def plan(self) -> ArchivalPlan:
-        """What `run` would archive now, and what keeps more from going. Changes nothing."""
+        """Return what `run` would archive now, and what keeps more from going. Changes nothing."""
         plan = plan_now(self.context, rules_of(self.context, triggered=False))
         if not plan:
             return plan
@@ -146,7 +146,7 @@ class Archival(TableService[ArchivalResult]):
 
 
 def rules_of(context: TableContext, *, triggered: bool) -> ArchivalRules:
-    """The rules by the options; ``triggered``: only when there are more commits than `hoodie.keep.max.commits``.
+    """Return the rules by the options; ``triggered``: only when there are more commits than `hoodie.keep.max.commits``.
 
     A metadata table keeps one commit more than its data table, as in Hudi.
     """
@@ -186,8 +186,8 @@ def _when_published(context: TableContext, move: Callable[[], ArchivalResult]) -
 
 
 def _move(context: TableContext, rules: ArchivalRules, before: str, cleaned: Set[Instant]) -> ArchivalResult:
-    """The steps under the lock, for the oldest instants before ``before``: up to there unnamed files are swept. Of replacecommits only those go
-    that are ``cleaned``.
+    """Return the steps under the lock, for the oldest instants before ``before``: up to there unnamed files are swept. Of replacecommits only those
+    go that are ``cleaned``.
     """
     folder = context.folder
     writer = HistoryWriter(folder.history, create_once, lambda: context.runtime.ids.uuid().replace("-", ""))
@@ -216,7 +216,7 @@ def _move(context: TableContext, rules: ArchivalRules, before: str, cleaned: Set
 
 
 def _is_left_over(context: TableContext) -> bool:
-    """Whether a run died before it had deleted everything, or moved the pointer."""
+    """Say whether a run died before it had deleted everything, or moved the pointer."""
     files, has_history = context.folder.files()
     if not has_history:
         return False
@@ -266,7 +266,7 @@ def _planned(context: TableContext, rules: ArchivalRules, is_cleaned: Callable[[
 
 
 def _compaction_from(context: TableContext, timeline: Timeline) -> str | None:
-    """The first instant that the trigger of compactions counts: of a metadata table's, or of a merge-on-read table's.
+    """Return the first instant that the trigger of compactions counts: of a metadata table's, or of a merge-on-read table's.
 
     Hudi's timeline of a metadata table must not begin with a late build, whose time is one of the first, so that one stays for no trigger.
     """
@@ -310,7 +310,7 @@ def _schema_commit(context: TableContext, timeline: Timeline) -> str | None:
 
 
 def _empty(context: TableContext, timeline: Timeline, rules: ArchivalRules) -> frozenset[str]:
-    """The commits that changed no rows; what cannot be read counts as one that did. Looked at only where it can matter."""
+    """Return the commits that changed no rows; what cannot be read counts as one that did. Looked at only where it can matter."""
     commits = [instant for instant in timeline.commits if instant.completion_time is not None]
     if len(commits) <= (rules.keep_min if rules.keep_max is None else rules.keep_max):
         return frozenset()
@@ -341,7 +341,7 @@ def _metadata_table(context: TableContext) -> MetadataTableInUse | None:
 
 
 def _is_cleaned(context: TableContext, instant: Instant) -> bool:
-    """Whether the files that a replacecommit replaced are gone."""
+    """Say whether the files that a replacecommit replaced are gone."""
     for partition, file_ids in context.folder.read_commit(instant).replaced.items():
         gone = set(file_ids)
         for info in context.storage.list_folder(partition).objects if gone else ():
@@ -395,6 +395,6 @@ def _sweep(context: TableContext, plan: ArchivalPlan) -> tuple[tuple[str, ...], 
 
 
 def _is_at_work(context: TableContext, time: str) -> bool:
-    """Whether a write with this requested time is pending, whatever the listing of the timeline shows."""
+    """Say whether a write with this requested time is pending, whatever the listing of the timeline shows."""
     inflight = (Instant(time, action, State.INFLIGHT) for action in WRITE_ACTIONS)
     return any(context.storage.head(context.folder.file(instant)) is not None for instant in inflight)

@@ -111,7 +111,7 @@ class ArchivalPlan:
 
 
 def plan_archival(state: ArchivalState, rules: ArchivalRules) -> ArchivalPlan:
-    """What to archive now; ``why_not`` also says what kept more from going."""
+    """Return what to archive now; ``why_not`` also says what kept more from going."""
     restore = next((i for i in state.timeline if i.is_pending and i.action is Action.RESTORE), None)
     if restore is not None:
         return ArchivalPlan(why_not=f"the restore {restore.requested_time} is pending")
@@ -152,7 +152,7 @@ def plan_archival(state: ArchivalState, rules: ArchivalRules) -> ArchivalPlan:
 
 
 def _kept(state: ArchivalState, commits: Sequence[Instant], rules: ArchivalRules) -> tuple[int, int | None]:
-    """How many commits stay, and how many may be there before any goes: cleaning can need more than the options say."""
+    """Say how many commits stay, and how many may be there before any goes: cleaning can need more than the options say."""
     keep_min, keep_max = rules.keep_min, rules.keep_max
     if state.earliest_to_retain:
         needed = sum(1 for i in commits if i.requested_time > state.earliest_to_retain) + _EXTRA_FOR_CLEANING
@@ -162,7 +162,7 @@ def _kept(state: ArchivalState, commits: Sequence[Instant], rules: ArchivalRules
 
 
 def _first_kept(commits: Sequence[Instant], empty: frozenset[str], keep_min: int) -> int:
-    """Where the newest ``keep_min`` commits that changed rows begin; commits that changed none come along, up to twice as many in all."""
+    """Say where the newest ``keep_min`` commits that changed rows begin; commits that changed none come along, up to twice as many in all."""
     counted = 0
     for number in range(len(commits) - 1, -1, -1):
         if counted == keep_min or len(commits) - number > _MOST * keep_min:
@@ -192,7 +192,7 @@ def _limits(state: ArchivalState, commits: Sequence[Instant], rules: ArchivalRul
 
 
 def _pending(state: ArchivalState, commits: Sequence[Instant]) -> Iterator[Limit]:
-    """The last completed commit before the earliest pending write stays, so that what is older than the first active instant is archived."""
+    """Yield the last completed commit before the earliest pending write stays, so that what is older than the first active instant is archived."""
     pending = [i.requested_time for i in state.timeline if i.is_pending and i.action in _PENDING]
     earliest = min([*pending, *state.reserved], default=None)
     if earliest is None:
@@ -210,7 +210,7 @@ def _replaced(state: ArchivalState, commits: Sequence[Instant]) -> Iterator[Limi
 
 
 def _metadata_table(state: ArchivalState, commits: Sequence[Instant]) -> Iterator[Limit]:
-    """What the metadata table has not compacted yet is valid only as long as its instant is on this timeline."""
+    """Yield what the metadata table has not compacted yet is valid only as long as its instant is on this timeline."""
     if state.metadata_table is None:
         return
     compacted = state.metadata_table.last_compaction

@@ -111,10 +111,10 @@ class CleaningRun(PlanRun[PlannedClean, Cleaned]):
         return finish(transaction, encode, self._refuse_overtaken, companions=companions, may_remove=False)
 
     def _staged(self, snapshot: Snapshot, done: PlannedClean) -> tuple[CompanionCommit, ...]:
-        """The metadata table's part, if there is one."""
+        """Return the metadata table's part, if there is one."""
         return metadata_update.stage_removed(self.transaction, self._kept_metadata(snapshot), done.files, snapshot)
 
     def _kept_metadata(self, snapshot: Snapshot) -> MetadataSlices | None:
-        """The metadata table, which a clean never removes as a side effect; None if there is none."""
+        """Return the metadata table, which a clean never removes as a side effect; None if there is none."""
         context = self.transaction.context
         return metadata_update.slices_to_keep(context, snapshot, snapshot.schema, OperationType.CLEAN)

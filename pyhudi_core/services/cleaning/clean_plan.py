@@ -93,7 +93,7 @@ class CleaningPlan:
         return f"Delete {files}{kept}{left}{trigger}"
 
     def encode(self, sync_marker: bytes) -> bytes:
-        """The bytes of the requested file, which is also Hudi's inflight file."""
+        """Return the bytes of the requested file, which is also Hudi's inflight file."""
         earliest = self.earliest
         record: dict[str, Any] = {
             "earliestInstantToRetain": None
@@ -144,7 +144,7 @@ class PlannedClean:
         return [join(partition, name) for partition, names in self.files.items() for name in names]
 
     def without(self, kept: frozenset[str]) -> PlannedClean:
-        """The plan without some files, given by path. The next plan has to find again what stays, so it looks at all partitions."""
+        """Return the plan without some files, given by path. The next plan has to find again what stays, so it looks at all partitions."""
         if not kept:
             return self
         files = {
@@ -154,7 +154,7 @@ class PlannedClean:
         return PlannedClean(files, "", self.last_commit, self.policy, self.extra)
 
     def metadata(self, requested_time: str, took_ms: int, extra: Mapping[str, str]) -> dict[str, Any]:
-        """What the completed clean says, as ``HoodieCleanMetadata``: these files are gone."""
+        """Return what the completed clean says, as ``HoodieCleanMetadata``: these files are gone."""
         return {
             "startCleanTime": requested_time,
             "timeTakenInMillis": took_ms,
@@ -197,7 +197,7 @@ def decode(data: bytes, path: str) -> PlannedClean:
 
 
 def _files(record: Mapping[str, Any]) -> dict[str, list[str]]:
-    """The names in a plan, in either of its two forms."""
+    """Return the names in a plan, in either of its two forms."""
     found: dict[str, list[str]] = {}
     for partition, infos in (record.get("filePathsToBeDeletedPerPartition") or {}).items():
         if any(info.get("isBootstrapBaseFile") for info in infos):

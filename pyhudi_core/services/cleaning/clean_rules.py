@@ -53,7 +53,7 @@ class Retained:
 
 
 def pending_times(timeline: Timeline, readers: Readers) -> list[str]:
-    """The requested times of all who may be reading files now, because they write or look after the table."""
+    """Return the requested times of all who may be reading files now, because they write or look after the table."""
     pending = [instant.requested_time for instant in timeline.pending if instant.action in _READING]
     return [*pending, *readers.reserved]
 
@@ -110,13 +110,13 @@ def _completion(instant: Instant) -> str:
 
 
 def _savepoints_begun(timeline: Timeline) -> list[str]:
-    """The completion times of commits for which a savepoint is being made, whose files are not known yet."""
+    """Return the completion times of commits for which a savepoint is being made, whose files are not known yet."""
     begun = {instant.requested_time for instant in timeline.pending if instant.action is Action.SAVEPOINT}
     return [_completion(instant) for instant in timeline.commits if instant.requested_time in begun] if begun else []
 
 
 def removable(times: Sequence[str], before: str, versions: int = 1) -> frozenset[str]:
-    """The slices of a file group that may go. ``times`` names its slices, oldest first; the newest ``versions`` stay."""
+    """Return the slices of a file group that may go. ``times`` names its slices, oldest first; the newest ``versions`` stay."""
     older = [time for time in times if time < before]
     kept = {*times[-versions:], *older[-1:]}
     return frozenset(time for time in older if time not in kept)

@@ -42,7 +42,7 @@ class CleaningResult(PlannedResult):
 
     @classmethod
     def of(cls, done: Cleaned, planned: PlannedClean) -> CleaningResult:
-        """The result of one execution."""
+        """Return the result of one execution."""
         files = len(done.deleted.paths)
         gone = sum(1 for names in done.deleted.files.values() if names)
         return cls((done.finished.instant,), "", files, gone, len(planned.paths) - files)

@@ -46,7 +46,7 @@ _MOST = 2
 def plan_cleaning(
     context: TableContext, timeline: Timeline, options: CleaningOptions, *, triggered: bool = False
 ) -> CleaningPlan:
-    """What to clean in the state of a timeline. ``triggered``: nothing, unless the trigger of the options says that it is due.
+    """Return what to clean in the state of a timeline. ``triggered``: nothing, unless the trigger of the options says that it is due.
 
     Raises nothing for tables that cannot be cleaned: the plan says why.
     """
@@ -55,7 +55,7 @@ def plan_cleaning(
 
 
 def view_of(context: TableContext, timeline: Timeline) -> FileGroupView:
-    """The file groups of a table, or of a metadata table at its place."""
+    """Return the file groups of a table, or of a metadata table at its place."""
     if context.prefix:
         return metadata_file_groups(context.storage, context.folder, timeline, context.runtime.executor)
     return load(context, timeline).view
@@ -105,7 +105,7 @@ def _plan(context: TableContext, timeline: Timeline, options: CleaningOptions, *
 
 
 def _why_empty(context: TableContext, options: CleaningOptions, last: LastClean, earliest: Instant | None) -> str:
-    """Why a clean without files is completed: enough hours passed, and it has more to note than the last one. Empty if it is not."""
+    """Say why a clean without files is completed: enough hours passed, and it has more to note than the last one. Empty if it is not."""
     if options.empty_hours < 0 or earliest is None or earliest.requested_time <= last.earliest:
         return ""
     was_ms = epoch_ms(last.completed, utc=context.utc) if last.completed else None
@@ -116,7 +116,7 @@ def _why_empty(context: TableContext, options: CleaningOptions, last: LastClean,
 
 
 def refusal_of(context: TableContext) -> Refused | None:
-    """Why this release cannot clean the table; None if it can."""
+    """Say why this release cannot clean the table; None if it can."""
     case = cases.at_begin(context, OperationType.CLEAN)
     if metadata_update.definitions_of(context, context.config.written_metadata_partitions):
         case = replace(case, undefined=metadata_update.why_undefined(context, load(context).schema))
@@ -134,7 +134,7 @@ class LastClean:
 
 
 def last_clean(context: TableContext, timeline: Timeline) -> LastClean:
-    """What the newest completed clean of the active timeline says."""
+    """Return what the newest completed clean of the active timeline says."""
     cleans = [i for i in timeline if i.action is Action.CLEAN and i.is_completed]
     if not cleans:
         return LastClean()
@@ -156,14 +156,14 @@ def last_clean(context: TableContext, timeline: Timeline) -> LastClean:
 
 
 def by_instant(before: Instant | None, now: Instant) -> Verdict | None:
-    """What makes a plan outdated: a savepoint, or a restore, that came after it, and a restore that has not ended."""
+    """Return what makes a plan outdated: a savepoint, or a restore, that came after it, and a restore that has not ended."""
     if now.action is Action.SAVEPOINT and before is None:
         return Verdict.REPLAN
     return Verdict.ABORT if now.action is Action.RESTORE and (before is None or now.is_pending) else None
 
 
 def _retained(context: TableContext, timeline: Timeline, options: CleaningOptions) -> Retained:
-    """What stays by the policy of the options."""
+    """Return what stays by the policy of the options."""
     now = context.runtime.clock.now_ms()
     known = {instant.requested_time for instant in timeline}
     beats = (info.path.rpartition("/")[2] for info in context.root.list(f"{layout.HEARTBEATS}/"))
@@ -227,7 +227,7 @@ class _Search:
         return self
 
     def _held(self) -> frozenset[str]:
-        """The files of holds. While there are any the plan counts as a part, so that the next one finds what they have kept."""
+        """Return the files of holds. While there are any the plan counts as a part, so that the next one finds what they have kept."""
         holds = read_holds(self.context)
         if holds:
             self.is_part = True
@@ -287,7 +287,7 @@ class _Search:
         return sorted(changed)
 
     def _chosen(self, partitions: Sequence[str]) -> list[str]:
-        """Those that the filter of the options lets through."""
+        """Return those that the filter of the options lets through."""
         options = self.options
         wanted = {path.strip() for path in options.partitions.split(",") if path.strip()}
         if not wanted and not options.partition_regex:

@@ -52,7 +52,7 @@ class Judge:
     saved: frozenset[str]
 
     def removals(self, partition: str, files: Iterable[ObjectInfo]) -> Iterator[list[Removal]]:
-        """What goes of each file group that loses something, slice by slice."""
+        """Yield what goes of each file group that loses something, slice by slice."""
         bases, logs = _by_group(partition, files)
         for file_id in sorted({*bases, *logs}):
             versions, found = bases.get(file_id, []), logs.get(file_id, [])
@@ -66,7 +66,7 @@ class Judge:
                 yield removals
 
     def _of_bases(self, partition: str, versions: list[_Version]) -> list[Removal]:
-        """What goes of a group without logs. The commits of files that go need not be read."""
+        """Return what goes of a group without logs. The commits of files that go need not be read."""
         ordered = sorted(versions, key=itemgetter(0), reverse=True)
         times: list[str] = []
         for time, name, _ in ordered:
@@ -80,7 +80,7 @@ class Judge:
         ]
 
     def _of_slices(self, group: Group, versions: list[_Version], logs: list[LogFile]) -> list[Removal]:
-        """What goes of a group with logs, or of one that was replaced."""
+        """Return what goes of a group with logs, or of one that was replaced."""
         partition, whole = group[0], group in self.gone
         seen = self.visibility
         bases = [_base(partition, version) for version in versions]

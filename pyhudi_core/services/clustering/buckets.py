@@ -33,7 +33,7 @@ class BucketLimits:
 
     @classmethod
     def of(cls, index: IndexOptions, files: FileOptions) -> BucketLimits:
-        """What the options say."""
+        """Return what the options say."""
         least, most = index.least_buckets or index.buckets, index.most_buckets or index.buckets
         size = files.max_size
         return cls(size * index.split_threshold, size * index.merge_threshold, least, most)
@@ -47,7 +47,7 @@ def bucket_groups(
     new_prefix: NewPrefix,
     default_bytes: int = 0,
 ) -> list[ClusteringGroup]:
-    """The groups of one partition: a split has one bucket, a merge has neighbours.
+    """Return the groups of one partition: a split has one bucket, a merge has neighbours.
 
     Args:
         slices: the file groups that may be rewritten. Others of the ring stay as they are.
@@ -80,7 +80,7 @@ def bucket_groups(
 
 
 def _middle(ends: Sequence[int], place: int) -> int | None:
-    """The last hash of the lower half of a range; None if it has one hash only. The first range also has the hashes after the last one."""
+    """Return the last hash of the lower half of a range; None if it has one hash only. The first range also has the hashes after the last one."""
     before, end = ends[place - 1], ends[place]
     width = end - before if place else end - before + LARGEST + 1
     middle = (before + width // 2) & LARGEST

@@ -53,7 +53,7 @@ class ClusteringResult(PlannedResult):
 
     @classmethod
     def of(cls, finished: Finished, commit: CommitMetadata, token: str) -> ClusteringResult:
-        """The result of one execution."""
+        """Return the result of one execution."""
         return cls(
             (finished.instant,),
             "",

@@ -40,8 +40,8 @@ from pyhudi_core.services.clustering.clustering_plan import LINEAR, ClusteringGr
 from pyhudi_core.services.clustering.groups_to_cluster import refuse_unsortable
 from pyhudi_core.services.clustering.new_groups import new_groups
 from pyhudi_core.services.clustering.rings import Rings, attachments, rings_after
-from pyhudi_core.services.clustering.row_curve import ColumnBounds, bounds_of
-from pyhudi_core.services.clustering.rows_to_cluster import PLACE, Reading, SampleTask
+from pyhudi_core.services.clustering.row_curve import CurveBounds, bounds_of
+from pyhudi_core.services.clustering.rows_to_cluster import PLACE, SampleTask, SliceReading
 from pyhudi_core.services.clustering.streamed import Unit, UnitTask
 from pyhudi_core.services.plan_run import RewriteRun, shared_out
 from pyhudi_core.services.progress import Steps
@@ -88,7 +88,7 @@ class ClusteringRun(RewriteRun[ClusteringWork]):
         return Written(tuple(stats), pa.concat_tables(ranges), moves_all=True)
 
     def _attempt(self, written: Written) -> Attempt:
-        """The commit of the new file groups, which replace the planned ones."""
+        """Return the commit of the new file groups, which replace the planned ones."""
         transaction, schema, engine = self.transaction, self.snapshot.schema, self.how.engine
         context = transaction.context
         replaced = _by_partition(self.work)
@@ -129,7 +129,7 @@ class ClusteringRun(RewriteRun[ClusteringWork]):
         refuse_conflicts(context, transaction.start, context.folder.load(), transaction.requested_time, mine)
 
     def _sized(self) -> list[ClusteringGroup]:
-        """The groups with the sizes of their files, which a plan does not have."""
+        """Return the groups with the sizes of their files, which a plan does not have."""
         partitions = {group.partition for group in self.work.groups}
         slices = (piece for partition in partitions for piece in self.snapshot.view.slices(partition))
         sizes = {
@@ -165,7 +165,7 @@ class ClusteringRun(RewriteRun[ClusteringWork]):
         new = new_groups(wave, self.hashing, self.rings, alone=alone)
         tasks = max(1, min(len(new.files), engine.cores))
         merging = self._merging
-        reading = Reading(open_runtime, settings, merging, order, tasks)
+        reading = SliceReading(open_runtime, settings, merging, order, tasks)
         shares = shared_out(new.pieces, lambda piece: piece.size, engine.cores)
         bounds = self._bounds(reading, [piece.slice for piece in new.pieces])
         rows = engine.run(replace(reading, bounds=bounds), reading.output, shares)
@@ -197,7 +197,7 @@ class ClusteringRun(RewriteRun[ClusteringWork]):
         return self.transaction.context.options.clustering.memory
 
     def _is_streamed(self, group: ClusteringGroup) -> bool:
-        """Whether a group is written in bounded memory, on one core. On Spark the shuffle bounds it.
+        """Say whether a group is written in bounded memory, on one core. On Spark the shuffle bounds it.
 
         Sorted files of one group that certainly fits are sorted together, and then written on all cores.
         """
@@ -211,7 +211,7 @@ class ClusteringRun(RewriteRun[ClusteringWork]):
         open_runtime = runtime_opener(engine, context.storage, context.runtime)
         units = [unit for number, group in enumerate(groups) for unit in self._units(group, str(number))]
         shares = shared_out(units, lambda unit: unit.size, engine.cores)
-        reading = Reading(open_runtime, settings, self._merging, order)
+        reading = SliceReading(open_runtime, settings, self._merging, order)
         reading = replace(reading, bounds=self._bounds(reading, [piece for group in groups for piece in group.slices]))
         scratch = f"{layout.markers(transaction.requested_time)}/sort-{transaction.nonce}"
         task = UnitTask(reading, _sort_columns(order), scratch, self._memory // (2 * len(shares)))
@@ -222,7 +222,7 @@ class ClusteringRun(RewriteRun[ClusteringWork]):
             written.release()
 
     def _units(self, group: ClusteringGroup, name: str) -> list[Unit]:
-        """What is read together: all of a group, or the slices of one new file."""
+        """Return what is read together: all of a group, or the slices of one new file."""
         uuid = self.transaction.context.runtime.ids.uuid
         alone = _is_cut_by_rows(group, self.work.order)
         new = new_groups([group], self.hashing, self.rings, alone=alone)
@@ -237,8 +237,8 @@ class ClusteringRun(RewriteRun[ClusteringWork]):
             for number in files
         ]
 
-    def _bounds(self, reading: Reading, pieces: list[FileSlice]) -> tuple[ColumnBounds, ...]:
-        """The parts of the sort columns, for an order along a curve."""
+    def _bounds(self, reading: SliceReading, pieces: list[FileSlice]) -> tuple[CurveBounds, ...]:
+        """Return the parts of the sort columns, for an order along a curve."""
         columns, engine = self.work.order.columns, self.how.engine
         if not columns or self.work.order.layout == LINEAR:
             return ()
@@ -255,7 +255,7 @@ def _sort_columns(order: RowOrder) -> tuple[str, ...]:
 
 
 def _is_cut_by_rows(group: ClusteringGroup, order: RowOrder) -> bool:
-    """Whether the sorted rows say where the files of a group end."""
+    """Say whether the sorted rows say where the files of a group end."""
     return group.outputs > 1 and bool(order.columns) and not group.children
 
 

@@ -184,7 +184,7 @@ class ClusteringPlan:
         return f"Cluster {counts}, {self.order}{left}{trigger}"
 
     def encode(self, sync_marker: bytes) -> bytes:
-        """The bytes of the requested file."""
+        """Return the bytes of the requested file."""
         params = {SORT_KEY: ",".join(self.order.columns)} if self.order.columns else {}
         if self.order.layout != LINEAR:
             params[LAYOUT_KEY] = self.order.layout
@@ -230,7 +230,7 @@ class ClusteringWork:
 
 
 def decode(data: bytes, path: str) -> ClusteringWork:
-    """The work of a plan of ours or of Hudi's. Raises `CorruptTimelineError`."""
+    """Return the work of a plan of ours or of Hudi's. Raises `CorruptTimelineError`."""
     record = decode_record(data, RECORD, path=path) if data else {}
     try:
         plan = record.get("clusteringPlan") or {}
@@ -257,7 +257,7 @@ def decode(data: bytes, path: str) -> ClusteringWork:
 
 
 def bucket_partitions(storage: Storage, path: str) -> frozenset[str]:
-    """The partitions whose buckets a requested file changes; none if it cannot be read, or is not of buckets."""
+    """Return the partitions whose buckets a requested file changes; none if it cannot be read, or is not of buckets."""
     try:
         work = decode(storage.get(path), path)
     except (ObjectNotFoundError, CorruptTimelineError):

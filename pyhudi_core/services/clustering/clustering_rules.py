@@ -21,21 +21,21 @@ LaidOut = Callable[[FileSlice], str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Trigger:
+class ClusteringTrigger:
     """Whether a clustering is due, and the figures that say so."""
 
     due: bool
     text: str
 
 
-def trigger_of(requested_times: Iterable[str], last: str | None, most: int) -> Trigger:
+def trigger_of(requested_times: Iterable[str], last: str | None, most: int) -> ClusteringTrigger:
     """By the completed commits (their requested times) since the requested time of the last clustering, planned ones included."""
     since = sum(1 for time in requested_times if last is None or time > last)
-    return Trigger(since >= most, f"{since} of {most} commits since the last clustering")
+    return ClusteringTrigger(since >= most, f"{since} of {most} commits since the last clustering")
 
 
 def chosen_partitions(partitions: Iterable[str], options: ClusteringOptions) -> list[str]:
-    """The partitions that the options select. Raises `InvalidOptionError` for a pattern that is not a regular expression."""
+    """Return the partitions that the options select. Raises `InvalidOptionError` for a pattern that is not a regular expression."""
     found = sorted(partitions)
     if options.partitions is not None:
         named = {name.strip() for name in options.partitions.split(",")}
@@ -59,7 +59,7 @@ def chosen_partitions(partitions: Iterable[str], options: ClusteringOptions) -> 
 
 
 def is_small(piece: FileSlice, options: ClusteringOptions) -> bool:
-    """Whether the size of the base file says that the slice is to be clustered."""
+    """Say whether the size of the base file says that the slice is to be clustered."""
     return (0 if piece.base is None else piece.base.size) < options.small_limit
 
 
@@ -90,7 +90,7 @@ def groups_of(slices: Sequence[FileSlice], options: ClusteringOptions, default_b
 
 
 def gains(group: ClusteringGroup, order: RowOrder, laid_out: LaidOut) -> bool:
-    """Whether a rewrite changes anything: fewer files, merged logs, or another order of the rows."""
+    """Say whether a rewrite changes anything: fewer files, merged logs, or another order of the rows."""
     if group.outputs < len(group.slices) or any(piece.logs for piece in group.slices):
         return True
     if not order.columns:

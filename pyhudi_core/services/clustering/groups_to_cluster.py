@@ -32,7 +32,7 @@ from pyhudi_core.options.clustering import COMMIT_BASED, CONSISTENT_BUCKET, SING
 from pyhudi_core.services.clustering.buckets import BucketLimits, bucket_groups
 from pyhudi_core.services.clustering.clustering_plan import ClusteringGroup, ClusteringPlan, RowOrder, decode
 from pyhudi_core.services.clustering.clustering_rules import (
-    Trigger,
+    ClusteringTrigger,
     chosen_partitions,
     gains,
     groups_of,
@@ -49,7 +49,7 @@ from pyhudi_core.write.states import load
 
 
 def plan_clustering(context: TableContext, timeline: Timeline, *, triggered: bool = False) -> ClusteringPlan:
-    """What to cluster in the state of a timeline. ``triggered``: nothing, unless the trigger of the options says that it is due.
+    """Return what to cluster in the state of a timeline. ``triggered``: nothing, unless the trigger of the options says that it is due.
 
     Raises `InvalidOptionError` for sort columns that the table does not have or that have no order. A table that cannot be clustered raises nothing:
     the plan says why.
@@ -93,7 +93,7 @@ _NOTHING = {
 
 
 def _of_other_kind(context: TableContext, snapshot: Snapshot, kind: str, *, consistent: bool) -> str | None:
-    """Why the table is not clustered by plans of this kind."""
+    """Say why the table is not clustered by plans of this kind."""
     if consistent:
         return None if kind == CONSISTENT_BUCKET else f"it has consistent hashing, and plans of {kind} know no buckets"
     # The table does not store that it has buckets, and this handle may be without the option.
@@ -115,7 +115,7 @@ def refuse_unsortable(schema: pa.Schema, order: RowOrder) -> None:
 
 
 def outdating(transaction: Transaction, plan: ClusteringPlan) -> Outdating:
-    """What makes a plan outdated: that a planned file group, or the ranges of hashes of its partition, were changed or planned."""
+    """Return what makes a plan outdated: that a planned file group, or the ranges of hashes of its partition, were changed or planned."""
     ranges = partial(_refuse_other_ranges, transaction, plan) if plan.kind == CONSISTENT_BUCKET else None
     return Outdating(plan.file_groups, also=ranges)
 
@@ -146,7 +146,7 @@ class Candidates:
 
 
 def candidates(context: TableContext, snapshot: Snapshot, timeline: Timeline, order: RowOrder, kind: str) -> Candidates:
-    """What a plan of this kind could take."""
+    """Return what a plan of this kind could take."""
     options, size = context.options.clustering, context.options.files.max_size
     plans = pending_plans(context, timeline)
     taken: frozenset[Group] = frozenset().union(*(groups for _, groups in plans))
@@ -189,7 +189,7 @@ class _Buckets:
     def groups(
         self, partition: str, free: list[FileSlice], gains_alone: Callable[[ClusteringGroup], bool]
     ) -> list[ClusteringGroup]:
-        """The groups of a partition; none if a clustering of it is planned."""
+        """Return the groups of a partition; none if a clustering of it is planned."""
         context, options = self.context, self.context.options
         if any(
             path == partition for plan, found in self.plans if plan.action is Action.CLUSTERING for path, _ in found
@@ -215,7 +215,7 @@ class WrittenSince:
 
 
 def written_since(context: TableContext, timeline: Timeline) -> WrittenSince:
-    """What a commit-based plan looks at. It begins after the commit of the options, or after the last one that an earlier plan has looked at.
+    """Return what a commit-based plan looks at. It begins after the commit of the options, or after the last one that an earlier plan has looked at.
 
     Only commits of the active timeline are looked at. What clusterings and overwrites have made is left out, as in Hudi 1.2.
     """
@@ -238,7 +238,7 @@ def written_since(context: TableContext, timeline: Timeline) -> WrittenSince:
 
 
 def _last_checkpoint(context: TableContext, timeline: Timeline) -> str:
-    """How far the newest commit-based plan on the timeline came; empty if there is none."""
+    """Say how far the newest commit-based plan on the timeline came; empty if there is none."""
     plans = [i for i in timeline if i.action in (Action.CLUSTERING, Action.REPLACECOMMIT)]
     for instant in sorted(plans, key=lambda instant: instant.requested_time, reverse=True):
         path = context.folder.file(Instant(instant.requested_time, Action.CLUSTERING, State.REQUESTED))
@@ -273,7 +273,7 @@ class _Layouts:
             return False  # an overwrite, or the clustering of a program that keeps no plan, or one that this package would not execute
 
 
-def _trigger(context: TableContext, timeline: Timeline) -> Trigger:
+def _trigger(context: TableContext, timeline: Timeline) -> ClusteringTrigger:
     planned = [i.requested_time for i in timeline.pending if i.action is Action.CLUSTERING]
     for instant in reversed(timeline.commits.instants):
         if (

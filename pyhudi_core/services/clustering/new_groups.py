@@ -42,7 +42,7 @@ class ByHash:
         return cls(hashing, np.array([end for end, _ in ring.nodes], np.int64), found)
 
     def of_keys(self, keys: pa.Array, path: str) -> Ints:
-        """The number of the new file for each record key. Raises `CorruptionError` for a key that is in the wrong bucket."""
+        """Return the number of the new file for each record key. Raises `CorruptionError` for a key that is in the wrong bucket."""
         found = self.numbers[places_of(self.hashing, keys, self.ends)]
         if len(found) and int(found.min()) < 0:
             key = keys[int(np.argmin(found))].as_py()
@@ -77,7 +77,7 @@ class NewGroups:
 
 
 def new_groups(wave: Sequence[ClusteringGroup], hashing: Hashing | None, rings: Rings, *, alone: bool) -> NewGroups:
-    """The new files of groups that are written together.
+    """Return the new files of groups that are written together.
 
     Args:
         hashing: of the keys of buckets; None if the groups are not of buckets.
@@ -101,5 +101,5 @@ def new_groups(wave: Sequence[ClusteringGroup], hashing: Hashing | None, rings: 
 
 
 def new_file_ids(group: ClusteringGroup) -> list[str]:
-    """The file groups that the buckets of a group get."""
+    """Return the file groups that the buckets of a group get."""
     return [child.file_id for child in group.children if child.file_id is not None]

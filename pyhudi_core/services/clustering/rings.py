@@ -14,7 +14,7 @@ Rings = dict[str, HashingMetadata]
 
 
 def rings_after(context: TableContext, snapshot: Snapshot, work: ClusteringWork, instant: str) -> Rings:
-    """The metadata of each partition of the plan after it. Raises `CommitAbortedError` if the plan was made from other ranges."""
+    """Return the metadata of each partition of the plan after it. Raises `CommitAbortedError` if the plan was made from other ranges."""
     children: dict[str, list[ChildNode]] = {}
     for group in work.groups:
         children.setdefault(group.partition, []).extend(group.children)
@@ -32,7 +32,7 @@ def rings_after(context: TableContext, snapshot: Snapshot, work: ClusteringWork,
 
 
 def attachments(context: TableContext, rings: Rings) -> tuple[Attachment, ...]:
-    """The files that the commit publishes. One that a dead execution of Hudi has left stays, if it says the same.
+    """Return the files that the commit publishes. One that a dead execution of Hudi has left stays, if it says the same.
 
     Raises `CorruptionError` if one says something else.
     """

@@ -29,7 +29,7 @@ _WORD = 8
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnBounds:
+class CurveBounds:
     """Where the parts of a column begin; for texts, also what all sampled values begin with."""
 
     parts: npt.NDArray[np.generic]
@@ -37,17 +37,17 @@ class ColumnBounds:
 
 
 def sample(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """Some of the rows, evenly spread, each with the number of rows that it stands for (column ``weight``)."""
+    """Return some of the rows, evenly spread, each with the number of rows that it stands for (column ``weight``)."""
     step = max(1, -(-len(rows) // _SAMPLED))
     taken = rows.select(list(columns)).take(pa.array(np.arange(0, len(rows), step)))
     return taken.append_column("weight", pa.array(np.full(len(taken), step, np.int64)))
 
 
-def bounds_of(sampled: pa.Table, columns: Sequence[str]) -> tuple[ColumnBounds, ...]:
-    """The parts of each column, from the samples of all slices."""
+def bounds_of(sampled: pa.Table, columns: Sequence[str]) -> tuple[CurveBounds, ...]:
+    """Return the parts of each column, from the samples of all slices."""
     bits = bits_of(len(columns))
     weights = sampled.column("weight").to_numpy()
-    found: list[ColumnBounds] = []
+    found: list[CurveBounds] = []
     for name in columns:
         column = sampled.column(name)
         prefix = _common_prefix(column)
@@ -55,19 +55,19 @@ def bounds_of(sampled: pa.Table, columns: Sequence[str]) -> tuple[ColumnBounds, 
         order = np.argsort(values, kind="stable")
         shares = np.cumsum(weights[order])
         wanted = np.arange(1, 1 << bits) * (shares[-1] / (1 << bits)) if len(shares) else np.array([])
-        found.append(ColumnBounds(np.unique(values[order][np.searchsorted(shares, wanted)]), prefix))
+        found.append(CurveBounds(np.unique(values[order][np.searchsorted(shares, wanted)]), prefix))
     return tuple(found)
 
 
 def bits_of(columns: int) -> int:
-    """How many bits each of so many columns has."""
+    """Say how many bits each of so many columns has."""
     return max(1, min(_MOST_BITS, _BITS // max(1, columns)))
 
 
 def places(
-    rows: pa.Table | pa.RecordBatch, columns: Sequence[str], bounds: Sequence[ColumnBounds], layout: str
+    rows: pa.Table | pa.RecordBatch, columns: Sequence[str], bounds: Sequence[CurveBounds], layout: str
 ) -> pa.Array:
-    """The place of each row on the curve ``layout`` (ZORDER or HILBERT), as int64. A null is in the first part of its column."""
+    """Return the place of each row on the curve ``layout`` (ZORDER or HILBERT), as int64. A null is in the first part of its column."""
     bits = bits_of(len(columns))
     axes: list[Ints] = []
     for name, bound in zip(columns, bounds, strict=True):
@@ -81,7 +81,7 @@ def places(
 
 
 def _interleaved(axes: Sequence[Ints], bits: int) -> Ints:
-    """The bits of all axes, the highest ones first, in turn."""
+    """Return the bits of all axes, the highest ones first, in turn."""
     found = np.zeros_like(axes[0])
     one = np.uint64(1)
     for bit in range(bits - 1, -1, -1):
@@ -91,7 +91,7 @@ def _interleaved(axes: Sequence[Ints], bits: int) -> Ints:
 
 
 def _hilbert_axes(axes: Sequence[Ints], bits: int) -> list[Ints]:
-    """The transposed Hilbert index of points, whose interleaved bits are their place on the curve (J. Skilling, 2004)."""
+    """Return the transposed Hilbert index of points, whose interleaved bits are their place on the curve (J. Skilling, 2004)."""
     found = [axis.copy() for axis in axes]
     one = np.uint64(1)
     for bit in range(bits - 1, 0, -1):
@@ -112,7 +112,7 @@ def _hilbert_axes(axes: Sequence[Ints], bits: int) -> list[Ints]:
 
 
 def _common_prefix(column: pa.ChunkedArray) -> int:
-    """How many bytes all texts of the column begin with; 0 for other columns."""
+    """Say how many bytes all texts of the column begin with; 0 for other columns."""
     if not _is_text(column.type) or column.null_count == len(column):
         return 0
     found = pc.min_max(column.cast(pa.large_binary()))
@@ -140,7 +140,7 @@ def _numbers(column: pa.Array | pa.ChunkedArray, prefix: int) -> npt.NDArray[np.
 
 
 def _words(texts: pa.Array, prefix: int) -> npt.NDArray[np.generic]:
-    """The eight bytes after the common prefix, as integers; 0 for nulls."""
+    """Return the eight bytes after the common prefix, as integers; 0 for nulls."""
     raw = texts.cast(pa.large_binary())
     _, offsets, data = raw.buffers()
     bounds = np.frombuffer(offsets, np.int64)[raw.offset : raw.offset + len(raw) + 1]

@@ -14,7 +14,7 @@ from pyhudi_core.merge.merged_slice import Merging, merged_batches
 from pyhudi_core.model.meta_fields import FILE_NAME, RECORD_KEY
 from pyhudi_core.services.clustering.clustering_plan import LINEAR, RowOrder
 from pyhudi_core.services.clustering.new_groups import Ints, Piece
-from pyhudi_core.services.clustering.row_curve import ColumnBounds, places, sample
+from pyhudi_core.services.clustering.row_curve import CurveBounds, places, sample
 from pyhudi_core.write.handles.base import HandleSettings, OpenRuntime
 
 PLACE = "_pyhudi_place"
@@ -22,7 +22,7 @@ PLACE = "_pyhudi_place"
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class SliceReading:
     """Task function: reads slices (`Piece`), and says for each row to which new file it goes, and where it is on the curve."""
 
     open_runtime: OpenRuntime
@@ -30,7 +30,7 @@ class Reading:
     merging: Merging
     order: RowOrder
     tasks: int = 1
-    bounds: tuple[ColumnBounds, ...] = ()
+    bounds: tuple[CurveBounds, ...] = ()
 
     @property
     def output(self) -> pa.Schema:
@@ -46,7 +46,7 @@ class Reading:
         yield from self.rows_of(task.payload)
 
     def rows_of(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
-        """The rows of slices, one slice after the other; batches of `output`."""
+        """Yield the rows of slices, one slice after the other; batches of `output`."""
         storage, schema = self.open_runtime().storage, self.settings.schema
         place = schema.get_field_index(FILE_NAME)
         wanted = schema.remove(place)
@@ -72,7 +72,7 @@ class Reading:
 class SampleTask:
     """Task function: a sample of the sort columns of each slice."""
 
-    reading: Reading
+    reading: SliceReading
 
     def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         reading = self.reading

@@ -51,7 +51,7 @@ class SpilledSort:
             self._spill()
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        """The rows in order."""
+        """Yield the rows in order."""
         if not self._runs:
             yield from self._sorted_run()
             return
@@ -68,7 +68,7 @@ class SpilledSort:
             self.storage.delete_many(self._runs)
 
     def _sorted_run(self) -> Iterator[pa.RecordBatch]:
-        """What is held, in order, in small batches; holds it no more."""
+        """Yield what is held, in order, in small batches; holds it no more."""
         table = pa.Table.from_batches(self._held, self.schema).combine_chunks()
         width = max(1, self._bytes // max(1, len(table)))
         self._held, self._bytes = [], 0
@@ -94,7 +94,7 @@ class SpilledSort:
 
 
 def merged(runs: Sequence[Iterator[pa.RecordBatch]], schema: pa.Schema, by: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The rows of sorted runs in one order.
+    """Yield the rows of sorted runs in one order.
 
     Each step sorts one batch of every run together. Rows up to the first end of a batch are next, because no run has smaller ones left.
     """

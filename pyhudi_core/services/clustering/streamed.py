@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from pyhudi_core.engine.base import SORT, TaskInfo
 from pyhudi_core.engine.grouping import runs, without_slots
 from pyhudi_core.services.clustering.new_groups import Piece
-from pyhudi_core.services.clustering.rows_to_cluster import Reading
+from pyhudi_core.services.clustering.rows_to_cluster import SliceReading
 from pyhudi_core.services.clustering.spilled_sort import SpilledSort
 from pyhudi_core.write.handles.base import HandleContext
 from pyhudi_core.write.handles.new_file import NewFile
@@ -53,7 +53,7 @@ class UnitTask:
         most_bytes: of rows in memory at once, in each task.
     """
 
-    reading: Reading
+    reading: SliceReading
     by: tuple[str, ...]
     scratch: str
     most_bytes: int
@@ -110,7 +110,7 @@ class UnitTask:
 
 
 def _by_file(batch: pa.RecordBatch, *, is_sorted: bool) -> Iterator[tuple[int, pa.Table]]:
-    """The rows for each file."""
+    """Yield the rows for each file."""
     numbers = pc.unique(batch.column(SORT)).to_pylist()
     if is_sorted or len(numbers) == 1:
         yield from runs(iter((batch,)), SORT)

@@ -52,7 +52,7 @@ class CompactionResult(PlannedResult):
 
     @classmethod
     def of(cls, finished: Finished, commit: CommitMetadata, token: str) -> Self:
-        """The result of one execution."""
+        """Return the result of one execution."""
         return cls(instants=(finished.instant,), token=token, **cls._figures_of(commit.stats))
 
     @classmethod

@@ -45,14 +45,14 @@ class CompactionRun(RewriteRun[Sequence[FileSlice]]):
         return "compaction"
 
     def _gone(self) -> frozenset[Group]:
-        """The file groups that the plan does not fit any more: here those that were replaced."""
+        """Return the file groups that the plan does not fit any more: here those that were replaced."""
         return frozenset(replaced_since(self.transaction, self.transaction.context.folder.load()))
 
     def _task(self, open_runtime: OpenRuntime, settings: HandleSettings, merging: Merging) -> TaskFunction:
         return CompactionTask(open_runtime, settings, merging)
 
     def _metadata(self, written: Written, left: Written, gone: frozenset[Group]) -> CommitMetadata:
-        """The commit of the files that are left of those that were written."""
+        """Return the commit of the files that are left of those that were written."""
         return CommitMetadata(str(OperationType.COMPACT), left.stats, self._extra())
 
     def _extra(self) -> dict[str, str]:
@@ -83,7 +83,7 @@ class CompactionRun(RewriteRun[Sequence[FileSlice]]):
             output.release()
 
     def _attempt(self, written: Written) -> Attempt:
-        """The commit of the files whose groups are as the plan says now."""
+        """Return the commit of the files whose groups are as the plan says now."""
         transaction, schema, gone = self.transaction, self.snapshot.schema, self._gone()
         left = without_groups(written, gone)
         metadata = self._metadata(written, left, gone)
@@ -109,7 +109,7 @@ class CompactionTask:
 
 
 def without_groups(written: Written, gone: frozenset[Group]) -> Written:
-    """The files that are not of these groups."""
+    """Return the files that are not of these groups."""
     stats = tuple(stat for stat in written.stats if (stat.partition, stat.file_id) not in gone)
     if len(stats) == len(written.stats):
         return written

@@ -144,7 +144,7 @@ class CompactionPlan:
         return f"Compact {figures['file_groups']:,} file groups with {logs:,} log files, {size:,} bytes{left}{trigger}"
 
     def encode(self, sync_marker: bytes) -> bytes:
-        """The bytes of the requested file."""
+        """Return the bytes of the requested file."""
         record = {
             "operations": [operation.to_avro() for operation in self.operations],
             "extraMetadata": {},
@@ -157,7 +157,7 @@ class CompactionPlan:
 
 
 def decode(data: bytes, path: str) -> tuple[FileSlice, ...]:
-    """The slices of a plan of ours or of Hudi's. Sizes are not in it, but for those of all logs together. Raises `CorruptTimelineError`."""
+    """Return the slices of a plan of ours or of Hudi's. Sizes are not in it, but for those of all logs together. Raises `CorruptTimelineError`."""
     record = decode_record(data, RECORD, path=path) if data else {}
     try:
         return tuple(_slice(operation) for operation in record.get("operations") or ())
@@ -186,7 +186,7 @@ def _slice(operation: Mapping[str, Any]) -> FileSlice:
 
 
 def _name(path: str, operation: Mapping[str, Any]) -> BaseFileName | LogFileName:
-    """A file of the operation's file group. Some releases write paths instead of names."""
+    """Return a file of the operation's file group. Some releases write paths instead of names."""
     name = parse_data_file(path.rpartition("/")[2])
     if name is None or name.file_id != operation.get("fileId"):
         raise ValueError(f"{path!r} is no file of the file group {operation.get('fileId')!r}")

@@ -31,7 +31,7 @@ class Trigger:
 
 
 def trigger_of(timeline: Timeline, options: CompactionOptions, now: str) -> Trigger:
-    """What the trigger of the options says at a time (as an instant time of the table)."""
+    """Return what the trigger of the options says at a time (as an instant time of the table)."""
     last = _last_compaction(timeline, requested=options.trigger == "NUM_COMMITS_AFTER_LAST_REQUEST")
     deltas = [i for i in timeline.commits if i.action is Action.DELTACOMMIT]
     if last is not None:
@@ -52,7 +52,7 @@ def trigger_of(timeline: Timeline, options: CompactionOptions, now: str) -> Trig
 
 
 def counted_from(timeline: Timeline, options: CompactionOptions, now: str) -> str | None:
-    """The requested time of the first instant that a timeline needs so that `trigger_of` says what it would say of the complete one.
+    """Return the requested time of the first instant that a timeline needs so that `trigger_of` says what it would say of the complete one.
 
     Hudi keeps the same instants for triggers by number (``CompactionUtils.getEarliestInstantToRetainForCompaction``). It keeps none for triggers by
     time, so the archival of the last compaction sets their time back.
@@ -76,7 +76,7 @@ def counted_from(timeline: Timeline, options: CompactionOptions, now: str) -> st
 
 
 def _last_compaction(timeline: Timeline, *, requested: bool) -> Instant | None:
-    """The newest completed compaction; ``requested``: or a pending one."""
+    """Return the newest completed compaction; ``requested``: or a pending one."""
     found = [i for i in timeline.commits if i.action is Action.COMMIT]
     if requested:
         found += [i for i in timeline.pending if i.action is Action.COMPACTION]
@@ -91,7 +91,7 @@ def _seconds_between(earlier: str, later: str) -> int:
 def chosen(
     operations: Sequence[CompactionOperation], options: CompactionOptions, now: str
 ) -> list[CompactionOperation]:
-    """The operations that the strategy takes, in its order. Raises `InvalidOptionError` for a strategy without a rule."""
+    """Return the operations that the strategy takes, in its order. Raises `InvalidOptionError` for a strategy without a rule."""
     rule = RULES.get(options.strategy)
     if rule is None:
         raise InvalidOptionError(
@@ -123,7 +123,7 @@ def _of_last_days(
 
 
 def _bounded(operations: Sequence[CompactionOperation], most_mb: int) -> list[CompactionOperation]:
-    """The first operations, up to the one that reaches the bound."""
+    """Return the first operations, up to the one that reaches the bound."""
     taken: list[CompactionOperation] = []
     left = most_mb
     for operation in operations:
@@ -135,12 +135,12 @@ def _bounded(operations: Sequence[CompactionOperation], most_mb: int) -> list[Co
 
 
 def _by_partition(operations: Sequence[CompactionOperation]) -> list[CompactionOperation]:
-    """The newest partition first."""
+    """Return the newest partition first."""
     return sorted(operations, key=lambda item: item.piece.partition, reverse=True)
 
 
 def _is_recent(partition: str, options: CompactionOptions, now: str) -> bool:
-    """Whether a partition's day is one of the last days. The digits of the last eight are the day: ``2026/01/31``, ``day=2026-01-31``."""
+    """Say whether a partition's day is one of the last days. The digits of the last eight are the day: ``2026/01/31``, ``day=2026-01-31``."""
     today = parse_time(now)
     digits = "".join(letter for letter in partition if letter.isascii() and letter.isdigit())[-8:]
     if today is None or len(digits) < len("20260131"):

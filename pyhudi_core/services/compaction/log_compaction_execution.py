@@ -48,7 +48,7 @@ class LogCompactionRun(CompactionRun):
         return "log compaction"
 
     def _gone(self) -> frozenset[Group]:
-        """The file groups whose logs the plan does not know all, or whose base file is another one now."""
+        """Return the file groups whose logs the plan does not know all, or whose base file is another one now."""
         found = self.transaction.context.folder.load()
         return frozenset[Group]().union(*(groups for _, groups in _changes(self.transaction, found)))
 
@@ -65,7 +65,10 @@ class LogCompactionRun(CompactionRun):
 
 
 def _unmerged(work: Sequence[FileSlice], written: Written, changed: frozenset[Group]) -> dict[str, str]:
-    """The note of a commit about file groups for which no log was written, because their logs hold partial updates. No plan names them again."""
+    """Return the note of a commit about file groups for which no log was written, because their logs hold partial updates.
+
+    No plan names them again.
+    """
     done = {(stat.partition, stat.file_id) for stat in written.stats}
     left = sorted(piece.file_id for piece in work if piece.group not in done and piece.group not in changed)
     return {UNMERGED_KEY: ",".join(left)} if left else {}
@@ -88,7 +91,7 @@ class LogCompactionTask:
 
 
 def _changes(transaction: Transaction, found: Timeline) -> Iterator[tuple[Instant, frozenset[Group]]]:
-    """The commits since the plan, and the file groups of each that cannot be log-compacted by this plan any more."""
+    """Yield the commits since the plan, and the file groups of each that cannot be log-compacted by this plan any more."""
     time = transaction.requested_time
     for instant, commit in concurrent.since(transaction.context, transaction.start, found, time).completed:
         touched = Touched.by(commit)

@@ -26,7 +26,7 @@ UNMERGED_KEY = "pyhudi.log_compaction.unmerged"
 
 
 def plan_log_compaction(context: TableContext, timeline: Timeline) -> CompactionPlan:
-    """What to compact in the state of a timeline: every file group with at least ``hoodie.log.compaction.blocks.threshold`` logs.
+    """Return what to compact in the state of a timeline: every file group with at least ``hoodie.log.compaction.blocks.threshold`` logs.
 
     Raises nothing for tables whose logs cannot be compacted: the plan says why.
     """
@@ -59,7 +59,7 @@ def plan_log_compaction(context: TableContext, timeline: Timeline) -> Compaction
 
 
 def _log_compactions(context: TableContext, timeline: Timeline) -> dict[str, frozenset[str]]:
-    """The log compactions on the active timeline by requested time, and the file groups that each could not compact."""
+    """Return the log compactions on the active timeline by requested time, and the file groups that each could not compact."""
     deltas = (instant for instant in timeline.commits if instant.action is Action.DELTACOMMIT)
     commits = {instant.requested_time: context.folder.read_commit(instant) for instant in deltas}
     return {
@@ -70,12 +70,12 @@ def _log_compactions(context: TableContext, timeline: Timeline) -> dict[str, fro
 
 
 def _count(piece: FileSlice, compacted: Mapping[str, frozenset[str]]) -> int:
-    """How many logs a reader merges: those since the last log compaction, and its own."""
+    """Say how many logs a reader merges: those since the last log compaction, and its own."""
     times = [log.name.requested_time for log in piece.logs]
     last = max((number for number, time in enumerate(times) if time in compacted), default=0)
     return len(times) - last
 
 
 def _is_unmerged(piece: FileSlice, compacted: Mapping[str, frozenset[str]]) -> bool:
-    """Whether a log compaction of this slice has found that its logs cannot be merged."""
+    """Say whether a log compaction of this slice has found that its logs cannot be merged."""
     return any(piece.file_id in left and time > piece.requested_time for time, left in compacted.items())

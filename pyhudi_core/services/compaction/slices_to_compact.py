@@ -30,7 +30,7 @@ from pyhudi_core.write.states import load
 
 
 def plan_compaction(context: TableContext, timeline: Timeline, *, triggered: bool = False) -> CompactionPlan:
-    """What to compact in the state of a timeline. ``triggered``: nothing, unless the trigger of the options says that it is due.
+    """Return what to compact in the state of a timeline. ``triggered``: nothing, unless the trigger of the options says that it is due.
 
     Reads listings and pending plans; no data file. Raises nothing for tables that cannot be compacted: the plan says why.
     """
@@ -76,13 +76,13 @@ def _candidates(context: TableContext, snapshot: Snapshot, timeline: Timeline) -
 
 
 def operation_of(context: TableContext, piece: FileSlice) -> CompactionOperation:
-    """The operation on a slice. Reads the bootstrap index if the base file is a skeleton."""
+    """Return the operation on a slice. Reads the bootstrap index if the base file is a skeleton."""
     rows = None if piece.base is None else bootstrap_path(context.storage, piece.base.path)
     return CompactionOperation(piece, context.options.files.max_size, rows)
 
 
 def outdating(transaction: Transaction, plan: CompactionPlan) -> Outdating:
-    """What makes a plan outdated: that a planned file group has another slice at the requested time, or another plan."""
+    """Return what makes a plan outdated: that a planned file group has another slice at the requested time, or another plan."""
 
     def taken(instant: Instant, commit: CommitMetadata) -> frozenset[Group]:
         touched = Touched.by(commit)

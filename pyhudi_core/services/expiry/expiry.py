@@ -56,7 +56,7 @@ class Expiry(TableService[ExpiryResult]):
     turns = ("upkeep.ttl_inline",)
 
     def plan(self) -> ExpiryPlan:
-        """What `run` would delete now. Changes nothing."""
+        """Return what `run` would delete now. Changes nothing."""
         return plan_expiry(self.context, self.context.folder.load())
 
     def schedule(self) -> Instant | None:

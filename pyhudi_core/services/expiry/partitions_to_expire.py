@@ -98,7 +98,7 @@ class ExpiryPlan:
 
 
 def plan_expiry(context: TableContext, timeline: Timeline) -> ExpiryPlan:
-    """The partitions that have expired in the state of a timeline. Changes nothing."""
+    """Return the partitions that have expired in the state of a timeline. Changes nothing."""
     options = context.options.upkeep
     if not context.config.partition_fields:
         return ExpiryPlan(why_not="the table has no partitions")
@@ -136,7 +136,7 @@ def _is_expired(now: str, days: int) -> Callable[[str], bool]:
 
 
 def _last_write(pieces: Sequence[FileSlice]) -> str:
-    """The newest instant that wrote one of the files."""
+    """Return the newest instant that wrote one of the files."""
     return max(time for piece in pieces for time in piece.requested_times)
 
 
@@ -158,7 +158,7 @@ def _created(
 
 
 def _from_metafile(context: TableContext, partition: str) -> str | None:
-    """The instant that created a partition, as its metafile says."""
+    """Return the instant that created a partition, as its metafile says."""
     try:
         text = context.storage.get(join(partition, PARTITION_METAFILE)).decode("utf-8", "replace")
     except ObjectNotFoundError:

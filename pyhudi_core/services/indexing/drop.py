@@ -37,7 +37,7 @@ from pyhudi_core.write.retrying import Retries
 
 
 def with_dependents(partitions: Sequence[str], listed: Sequence[str]) -> tuple[str, ...]:
-    """These partitions, and those of the listed ones that cannot be kept without them.
+    """Return these partitions, and those of the listed ones that cannot be kept without them.
 
     Statistics of partitions are made with the column statistics; a secondary index needs the record index.
     """
@@ -110,13 +110,13 @@ def _attempt(context: TableContext, partitions: Sequence[str]) -> Dropped:
 
 
 def _among(partitions: Sequence[str], config: TableConfig) -> tuple[str, ...]:
-    """Those of the partitions and of their dependents that the table lists, for readers or as being built."""
+    """Return those of the partitions and of their dependents that the table lists, for readers or as being built."""
     listed = (*config.metadata_partitions, *config.metadata_partitions_inflight)
     return tuple(name for name in with_dependents(partitions, listed) if name in listed)
 
 
 def _definitions(context: TableContext, gone: Sequence[str], staging: Staging) -> list[Publication]:
-    """The change of the index definitions; none if the indexes are not of columns."""
+    """Return the change of the index definitions; none if the indexes are not of columns."""
     known = definitions_now(context) if any(map(kind_of, gone)) else None
     if known is None:
         return []
@@ -134,7 +134,7 @@ class _Removal:
     left: dict[str, list[str]]
 
     def intent(self, timeline: Timeline) -> StagedIntent | None:
-        """The removal, on this timeline; None if none of them is listed any more.
+        """Return the removal, on this timeline; None if none of them is listed any more.
 
         Raises `CommitConflictError` if an index was planned meanwhile that needs one of them: its plan is cancelled by the next attempt.
         """

@@ -90,7 +90,7 @@ class Indexes(NotCalled):
             yield IndexState(name, kind, columns, "listed" if name in config.metadata_partitions else building)
 
     def to_arrow(self) -> pa.Table:
-        """Columns index_name, index_type, col_name and state, all texts."""
+        """Return columns index_name, index_type, col_name and state, all texts."""
         rows = [(one.name, one.type, ",".join(one.columns), one.state) for one in self]
         columns = zip(*rows, strict=True) if rows else ((), (), (), ())
         return pa.table([pa.array(column, pa.string()) for column in columns], _SHOWN)
@@ -98,7 +98,7 @@ class Indexes(NotCalled):
     def plan(
         self, name: str, columns: str | Sequence[str] = (), using: str = "", options: Mapping[str, str] | None = None
     ) -> IndexingPlan:
-        """What `create` would build now. Changes nothing. Raises as `create`."""
+        """Return what `create` would build now. Changes nothing. Raises as `create`."""
         wanted = self._wanted(name, columns, using, options)
         definition = self._definition(wanted)
         if definition is None:
@@ -163,7 +163,10 @@ class Indexes(NotCalled):
     def has(
         self, name: str, columns: str | Sequence[str] = (), using: str = "", options: Mapping[str, str] | None = None
     ) -> bool:
-        """Whether the table has this index already; arguments as for `create`. Raises `InvalidOptionError` for one of its name on something else."""
+        """Say whether the table has this index already; arguments as for `create`.
+
+        Raises `InvalidOptionError` for one of its name on something else.
+        """
         wanted = self._wanted(name, columns, using, options)
         definition = self._definition(wanted)
         if definition is not None:
@@ -210,13 +213,13 @@ class Indexes(NotCalled):
             )
 
     def _indexing(self, definition: IndexDefinition) -> Indexing | None:
-        """The indexing that would build an index on a column, with the partitions that it needs. None for a table without a commit."""
+        """Return the indexing that would build an index on a column, with the partitions that it needs. None for a table without a commit."""
         if not len(self.context.folder.load().commits):
             return None
         return Indexing(self.context, [*sorted(needs_of(definition.name)), definition.name], [definition])
 
     def _why_unfit(self, definition: IndexDefinition) -> str:
-        """Why the table cannot have an index on a column, or its writes would be refused with it; empty if it can."""
+        """Say why the table cannot have an index on a column, or its writes would be refused with it; empty if it can."""
         context, wanted = reopened(self.context), [*sorted(needs_of(definition.name)), definition.name]
         new = [name for name in wanted if name not in context.config.metadata_partitions]
         return (
@@ -235,7 +238,7 @@ class Indexes(NotCalled):
         return drop_partitions(self.context, found) if found else Dropped(why_not=f"the table has no index {name!r}")
 
     def plan_drop(self, name: str, *, if_exists: bool = False) -> tuple[IndexState, ...]:
-        """What `drop` would remove now: the index, and those that cannot be kept without it. Changes nothing. Raises as `drop`."""
+        """Return what `drop` would remove now: the index, and those that cannot be kept without it. Changes nothing. Raises as `drop`."""
         states = list(self)
         found = self._named(name, [one.name for one in states], if_exists=if_exists)
         refuse_files(self.context, found)
@@ -243,7 +246,7 @@ class Indexes(NotCalled):
         return tuple(one for one in states if one.name in dependent)
 
     def _named(self, name: str, there: Sequence[str], *, if_exists: bool = False) -> list[str]:
-        """The partition that a name means; none only if ``if_exists``. Raises as `drop`."""
+        """Return the partition that a name means; none only if ``if_exists``. Raises as `drop`."""
         if name in there or name == names.FILES:
             return [name]
         found = [prefix + name for prefix in _PREFIXES if prefix + name in there]
@@ -276,7 +279,7 @@ class Indexes(NotCalled):
         return self.to_arrow()
 
     def plan_sql(self, statement: str) -> pa.Table | IndexingPlan | tuple[IndexState, ...]:
-        """What `sql` would build, or remove; SHOW INDEXES returns its table. Changes nothing.
+        """Return what `sql` would build, or remove; SHOW INDEXES returns its table. Changes nothing.
 
         Raises as `sql`, but for an index that is there: then the plan says so.
         """
@@ -307,7 +310,7 @@ class Indexes(NotCalled):
         return CreateIndex(name, (), listed, using, options or {})
 
     def _partition(self, wanted: CreateIndex) -> str:
-        """The partition of the metadata table that an index of the whole table is."""
+        """Return the partition of the metadata table that an index of the whole table is."""
         return wanted.name if self._is_of_table(wanted) else names.RECORD_INDEX
 
     def _is_of_table(self, wanted: CreateIndex) -> bool:
@@ -315,7 +318,7 @@ class Indexes(NotCalled):
         return wanted.name in made and wanted.name != names.FILES and not wanted.columns and not wanted.using
 
     def _definition(self, wanted: CreateIndex) -> IndexDefinition | None:
-        """The definition of an index on a column; None for an index of the whole table. Raises as `create`."""
+        """Return the definition of an index on a column; None for an index of the whole table. Raises as `create`."""
         if self._is_of_table(wanted):
             return None
         if wanted.using in _OF_EXPRESSIONS:
@@ -328,7 +331,10 @@ class Indexes(NotCalled):
         )
 
     def _is_of_keys(self, wanted: CreateIndex) -> bool:
-        """Whether the columns are all record key columns. Raises `InvalidOptionError` for some of them, and for others with the name record_index."""
+        """Say whether the columns are all record key columns.
+
+        Raises `InvalidOptionError` for some of them, and for others with the name record_index.
+        """
         keys, columns = {*self.context.config.record_key_fields}, {*wanted.columns}
         if columns == keys:
             return True

@@ -32,7 +32,7 @@ def plan_indexing(
     asked: Sequence[str] | None,
     definitions: Sequence[IndexDefinition] = (),
 ) -> IndexingPlan:
-    """What would be built now. ``asked``: partitions; None for those of the options. ``definitions``: of new indexes among them.
+    """Return what would be built now. ``asked``: partitions; None for those of the options. ``definitions``: of new indexes among them.
 
     Raises `InvalidOptionError` for a partition that is not made here.
     """
@@ -63,7 +63,7 @@ def plan_indexing(
 
 
 def told(context: TableContext, partitions: Sequence[str]) -> str:
-    """The names of partitions that are there; those of indexes on a column or an expression with what they are on."""
+    """Return the names of partitions that are there; those of indexes on a column or an expression with what they are on."""
     path = reopened(context).config.index_defs_path
     of_columns = (names.SECONDARY_INDEX_PREFIX, names.EXPRESSION_INDEX_PREFIX)
     found = read_definitions(context.storage, path)
@@ -72,7 +72,7 @@ def told(context: TableContext, partitions: Sequence[str]) -> str:
 
 
 def of_table(context: TableContext, plan: IndexingPlan) -> IndexingPlan:
-    """The plan with the files of the table, and the bytes that are read as rows, for its figures. The plan itself needs none of them."""
+    """Return the plan with the files of the table, and the bytes that are read as rows, for its figures. The plan itself needs none of them."""
     if not plan:
         return plan
     files = [file for piece in load(context).view.all_slices() for file in piece.files]
@@ -81,13 +81,13 @@ def of_table(context: TableContext, plan: IndexingPlan) -> IndexingPlan:
 
 
 def newest(timeline: Timeline) -> str:
-    """The requested time of the commit that completed last."""
+    """Return the requested time of the commit that completed last."""
     last = max(timeline.commits, key=lambda instant: instant.completion_time or instant.requested_time)
     return last.requested_time
 
 
 def pending_partitions(context: TableContext, timeline: Timeline) -> dict[str, str]:
-    """The partitions of pending plans, and the requested time of the plan. A plan that cannot be read plans nothing."""
+    """Return the partitions of pending plans, and the requested time of the plan. A plan that cannot be read plans nothing."""
     found: dict[str, str] = {}
     for instant in timeline.pending:
         if instant.action is not Action.INDEXING:
@@ -102,7 +102,7 @@ def pending_partitions(context: TableContext, timeline: Timeline) -> dict[str, s
 
 
 def outdating(transaction: Transaction, plan: IndexingPlan) -> Outdating:
-    """What makes a plan outdated: that another process planned or built one of the partitions, or dropped what one needs."""
+    """Return what makes a plan outdated: that another process planned or built one of the partitions, or dropped what one needs."""
     return Outdating(also=partial(_refuse_built, transaction, plan))
 
 

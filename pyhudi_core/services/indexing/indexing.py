@@ -58,12 +58,12 @@ class IndexingResult(PlannedResult):
         return bool(self.instants or self.names)
 
     def and_then(self, later: IndexingResult) -> IndexingResult:
-        """Both together, with the partitions of both."""
+        """Return both together, with the partitions of both."""
         return replace(PlannedResult.and_then(self, later), names=tuple(dict.fromkeys((*self.names, *later.names))))
 
     @classmethod
     def of(cls, done: Indexed) -> IndexingResult:
-        """The result of one execution."""
+        """Return the result of one execution."""
         return cls((done.instant,), "", len(done.groups), sum(done.groups.values()), tuple(done.groups))
 
 
@@ -83,7 +83,7 @@ class Indexing(PlannedService[IndexingPlan, IndexingWork, IndexingResult]):
         self.definitions = tuple(definitions)
 
     def plan(self, partitions: Sequence[str] | None = None, *, triggered: bool = False) -> IndexingPlan:
-        """What `schedule` would plan now. ``partitions``: such as ``["record_index"]``; None for those that the options name."""
+        """Return what `schedule` would plan now. ``partitions``: such as ``["record_index"]``; None for those that the options name."""
         if partitions is not None:
             return Indexing(self.context, partitions).plan()
         return of_table(self.context, super().plan(triggered=triggered))

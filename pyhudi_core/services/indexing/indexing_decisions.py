@@ -164,7 +164,7 @@ class IndexingDecisions:
         return TableConfig.from_properties(properties_file.read(self.context.storage), table=self.context.table)
 
     def _built(self, builds: Sequence[StagedBuild], timeline: Timeline) -> list[Publication]:
-        """The files of builds, and their instants on the metadata table's timeline."""
+        """Return the files of builds, and their instants on the metadata table's timeline."""
         time, made = self._next_time(timeline), []
         for staged in builds:
             made += staged.publications(time)
@@ -179,7 +179,7 @@ class IndexingDecisions:
     def _change(
         self, config: TableConfig, *, building: bool, listed: bool = False, definitions: Publication | None = None
     ) -> Publication:
-        """The change of the table's properties."""
+        """Return the change of the table's properties."""
         own = {*self.partitions}
         inflight = {*config.metadata_partitions_inflight} - own | (own if building else set())
         changes = {INFLIGHT: ",".join(sorted(inflight))}

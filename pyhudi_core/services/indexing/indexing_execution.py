@@ -94,7 +94,7 @@ class IndexingRun(PlanRun[IndexingWork, Indexed]):
             raise
 
     def _prepared(self) -> TableContext:
-        """The table as it is now, with a metadata table. Raises `UnsupportedTableError`."""
+        """Return the table as it is now, with a metadata table. Raises `UnsupportedTableError`."""
         context = self._renew()
         refuse_pending_restore(context, context.folder.load())
         why = metadata_build.why_unfit(context.config, self._kinds())
@@ -106,7 +106,7 @@ class IndexingRun(PlanRun[IndexingWork, Indexed]):
         return context
 
     def _refusal(self, why: str) -> UnsupportedTableError:
-        """The error for a plan that the table cannot have (any more). It waits before all others, so the error says how it is removed."""
+        """Return the error for a plan that the table cannot have (any more). It waits before all others, so the error says how it is removed."""
         time = self.transaction.requested_time
         return UnsupportedTableError(
             f"The plan {time} builds {', '.join(self.work.partitions)}, which cannot be made: {why}",
@@ -120,7 +120,7 @@ class IndexingRun(PlanRun[IndexingWork, Indexed]):
         return self.transaction.context
 
     def _kinds(self) -> dict[str, int]:
-        """The partitions of the plan, with their least numbers of file groups."""
+        """Return the partitions of the plan, with their least numbers of file groups."""
         context = self.transaction.context
         known = metadata_build.makeable(context, self.work.partitions)
         unknown = [name for name in self.work.partitions if name not in known]
@@ -134,7 +134,7 @@ class IndexingRun(PlanRun[IndexingWork, Indexed]):
         return {name: known[name] for name in self.work.partitions}
 
     def _completed(self, missing: dict[str, int]) -> Indexed:
-        """Both phases."""
+        """Return both phases."""
         base = Timeline(())
         if missing:
             with self._of_sources():
@@ -230,5 +230,5 @@ class IndexingRun(PlanRun[IndexingWork, Indexed]):
 
 
 def _listed(context: TableContext) -> set[str]:
-    """The partitions of the metadata table that the table's properties name."""
+    """Return the partitions of the metadata table that the table's properties name."""
     return {*context.config.metadata_partitions, *context.config.metadata_partitions_inflight}

@@ -64,7 +64,7 @@ class IndexingPlan:
         return f"Build {', '.join(self.partitions)}{up_to}"
 
     def encode(self, sync_marker: bytes) -> bytes:
-        """The bytes of the requested file."""
+        """Return the bytes of the requested file."""
         record = {"version": VERSION, "indexPartitionInfos": _infos(tuple(self.partitions), self.up_to)}
         return encode_record(RECORD, record, sync_marker=sync_marker)
 
@@ -78,7 +78,7 @@ class IndexingWork:
 
 
 def decode(data: bytes, path: str) -> IndexingWork:
-    """The partitions of a plan of ours or of Hudi's. Raises `CorruptTimelineError`."""
+    """Return the partitions of a plan of ours or of Hudi's. Raises `CorruptTimelineError`."""
     record = decode_record(data, RECORD, path=path) if data else {}
     named = [info.get("metadataPartitionPath") for info in record.get("indexPartitionInfos") or ()]
     if not named or not all(isinstance(name, str) and name and "/" not in name and is_safe(name) for name in named):
@@ -91,7 +91,7 @@ def decode(data: bytes, path: str) -> IndexingWork:
 
 
 def encode_done(partitions: Sequence[str], up_to: str, sync_marker: bytes) -> bytes:
-    """The bytes of the completed file. ``up_to``: the newest commit that the first files of the partitions know."""
+    """Return the bytes of the completed file. ``up_to``: the newest commit that the first files of the partitions know."""
     record = {"version": VERSION, "operationType": None, "indexPartitionInfos": _infos(partitions, up_to)}
     return encode_record(DONE, record, sync_marker=sync_marker)
 

@@ -65,7 +65,7 @@ class LoggedCommits:
 
 
 def _is_logged(partition: str, instant: Instant, commit: CommitMetadata, made: CommitMetadata | None) -> bool:
-    """Whether an instant has added its entries to a partition, or has none to add. ``made``: its commit of the metadata table."""
+    """Say whether an instant has added its entries to a partition, or has none to add. ``made``: its commit of the metadata table."""
     if instant.action is Action.RESTORE:
         return False  # what it undid may be in the base files
     if made is not None and (TOKEN_KEY in made.extra or partition in made.partitions):

@@ -29,7 +29,7 @@ from pyhudi_core.write.retrying import Retries
 
 
 def published_with_plan(transaction: Transaction, definitions: Sequence[IndexDefinition]) -> tuple[Publication, ...]:
-    """What is published before a plan's requested file: the definitions, staged, and where the table finds them."""
+    """Return what is published before a plan's requested file: the definitions, staged, and where the table finds them."""
     if not definitions:
         return ()
     path = transaction.context.config.index_defs_path
@@ -71,7 +71,7 @@ def _forget(context: TableContext, partitions: Sequence[str]) -> None:
 def _removal(
     transaction: Transaction, staging: Staging, partitions: Sequence[str], timeline: Timeline
 ) -> StagedIntent | None:
-    """The removal on this timeline; None if there is nothing to remove (any more)."""
+    """Return the removal on this timeline; None if there is nothing to remove (any more)."""
     context = reopened(transaction.context)
     gone = _unused(context, partitions, timeline)
     known = definitions_now(context)
@@ -83,7 +83,7 @@ def _removal(
 
 
 def _unused(context: TableContext, partitions: Sequence[str], timeline: Timeline) -> list[str]:
-    """Those of the partitions that are defined, and neither listed, nor being built, nor planned."""
+    """Return those of the partitions that are defined, and neither listed, nor being built, nor planned."""
     defined = {item.name for item in read_definitions(context.storage, context.config.index_defs_path)}
     used = {*context.config.written_metadata_partitions, *pending_partitions(context, timeline)}
     return [name for name in partitions if kind_of(name) and name in defined and name not in used]

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_core.errors import DuplicateKeyError
-from pyhudi_core.file_groups.slicing import Piece
+from pyhudi_core.file_groups.slicing import SlicePiece
 from pyhudi_core.merge.merged_slice import LivingRows, Merging
 from pyhudi_core.metadata_table import names
 from pyhudi_core.metadata_table.reader import MetadataTable
@@ -49,8 +49,8 @@ def refuse_keys_elsewhere(context: TableContext, snapshot: Snapshot) -> None:
                 )
 
 
-def _moved(index: MetadataTable, piece: Piece) -> pa.Table:
-    """The keys whose newest place is not that of the base file, with the place in the base file."""
+def _moved(index: MetadataTable, piece: SlicePiece) -> pa.Table:
+    """Return the keys whose newest place is not that of the base file, with the place in the base file."""
     if piece.base is None or not piece.logs:
         return _MOVED.empty_table()
     slices = index.slices

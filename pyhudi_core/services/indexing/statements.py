@@ -53,7 +53,7 @@ Statement = CreateIndex | DropIndex | ShowIndexes
 
 
 def parse(text: str) -> Statement:
-    """The statement. Raises `InvalidOptionError` with the place where it cannot be understood."""
+    """Return the statement. Raises `InvalidOptionError` with the place where it cannot be understood."""
     if not isinstance(text, str) or len(text) > LENGTH_LIMIT:
         raise InvalidOptionError("A statement is a text of at most 100,000 characters", hint="Give one statement.")
     return _Reader(text, _tokens(text)).statement()
@@ -88,7 +88,7 @@ class _Reader:
     next: int = 0
 
     def statement(self) -> Statement:
-        """The whole statement."""
+        """Return the whole statement."""
         if self._has("CREATE", "INDEX"):
             found: Statement = self._create()
         elif self._has("DROP", "INDEX"):
@@ -144,7 +144,7 @@ class _Reader:
         return key, self._text() if self._is("text") else self._name()
 
     def _listed(self, one: Callable[[], T]) -> list[T]:
-        """What stands in brackets, at least one."""
+        """Return what stands in brackets, at least one."""
         if not self._has("("):
             raise self._expected("(")
         found = [one()]
@@ -167,7 +167,7 @@ class _Reader:
         return self._text()
 
     def _has(self, *words: str) -> bool:
-        """Whether these come next; then they are passed over."""
+        """Say whether these come next; then they are passed over."""
         ahead = self.tokens[self.next : self.next + len(words)]
         plain = [token.value.upper() for token in ahead if token.kind in ("word", "sign")]
         if plain != list(words):

@@ -12,7 +12,7 @@ NONE = "the table has no metadata table"
 
 
 def place_of(context: TableContext) -> TableContext | None:
-    """The place of the metadata table that a table lists; None if there is none."""
+    """Return the place of the metadata table that a table lists; None if there is none."""
     return next((place for place in context.companions if place.prefix == names.FOLDER), None)
 
 

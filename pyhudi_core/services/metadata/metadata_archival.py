@@ -30,7 +30,7 @@ class MetadataArchival(Archival):
         self.exists = found is not None
 
     def plan(self) -> ArchivalPlan:
-        """What `run` would archive now, and what keeps more from going. Changes nothing."""
+        """Return what `run` would archive now, and what keeps more from going. Changes nothing."""
         return super().plan() if self.exists else ArchivalPlan(why_not=NONE)
 
     def take_over(self) -> ArchivalResult:
@@ -52,7 +52,7 @@ class MetadataArchival(Archival):
             super().after_commit(engine)
 
     def _has_enough(self, timeline: Timeline) -> bool:
-        """Whether a commit should look what can go: as many commits as a data table lets gather are older than the data table's timeline."""
+        """Say whether a commit should look what can go: as many commits as a data table lets gather are older than the data table's timeline."""
         data = next(place for place in self.context.companions if not place.prefix).folder
         first = min((i.requested_time for i in data.latest or data.load()), default="")
         rules = rules_of(self.context, triggered=True)
@@ -65,6 +65,6 @@ class MetadataArchival(Archival):
 
 
 def _has_late_build(timeline: Timeline) -> bool:
-    """Whether the first build has been archived, and a later one has not."""
+    """Say whether the first build has been archived, and a later one has not."""
     builds = [i.requested_time for i in timeline if i.requested_time.startswith(INITIAL_INSTANTS)]
     return bool(builds) and f"{INITIAL_INSTANTS}000" not in builds

@@ -51,7 +51,7 @@ class MetadataCleaning(AtMetadataTable[CleaningPlan, PlannedClean, CleaningResul
         return plan_cleaning(self.context, timeline, options_of(self.context.options.cleaning), triggered=triggered)
 
     def _why_not_yet(self, timeline: Timeline, unseen: int = 0) -> str:
-        """Why a commit need not look for removable slices; empty if it has to. ``unseen``: so many instants are newer than the timeline."""
+        """Say why a commit need not look for removable slices; empty if it has to. ``unseen``: so many instants are newer than the timeline."""
         cleans = [i.requested_time for i in timeline.completed if i.action is Action.CLEAN]
         compactions = [i.requested_time for i in timeline.commits if i.action is Action.COMMIT]
         if not compactions or max(compactions) < max(cleans, default=""):
@@ -62,7 +62,7 @@ class MetadataCleaning(AtMetadataTable[CleaningPlan, PlannedClean, CleaningResul
 
 
 def options_of(data: CleaningOptions) -> CleaningOptions:
-    """How a metadata table is cleaned, by the options of its data table."""
+    """Say how a metadata table is cleaned, by the options of its data table."""
     return replace(
         data,
         commits=max(_LEAST_COMMITS, math.ceil(data.commits * _MORE)),

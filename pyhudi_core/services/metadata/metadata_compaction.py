@@ -18,7 +18,7 @@ from pyhudi_core.conflicts.concurrent import pending_restores
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.errors import CommitConflictError
 from pyhudi_core.file_groups.slice import BaseFile, FileSlice, LogFile
-from pyhudi_core.file_groups.slicing import Piece
+from pyhudi_core.file_groups.slicing import SlicePiece
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.metadata_table.committed_files import CommittedFiles
 from pyhudi_core.metadata_table.compacting import compacted
@@ -99,7 +99,7 @@ class MetadataCompaction(AtMetadataTable[CompactionPlan, tuple[FileSlice, ...], 
 
 
 def _why_not(own: Timeline, data: Timeline) -> str:
-    """Why nothing may be compacted now; empty if it may."""
+    """Say why nothing may be compacted now; empty if it may."""
     if any(i.action is Action.COMPACTION for i in own.pending):
         return "a compaction of the metadata table is planned already"
     if any(i.action is Action.LOGCOMPACTION for i in own.pending):
@@ -113,8 +113,8 @@ def _why_not(own: Timeline, data: Timeline) -> str:
     return ""
 
 
-def _file_slice(partition: str, piece: Piece) -> FileSlice:
-    """A slice with paths relative to the metadata table."""
+def _file_slice(partition: str, piece: SlicePiece) -> FileSlice:
+    """Return a slice with paths relative to the metadata table."""
     base = None if piece.base is None else replace(piece.base, partition=partition)
     return FileSlice(base, None, tuple(replace(log, partition=partition) for log in piece.logs))
 
@@ -145,7 +145,9 @@ class _Run(PlanRun[tuple[FileSlice, ...], tuple[Finished, CommitMetadata]]):
         return finish(transaction, lambda _notes: body, self._check, self.how.gate), commit
 
     def _unchanged(self, own: Timeline) -> frozenset[str]:
-        """The plan's partitions that are as the plan found them: not dropped since, nor built again, which gives their file groups the same ids."""
+        """Return the plan's partitions that are as the plan found them: not dropped since, nor built again, which gives their file groups the same
+        ids.
+        """
         listed = {*reopened(self.data).config.written_metadata_partitions}
         built = [
             i
@@ -197,8 +199,8 @@ class _Run(PlanRun[tuple[FileSlice, ...], tuple[Finished, CommitMetadata]]):
         )
 
 
-def _from_root(place: TableContext, piece: FileSlice) -> Piece:
-    """The slice with paths from the root, as the reader of the metadata table has them."""
+def _from_root(place: TableContext, piece: FileSlice) -> SlicePiece:
+    """Return the slice with paths from the root, as the reader of the metadata table has them."""
     folder = place.from_root(piece.partition)
     base = None if piece.base is None else BaseFile(folder, piece.base.name, piece.base.size)
-    return Piece(piece.requested_time, base, [LogFile(folder, log.name, log.size) for log in piece.logs])
+    return SlicePiece(piece.requested_time, base, [LogFile(folder, log.name, log.size) for log in piece.logs])

@@ -99,7 +99,7 @@ class MetadataTableOf(NotCalled):
         return self.context.config.metadata_partitions
 
     def plan(self, partitions: Sequence[str] | None = None) -> MetadataPlan:
-        """What `create` would make now. Changes nothing."""
+        """Return what `create` would make now. Changes nothing."""
         context = reopened(self.context)
         listed = context.config.metadata_partitions
         make = {name: count for name, count in self._groups(partitions).items() if name not in listed}
@@ -130,7 +130,7 @@ class MetadataTableOf(NotCalled):
             return retries.until_done(lambda: _drop(reopened(self.context)))
 
     def plan_index(self, definition: IndexDefinition) -> MetadataPlan:
-        """What `make_index` would make now. Changes nothing."""
+        """Return what `make_index` would make now. Changes nothing."""
         context = reopened(self.context)
         make = self._of_index(definition, context.config.metadata_partitions)
         schema = load(context).schema
@@ -174,7 +174,7 @@ class MetadataTableOf(NotCalled):
         return replace(metadata_build.build_partitions(self.context, groups, engine, drop=drop), why_not=why_not)
 
     def _without_undefined(self, wanted: Sequence[str]) -> tuple[list[str], str]:
-        """The partitions that the table can have with its schema, and why it cannot have the others."""
+        """Return the partitions that the table can have with its schema, and why it cannot have the others."""
         if not any(map(kind_of, wanted)):
             return list(wanted), ""
         context = metadata_build.unlisted(reopened(self.context))
@@ -197,14 +197,14 @@ class MetadataTableOf(NotCalled):
             raise metadata_build.refusal(self.context, why)
 
     def _of_index(self, definition: IndexDefinition, listed: Sequence[str] = ()) -> dict[str, int]:
-        """The partitions of an index that are not listed, with those that it needs."""
+        """Return the partitions of an index that are not listed, with those that it needs."""
         wanted = [*sorted(needs_of(definition.name)), definition.name]
         groups = metadata_build.asked_for(self.context, wanted, {definition.name})
         return {name: count for name, count in groups.items() if name not in listed}
 
 
 def _drop(context: TableContext) -> Dropped:
-    """One decision that takes the metadata table off the list. Its reservation stands for it, as for a build (`write.metadata_build`)."""
+    """Return one decision that takes the metadata table off the list. Its reservation stands for it, as for a build (`write.metadata_build`)."""
     listed = tuple(dict.fromkeys([*context.config.metadata_partitions, *context.config.metadata_partitions_inflight]))
     if not listed:
         return Dropped()
@@ -229,7 +229,7 @@ def _drop(context: TableContext) -> Dropped:
 
 
 def _removal(transaction: Transaction, timeline: Timeline) -> StagedIntent | None:
-    """The removal, on this timeline; None if nothing is listed any more."""
+    """Return the removal, on this timeline; None if nothing is listed any more."""
     context = transaction.context
     config = TableConfig.from_properties(properties_file.read(context.storage), table=context.table)
     if not config.metadata_partitions and not config.metadata_partitions_inflight:

@@ -74,7 +74,7 @@ class Target:
         return "" if self.before is None else time_of(self.before)
 
     def point(self, context: TableContext, timeline: Timeline) -> Instant:
-        """The commit whose state comes back. Raises `InvalidOptionError` if there is no such commit, and for a time without a zone."""
+        """Return the commit whose state comes back. Raises `InvalidOptionError` if there is no such commit, and for a time without a zone."""
         if self.to is not None and self.before is not None:
             raise InvalidOptionError(
                 "A restore goes to a commit or to the state before one, not both",
@@ -95,7 +95,7 @@ class Target:
 
 
 def _commit_of(context: TableContext, timeline: Timeline, to: TimePoint | Savepoint | None) -> Instant:
-    """The commit that a point names, or the newest one that had completed by a time.
+    """Return the commit that a point names, or the newest one that had completed by a time.
 
     Digits are not taken for a time: who mistypes an instant must not get another state back.
     """
@@ -125,7 +125,7 @@ def _is_time_of_day(text: object) -> bool:
 
 
 def plan_restore(context: TableContext, timeline: Timeline, target: Target) -> RestorePlan:
-    """What would be undone. False if nothing completed after the point.
+    """Return what would be undone. False if nothing completed after the point.
 
     Raises what `refuse` raises, `InvalidOptionError` if the point is no completed commit of the timeline, or if ``target.alone`` forbids it,
     `SnapshotExpiredError` if files of its state are gone, and `UnsupportedTableError` if the table's metadata table could not be built again.
@@ -160,7 +160,7 @@ def _said(commit: Instant, *, utc: bool) -> str:
 
 
 def not_alone(context: TableContext, time: str, later: list[str]) -> InvalidOptionError:
-    """The error for a commit that is to be undone alone, and has later ones; these are given by their requested times, oldest first."""
+    """Return the error for a commit that is to be undone alone, and has later ones; these are given by their requested times, oldest first."""
     return InvalidOptionError(
         f"{len(later)} commits completed after {time}, {later[0]} the first of them, so it cannot be rolled back alone",
         table=context.table,
@@ -184,7 +184,7 @@ def refuse(context: TableContext, timeline: Timeline) -> None:
 
 
 def _at_work(context: TableContext, instant: Instant) -> str:
-    """What a pending instant does that a restore must not disturb; empty if nothing."""
+    """Return what a pending instant does that a restore must not disturb; empty if nothing."""
     what = f"the {instant.action} {instant.requested_time}"
     if instant.action in DATA_ACTIONS:
         return (
@@ -236,13 +236,13 @@ def _undone(context: TableContext, instant: Instant) -> UndoneCommit:
 
 
 def is_of(path: str, requested_time: str) -> bool:
-    """Whether a data file was written by the instant, by its name. A damaged commit must not name others' files for deletion."""
+    """Say whether a data file was written by the instant, by its name. A damaged commit must not name others' files for deletion."""
     name = parse_data_file(split(path)[1])
     return name is not None and name.requested_time == requested_time
 
 
 def outdating(transaction: Transaction) -> Outdating:
-    """What makes a plan outdated: that something completed or was planned, or what `refuse` raises."""
+    """Return what makes a plan outdated: that something completed or was planned, or what `refuse` raises."""
     return Outdating(by_instant=_by_instant, also=partial(refuse, transaction.context))
 
 

@@ -99,7 +99,7 @@ def _forget(context: TableContext, requested_time: str) -> None:
 
 
 def _metadata(context: TableContext, requested_time: str, work: RestoreWork, took_ms: int) -> dict[str, Any]:
-    """What a completed restore says: for each instant what its rollback would say."""
+    """Return what a completed restore says: for each instant what its rollback would say."""
     return {
         "startRestoreTime": requested_time,
         "timeTakenInMillis": took_ms,

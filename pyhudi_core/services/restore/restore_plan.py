@@ -86,7 +86,7 @@ class RestorePlan:
         )
 
     def encode(self, sync_marker: bytes) -> bytes:
-        """The bytes of the requested file."""
+        """Return the bytes of the requested file."""
         undone = (*self.plans, *(commit.instant for commit in self.commits))
         record = {
             "instantsToRollback": [{"commitTime": i.requested_time, "action": str(i.action)} for i in undone],

@@ -44,7 +44,7 @@ class RestoreWork:
     metadata_partitions: tuple[str, ...] = ()
 
     def to_json(self) -> bytes:
-        """The bytes of the file."""
+        """Return the bytes of the file."""
         undone = [{"time": one.requested_time, "action": one.action, "files": one.files} for one in self.undone]
         found = {"undone": undone, "cleans": self.cleans, "metadata_partitions": self.metadata_partitions}
         return json.dumps(found, indent=1).encode()
@@ -65,7 +65,7 @@ class RestoreWork:
 
 
 def read(context: TableContext, requested_time: str) -> RestoreWork | None:
-    """The list of a restore; None if there is none (any more)."""
+    """Return the list of a restore; None if there is none (any more)."""
     path = layout.restore(requested_time)
     try:
         return RestoreWork.of_json(context.root.get(path), path)
@@ -86,7 +86,7 @@ def work_of(context: TableContext, planned: PlannedRestore) -> RestoreWork:
 
 
 def _files_of(context: TableContext, time: str, states: list[Instant]) -> Iterable[str]:
-    """The data files of one instant with these files on the timeline."""
+    """Return the data files of one instant with these files on the timeline."""
     completed = next((i for i in states if i.is_completed and i.action is not Action.SAVEPOINT), None)
     announced = {path for path in markers.announced(context.storage, time) if is_of(path, time)}
     if completed is not None:

@@ -97,7 +97,7 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
         before: CommitPoint | None = None,
         triggered: bool = False,
     ) -> RestorePlan:
-        """What `run` to a commit, savepoint or time, or to the state before a commit, would undo; or why it is refused. Changes nothing."""
+        """Return what `run` to a commit, savepoint or time, or to the state before a commit, would undo; or why it is refused. Changes nothing."""
         service = self._with(to, before)
         try:
             timeline = self.context.folder.load()
@@ -117,7 +117,7 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
         return self.run(to, before=before)
 
     def undone(self) -> Mapping[str, frozenset[str]]:
-        """The requested times that each restore undoes, by the requested time of the restore; only restores that have begun."""
+        """Return the requested times that each restore undoes, by the requested time of the restore; only restores that have begun."""
         return self.context.folder.undone_by_restores()
 
     def schedule(
@@ -257,14 +257,14 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
         return done, undone or (asked_for is not None and bool(done))
 
     def has_begun(self) -> bool:
-        """Whether a pending restore undoes the commit whose earlier state is wanted already."""
+        """Say whether a pending restore undoes the commit whose earlier state is wanted already."""
         if self.target.before is None:
             return False
         begun = self.context.folder.undone_by_restores()
         return any(self.target.before_time in begun.get(restore.requested_time, ()) for restore in self._pending())
 
     def _asked_for(self, timeline: Timeline) -> Instant | None:
-        """The planned restore that nobody has begun, if it goes to the target and undoes what a restore to it would undo.
+        """Return the planned restore that nobody has begun, if it goes to the target and undoes what a restore to it would undo.
 
         Raises `InvalidOptionError` if the target is no commit of the timeline.
         """
@@ -288,7 +288,7 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
             raise self._half_done(error) from error
 
     def _half_done(self, error: HudiError) -> HudiError:
-        """The error for a failure: if a restore has begun, readers see the state of its point already, although this process did not end it."""
+        """Return the error for a failure: if a restore has begun, readers see its state already, although this process did not end it."""
         try:
             found = [
                 i for i in self.context.folder.load() if i.action is Action.RESTORE and i.state is not State.REQUESTED

@@ -74,7 +74,7 @@ class Rollbacks:
         return f"Rollbacks of {self.context.table}"
 
     def plan(self, instant: CommitPoint) -> RollbackPlan:
-        """What a rollback of this instant would do. Changes nothing."""
+        """Return what a rollback of this instant would do. Changes nothing."""
         with at_table(self.context.table):
             time = time_of(instant)
         timeline = self.context.folder.load()
@@ -118,5 +118,5 @@ class Rollbacks:
 
 
 def _later(timeline: Timeline, commit: Instant) -> list[str]:
-    """The requested times of commits that completed later."""
+    """Return the requested times of commits that completed later."""
     return [i.requested_time for i in timeline.commits if (i.completion_time or "") > (commit.completion_time or "")]

@@ -34,7 +34,7 @@ class Stored:
 
     @classmethod
     def of(cls, infos: Iterable[ObjectInfo]) -> Stored:
-        """The number of files, and their bytes together."""
+        """Return the number of files, and their bytes together."""
         sizes = [info.size for info in infos]
         return cls(len(sizes), sum(sizes))
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from pyhudi_core.conflicts.concurrent import pending_restores
-from pyhudi_core.file_groups.unnamed_files import Owner, Owners, named_paths, recovered_until
+from pyhudi_core.file_groups.unnamed_files import FileOwner, Owners, named_paths, recovered_until
 from pyhudi_core.model.file_names import parse_data_file, split
 from pyhudi_core.model.instant import Instant, is_time
 from pyhudi_core.model.printing import printable
@@ -36,10 +36,10 @@ Infos = tuple[ObjectInfo, ...]
 _YOUNG, _PENDING = "younger than {minutes} minutes", "of pending instants, or of writers with a heartbeat"
 _LEFT_OUT = "left out of a recovery: delete them if they are not needed"
 _KEPT = {
-    Owner.NOBODY_BUT_SHOWN: "shown to readers as files of archived commits (`pyhudi check` names them)",
-    Owner.UNKNOWN: "of archived instants that cannot be read",
-    Owner.LIVING_WRITE: _PENDING,
-    Owner.DEAD_WRITE: _PENDING,
+    FileOwner.NOBODY_BUT_SHOWN: "shown to readers as files of archived commits (`pyhudi check` names them)",
+    FileOwner.UNKNOWN: "of archived instants that cannot be read",
+    FileOwner.LIVING_WRITE: _PENDING,
+    FileOwner.DEAD_WRITE: _PENDING,
 }
 
 
@@ -114,7 +114,7 @@ class SweepPlan:
         return with_seconds(figures, files=len(everything))
 
     def changed_before(self, latest_ms: int) -> SweepPlan:
-        """The same without files that were changed later, in milliseconds since 1970 by the clock of the storage."""
+        """Return the same without files that were changed later, in milliseconds since 1970 by the clock of the storage."""
 
         def old(infos: Infos) -> Infos:
             return tuple(info for info in infos if info.modified_ms <= latest_ms)
@@ -135,7 +135,7 @@ class SweepPlan:
 
 
 def plan_sweep(context: TableContext, latest_ms: int, listed: ListedPlace | None = None) -> SweepPlan:
-    """What a sweep would delete that takes no file that was changed later, in milliseconds since 1970. Changes nothing.
+    """Return what a sweep would delete that takes no file that was changed later, in milliseconds since 1970. Changes nothing.
 
     ``listed``: the objects of the table, if the caller has just listed them. Raises `CorruptionError` if a commit or a savepoint cannot
     be read: then it is not known what they name.
@@ -201,7 +201,7 @@ class _State:
     kept: Counter[str] = field(default_factory=Counter)
 
     def place(self, listed: ListedPlace, timeline: Timeline) -> SweptPlace:
-        """What goes of one place."""
+        """Return what goes of one place."""
         there = listed.context
         owners = Owners(timeline, self.living, frozenset(), _archive_of(there, timeline))
         named = (kept_files(there.folder, timeline) | held_files(there)).union(
@@ -218,7 +218,7 @@ class _State:
         if name is None or name.requested_time.startswith(layout.INITIAL_INSTANTS):
             return False
         owner = owners.of(name.requested_time)
-        if owner is not Owner.NOBODY:
+        if owner is not FileOwner.NOBODY:
             self._keep(_KEPT.get(owner))
             return False
         if name.requested_time < recovered:
@@ -227,7 +227,7 @@ class _State:
         return self.is_old(info)
 
     def may_go(self, info: ObjectInfo, time: str) -> bool:
-        """Whether a file of the instant with this requested time is not needed any more."""
+        """Say whether a file of the instant with this requested time is not needed any more."""
         if not is_time(time) or time > self.newest:
             return False
         if time in self.living:
@@ -236,7 +236,10 @@ class _State:
         return self.is_old(info)
 
     def is_left(self, rows: WaitingRows) -> bool:
-        """Whether rows belong to nobody: their owner has died, or they have none, and no file of them is young. Their write may have no instant."""
+        """Say whether rows belong to nobody: their owner has died, or they have none, and no file of them is young.
+
+        Their write may have no instant.
+        """
         if rows.is_owned and not waiting_rows.has_died(self.context, rows):
             self.kept[_PENDING] += len(rows.files)
             return False
@@ -246,7 +249,7 @@ class _State:
         return False
 
     def unpublished(self, there: TableContext, instant: Instant, timeline: Timeline) -> Infos:
-        """The file of a pending commit of the metadata table, if it can never complete: the table's own instant has ended without it."""
+        """Return the file of a pending commit of the metadata table, if it can never complete: the table's own instant has ended without it."""
         time = instant.requested_time
         known = time in self.needed or timeline.find(time) is not None
         if instant.action not in markers.WRITES or known or time > timeline.high_water_mark:
@@ -256,7 +259,7 @@ class _State:
         return (info,) if info is not None and ended and self.is_old(info) else ()
 
     def is_old(self, info: ObjectInfo) -> bool:
-        """Whether the file was last changed long enough ago."""
+        """Say whether the file was last changed long enough ago."""
         if info.modified_ms <= self.latest_ms:
             return True
         self._keep(self._young)
@@ -271,14 +274,14 @@ class _State:
             self.kept[why] += 1
 
     def why_not(self) -> str:
-        """What stays and why."""
+        """Return what stays and why."""
         if not self.kept:
             return "every other file is named by a commit" if self.newest else "the table has no commit yet"
         return "; ".join(f"{count:,} files stay, {why}" for why, count in sorted(self.kept.items()))
 
 
 def _archive_of(context: TableContext, timeline: Timeline) -> Callable[[str], bool | None]:
-    """Whether a commit with a requested time was archived, each time asked once."""
+    """Say whether a commit with a requested time was archived, each time asked once."""
     known: dict[str, bool] = {}
 
     def was_archived(time: str) -> bool | None:
@@ -296,21 +299,21 @@ def _unfinished(timeline: Timeline) -> set[str]:
 
 
 def _decided(context: TableContext, timeline: Timeline) -> set[str]:
-    """The requested time that the commit record names, unless it is published: its bytes may be needed for that."""
+    """Return the requested time that the commit record names, unless it is published: its bytes may be needed for that."""
     record = record_store(context.root).read()
     published = {instant.requested_time for instant in timeline.completed}
     return set() if record is None else {record.intent.requested_time} - published
 
 
 def _time_of_staged(path: str) -> str:
-    """The requested time in the path of staged bytes, or of a registration."""
+    """Return the requested time in the path of staged bytes, or of a registration."""
     if path.startswith(f"{layout.EXECUTIONS}/"):
         return path[len(layout.EXECUTIONS) + 1 :].partition("/")[0]
     return path.rpartition("/")[2].partition("-")[0]
 
 
 def _temporaries(storage: Storage, found: Iterable[ListedPlace]) -> Iterable[ObjectInfo]:
-    """The unfinished files of a disk, in the folders that processes write to."""
+    """Return the unfinished files of a disk, in the folders that processes write to."""
     if not storage.capabilities.temporaries:
         return
     places = [(listed.context, folder) for listed in found for folder in listed.folders]

@@ -54,7 +54,7 @@ def make_if_due(context: TableContext, engine: Engine) -> bool:
 
 
 def gets_record_index(config: TableConfig, options: MetadataOptions) -> bool:
-    """Whether a new table gets a record index by its options."""
+    """Say whether a new table gets a record index by its options."""
     groups = wanted_partitions(config, options)
     return options.of_new_tables and names.RECORD_INDEX in groups and not why_unfit(config, groups)
 

@@ -77,7 +77,7 @@ class Built:
 
 
 def wanted_partitions(config: TableConfig, options: MetadataOptions) -> dict[str, int]:
-    """The partitions that a new metadata table gets by the options, and the least number of file groups of each."""
+    """Return the partitions that a new metadata table gets by the options, and the least number of file groups of each."""
     found = {names.FILES: 1}
     plain = config.bootstrap_base_path is None
     if options.column_stats and plain:
@@ -111,15 +111,15 @@ def build_partitions(
 
 
 def unlisted(context: TableContext) -> TableContext:
-    """The table as it is without its metadata table."""
+    """Return the table as it is without its metadata table."""
     changes = {LISTED: None, metadata_removal.INFLIGHT: None}
     config = context.config.with_properties(changes, table=context.table)
     return replace(context, config=config, companions=())
 
 
 def makeable(context: TableContext, partitions: Collection[str], added: Collection[str] = ()) -> dict[str, int]:
-    """The partitions that this release makes, and the least number of file groups of each. Indexes that users defined are among them if they are
-    among ``partitions``; ``added``: those that are not defined yet.
+    """Return the partitions that this release makes, and the least number of file groups of each. Indexes that users defined are among them if they
+    are among ``partitions``; ``added``: those that are not defined yet.
     """
     options = context.options.metadata
     defined = {*metadata_update.definitions_of(context, partitions), *added}
@@ -134,7 +134,7 @@ def makeable(context: TableContext, partitions: Collection[str], added: Collecti
 
 
 def asked_for(context: TableContext, partitions: Sequence[str] | None, added: Collection[str] = ()) -> dict[str, int]:
-    """The partitions that were asked for, ``files`` first, with their least numbers of file groups; None: those of the options.
+    """Return the partitions that were asked for, ``files`` first, with their least numbers of file groups; None: those of the options.
 
     ``added``: indexes that are not defined yet. Raises `InvalidOptionError` for one that this release does not make.
     """
@@ -152,7 +152,7 @@ def asked_for(context: TableContext, partitions: Sequence[str] | None, added: Co
 
 
 def why_not(context: TableContext, timeline: Timeline, groups: Groups) -> str:
-    """Why the partitions cannot be made now, in one decision; empty if they can."""
+    """Say why the partitions cannot be made now, in one decision; empty if they can."""
     building, foreign = context.config.metadata_partitions_inflight, foreign_writes(context, timeline)
     others = f"{', '.join(building)} is being built{_LEFT}" if building else ""
     others = others or (_beside(foreign) if foreign else "")
@@ -160,7 +160,7 @@ def why_not(context: TableContext, timeline: Timeline, groups: Groups) -> str:
 
 
 def why_unfit(config: TableConfig, groups: Groups) -> str:
-    """Why the table cannot have the partitions; empty if it can."""
+    """Say why the table cannot have the partitions; empty if it can."""
     wanted = {*config.metadata_partitions, *groups, names.FILES}
     why = metadata_update.why_unkept(config, wanted)
     if why:
@@ -205,7 +205,7 @@ def _has_an_entry_a_row(partition: str) -> bool:
 
 
 def sized(context: TableContext, snapshot: Snapshot, groups: Groups) -> dict[str, int]:
-    """The numbers of file groups, with as many as this state of the table needs for indexes with an entry for each row.
+    """Return the numbers of file groups, with as many as this state of the table needs for indexes with an entry for each row.
 
     As Hudi counts: one for each GB, with room for as many rows again. Of slices with logs the most rows that they can have count, because too many
     file groups do less harm than too few.
@@ -221,7 +221,7 @@ def sized(context: TableContext, snapshot: Snapshot, groups: Groups) -> dict[str
 def definitions_change(
     staging: Staging, snapshot: Snapshot, partitions: Collection[str], added: Sequence[IndexDefinition] = ()
 ) -> Publication | None:
-    """The staged change of the index definitions: those that are added, and that of new column statistics. None if nothing changes."""
+    """Return the staged change of the index definitions: those that are added, and that of new column statistics. None if nothing changes."""
     context, found = staging.transaction.context, list(added)
     if names.COLUMN_STATS in partitions:
         found.append(of_statistics(column_statistics.indexed_columns(snapshot.schema)))
@@ -233,8 +233,8 @@ def definitions_change(
 
 
 def next_number(context: TableContext, timeline: Timeline) -> int:
-    """The number of the next build of a partition: above those of all builds before. Raises `UnsupportedTableError` if the metadata table is out
-    of date.
+    """Return the number of the next build of a partition: above those of all builds before. Raises `UnsupportedTableError` if the metadata table is
+    out of date.
     """
     if not context.config.metadata_partitions:
         return 0
@@ -269,7 +269,7 @@ def _beside(foreign: Sequence[str]) -> str:
 
 
 def refusal(context: TableContext, why: str, hint: str = _ASK_OTHERS) -> UnsupportedTableError:
-    """The error for partitions that cannot be made. ``hint``: what to do, after "Nothing was changed."."""
+    """Return the error for partitions that cannot be made. ``hint``: what to do, after "Nothing was changed."."""
     return UnsupportedTableError(
         f"The metadata table's partitions cannot be made: {why}",
         table=context.table,
@@ -333,7 +333,7 @@ class _BuildDecision:
         return ",".join(sorted({*listed, *(staged.first.partition for staged in self.builds)}))
 
     def intent(self, timeline: Timeline) -> StagedIntent | None:
-        """What is to be decided on this timeline; None if it is done. Raises `CommitConflictError` if the table is not as it was any more."""
+        """Return what is to be decided on this timeline; None if it is done. Raises `CommitConflictError` if the table is not as it was any more."""
         context = self.transaction.context
         config = TableConfig.from_properties(properties_file.read(context.storage), table=context.table)
         if ",".join(config.metadata_partitions) == self.target:
@@ -390,6 +390,6 @@ class _BuildDecision:
 
 
 def definitions_now(context: TableContext) -> bytes | None:
-    """The index definitions as they are; None if there are none."""
+    """Return the index definitions as they are; None if there are none."""
     path = context.config.index_defs_path
     return None if context.storage.head(path) is None else context.storage.get(path)

@@ -14,7 +14,7 @@ from pyhudi_core.metadata_table import names
 from pyhudi_core.metadata_table.bloom_filters import BloomFilterIndex
 from pyhudi_core.metadata_table.changes import CommitChanges, records_of
 from pyhudi_core.metadata_table.defined_indexes import file_index
-from pyhudi_core.metadata_table.file_entries import GroupChange
+from pyhudi_core.metadata_table.file_entries import GroupEntries
 from pyhudi_core.metadata_table.first_records import ExistingTable
 from pyhudi_core.metadata_table.index_definitions import IndexDefinition
 from pyhudi_core.metadata_table.new_metadata_table import FirstBuild, FirstFile
@@ -65,16 +65,16 @@ class FirstFiles:
         records = records_of(self._known(), first.partition)
         return [file.at(self.staging.kept(file.data)) for file in first.base_files(records)]
 
-    def _files(self) -> list[GroupChange]:
-        """All files, as if each were new."""
-        return [GroupChange(stat.partition, (stat.path,)) for stat in self._existing().files()]
+    def _files(self) -> list[GroupEntries]:
+        """Return all files, as if each were new."""
+        return [GroupEntries(stat.partition, (stat.path,)) for stat in self._existing().files()]
 
-    def _slices(self) -> list[GroupChange]:
-        """All file groups, as if each were new."""
-        return [GroupChange(piece.partition, (), None, piece) for piece in self.snapshot.view.all_slices()]
+    def _slices(self) -> list[GroupEntries]:
+        """Return all file groups, as if each were new."""
+        return [GroupEntries(piece.partition, (), None, piece) for piece in self.snapshot.view.all_slices()]
 
     def _known(self) -> CommitChanges:
-        """All files with the ranges of their columns, read once."""
+        """Return all files with the ranges of their columns, read once."""
         if self._changes is None:
             self._changes = self._existing().changes()
         return self._changes

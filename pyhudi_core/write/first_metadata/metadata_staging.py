@@ -46,7 +46,7 @@ class StagedBuild:
     completed: str
 
     def publications(self, completion_time: str) -> list[Publication]:
-        """All files, the completed deltacommit last."""
+        """Return all files, the completed deltacommit last."""
         completed = Moved(self.first.completed_path(completion_time), self.completed)
         return [moved.publication for moved in (*self.files, completed)]
 
@@ -91,7 +91,7 @@ def staged_decision(context: TableContext) -> Iterator[Transaction]:
 
 
 def unclear(transaction: Transaction, what: str, unknown: OutcomeUnknown) -> CommitStateUnknownError:
-    """The error for a decision whose outcome is not known; ``what`` was to be done."""
+    """Return the error for a decision whose outcome is not known; ``what`` was to be done."""
     return CommitStateUnknownError(
         f"The storage failed while it was decided that partitions of the metadata table are {what}: {unknown.error.message}",
         token=transaction.token,

@@ -139,7 +139,7 @@ class AppendHandle:
         self._written.append(WrittenFile(stat, writer.ranges))
 
     def _with_slice(self, stat: WriteStat) -> WriteStat:
-        """The stat in a table with change data capture: by the files of the slice Hudi finds what a log changed."""
+        """Return the stat in a table with change data capture: by the files of the slice Hudi finds what a log changed."""
         base, logs = self._piece.base, (*(str(log.name) for log in self._piece.logs), stat.path.rpartition("/")[2])
         name = "" if base is None else str(base.name)
         return replace(stat, prev_commit=self._piece.requested_time, base_file=name, log_files=logs)
@@ -157,7 +157,7 @@ class AppendHandle:
         return name
 
     def _positions(self, rows: pa.Table) -> pa.Array | None:
-        """The positions of the old versions of rows; None unless the index knows all of them."""
+        """Return the positions of the old versions of rows; None unless the index knows all of them."""
         if not self._logs.positions or TAG_POSITION not in rows.column_names:
             return None
         found = rows.column(TAG_POSITION)
@@ -167,12 +167,12 @@ class AppendHandle:
         return Deletes(rows.column(RECORD_KEY), self._bucket.partition, orderings, self._positions(rows))
 
     def _flagged_deletes(self, rows: pa.Table) -> Deletes:
-        """The deletes of rows that come with their ordering values."""
+        """Return the deletes of rows that come with their ordering values."""
         ordering = list(self._context.settings.ordering)
         return self._deletes(rows, rows.select(ordering) if ordering else pa.table({}))
 
     def _deletes_of(self, rows: pa.Table) -> Deletes:
-        """The deletes of keys that are there, with the ordering values of their rows."""
+        """Return the deletes of keys that are there, with the ordering values of their rows."""
         ordering, orderings = list(self._logs.merging.ordering), pa.table({})
         if ordering or self._piece.logs or self._bucket.hashed:
             living = self._living(rows.column(RECORD_KEY))
@@ -196,7 +196,7 @@ class AppendHandle:
         return filled(rows, living.take(found)) if completes else rows
 
     def _without_known(self, rows: pa.Table) -> pa.Table:
-        """The rows of an insert whose keys were deleted. Raises `DuplicateKeyError` for the others, unless they are left out."""
+        """Return the rows of an insert whose keys were deleted. Raises `DuplicateKeyError` for the others, unless they are left out."""
         living = self._living(rows.column(RECORD_KEY))
         known = pc.is_in(rows.column(RECORD_KEY), value_set=living.column(RECORD_KEY))
         count = pc.sum(known).as_py() or 0
@@ -205,7 +205,7 @@ class AppendHandle:
         return rows.filter(pc.invert(known))
 
     def _deleted_by(self, rows: pa.Table) -> pa.ChunkedArray:
-        """The keys that rows which say that they are deleted really delete: a late delete loses against the stored row."""
+        """Return the keys that rows which say that they are deleted really delete: a late delete loses against the stored row."""
         if not len(rows):
             return rows.column(RECORD_KEY)
         living, ordering = self._living(rows.column(RECORD_KEY)), self._context.settings.ordering
@@ -215,7 +215,10 @@ class AppendHandle:
         return newer.filter(pa.array(wins)).column(RECORD_KEY)
 
     def _without_late(self, rows: pa.Table) -> pa.Table:
-        """The rows that are not older than their delete in the logs, where that matters. Of a partial update all keys are known to have rows."""
+        """Return the rows that are not older than their delete in the logs, where that matters.
+
+        Of a partial update all keys are known to have rows.
+        """
         if not self._bucket.keeps_late_out or self._context.settings.partial is not None or not len(rows):
             return rows
         storage, schema = self._context.runtime.storage, self._context.settings.schema

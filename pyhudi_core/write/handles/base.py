@@ -61,7 +61,7 @@ OpenRuntime = Callable[[], TaskRuntime]
 
 
 def runtime_opener(engine: Engine, storage: Storage, runtime: Runtime) -> OpenRuntime:
-    """How tasks of this engine open their runtime: in this process they share ours, on Spark each task opens the storage from its specification.
+    """Say how tasks of this engine open their runtime: in this process they share ours, on Spark each task opens the storage from its specification.
 
     Raises `ConfigError` for storage that lives in this process only.
     """
@@ -167,12 +167,12 @@ class HandleSettings:
         return self.known_only or self.partial is not None
 
     def constants_of(self, partition: str) -> Constants:
-        """The values of the partition columns in a partition, for files that do not have them."""
+        """Return the values of the partition columns in a partition, for files that do not have them."""
         return {} if self.config is None else constants_of(partition, self.config, self.schema)
 
     @classmethod
     def of(cls, requested_time: str, schema: pa.Schema, config: TableConfig, files: FileOptions) -> HandleSettings:
-        """What the table and the options say of every file. ``schema`` is the table's, without meta columns."""
+        """Return what the table and the options say of every file. ``schema`` is the table's, without meta columns."""
         operation = config.operation_field or files.operation_field
         return cls(
             requested_time=requested_time,
@@ -223,13 +223,13 @@ class HandleContext:
     _next: int = field(default=0)
 
     def next_numbers(self, count: int) -> pa.Array:
-        """Values of ``_hoodie_commit_seqno`` for the next rows: ``<requested time>_<task>_<row>``."""
+        """Return values of ``_hoodie_commit_seqno`` for the next rows: ``<requested time>_<task>_<row>``."""
         numbers = pa.array(np.arange(self._next, self._next + count)).cast(pa.string())
         self._next += count
         return pc.binary_join_element_wise(f"{self.settings.requested_time}_{self.task}", numbers, "_")
 
     def new_file_id(self) -> str:
-        """The id of a file group that the plan did not foresee."""
+        """Return the id of a file group that the plan did not foresee."""
         return new_file_id(self.runtime.ids.uuid)
 
     def note_inserted(self, partition: str, file_id: str, keys: pa.Array | pa.ChunkedArray) -> None:
@@ -278,7 +278,7 @@ def stamped(
     *,
     encoded: bool = False,
 ) -> pa.Table:
-    """Rows with key and data columns, with their meta columns in front; in the schema of the files, or in another one.
+    """Return rows with key and data columns, with their meta columns in front; in the schema of the files, or in another one.
 
     ``encoded``: columns of one value are dictionaries, as a base file's writer wants them, so their texts are not written out for each row.
     """
@@ -306,7 +306,7 @@ def stamped(
 
 
 def one_value(text: str, count: int) -> pa.DictionaryArray:
-    """The text ``count`` times."""
+    """Return the text ``count`` times."""
     return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), [text])
 
 
@@ -319,7 +319,7 @@ def filled(rows: pa.Table, stored: pa.Table | pa.RecordBatch) -> pa.Table:
 
 
 def known_keys(rows: int, *, table: str | None = None, path: str | None = None) -> DuplicateKeyError:
-    """The error for an insert of keys that the table has."""
+    """Return the error for an insert of keys that the table has."""
     return DuplicateKeyError(
         f"{rows} rows of the batch have a record key that the table has already",
         table=table,

@@ -54,7 +54,7 @@ def _write(file: NewFile, rows: PartRows, schema: pa.Schema) -> int:
 
 
 def _footer(storage: Storage, piece: FileSlice) -> BaseFileFooter | None:
-    """What the footer of the slice's base file says of its keys."""
+    """Return what the footer of the slice's base file says of its keys."""
     if piece.base is None:
         return None
     with storage.open_input(piece.base.path) as source:

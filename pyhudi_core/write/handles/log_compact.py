@@ -82,7 +82,7 @@ class LogCompactor:
 
 
 def _deletes(state: Folded, which: np.ndarray, partition: str) -> Deletes:
-    """The states that deletes of delete blocks decided. Those that win over every older version have no ordering value."""
+    """Return the states that deletes of delete blocks decided. Those that win over every older version have no ordering value."""
     orderings = state.entries.orderings
     whole = orderings.num_columns > 0 and not state.outright[which[0]]
     taken = orderings.take(pa.array(state.entry[which])) if whole else pa.table({})

@@ -99,20 +99,20 @@ class MergeHandle:
         else:
             self._replace(file, batch, self._made(file, incoming, batch, match, merger))
 
-    def _chosen(self, incoming: Incoming, batch: pa.RecordBatch, match: Match) -> Outcome:
-        """The law chooses one of two versions."""
+    def _chosen(self, incoming: Incoming, batch: pa.RecordBatch, match: Match) -> BatchOutcome:
+        """Return the law chooses one of two versions."""
         winners = incoming.winners(batch, match)
         gone = incoming.deleted[winners.places] | self._context.settings.deletes
         updated = winners.only(~gone)
         new = incoming.rows.take(pa.array(winners.places[~gone]))
         if self._context.settings.partial is not None:
             new = filled(new, batch.filter(pa.array(updated)))
-        return Outcome(updated, new, winners.only(gone))
+        return BatchOutcome(updated, new, winners.only(gone))
 
     def _made(
         self, file: NewFile, incoming: Incoming, batch: pa.RecordBatch, match: Match, merger: TableMerger
-    ) -> Outcome:
-        """The merger makes one row out of two; the law decides about deletes."""
+    ) -> BatchOutcome:
+        """Return the merger makes one row out of two; the law decides about deletes."""
         are_rows = ~incoming.deleted[match.places]
         hits, requested_time = match.only(are_rows), self._context.settings.requested_time
         leaving = incoming.winners(batch, Match(match.only(~are_rows), match.places[~are_rows])).hits.copy()
@@ -122,9 +122,11 @@ class MergeHandle:
         # A row with another commit time is the stored one: it stays as it is.
         is_new = mask(pc.equal(made.rows.column(COMMIT_TIME), requested_time)) & ~made.gone
         leaving[np.flatnonzero(hits)[made.gone]] = True
-        return Outcome(Match(hits, match.places[are_rows]).only(is_new), made.rows.filter(pa.array(is_new)), leaving)
+        return BatchOutcome(
+            Match(hits, match.places[are_rows]).only(is_new), made.rows.filter(pa.array(is_new)), leaving
+        )
 
-    def _replace(self, file: NewFile, batch: pa.RecordBatch, outcome: Outcome) -> None:
+    def _replace(self, file: NewFile, batch: pa.RecordBatch, outcome: BatchOutcome) -> None:
         """Write a batch of the file as it is after the write."""
         updated, leaving = outcome.updated, outcome.leaving
         if updated.any():
@@ -142,7 +144,7 @@ class MergeHandle:
         file.counts["deletes"] += int(leaving.sum())
 
     def _fitting(self, file: NewFile, left: pa.Table) -> int:
-        """How many new rows the rewritten file takes: all while it stays below the target, none if it was not small."""
+        """Say how many new rows the rewritten file takes: all while it stays below the target, none if it was not small."""
         if self._bucket.room <= 0 or len(left) == 0:
             return 0
         per_row = max(1.0, file.writer.bytes_written / max(1, file.writer.rows))
@@ -167,14 +169,14 @@ class Match:
     places: npt.NDArray[np.int64]
 
     def only(self, chosen: Mask) -> Mask:
-        """The rows of the batch that are hit by the chosen ones of the places."""
+        """Return the rows of the batch that are hit by the chosen ones of the places."""
         hits = np.zeros(len(self.hits), bool)
         hits[np.flatnonzero(self.hits)[chosen]] = True
         return hits
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class BatchOutcome:
     """What becomes of the rows of a batch: those under ``updated`` are replaced by ``rows``, in their order; those under ``leaving`` go."""
 
     updated: Mask
@@ -205,7 +207,7 @@ class Incoming:
         return self.versions.deleted | self.leaves
 
     def match(self, batch: pa.RecordBatch) -> Match | None:
-        """The rows of a batch of the file that have a new version; None if there are none."""
+        """Return the rows of a batch of the file that have a new version; None if there are none."""
         found = pc.index_in(batch.column(RECORD_KEY), value_set=self.keys)
         if found.null_count == len(found):
             return None
@@ -215,7 +217,7 @@ class Incoming:
         return Match(hits, places)
 
     def winners(self, batch: pa.RecordBatch, match: Match) -> Match:
-        """The part of a match in which the new version wins."""
+        """Return the part of a match in which the new version wins."""
         if not self.law.ordering:
             return match
         stored = batch.select(list(self.law.ordering)).filter(pa.array(match.hits))
@@ -223,13 +225,13 @@ class Incoming:
         return match if wins.all() else Match(match.only(wins), match.places[wins])
 
     def unmatched(self, merger: TableMerger | None) -> pa.Table:
-        """The rows to insert: those whose keys were in no batch so far, without deletes."""
+        """Return the rows to insert: those whose keys were in no batch so far, without deletes."""
         deleted = self.deleted if merger is None else self.deleted | merger.deletes(self.rows)
         return self.rows.filter(pa.array(~self.matched & ~deleted))
 
 
 def _replace_rows(batch: pa.RecordBatch, hits: Mask, new: pa.Table) -> pa.RecordBatch:
-    """The batch with the rows under the mask replaced by ``new``, in order; same columns."""
+    """Return the batch with the rows under the mask replaced by ``new``, in order; same columns."""
     new = new.combine_chunks()
     under = pa.array(hits)
     take = np.arange(len(batch))

@@ -127,7 +127,10 @@ class NewFile:
 
 
 def new_token(task: int, ids: Ids, *, salt: bool = True, of: int | None = None) -> str:
-    """A write token that no other attempt has; without salt, that of every attempt of the task. ``of`` is the same for all files of one execution."""
+    """Return a write token that no other attempt has; without salt, that of every attempt of the task.
+
+    ``of`` is the same for all files of one execution.
+    """
     if not salt:
         return write_token(task, 0, 0)
     return write_token(task, ids.below(TOKEN_BOUND) if of is None else of, ids.below(TOKEN_BOUND))

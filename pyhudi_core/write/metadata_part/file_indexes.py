@@ -15,7 +15,7 @@ from pyhudi_core.engine.grouping import runs, slotted, without_slots
 from pyhudi_core.file_groups.slice import BaseFile, FileSlice, LogFile
 from pyhudi_core.index.base import Group
 from pyhudi_core.metadata_table.commits import LogWriting, file_stat
-from pyhudi_core.metadata_table.file_entries import FileIndex, GroupChange
+from pyhudi_core.metadata_table.file_entries import FileIndex, GroupEntries
 from pyhudi_core.metadata_table.file_groups import ByFileGroup
 from pyhudi_core.metadata_table.new_metadata_table import FirstBuild, FirstFile
 from pyhudi_core.metadata_table.records import KEY
@@ -51,7 +51,7 @@ class FileIndexUpdate:
     groups: int
     salt: int
 
-    def write(self, engine: Engine, changes: Sequence[GroupChange]) -> list[WriteStat]:
+    def write(self, engine: Engine, changes: Sequence[GroupEntries]) -> list[WriteStat]:
         """Write the log files in tasks."""
         context = self.transaction.context
         open_runtime = runtime_opener(engine, context.storage, context.runtime)
@@ -63,7 +63,7 @@ class FileIndexUpdate:
 def built_files(
     transaction: Transaction,
     index: FileIndex,
-    changes: Sequence[GroupChange],
+    changes: Sequence[GroupEntries],
     build: FirstBuild,
     engine: Engine,
     prefix: str,
@@ -82,8 +82,8 @@ def changes_of(
     stats: Iterable[WriteStat],
     replaced: Mapping[str, Sequence[str]],
     holders: Collection[Group] = (),
-) -> list[GroupChange]:
-    """The file groups that a commit changes, which started from this snapshot.
+) -> list[GroupEntries]:
+    """Return the file groups that a commit changes, which started from this snapshot.
 
     Args:
         replaced: file ids by partition path.
@@ -101,14 +101,14 @@ def changes_of(
     for place in sorted({*written, *gone, *holders}):
         own, old = written.get(place, []), before.get(place)
         after = None if place in gone else _after(old, own)
-        changes.append(GroupChange(place[0], tuple(sorted(stat.path for stat in own)), old, after))
+        changes.append(GroupEntries(place[0], tuple(sorted(stat.path for stat in own)), old, after))
         if place in holders:
-            changes.append(GroupChange(place[0], (), None, after))
+            changes.append(GroupEntries(place[0], (), None, after))
     return changes
 
 
 def _after(before: FileSlice | None, stats: Sequence[WriteStat]) -> FileSlice | None:
-    """The slice of a file group with the files of a commit."""
+    """Return the slice of a file group with the files of a commit."""
     base = None if before is None else before.base
     logs = () if before is None else before.logs
     for stat in stats:
@@ -125,9 +125,9 @@ def _after(before: FileSlice | None, stats: Sequence[WriteStat]) -> FileSlice | 
 
 
 def _routed(
-    engine: Engine, open_runtime: OpenRuntime, index: FileIndex, changes: Sequence[GroupChange], groups: int
+    engine: Engine, open_runtime: OpenRuntime, index: FileIndex, changes: Sequence[GroupEntries], groups: int
 ) -> Dataset:
-    """The entries of the changes, in the tasks that write the file groups of the index."""
+    """Return the entries of the changes, in the tasks that write the file groups of the index."""
     readers = max(1, min(len(changes), engine.cores))
     payloads = [tuple(changes[number::readers]) for number in range(readers)]
     writers = min(groups, engine.cores)

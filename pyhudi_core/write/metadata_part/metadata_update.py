@@ -58,7 +58,7 @@ _STATISTICS = {names.COLUMN_STATS, names.PARTITION_STATS}
 
 
 def why_unkept(config: TableConfig, partitions: Collection[str] | None = None) -> str:
-    """Why this release cannot keep the metadata table that a table lists true; empty if it can, or if none is listed.
+    """Say why this release cannot keep the metadata table that a table lists true; empty if it can, or if none is listed.
 
     ``partitions``: as if the table listed these.
     """
@@ -78,12 +78,12 @@ def why_unkept(config: TableConfig, partitions: Collection[str] | None = None) -
 
 
 def keeps(config: TableConfig) -> bool:
-    """Whether a table lists a metadata table, and this release keeps every partition of it."""
+    """Say whether a table lists a metadata table, and this release keeps every partition of it."""
     return bool(config.metadata_partitions) and not why_unkept(config)
 
 
 def needs_keys(config: TableConfig) -> bool:
-    """Whether a write has to say which keys came and went."""
+    """Say whether a write has to say which keys came and went."""
     return keeps(config) and names.RECORD_INDEX in config.written_metadata_partitions
 
 
@@ -104,7 +104,7 @@ def slices_to_keep(
     *,
     removes: bool = False,
 ) -> MetadataSlices | None:
-    """The file groups of the metadata table, for an operation that starts from this snapshot and leaves the table with this schema.
+    """Return the file groups of the metadata table, for an operation that starts from this snapshot and leaves the table with this schema.
 
     None if there is none to keep. Raises as `refusals.at_begin` if it is out of date or of another form, and
     `CommitConflictError` if another process has dropped a part of it meanwhile.
@@ -123,7 +123,7 @@ def slices_to_keep(
 
 
 def replaces_statistics(config: TableConfig, before: pa.Schema, after: pa.Schema) -> bool:
-    """Whether a write that changes the schema so replaces the metadata table: types of columns with statistics change, and it has no other index.
+    """Say whether a write that changes the schema so replaces the metadata table: types of columns with statistics change, and it has no other index.
 
     Such a metadata table is removed by the decision of the commit, and made again after it: its statistics would have bounds of two types.
     """
@@ -138,7 +138,7 @@ def why_undefined(
     partitions: Collection[str] | None = None,
     added: Sequence[IndexDefinition] = (),
 ) -> str:
-    """Why an index that a user defined cannot be kept true in a table with this schema; empty if all can.
+    """Say why an index that a user defined cannot be kept true in a table with this schema; empty if all can.
 
     ``partitions``: as if the table had these in its metadata table; ``added``: as if these were defined, too.
     """
@@ -154,12 +154,12 @@ def why_undefined_now(context: TableContext, schema: pa.Schema) -> str:
 
 
 def indexed_table(context: TableContext, snapshot: Snapshot, schema: pa.Schema) -> IndexedTable:
-    """What indexes must know of a table with this schema."""
+    """Return what indexes must know of a table with this schema."""
     return IndexedTable(Merging(snapshot.config, snapshot.evolution), schema, context.options.index.in_utc)
 
 
 def definitions_of(context: TableContext, partitions: Collection[str]) -> dict[str, IndexDefinition]:
-    """The definitions of indexes that a user defined, by partition of the metadata table. Nothing is read if these partitions have none."""
+    """Return the definitions of indexes that a user defined, by partition of the metadata table. Nothing is read if these partitions have none."""
     if not any(map(defined_indexes.kind_of, partitions)):
         return {}
     found = read_definitions(context.storage, context.config.index_defs_path)
@@ -167,7 +167,7 @@ def definitions_of(context: TableContext, partitions: Collection[str]) -> dict[s
 
 
 def _listed_definitions(context: TableContext, partitions: Sequence[str]) -> list[IndexDefinition]:
-    """Those of these partitions that users defined. Raises `CommitConflictError` if another process dropped one since the write began."""
+    """Return those of these partitions that users defined. Raises `CommitConflictError` if another process dropped one since the write began."""
     found = definitions_of(context, partitions)
     defined = [name for name in partitions if defined_indexes.kind_of(name) is not None]
     if missing := [name for name in defined if name not in found]:
@@ -302,7 +302,7 @@ class _MetadataUpdate:
         return companion
 
     def _ready(self, changes: CommitChanges, partitions: Sequence[str]) -> dict[str, Records]:
-        """The encoded records of the partitions that are written here; those that tasks write are not among them."""
+        """Return the encoded records of the partitions that are written here; those that tasks write are not among them."""
         by_tasks = {names.RECORD_INDEX, names.BLOOM_FILTERS}
         here = [name for name in partitions if name not in by_tasks and defined_indexes.kind_of(name) is None]
         return dict(zip(here, Records.encoded_together([records_of(changes, name) for name in here]), strict=True))
@@ -323,7 +323,7 @@ class _MetadataUpdate:
         return self._log(place, partition, kind.removed(definition, self.removed or {}))
 
     def _defined(self) -> dict[str, FileIndex]:
-        """The indexes that users defined and that this commit changes, by partition of the metadata table."""
+        """Return the indexes that users defined and that this commit changes, by partition of the metadata table."""
         context, action = self.transaction.context, self.transaction.requested.action
         table = indexed_table(context, self.snapshot, self.schema)
         listed = () if self.removed is not None else context.config.written_metadata_partitions
@@ -365,7 +365,7 @@ def _place_of(context: TableContext) -> TableContext | None:
 
 
 def _widened(before: pa.Schema, after: pa.Schema) -> list[str]:
-    """The columns with statistics whose type changes."""
+    """Return the columns with statistics whose type changes."""
     kept = [
         field for field in after if field.name in before.names and column_statistics.kind_of(field.type) is not None
     ]
@@ -377,6 +377,6 @@ def _listed(found: Sequence[str]) -> str:
 
 
 def has_known_groups(slices: MetadataSlices, partition: str) -> bool:
-    """Whether the file groups of a partition have the names that we write to. Those of a record index kept by partition have others."""
+    """Say whether the file groups of a partition have the names that we write to. Those of a record index kept by partition have others."""
     found = [piece.file_id for piece in slices.pieces(partition)]
     return bool(found) and found == [file_groups.file_id(partition, number) for number in range(len(found))]

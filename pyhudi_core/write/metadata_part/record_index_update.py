@@ -95,7 +95,7 @@ class RecordIndexUpdate:
             yield writing.write(names.RECORD_INDEX, number, _OF_REPLACED, inside)
 
     def _replaced_keys(self) -> pa.Array:
-        """The record keys of the rows in file groups that the write replaces. Keys that logs have deleted may be elsewhere by now."""
+        """Return the record keys of the rows in file groups that the write replaces. Keys that logs have deleted may be elsewhere by now."""
         context = self.transaction.context
         wanted = {(partition, file_id) for partition, ids in self.replaced.items() for file_id in ids}
         slices = [
@@ -185,7 +185,7 @@ class _IndexTask:
             )
 
     def _records(self, changes: pa.Table) -> Records:
-        """The records of one file group, sorted by key. A key that left one file group and came into another has moved."""
+        """Return the records of one file group, sorted by key. A key that left one file group and came into another has moved."""
         deleted = changes.column("deleted")
         came = changes.filter(pc.invert(deleted)).sort_by("key").combine_chunks()
         left = changes.filter(deleted).column("key").combine_chunks()
@@ -196,7 +196,7 @@ class _IndexTask:
 
 
 def _group_of(rows: pa.Table) -> pa.ChunkedArray:
-    """The file group of each row, as one text. A file id alone is not enough: buckets have the same file ids in each partition."""
+    """Return the file group of each row, as one text. A file id alone is not enough: buckets have the same file ids in each partition."""
     return pc.binary_join_element_wise(rows.column("partition"), rows.column("file_id"), "/")
 
 

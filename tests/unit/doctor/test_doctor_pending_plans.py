@@ -16,7 +16,7 @@ from support.tables import orders, reopen
 
 import pyhudi_core as hudi
 from pyhudi_core.cli import main
-from pyhudi_core.doctor.kinds import Kind, Severity
+from pyhudi_core.doctor.kinds import FindingKind, Severity
 from pyhudi_core.doctor.report import Finding
 from pyhudi_core.model.instant import Instant, State
 from pyhudi_core.transaction import plan_executors
@@ -96,7 +96,7 @@ def test_what_the_doctor_advises_for_an_execution_that_ended_works(tmp_path: Pat
     left(table, plan, end)
     found = finding_of(table, plan)
     assert (found.kind, found.severity) == (
-        Kind.PENDING_DEAD if end == "dead" else Kind.PENDING_FOREIGN,
+        FindingKind.PENDING_DEAD if end == "dead" else FindingKind.PENDING_FOREIGN,
         Severity.WARNING,
     )
     ways = len(advised(found.what_to_do))
@@ -142,6 +142,6 @@ def test_a_plan_that_cannot_be_read_is_removed_as_the_doctor_says(tmp_path: Path
     table, plan = planned(str(tmp_path / "0"), name)
     Path(table.location, context_of(table).folder.file(plan)).write_bytes(b"no plan")
     table = reopen(table)
-    assert table.check().of(Kind.PLAN_UNREADABLE)
+    assert table.check().of(FindingKind.PLAN_UNREADABLE)
     assert table.restore.cancel(plan) if name == "restore" else table.rollback(plan.requested_time)
     assert table.check().ok, table.check().findings

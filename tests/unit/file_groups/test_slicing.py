@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyhudi_core.file_groups.slice import BaseFile, LogFile
-from pyhudi_core.file_groups.slicing import Piece, newest_base, slices_of
+from pyhudi_core.file_groups.slicing import SlicePiece, newest_base, slices_of
 from pyhudi_core.model.file_names import BaseFileName, LogFileName
 
 
@@ -17,7 +17,7 @@ def log(time: str, version: int = 1, token: str = "1-0-1") -> LogFile:
     return LogFile("p", LogFileName("f", time, version, token), 10)
 
 
-def shape(pieces: list[Piece]) -> list[tuple[str, bool, list[str]]]:
+def shape(pieces: list[SlicePiece]) -> list[tuple[str, bool, list[str]]]:
     return [(p.time, p.base is not None, [entry.name.requested_time for entry in p.logs]) for p in pieces]
 
 

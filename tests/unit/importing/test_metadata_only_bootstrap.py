@@ -17,7 +17,7 @@ from support.parquet_sources import ROWS_OF_SOURCE, hive_source
 from support.tables import FAST, rows
 
 import pyhudi_core as hudi
-from pyhudi_core.doctor.kinds import Kind
+from pyhudi_core.doctor.kinds import FindingKind
 from pyhudi_core.errors import (
     CorruptBaseFileError,
     DuplicateKeyError,
@@ -245,7 +245,7 @@ def test_reads_writes_and_the_doctor_name_a_missing_or_changed_file_of_the_sourc
         assert caught.value.path == str(file)
         assert "modification time" in (caught.value.hint or "")
     [found] = table.check().errors
-    assert (found.kind, found.where) == (Kind.BOOTSTRAP_SOURCE_DIFFERS, str(file))
+    assert (found.kind, found.where) == (FindingKind.BOOTSTRAP_SOURCE_DIFFERS, str(file))
     file.write_bytes(data)
     assert not table.check().ok, "the file has a new time, and nothing shows that its rows are the same"
     os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))

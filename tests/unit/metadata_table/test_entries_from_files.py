@@ -17,7 +17,7 @@ from pyhudi_core.metadata_table import bloom_filters, file_groups, merging, name
 from pyhudi_core.metadata_table.bloom_filters import BloomFilterIndex
 from pyhudi_core.metadata_table.defined_indexes import IndexedTable, file_index
 from pyhudi_core.metadata_table.expression_index import ExpressionIndex
-from pyhudi_core.metadata_table.file_entries import FileIndex, GroupChange
+from pyhudi_core.metadata_table.file_entries import FileIndex, GroupEntries
 from pyhudi_core.metadata_table.index_definitions import read_definitions
 from pyhudi_core.metadata_table.reader import MetadataTable
 from pyhudi_core.metadata_table.records import Records, RecordType
@@ -44,7 +44,7 @@ def decoded(found: Records) -> dict[str, merging.Record]:
     return merging.records(Arrival(reader.schema or "", entries) for entries in reader.scan())
 
 
-def made(index: FileIndex, table: hudi.HudiTable, changes: list[GroupChange]) -> dict[str, merging.Record]:
+def made(index: FileIndex, table: hudi.HudiTable, changes: list[GroupEntries]) -> dict[str, merging.Record]:
     """The records of all entries of these changes."""
     storage = table._opened.storage
     batches = [batch for change in changes for batch in index.entries(storage, change)]
@@ -60,7 +60,7 @@ def claims(record: merging.Record) -> dict[str, object]:
 @pytest.mark.row("I4")
 def test_bloom_filters_are_those_that_hudi_made(table: hudi.HudiTable) -> None:
     metadata = metadata_of(table)
-    files = [GroupChange(partition, (path,)) for partition, path in base_files(metadata)]
+    files = [GroupEntries(partition, (path,)) for partition, path in base_files(metadata)]
     ours = made(BloomFilterIndex(), table, files)
     theirs = metadata.scan(names.BLOOM_FILTERS)
     assert len(theirs) >= 10
@@ -76,7 +76,7 @@ def test_entries_of_a_secondary_index_are_those_that_hudi_made(table: hudi.HudiT
     definitions = read_definitions(table._opened.storage, table.config.index_defs_path)
     [definition] = [item for item in definitions if item.kind == "secondary_index"]
     index = file_index(definition, IndexedTable(merging, snapshot.schema, utc=True))
-    slices = [GroupChange(piece.partition, (), None, piece) for piece in snapshot.view.all_slices()]
+    slices = [GroupEntries(piece.partition, (), None, piece) for piece in snapshot.view.all_slices()]
     ours = made(index, table, slices)
     theirs = metadata_of(table).scan(index.partition)
     assert len(theirs) > 50
@@ -94,7 +94,7 @@ def test_statistics_of_expressions_are_those_that_hudi_made(name: str, tmp_path:
     of_table = IndexedTable(Merging(snapshot.config, snapshot.evolution), snapshot.schema, utc=True)
     files = metadata.files(metadata.data_partitions())
     changes = [
-        GroupChange(partition, (f"{partition}/{name}",)) for partition, inside in files.items() for name in inside
+        GroupEntries(partition, (f"{partition}/{name}",)) for partition, inside in files.items() for name in inside
     ]
     definitions = read_definitions(table._opened.storage, table.config.index_defs_path)
     indexes = [file_index(item, of_table) for item in definitions if item.is_expression]

@@ -19,7 +19,7 @@ from pyhudi_core.predicates import ColumnStats, Predicate, partition_stats
 from pyhudi_core.predicates.arrow import to_expression
 from pyhudi_core.predicates.binding import bind
 from pyhudi_core.predicates.pruning import could_match, literal_prefix
-from pyhudi_core.predicates.tree import And, Column, Compare, In, IsNull, Like, Literal, Node, Not, Or
+from pyhudi_core.predicates.tree import And, ColumnName, Compare, In, IsNull, Like, Literal, Node, Not, Or
 
 SCHEMA = pa.schema(
     [
@@ -50,7 +50,7 @@ def _literal(name: str) -> st.SearchStrategy[Literal]:
 
 
 def _leaf(name: str) -> st.SearchStrategy[Node]:
-    column, literal = Column((name,)), _literal(name)
+    column, literal = ColumnName((name,)), _literal(name)
     ops = st.sampled_from(["=", "!=", "<", "<=", ">", ">=", "<=>", "!<=>"])
     leaves: list[st.SearchStrategy[Node]] = [
         st.builds(Compare, ops, st.just(column), literal),
@@ -92,7 +92,7 @@ def truth(node: Node, row: dict[str, Any]) -> bool | None:
         values = [truth(child, row) for child in node.children]
         decided = isinstance(node, Or)
         return decided if decided in values else None if None in values else not decided
-    if isinstance(node, Column):
+    if isinstance(node, ColumnName):
         return None if row[node.name] is None else bool(row[node.name])
     if isinstance(node, IsNull):
         return (_value(node.operand, row) is None) != node.negated
@@ -107,7 +107,7 @@ def truth(node: Node, row: dict[str, Any]) -> bool | None:
 
 
 def _value(node: Node, row: dict[str, Any]) -> Any:
-    return row[node.name] if isinstance(node, Column) else node.value  # type: ignore[union-attr]
+    return row[node.name] if isinstance(node, ColumnName) else node.value  # type: ignore[union-attr]
 
 
 def _compared(op: str, left: Any, right: Any) -> bool | None:

@@ -13,7 +13,7 @@ from support.tables import FAST, rows
 import pyhudi_core as hudi
 from pyhudi_core.formats.base_file.parquet_statistics import ColumnRange, written_ranges
 from pyhudi_core.predicates.pruning import ColumnStats, could_match
-from pyhudi_core.predicates.tree import Column, IsNull
+from pyhudi_core.predicates.tree import ColumnName, IsNull
 from pyhudi_core.read.files_to_read import _stats
 from pyhudi_core.read.pruning import _joined
 
@@ -86,7 +86,7 @@ SAID: dict[str, tuple[ColumnStats, bool, bool]] = {
 @pytest.mark.parametrize("said", SAID)
 def test_only_a_number_of_nulls_that_is_known_leaves_a_file_out(said: str) -> None:
     stats, may_be_null, may_be_more = SAID[said]
-    column = Column("c", pa.int64())
+    column = ColumnName("c", pa.int64())
     assert could_match(IsNull(column), {"c": stats}) is may_be_null
     assert could_match(IsNull(column, negated=True), {"c": stats}) is may_be_more
     joined = _joined([stats, ColumnStats(1, 1, 0, 1)])

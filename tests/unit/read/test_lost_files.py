@@ -11,7 +11,7 @@ import pytest
 from support.tables import rows
 
 import pyhudi_core as hudi
-from pyhudi_core.doctor.kinds import Kind
+from pyhudi_core.doctor.kinds import FindingKind
 from pyhudi_core.errors import CorruptionError, SnapshotExpiredError
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])
@@ -53,8 +53,8 @@ def test_a_missing_file_of_the_newest_state_is_damage_and_no_clean_is_blamed(
         assert (caught.value.path, caught.value.instant) == (path, last.requested_time)
         assert "pyhudi check" in (caught.value.hint or "") and "restore" in (caught.value.hint or "")
     report = table.check()
-    assert [found.where for found in report.of(Kind.FILE_MISSING)] == [path]
-    [unseen] = report.of(Kind.NOT_EXAMINED)
+    assert [found.where for found in report.of(FindingKind.FILE_MISSING)] == [path]
+    [unseen] = report.of(FindingKind.NOT_EXAMINED)
     assert "limit" not in unseen.what_to_do
     assert not report.area("schema").complete and not report.area("keys").complete
     table.restore(first)

@@ -17,7 +17,7 @@ from support.tables import orders, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.cli import main
-from pyhudi_core.doctor.kinds import Kind
+from pyhudi_core.doctor.kinds import FindingKind
 from pyhudi_core.errors import CommitConflictError
 
 TYPES = ["COPY_ON_WRITE", "MERGE_ON_READ"]
@@ -40,7 +40,7 @@ def twice(location: str, kind: str = "COPY_ON_WRITE", **more: Any) -> hudi.HudiT
 @pytest.mark.parametrize("kind", TYPES)
 def test_the_row_that_wins_the_merge_stays(location: str, kind: str) -> None:
     table = twice(location, kind)
-    assert table.check().of(Kind.DUPLICATE_KEY)
+    assert table.check().of(FindingKind.DUPLICATE_KEY)
     plan = table.duplicates.plan()
     assert dict(plan.figures) == {"keys": 3, "rows": 4, "file_groups": 3, "estimated_seconds": 0.106}
     assert "4 surplus rows of 3 keys ('" in str(plan)

@@ -15,7 +15,7 @@ from support.homes import context_of
 from support.tables import make, orders, reopen, rows
 
 import pyhudi_core as hudi
-from pyhudi_core.doctor.kinds import Kind
+from pyhudi_core.doctor.kinds import FindingKind
 from pyhudi_core.formats.history_manifest import decode_manifest
 from pyhudi_core.services.archival import archival
 from pyhudi_core.services.archival.archival import archive
@@ -68,7 +68,7 @@ def test_staged_bytes_that_came_after_their_instant_had_ended_go_when_it_is_arch
 
     late(done[0], 3600), late(done[4], 3600)
     kept = {late(done[5], 3600), late(done[1], 0)}
-    assert {finding.kind for finding in table.check().findings} == {Kind.STAGED_LEFT}
+    assert {finding.kind for finding in table.check().findings} == {FindingKind.STAGED_LEFT}
     table.archival.run()
     assert {path.name for path in staged.iterdir()} == kept, (
         "what is not archived stays, and what may still be in the making"

@@ -16,7 +16,7 @@ from support.tables import make, orders, reopen, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.cli.main import main
-from pyhudi_core.doctor.kinds import Kind
+from pyhudi_core.doctor.kinds import FindingKind
 from pyhudi_core.errors import CommitAbortedError, HudiError
 from pyhudi_core.model.file_names import parse_data_file
 
@@ -55,7 +55,7 @@ def leak(table: hudi.HudiTable, time: str | None = None) -> Path:
 def test_the_sweep_deletes_what_the_doctor_calls_leaked_and_nothing_else(table: hudi.HudiTable) -> None:
     leaked = leak(table)
     before = rows(table)
-    reported = [found.where for found in table.check().of(Kind.LEAKED_FILE)]
+    reported = [found.where for found in table.check().of(FindingKind.LEAKED_FILE)]
     there = contents(table.location)
     plan = sweeping(table).sweep.plan()
     assert contents(table.location) == there, "a plan changes nothing"

@@ -24,11 +24,11 @@ from support.samples import examples
 from support.tables import create_plain
 
 import pyhudi_core as hudi
-from pyhudi_core.doctor.kinds import Kind, Severity
+from pyhudi_core.doctor.kinds import FindingKind, Severity
 from pyhudi_core.errors import InvalidOptionError, UnsupportedTableError
 from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.metadata_table import names
-from pyhudi_core.metadata_table.file_entries import GroupChange
+from pyhudi_core.metadata_table.file_entries import GroupEntries
 from pyhudi_core.metadata_table.records import removals
 from pyhudi_core.metadata_table.secondary_index import SecondaryIndex
 from pyhudi_core.write.pipeline import WriteJob
@@ -289,7 +289,7 @@ def test_a_write_that_would_give_an_indexed_column_another_text_is_refused() -> 
 def test_the_doctor_finds_entries_without_rows_and_rows_without_entries(monkeypatch: pytest.MonkeyPatch) -> None:
     table = made()
     table.indexes.create("idx_city", ["city"])
-    assert not table.check().of(Kind.SECONDARY_INDEX_DIFFERS)
+    assert not table.check().of(FindingKind.SECONDARY_INDEX_DIFFERS)
     # A writer that forgets what rows were before leaves their entries.
     real = SecondaryIndex.records
 
@@ -300,11 +300,11 @@ def test_the_doctor_finds_entries_without_rows_and_rows_without_entries(monkeypa
     monkeypatch.setattr(SecondaryIndex, "records", forgetful)
     table.upsert(rows(0, 9, 1, shift=1))
     monkeypatch.undo()
-    found = table.check().of(Kind.SECONDARY_INDEX_DIFFERS)
+    found = table.check().of(FindingKind.SECONDARY_INDEX_DIFFERS)
     assert any("has entries of rows that the table does not have" in item.what for item in found)
     assert any("has no entry for rows" in item.what for item in found)
     table.metadata_table.rebuild()
-    assert not table.check().of(Kind.SECONDARY_INDEX_DIFFERS)
+    assert not table.check().of(FindingKind.SECONDARY_INDEX_DIFFERS)
     assert_metadata_is_true(table)
 
 
@@ -330,7 +330,7 @@ def test_an_index_keeps_the_form_of_the_release_that_made_it(newer: bool) -> Non
     odd = {"a\\\0b$k\\$0", "\\\0$k\\$2"} if newer else {"a\0b$k\\$0", "\0$k\\$2"}
     assert {key for key in entries() if "\0" in key} == nulls | odd
     assert table.lookup(pa.table({"city": ["a\0b"]}), index="idx_city").to_arrow().column("id").to_pylist() == ["k$0"]
-    assert not table.check().of(Kind.SECONDARY_INDEX_DIFFERS)
+    assert not table.check().of(FindingKind.SECONDARY_INDEX_DIFFERS)
 
 
 def test_entries_that_a_newer_release_left_in_an_older_index_go_with_their_rows() -> None:
@@ -342,7 +342,7 @@ def test_entries_that_a_newer_release_left_in_an_older_index_go_with_their_rows(
     storage = table._opened.storage
     theirs = replace(older, newer=True).rows(storage, piece).nulls
     assert len(theirs)
-    gone = pa.Table.from_batches(older.entries(storage, GroupChange(piece.partition, (), piece, None)))
+    gone = pa.Table.from_batches(older.entries(storage, GroupEntries(piece.partition, (), piece, None)))
     assert set(theirs.to_pylist()) <= set(older.records(gone).gone.to_pylist())
 
 
