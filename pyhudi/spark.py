@@ -5,13 +5,13 @@ Names are imported on first use, and PySpark with them.
 
 from typing import TYPE_CHECKING
 
-from pyhudi_core.late import late_names
+from pyhudi_core.lazy import lazy_names
 from pyhudi_core.spark import __all__
 
 if TYPE_CHECKING:
     from pyhudi_core.spark import *  # noqa: F403  (type checkers do not ask __getattr__)
 else:
-    __getattr__ = late_names(__name__, dict.fromkeys(__all__, "spark"), "pyhudi_core")
+    __getattr__ = lazy_names(__name__, dict.fromkeys(__all__, "spark"), "pyhudi_core")
 
 
 def __dir__() -> list[str]:

@@ -5,13 +5,13 @@ Needs the extra ``testing``. The suites (``LockKit``, ``SharedLockKit``, ``Stora
 
 from typing import TYPE_CHECKING
 
-from pyhudi_core.late import late_names
+from pyhudi_core.lazy import lazy_names
 from pyhudi_core.testing import __all__
 
 if TYPE_CHECKING:
     from pyhudi_core.testing import *  # noqa: F403  (type checkers do not ask __getattr__)
 else:
-    __getattr__ = late_names(__name__, dict.fromkeys(__all__, "testing"), "pyhudi_core")
+    __getattr__ = lazy_names(__name__, dict.fromkeys(__all__, "testing"), "pyhudi_core")
 
 
 def __dir__() -> list[str]:

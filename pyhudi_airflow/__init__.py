@@ -8,7 +8,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from pyhudi.errors import MissingExtraError
-from pyhudi_core.late import late_names
+from pyhudi_core.lazy import lazy_names
 
 if TYPE_CHECKING:
     from pyhudi_airflow.assets import hudi_asset as hudi_asset
@@ -39,7 +39,7 @@ _HOMES = {
 
 __all__ = sorted(_HOMES)  # noqa: PLE0605
 
-_late = late_names(__name__, _HOMES)
+_late = lazy_names(__name__, _HOMES)
 
 
 def __getattr__(name: str) -> Any:

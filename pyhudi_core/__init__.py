@@ -6,7 +6,7 @@ Names are imported on first use. So a program that only declares tables (such as
 from typing import TYPE_CHECKING
 
 from pyhudi_core import errors as errors
-from pyhudi_core.late import late_names
+from pyhudi_core.lazy import lazy_names
 
 if TYPE_CHECKING:
     from pyhudi_core.conflicts.requirement import CommitRequirement as CommitRequirement
@@ -142,7 +142,7 @@ _NAMES = (*sorted(_HOMES), "errors")
 if not TYPE_CHECKING:  # type checkers take the names of the imports above
     __all__ = list(_NAMES)
 
-__getattr__ = late_names(__name__, _HOMES)
+__getattr__ = lazy_names(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -18,7 +18,7 @@ from pyhudi_core.errors import (
     UnsupportedTableError,
     at_table,
 )
-from pyhudi_core.late import late, late_call
+from pyhudi_core.lazy import lazy, lazy_call
 from pyhudi_core.model.help_pages import see
 from pyhudi_core.model.masking import takes_options
 from pyhudi_core.model.operation import OperationType
@@ -49,21 +49,21 @@ if TYPE_CHECKING:
     from pyhudi_core.write import coercion, refusals
     from pyhudi_core.write.first_metadata import asked_metadata_table
 else:
-    difflib = late("difflib")
-    doctor, validators = late("pyhudi_core.doctor"), late("pyhudi_core.validators")
-    record_merger = late("pyhudi_core.merge.record_merger")
+    difflib = lazy("difflib")
+    doctor, validators = lazy("pyhudi_core.doctor"), lazy("pyhudi_core.validators")
+    record_merger = lazy("pyhudi_core.merge.record_merger")
     asked_metadata_table, coercion = (
-        late("pyhudi_core.write.first_metadata.asked_metadata_table"),
-        late("pyhudi_core.write.coercion"),
+        lazy("pyhudi_core.write.first_metadata.asked_metadata_table"),
+        lazy("pyhudi_core.write.coercion"),
     )
-    refusals = late("pyhudi_core.write.refusals")
-    text_problem = late_call("pyhudi_core.model.key_text", "text_problem")
-    new_table_config = late_call("pyhudi_core.model.new_table", "new_table_config")
-    partition_paths = late_call("pyhudi_core.model.partition_path", "partition_paths")
-    normalise = late_call("pyhudi_core.model.schema", "normalise")
-    to_avro = late_call("pyhudi_core.model.schema", "to_avro")
-    no_table = late_call("pyhudi_core.storage.no_table", "no_table")
-    first_data_file = late_call("pyhudi_core.storage.no_table", "first_data_file")
+    refusals = lazy("pyhudi_core.write.refusals")
+    text_problem = lazy_call("pyhudi_core.model.key_text", "text_problem")
+    new_table_config = lazy_call("pyhudi_core.model.new_table", "new_table_config")
+    partition_paths = lazy_call("pyhudi_core.model.partition_path", "partition_paths")
+    normalise = lazy_call("pyhudi_core.model.schema", "normalise")
+    to_avro = lazy_call("pyhudi_core.model.schema", "to_avro")
+    no_table = lazy_call("pyhudi_core.storage.no_table", "no_table")
+    first_data_file = lazy_call("pyhudi_core.storage.no_table", "first_data_file")
 
 _KEY_NAME = re.compile(r"(^|_)(id|key|code|uuid|number|num|no|nr)$|[a-z](Id|ID|Key|Code)$", re.IGNORECASE)
 _TYPES = {

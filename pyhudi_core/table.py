@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyhudi_core.errors import InvalidOptionError
-from pyhudi_core.late import late, late_in
+from pyhudi_core.lazy import lazy, lazy_in
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.operation import OperationType
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyhudi_core.read.changes import ChangeFeed
     from pyhudi_core.read.scan import Scan
     from pyhudi_core.read.sizes import Partition, Size, TableSize
-    from pyhudi_core.services import auto
+    from pyhudi_core.services import after_commit
     from pyhudi_core.snapshot.snapshot import Snapshot
     from pyhudi_core.transaction import status
     from pyhudi_core.validators import Validator
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
     from pyhudi_core.write.handle import Write
     from pyhudi_core.write.result import Commit
 else:
-    auto, explain = late("pyhudi_core.services.auto"), late("pyhudi_core.conflicts.explain")
-    change_feed, history_rows, lookups = late_in("pyhudi_core.read", "change_feed", "history_rows", "lookups")
-    doctor, validators = late_in("pyhudi_core", "doctor", "validators")
-    batch, handle, result, states = late_in("pyhudi_core.write", "batch", "handle", "result", "states")
-    reads, sizes, snapshots = late_in("pyhudi_core.read", "reads", "sizes", "snapshots")
-    status = late("pyhudi_core.transaction.status")
+    after_commit, explain = lazy("pyhudi_core.services.after_commit"), lazy("pyhudi_core.conflicts.explain")
+    change_feed, history_rows, lookups = lazy_in("pyhudi_core.read", "change_feed", "history_rows", "lookups")
+    doctor, validators = lazy_in("pyhudi_core", "doctor", "validators")
+    batch, handle, result, states = lazy_in("pyhudi_core.write", "batch", "handle", "result", "states")
+    reads, sizes, snapshots = lazy_in("pyhudi_core.read", "reads", "sizes", "snapshots")
+    status = lazy("pyhudi_core.transaction.status")
 
 
 @set_module("pyhudi")
@@ -390,7 +390,7 @@ class HudiTable(TableServices):
     ) -> states.WriteSpec:
         """Return what a write is asked to do; the table services follow it."""
         asked = validators.Validators.of(pre_commit) if pre_commit != () else None
-        after = auto.following(context)
+        after = after_commit.following(context)
         return states.WriteSpec(context, operation, extra or {}, spark, pre_commit=asked, after=after)
 
     def __repr__(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pyhudi_core.late import late, late_call, late_in
+from pyhudi_core.lazy import lazy, lazy_call, lazy_in
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.naming import NamesInstead
 from pyhudi_core.opened_table.opened_table import OpenedTable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyhudi_core.repairs.erasure import Erasure
     from pyhudi_core.savepoints.holds import Holds
     from pyhudi_core.savepoints.savepoints import Savepoints
-    from pyhudi_core.services import auto
+    from pyhudi_core.services import after_commit
     from pyhudi_core.services.archival.archival import Archival
     from pyhudi_core.services.cleaning.cleaning import Cleaning
     from pyhudi_core.services.clustering.clustering import Clustering
@@ -46,31 +46,31 @@ if TYPE_CHECKING:
     from pyhudi_core.write import batch, handle, states
     from pyhudi_core.write.result import Commit
 else:
-    auto = late("pyhudi_core.services.auto")
-    batch, handle, states = late_in("pyhudi_core.write", "batch", "handle", "states")
-    usage, keys = late("pyhudi_core.services.sweep.disk_usage"), late("pyhudi_core.read.key_history")
-    alteration, validators = late("pyhudi_core.model.alteration"), late("pyhudi_core.validators")
-    Archival = late_call("pyhudi_core.services.archival.archival", "Archival")
-    Cleaning = late_call("pyhudi_core.services.cleaning.cleaning", "Cleaning")
-    Clustering = late_call("pyhudi_core.services.clustering.clustering", "Clustering")
-    Compaction = late_call("pyhudi_core.services.compaction.compaction", "Compaction")
-    LogCompaction = late_call("pyhudi_core.services.compaction.log_compaction", "LogCompaction")
-    Duplicates = late_call("pyhudi_core.repairs.duplicate_removal", "Duplicates")
-    Erasure = late_call("pyhudi_core.repairs.erasure", "Erasure")
-    Expiry = late_call("pyhudi_core.services.expiry.expiry", "Expiry")
-    FailedWrites = late_call("pyhudi_core.services.failed_writes", "FailedWrites")
-    Holds = late_call("pyhudi_core.savepoints.holds", "Holds")
-    Indexes = late_call("pyhudi_core.services.indexing.indexes", "Indexes")
-    Indexing = late_call("pyhudi_core.services.indexing.indexing", "Indexing")
-    MetadataArchival = late_call("pyhudi_core.services.metadata.metadata_archival", "MetadataArchival")
-    MetadataCleaning = late_call("pyhudi_core.services.metadata.metadata_cleaning", "MetadataCleaning")
-    MetadataCompaction = late_call("pyhudi_core.services.metadata.metadata_compaction", "MetadataCompaction")
-    MetadataTableOf = late_call("pyhudi_core.services.metadata.metadata_tables", "MetadataTableOf")
-    services_of = late_call("pyhudi_core.services.registry", "services_of")
-    Restores = late_call("pyhudi_core.services.restore.restores", "Restores")
-    Rollbacks = late_call("pyhudi_core.services.restore.rollbacks", "Rollbacks")
-    Savepoints = late_call("pyhudi_core.savepoints.savepoints", "Savepoints")
-    Sweep = late_call("pyhudi_core.services.sweep.sweep", "Sweep")
+    after_commit = lazy("pyhudi_core.services.after_commit")
+    batch, handle, states = lazy_in("pyhudi_core.write", "batch", "handle", "states")
+    usage, keys = lazy("pyhudi_core.services.sweep.disk_usage"), lazy("pyhudi_core.read.key_history")
+    alteration, validators = lazy("pyhudi_core.model.alteration"), lazy("pyhudi_core.validators")
+    Archival = lazy_call("pyhudi_core.services.archival.archival", "Archival")
+    Cleaning = lazy_call("pyhudi_core.services.cleaning.cleaning", "Cleaning")
+    Clustering = lazy_call("pyhudi_core.services.clustering.clustering", "Clustering")
+    Compaction = lazy_call("pyhudi_core.services.compaction.compaction", "Compaction")
+    LogCompaction = lazy_call("pyhudi_core.services.compaction.log_compaction", "LogCompaction")
+    Duplicates = lazy_call("pyhudi_core.repairs.duplicate_removal", "Duplicates")
+    Erasure = lazy_call("pyhudi_core.repairs.erasure", "Erasure")
+    Expiry = lazy_call("pyhudi_core.services.expiry.expiry", "Expiry")
+    FailedWrites = lazy_call("pyhudi_core.services.failed_writes", "FailedWrites")
+    Holds = lazy_call("pyhudi_core.savepoints.holds", "Holds")
+    Indexes = lazy_call("pyhudi_core.services.indexing.indexes", "Indexes")
+    Indexing = lazy_call("pyhudi_core.services.indexing.indexing", "Indexing")
+    MetadataArchival = lazy_call("pyhudi_core.services.metadata.metadata_archival", "MetadataArchival")
+    MetadataCleaning = lazy_call("pyhudi_core.services.metadata.metadata_cleaning", "MetadataCleaning")
+    MetadataCompaction = lazy_call("pyhudi_core.services.metadata.metadata_compaction", "MetadataCompaction")
+    MetadataTableOf = lazy_call("pyhudi_core.services.metadata.metadata_tables", "MetadataTableOf")
+    services_of = lazy_call("pyhudi_core.services.registry", "services_of")
+    Restores = lazy_call("pyhudi_core.services.restore.restores", "Restores")
+    Rollbacks = lazy_call("pyhudi_core.services.restore.rollbacks", "Rollbacks")
+    Savepoints = lazy_call("pyhudi_core.savepoints.savepoints", "Savepoints")
+    Sweep = lazy_call("pyhudi_core.services.sweep.sweep", "Sweep")
 
 
 class TableServices(NamesInstead):
@@ -153,7 +153,7 @@ class TableServices(NamesInstead):
         changes = alteration.ColumnChanges.of(add, drop, rename, retype, order)
         with self._opened.verb() as context:
             asked = validators.Validators.of(pre_commit)
-            extra, after = extra_metadata or {}, auto.following(context)
+            extra, after = extra_metadata or {}, after_commit.following(context)
             request = states.WriteSpec(
                 context, OperationType.ALTER_SCHEMA, extra, allow_empty=True, pre_commit=asked, after=after
             )

@@ -12,7 +12,7 @@ except ModuleNotFoundError as missing:
         f"pyhudi_dagster needs the package {missing.name}: pip install 'pyhudi[dagster]'", name=missing.name
     ) from missing
 
-from pyhudi_core.late import late_names
+from pyhudi_core.lazy import lazy_names
 
 if TYPE_CHECKING:
     from pyhudi_core.orchestration.errors import CheckpointGapError as CheckpointGapError
@@ -121,8 +121,8 @@ __all__ = [*sorted({*_HOMES, *_BELOW}), "__version__"]  # noqa: PLE0604
 
 DagsterLibraryRegistry.register("pyhudi-dagster", __version__, is_dagster_package=False)
 
-_own = late_names(__name__, _HOMES)
-_below = late_names(__name__, _BELOW, "pyhudi_core.orchestration")
+_own = lazy_names(__name__, _HOMES)
+_below = lazy_names(__name__, _BELOW, "pyhudi_core.orchestration")
 
 
 def __getattr__(name: str) -> Any:

@@ -1,6 +1,6 @@
 """Check the import contracts of pyproject.toml, late imports included: ``python scripts/layers.py``; silent if all are kept.
 
-import-linter sees the statements ``import`` and ``from``. What a function imports (those of ``pyhudi_core/late.py``, ``importlib.import_module``,
+import-linter sees the statements ``import`` and ``from``. What a function imports (those of ``pyhudi_core/lazy.py``, ``importlib.import_module``,
 ``__import__``) is added to its graph here, so that every contract holds for it, too.
 """
 
@@ -20,8 +20,8 @@ from importlinter.application.app_config import settings
 from importlinter.application.output import console
 
 ROOT = Path(__file__).resolve().parent.parent
-LOADERS = {"late", "late_in", "late_call", "late_names", "LateModule", "import_module", "__import__", "resolve_name"}
-"""Functions that import the module of a text. ``late_names`` imports only from the package that calls it, which needs no rule."""
+LOADERS = {"lazy", "lazy_in", "lazy_call", "lazy_names", "LazyModule", "import_module", "__import__", "resolve_name"}
+"""Functions that import the module of a text. ``lazy_names`` imports only from the package that calls it, which needs no rule."""
 
 
 class Names:
@@ -50,7 +50,7 @@ class Names:
             name = self.dotted(node)
             if name is not None:
                 self.used.setdefault(name, node.lineno)
-                if _last(name) in LOADERS and name != "pyhudi_core.late" and id(node) not in followed:
+                if _last(name) in LOADERS and name != "pyhudi_core.lazy" and id(node) not in followed:
                     self.hidden.add(node.lineno)
             for loaded in self._loads(node) or ():
                 self.used.setdefault(loaded, node.lineno)
@@ -102,7 +102,7 @@ class Names:
         function = self.dotted(node.func) if isinstance(node, ast.Call) else None
         if not isinstance(node, ast.Call) or function is None or _last(function) not in LOADERS:
             return None
-        if _last(function) == "late_names":
+        if _last(function) == "lazy_names":
             return [] if isinstance(node.args[0], ast.Name) and node.args[0].id == "__name__" else None
         given = node.args[:1] if _last(function) == "__import__" else node.args
         texts = [word.value for word in given if isinstance(word, ast.Constant) and isinstance(word.value, str)]

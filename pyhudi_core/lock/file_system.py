@@ -23,7 +23,7 @@ from pyhudi_core.errors import (
     StorageStateUnknownError,
     UnsafePathError,
 )
-from pyhudi_core.late import late
+from pyhudi_core.lazy import lazy
 from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.lock.kind import LockKind, LockRequest, lock_option
 from pyhudi_core.model.safe_path import safe_relative_path
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from pyhudi_core.lock import holder as holders
     from pyhudi_core.lock import waiting
 else:
-    holders = late("pyhudi_core.lock.holder")
-    waiting = late("pyhudi_core.lock.waiting")
+    holders = lazy("pyhudi_core.lock.holder")
+    waiting = lazy("pyhudi_core.lock.waiting")
 
 _FILE_NAME = "lock"
 _MOST_BYTES = 1 << 20

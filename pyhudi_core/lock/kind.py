@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pyhudi_core.late import late, late_call
+from pyhudi_core.lazy import lazy, lazy_call
 from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.model.option import Option, Scope, declared, options_of
 from pyhudi_core.runtime.base import Runtime
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pyhudi_core.lock.server import LockServer, ServerLockProvider
     from pyhudi_core.lock.server_clock import Counter
 else:
-    xxhash = late("xxhash")
-    ServerLockProvider = late_call("pyhudi_core.lock.server", "ServerLockProvider")
+    xxhash = lazy("xxhash")
+    ServerLockProvider = lazy_call("pyhudi_core.lock.server", "ServerLockProvider")
 
 T = TypeVar("T")
 _HUDI_SEED = 0xFFFFFFFFDABADABA

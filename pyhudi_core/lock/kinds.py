@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from pyhudi_core.errors import InvalidOptionError
-from pyhudi_core.late import late_in
+from pyhudi_core.lazy import lazy_in
 from pyhudi_core.lock.kind import LockKind, LockOptions
 from pyhudi_core.model.help_pages import see
 from pyhudi_core.model.option import LateWords, Option, Scope, options_of
@@ -24,7 +24,7 @@ _MACHINE = "system"
 _HERE = dict(
     zip(
         ("in_process", "file_system", "storage_based"),
-        late_in("pyhudi_core.lock", "in_process", "file_system", "storage_based"),
+        lazy_in("pyhudi_core.lock", "in_process", "file_system", "storage_based"),
         strict=True,
     )
 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyhudi_core.late import late_call
+from pyhudi_core.lazy import lazy_call
 from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.lock.kind import LockRequest
 from pyhudi_core.lock.kinds import GENERATOR, PROVIDER, kind_of, refuse_incomplete, refuse_without_provider
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pyhudi_core.lock.audit import AuditedLock
     from pyhudi_core.lock.server_clock import ServerClock
 else:
-    AuditedLock = late_call("pyhudi_core.lock.audit", "AuditedLock")
-    ServerClock = late_call("pyhudi_core.lock.server_clock", "ServerClock")
+    AuditedLock = lazy_call("pyhudi_core.lock.audit", "AuditedLock")
+    ServerClock = lazy_call("pyhudi_core.lock.server_clock", "ServerClock")
 
 
 def open_lock(request: LockRequest) -> LockProvider:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from pyhudi_core.late import late
+from pyhudi_core.lazy import lazy
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
 else:
-    pc = late("pyarrow.compute")
+    pc = lazy("pyarrow.compute")
 
 _WORDS = {"nan": "NaN", "-nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 

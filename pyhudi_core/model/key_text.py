@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from pyhudi_core.late import late
+from pyhudi_core.lazy import lazy
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
 else:
-    pc = late("pyarrow.compute")
+    pc = lazy("pyarrow.compute")
 
 
 def key_column(batch: pa.RecordBatch, field: str) -> pa.Array | None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from pyhudi_core.errors import InvalidPartitionValueError, UnsafePathError, UnsupportedTableError
-from pyhudi_core.late import late
+from pyhudi_core.lazy import lazy
 from pyhudi_core.model.key_text import as_text, key_column, text_problem
 from pyhudi_core.model.properties import KeyGenerator, TableConfig
 from pyhudi_core.model.safe_path import safe_relative_path
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     import pyarrow.compute as pc
 else:
-    hashlib, pc = late("hashlib"), late("pyarrow.compute")
+    hashlib, pc = lazy("hashlib"), lazy("pyarrow.compute")
 
 __all__ = [
     "DEFAULT_PARTITION",

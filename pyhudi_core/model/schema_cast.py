@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from pyhudi_core.errors import SchemaMismatchError
-from pyhudi_core.late import late
+from pyhudi_core.lazy import lazy
 from pyhudi_core.model.internal_schema import FileNames
 from pyhudi_core.model.java_numbers import as_java_text, widened
 from pyhudi_core.model.schema_types import is_list, joined, logical_type
@@ -23,7 +23,7 @@ from pyhudi_core.model.whole_numbers import as_integers, first_unfit
 if TYPE_CHECKING:
     import pyarrow.compute as pc
 else:
-    pc = late("pyarrow.compute")
+    pc = lazy("pyarrow.compute")
 
 _OF_NANOSECONDS = (
     "Timestamps of Hudi have microseconds at most. Round the column: frame[column].dt.floor('us') in pandas, or"

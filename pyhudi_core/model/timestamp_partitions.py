@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from pyhudi_core.errors import InvalidPartitionValueError, UnsupportedTableError
-from pyhudi_core.late import late
+from pyhudi_core.lazy import lazy
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
 else:
-    pc = late("pyarrow.compute")
+    pc = lazy("pyarrow.compute")
 
 PREFIX = "hoodie.keygen.timebased."
 TYPE, UNIT = f"{PREFIX}timestamp.type", f"{PREFIX}timestamp.scalar.time.unit"

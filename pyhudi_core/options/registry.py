@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from pyhudi_core.errors import InvalidOptionError, UnknownOptionError
-from pyhudi_core.late import late
+from pyhudi_core.lazy import lazy
 from pyhudi_core.lock.kind import LockKind
 from pyhudi_core.lock.kinds import LOCK_OPTIONS, own_options
 from pyhudi_core.model.help_pages import see
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from pyhudi_core.options import not_here
     from pyhudi_core.storage import opening as storages
 else:
-    difflib = late("difflib")
-    not_here = late("pyhudi_core.options.not_here")
-    storages = late("pyhudi_core.storage.opening")
+    difflib = lazy("difflib")
+    not_here = lazy("pyhudi_core.options.not_here")
+    storages = lazy("pyhudi_core.storage.opening")
 
 Value = bool | int | float | str | None
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pyhudi_core.errors import InvalidOptionError
-from pyhudi_core.late import late
+from pyhudi_core.lazy import lazy
 from pyhudi_core.lock.kind import LockOptions
 from pyhudi_core.lock.kinds import LOCK_OPTIONS, own_values
 from pyhudi_core.model.properties import TableConfig
@@ -28,7 +28,7 @@ from pyhudi_core.options.upkeep import CleaningOptions, UpkeepOptions
 if TYPE_CHECKING:
     from pyhudi_core.model import time_zone
 else:
-    time_zone = late("pyhudi_core.model.time_zone")
+    time_zone = lazy("pyhudi_core.model.time_zone")
 
 
 @dataclass(frozen=True, slots=True)

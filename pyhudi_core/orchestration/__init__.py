@@ -23,7 +23,7 @@ which options would have kept what has expired (`how_to_keep_more`); the tables 
 
 from typing import TYPE_CHECKING
 
-from pyhudi_core.late import late_names
+from pyhudi_core.lazy import lazy_names
 
 if TYPE_CHECKING:
     from pyhudi_core.engine.local import as_table as as_table
@@ -154,7 +154,7 @@ _HOMES = {
 
 __all__ = sorted(_HOMES)  # noqa: PLE0605
 
-__getattr__ = late_names(__name__, _HOMES, "pyhudi_core")
+__getattr__ = lazy_names(__name__, _HOMES, "pyhudi_core")
 
 
 def __dir__() -> list[str]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pyhudi_core.errors import CorruptTimelineError, SnapshotExpiredError
-from pyhudi_core.late import late
+from pyhudi_core.lazy import lazy
 from pyhudi_core.orchestration import checkpoints, gaps
 from pyhudi_core.orchestration.backlog import Backlog, backlog_of
 from pyhudi_core.orchestration.checkpoints import Positions
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from pyhudi_core.table import HudiTable
 
-_expired = late("pyhudi_core.read.expired")
+_expired = lazy("pyhudi_core.read.expired")
 _log = logging.getLogger(__name__)
 
 

@@ -9,10 +9,10 @@ from typing import Any, Literal, cast, get_args
 import pyarrow as pa
 
 from pyhudi_core.errors import ConfigError
-from pyhudi_core.late import late
+from pyhudi_core.lazy import lazy
 from pyhudi_core.orchestration.errors import definition_error
 
-_fitting = late("pyhudi_core.options.fitting")
+_fitting = lazy("pyhudi_core.options.fitting")
 
 Operation = Literal[
     "upsert", "insert", "bulk_insert", "insert_overwrite", "insert_overwrite_table", "delete", "delete_partitions"

@@ -23,7 +23,7 @@ from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import NotCalled
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.repairs.duplicates import DuplicatePlan, find_duplicates
-from pyhudi_core.services.auto import following
+from pyhudi_core.services.after_commit import following
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.write import cases, refusals, states
 from pyhudi_core.write.batch import RowsWithTags, Search

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from pyhudi_core.late import late
+from pyhudi_core.lazy import lazy
 
 if TYPE_CHECKING:
     import secrets
     import uuid
 else:
-    secrets, uuid = late("secrets"), late("uuid")
+    secrets, uuid = lazy("secrets"), lazy("uuid")
 
 
 class SystemClock:

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyhudi_core.late import late
+from pyhudi_core.lazy import lazy
 from pyhudi_core.runtime.base import R, T
 
 if TYPE_CHECKING:
     from concurrent import futures as pools
 else:
-    pools = late("concurrent.futures")
+    pools = lazy("concurrent.futures")
 
 
 @dataclass(frozen=True, slots=True)

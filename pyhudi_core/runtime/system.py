@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from pyhudi_core.late import late_call
+from pyhudi_core.lazy import lazy_call
 from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.runtime.clock import RandomIds, SystemClock
 from pyhudi_core.runtime.executors import SerialExecutor, ThreadExecutor
@@ -15,7 +15,7 @@ from pyhudi_core.runtime.timer import ThreadTimer
 if TYPE_CHECKING:
     from pyhudi_core.runtime.writer import system_writer
 else:
-    system_writer = late_call("pyhudi_core.runtime.writer", "system_writer")
+    system_writer = lazy_call("pyhudi_core.runtime.writer", "system_writer")
 
 
 def system_runtime(workers: int | None = None) -> Runtime:

@@ -1,6 +1,6 @@
 """Table services behind one protocol (`service`), listed in one place (`registry`): compaction, clustering, cleaning, archival and others.
 
-A service with a plan of its own is a package. `auto` gives each service its turn after a commit.
+A service with a plan of its own is a package. `after_commit` gives each service its turn after a commit.
 
 How to add a strategy of an existing service, such as a compaction strategy:
 

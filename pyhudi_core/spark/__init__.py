@@ -5,7 +5,7 @@ Names are imported on first use: Spark starts processes that import one module o
 
 from typing import TYPE_CHECKING
 
-from pyhudi_core.late import late_names
+from pyhudi_core.lazy import lazy_names
 
 if TYPE_CHECKING:
     from pyhudi_core.spark.registration import error_of as error_of
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyhudi_core.spark.sink import last_batch as last_batch
 else:
     _HOMES = dict.fromkeys(("error_of", "own_errors", "register"), "registration")
-    __getattr__ = late_names(__name__, {**_HOMES, "StreamSink": "sink", "last_batch": "sink"})
+    __getattr__ = lazy_names(__name__, {**_HOMES, "StreamSink": "sink", "last_batch": "sink"})
 
 __all__ = ["StreamSink", "error_of", "last_batch", "own_errors", "register"]
 

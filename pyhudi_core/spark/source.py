@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 from pyhudi_core.engine.spark_types import to_arrow, to_spark
 from pyhudi_core.engine.task_errors import raised_in_task
-from pyhudi_core.late import late_call
+from pyhudi_core.lazy import lazy_call
 from pyhudi_core.predicates import Predicate
 from pyhudi_core.read.scan import Scan
 from pyhudi_core.spark.batch_reads import Pinned, Read, refuse_other_types, tasks_of, with_predicate
@@ -29,8 +29,8 @@ from pyhudi_core.spark.stream import StreamReader
 if TYPE_CHECKING:
     from pyhudi_core.spark.writer import BatchWriter, StreamWriter
 else:
-    BatchWriter = late_call("pyhudi_core.spark.writer", "BatchWriter")
-    StreamWriter = late_call("pyhudi_core.spark.writer", "StreamWriter")
+    BatchWriter = lazy_call("pyhudi_core.spark.writer", "BatchWriter")
+    StreamWriter = lazy_call("pyhudi_core.spark.writer", "StreamWriter")
 
 
 class PyhudiSource(DataSource):  # type: ignore[misc]  # PySpark has no types here

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from pyhudi_core.errors import InvalidOptionError
-from pyhudi_core.late import late
+from pyhudi_core.lazy import lazy
 from pyhudi_core.model.masking import concealed
 from pyhudi_core.storage import local, memory
 from pyhudi_core.storage.base import Storage, StorageSpec
 from pyhudi_core.storage.kind import StorageKind
 from pyhudi_core.storage.paths import Location, Place, parse_location
 
-_KINDS: Mapping[str, Any] = {"file": local, "memory": memory, "s3": late("pyhudi_core.storage.s3_kind")}
+_KINDS: Mapping[str, Any] = {"file": local, "memory": memory, "s3": lazy("pyhudi_core.storage.s3_kind")}
 """The module of each kind, with its `StorageKind` as ``STORAGE``, by the scheme of its locations."""
 
 

@@ -12,7 +12,7 @@ except ModuleNotFoundError as missing:
         f"pyhudi.testing needs the package {missing.name}: pip install 'pyhudi[testing]'", name=missing.name
     ) from missing
 
-from pyhudi_core.late import late_names
+from pyhudi_core.lazy import lazy_names
 from pyhudi_core.testing.commuting import explore_all
 from pyhudi_core.testing.crash_cases import CrashPlan, CrashReport, CrashScenario
 from pyhudi_core.testing.crashes import crash_at, crash_everywhere
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyhudi_core.testing.storage_kit import StorageKit
 else:
     _KITS = {"LockKit": "lock_kit", "SharedLockKit": "lock_kit", "StorageKit": "storage_kit"}
-    __getattr__ = late_names(__name__, _KITS)
+    __getattr__ = lazy_names(__name__, _KITS)
 
 __all__ = [
     "ActorClock",

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pyhudi_core.errors import CorruptAvroError, CorruptTimelineError, ObjectNotFoundError, SnapshotExpiredError
-from pyhudi_core.late import late_call
+from pyhudi_core.lazy import lazy_call
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import DATA_ACTIONS, WRITE_ACTIONS, Action, Instant, State, parse_file_name
 from pyhudi_core.model.operation import SERVICE_OPERATIONS
@@ -35,7 +35,7 @@ from pyhudi_core.timeline.history import ArchivedTimeline
 if TYPE_CHECKING:
     from pyhudi_core.formats.avro.container import decode_record
 else:
-    decode_record = late_call("pyhudi_core.formats.avro.container", "decode_record")
+    decode_record = lazy_call("pyhudi_core.formats.avro.container", "decode_record")
 
 _SHOWN = 20
 _KEPT_COMMITS = 1_000

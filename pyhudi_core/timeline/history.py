@@ -27,14 +27,14 @@ from pyhudi_core.formats.history_manifest import (
     manifest_name,
     manifest_number,
 )
-from pyhudi_core.late import late_call
+from pyhudi_core.lazy import lazy_call
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
 from pyhudi_core.storage.base import ObjectInfo, Storage
 
 if TYPE_CHECKING:
     from pyhudi_core.formats.history_file import HistoryFileReader, HistoryRow
 else:
-    HistoryFileReader = late_call("pyhudi_core.formats.history_file", "HistoryFileReader")
+    HistoryFileReader = lazy_call("pyhudi_core.formats.history_file", "HistoryFileReader")
 
 _log = logging.getLogger(__name__)
 _TRIES = 4

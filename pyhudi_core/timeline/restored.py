@@ -10,14 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyhudi_core.errors import CorruptTimelineError, ObjectNotFoundError
-from pyhudi_core.late import late_call
+from pyhudi_core.lazy import lazy_call
 from pyhudi_core.model.instant import WRITE_ACTIONS, Action, Instant, is_time
 from pyhudi_core.storage.base import Storage
 
 if TYPE_CHECKING:
     from pyhudi_core.formats.avro.container import decode_record
 else:
-    decode_record = late_call("pyhudi_core.formats.avro.container", "decode_record")
+    decode_record = lazy_call("pyhudi_core.formats.avro.container", "decode_record")
 
 PLAN = "HoodieRestorePlan"
 DONE = "HoodieRestoreMetadata"

@@ -290,7 +290,7 @@ def _properties(context: TableContext) -> dict[str, str]:
 
 
 def _completion_time(transaction: Transaction, timeline: Timeline, others: Sequence[str]) -> str:
-    """Above every time on the timeline, and on those of the companions."""
+    """Return a completion time above every time on the timeline and on the companions' timelines."""
     context = transaction.context
     highest = max(timeline.high_water_mark, transaction.requested_time, *others)
     check_skew(context, timeline, highest)

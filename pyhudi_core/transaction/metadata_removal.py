@@ -1,4 +1,4 @@
-"""Take a metadata table off a table's list that a commit cannot keep true.
+"""Remove a metadata table from the list of its table, if a commit cannot keep it true.
 
 Readers that find a metadata table listed believe it, so a commit that it does not know is silently invisible to them. If a partition of the
 metadata table is listed that the commit does not write, the commit decides on two things at once: first ``hoodie.table.metadata.partitions`` goes,
@@ -75,9 +75,9 @@ def remove_files(storage: Storage, files: Sequence[str]) -> None:
 
 
 def remove_dropped(storage: Storage, files: Sequence[str]) -> None:
-    """The same after the decision that takes them off the list.
+    """Remove the files of partitions, as `remove_files` does, after the decision that took the partitions off the list.
 
-    If the storage fails they stay, with a warning: the decision stands, nobody reads them, and the next build of the index removes them.
+    If the storage fails, the files stay, with a warning: the decision stands, nobody reads them, and the next build of the index removes them.
     """
     try:
         remove_files(storage, files)

@@ -1,8 +1,8 @@
 """A change of a table's columns (`table.alter`): what it refuses, and what becomes of the columns.
 
 It is a commit of the operation ALTER_SCHEMA without files, as Hudi's ``ALTER TABLE`` writes it with ``hoodie.schema.on.read.enable``
-(``write/numbers.py``). Older files stay as they are, and readers find their columns by number. It conflicts with all that writes files or plans to,
-because a file's requested time says which columns it has.
+(``write/column_numbers.py``). Older files stay as they are, and readers find their columns by number. The commit conflicts with all that
+writes files or plans to, because a file's requested time says which columns it has.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.write import cases, refusals
+from pyhudi_core.write.column_numbers import has_left_numbers
 from pyhudi_core.write.metadata_part import metadata_update
-from pyhudi_core.write.numbers import has_left_numbers
 from pyhudi_core.write.refusals import ALTER
 
 _STATISTICS = {names.COLUMN_STATS, names.PARTITION_STATS}

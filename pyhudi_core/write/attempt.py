@@ -38,7 +38,7 @@ from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction
 from pyhudi_core.transaction.commit import Attachment, Finished, Gate, complete
 from pyhudi_core.transaction.companion import CompanionCommit
 from pyhudi_core.transaction.decision import Check, PreparationNeeded
-from pyhudi_core.write.numbers import Numbers, numbers_after
+from pyhudi_core.write.column_numbers import Numbers, numbers_after
 from pyhudi_core.write.prepare import Prepared
 from pyhudi_core.write.retrying import Retries
 from pyhudi_core.write.validation import Validation

@@ -18,7 +18,7 @@ from pyhudi_core.model.operation import INSERTING, OperationType
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.write.altering import NewColumns, new_columns
-from pyhudi_core.write.numbers import ColumnsThen
+from pyhudi_core.write.column_numbers import ColumnsThen
 from pyhudi_core.write.prepare import Prepared
 from pyhudi_core.write.tasks import Written
 

@@ -24,10 +24,10 @@ from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.storage.own_part import other_tables
 from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.write.column_numbers import ColumnsThen
 from pyhudi_core.write.indexing import asks_index, is_bucketed, known_buckets, listed
 from pyhudi_core.write.metadata_part import metadata_update
 from pyhudi_core.write.non_blocking import is_non_blocking
-from pyhudi_core.write.numbers import ColumnsThen
 from pyhudi_core.write.prepare import Prepared
 from pyhudi_core.write.refusals import ALTER, Case
 

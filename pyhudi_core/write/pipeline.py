@@ -41,6 +41,7 @@ from pyhudi_core.options import FileOptions, WriteOptions
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.transaction.begin import Transaction, withdraw
+from pyhudi_core.write.column_numbers import evolution_after
 from pyhudi_core.write.from_source import suits, write_from_source
 from pyhudi_core.write.handles.base import (
     HandleSettings,
@@ -53,7 +54,6 @@ from pyhudi_core.write.handles.base import (
 )
 from pyhudi_core.write.indexing import ChosenIndex, Tagging, asks_index, choose_index, index_of
 from pyhudi_core.write.non_blocking import begins_with_logs
-from pyhudi_core.write.numbers import evolution_after
 from pyhudi_core.write.plan import Plan, Planner, Sizing, WorkloadProfile
 from pyhudi_core.write.prepare import Prepared
 from pyhudi_core.write.tasks import WRITTEN, WriteTask, Written, route

@@ -68,10 +68,10 @@ from pyhudi_core.write.batch import (
     why_unchanged,
     with_known_keys,
 )
+from pyhudi_core.write.column_numbers import ColumnsThen, history_files, numbers_after
 from pyhudi_core.write.first_metadata.asked_metadata_table import make_if_due
 from pyhudi_core.write.indexing import index_notes
 from pyhudi_core.write.metadata_part import metadata_update
-from pyhudi_core.write.numbers import ColumnsThen, history_files, numbers_after
 from pyhudi_core.write.pipeline import WriteJob
 from pyhudi_core.write.prepare import Prepared, prepare_keys, prepare_rows
 from pyhudi_core.write.result import Commit, CommitStats

@@ -38,7 +38,7 @@ ALLOWED = {
     ("pyhudi_airflow/sensors.py", "asyncio"): _IN_AIRFLOW,
     ("pyhudi_airflow/service_operators.py", "datetime.datetime.now"): _IN_AIRFLOW,
     ("pyhudi_airflow/triggers.py", "asyncio"): _IN_AIRFLOW,
-    ("pyhudi_core/late.py", "sys.modules"): "it puts imported names into a package",
+    ("pyhudi_core/lazy.py", "sys.modules"): "it puts imported names into a package",
     ("pyhudi_core/cli/help.py", "pathlib.Path"): "the pages are files of the package itself",
     ("pyhudi_core/engine/spark.py", "os"): "workers run this interpreter: an environment variable of Spark",
     ("pyhudi_core/engine/choice.py", "sys.modules"): "a delete asks whether the process has a Spark session",
@@ -93,7 +93,7 @@ ALLOWED = {
 """By file and name (all that is below the name is allowed, too): why."""
 HIDDEN = {
     "pyhudi/__init__.py": "its own three submodules",
-    "pyhudi_core/late.py": "it is what imports late",
+    "pyhudi_core/lazy.py": "it is what imports late",
     "pyhudi_core/lock/kinds.py": "the modules of a folder beside it",
     "pyhudi_core/cli/main.py": "the modules of commands, all of them beside it",
     "pyhudi_dagster/command/project.py": "the module of a user's definitions",
@@ -198,7 +198,7 @@ def test_each_late_import_names_its_module() -> None:
     keep(
         hidden_imports,
         MODULES,
-        'Write the name as a text, `late("pyhudi_core.module")`: the linter of layers cannot follow it otherwise.',
+        'Write the name as a text, `lazy("pyhudi_core.module")`: the linter of layers cannot follow it otherwise.',
     )
 
 
@@ -240,11 +240,11 @@ def test_what_is_allowed_is_needed() -> None:
         ("from pyhudi_core.opening import system_runtime", "pyhudi_core.opening.system_runtime"),
         ("from pyhudi_core.runtime.clock import uuid", "pyhudi_core.runtime.clock.uuid"),
         ("from pyhudi_core.lock import server\nserver.time.sleep(1)", "pyhudi_core.lock.server.time"),
-        ("from pyhudi_core.late import late\nlate('time')", "time"),
-        ("from pyhudi_core.late import late as soon\nlabels, t = soon('json'), soon('time')\nt.sleep(1)", "time"),
-        ("from pyhudi_core.late import late_in\nclock, = late_in('pyhudi_core.runtime', 'clock')\nclock.SystemClock()", "pyhudi_core.runtime.clock.SystemClock"),
-        ("from pyhudi_core.late import late_call\nnew = late_call('uuid', 'uuid4')", "uuid.uuid4"),
-        ("from pyhudi_core.late import late_call\nruntime = late_call('pyhudi_core.runtime.system', 'system_runtime')", "pyhudi_core.runtime.system.system_runtime"),
+        ("from pyhudi_core.lazy import lazy\nlazy('time')", "time"),
+        ("from pyhudi_core.lazy import lazy as soon\nlabels, t = soon('json'), soon('time')\nt.sleep(1)", "time"),
+        ("from pyhudi_core.lazy import lazy_in\nclock, = lazy_in('pyhudi_core.runtime', 'clock')\nclock.SystemClock()", "pyhudi_core.runtime.clock.SystemClock"),
+        ("from pyhudi_core.lazy import lazy_call\nnew = lazy_call('uuid', 'uuid4')", "uuid.uuid4"),
+        ("from pyhudi_core.lazy import lazy_call\nruntime = lazy_call('pyhudi_core.runtime.system', 'system_runtime')", "pyhudi_core.runtime.system.system_runtime"),
         ("import importlib\nimportlib.import_module('threading')", "threading"),
         ("from importlib import import_module as load\nload('threading').Thread()", "threading"),
         ("__import__('time').sleep(1)", "time"),
@@ -272,7 +272,7 @@ def test_the_rule_finds_each_way_to_the_outside(source: str, said: str, tmp_path
         "from pyhudi_core.runtime.executors import SerialExecutor\nSerialExecutor()",
         "def f(context): context.now()",
         "def f(open): open()",
-        "from pyhudi_core.late import late\npc = late('pyarrow.compute')\npc.add(1, 2)",
+        "from pyhudi_core.lazy import lazy\npc = lazy('pyarrow.compute')\npc.add(1, 2)",
     ],
 )
 def test_what_is_no_effect_is_allowed(source: str, tmp_path: Path) -> None:
@@ -283,14 +283,14 @@ def test_what_is_no_effect_is_allowed(source: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        "from pyhudi_core.late import late\nname = 'time'\nlate(name)",
-        "from pyhudi_core.late import late\nsoon = [late]",
-        "from pyhudi_core.late import late_names\n__getattr__ = late_names('pyhudi_core.services', {'auto': 'auto'})",
+        "from pyhudi_core.lazy import lazy\nname = 'time'\nlazy(name)",
+        "from pyhudi_core.lazy import lazy\nsoon = [lazy]",
+        "from pyhudi_core.lazy import lazy_names\n__getattr__ = lazy_names('pyhudi_core.services', {'after_commit': 'after_commit'})",
         "import importlib\nimportlib.import_module(f'pyhudi_core.{1}')",
         "import importlib\nimportlib.import_module('.auto', 'pyhudi_core.services')",
         "import importlib\nload = getattr(importlib, 'import_module')\nload('ti' + 'me')",
         "__import__('ti' + 'me')",
-        "from pyhudi_core.table import late\nlate(str())",
+        "from pyhudi_core.table import lazy\nlazy(str())",
     ],
 )
 def test_an_import_that_cannot_be_followed_is_found(source: str, tmp_path: Path) -> None:

@@ -17,23 +17,25 @@ from scripts.layers import add_late_imports
 @pytest.mark.parametrize(
     "source",
     [
-        "from pyhudi_core.late import late\n_auto = late('pyhudi_core.services.auto')",
-        "from pyhudi_core.late import late as soon\ndef f(): return soon('pyhudi_core.services.auto').run",
-        "import pyhudi_core.late as l\n_auto = l.late('pyhudi_core.services.auto')",
-        "from pyhudi_core import late\n_auto = late.LateModule('pyhudi_core.services.auto')",
-        "from pyhudi_core.late import late_in\n_auto, other = late_in('pyhudi_core.services', 'auto', 'auto')",
-        "from pyhudi_core.late import late_call\nrun = late_call('pyhudi_core.services.auto', 'run')",
-        "import importlib\nimportlib.import_module('pyhudi_core.services.auto')",
-        "from importlib import import_module\nload = import_module\nload('pyhudi_core.services.auto')",
-        "__import__('pyhudi_core.services.auto')",
-        "import builtins\nbuiltins.__import__('pyhudi_core.services.auto')",
+        "from pyhudi_core.lazy import lazy\n_auto = lazy('pyhudi_core.services.after_commit')",
+        "from pyhudi_core.lazy import lazy as soon\ndef f(): return soon('pyhudi_core.services.after_commit').run",
+        "import pyhudi_core.lazy as l\n_auto = l.lazy('pyhudi_core.services.after_commit')",
+        "from pyhudi_core import lazy\n_auto = lazy.LazyModule('pyhudi_core.services.after_commit')",
+        "from pyhudi_core.lazy import lazy_in\n_auto, other = lazy_in('pyhudi_core.services', 'after_commit', 'after_commit')",
+        "from pyhudi_core.lazy import lazy_call\nrun = lazy_call('pyhudi_core.services.after_commit', 'run')",
+        "import importlib\nimportlib.import_module('pyhudi_core.services.after_commit')",
+        "from importlib import import_module\nload = import_module\nload('pyhudi_core.services.after_commit')",
+        "__import__('pyhudi_core.services.after_commit')",
+        "import builtins\nbuiltins.__import__('pyhudi_core.services.after_commit')",
     ],
 )
 def test_a_late_import_is_in_the_graph_of_imports(source: str) -> None:
     graph = ImportGraph()
-    graph.add_module("pyhudi_core.services.auto")
+    graph.add_module("pyhudi_core.services.after_commit")
     add_late_imports(graph, source, "pyhudi_core.transaction.status")
-    assert graph.find_modules_directly_imported_by("pyhudi_core.transaction.status") >= {"pyhudi_core.services.auto"}
+    assert graph.find_modules_directly_imported_by("pyhudi_core.transaction.status") >= {
+        "pyhudi_core.services.after_commit"
+    }
 
 
 def test_a_late_import_of_a_library_is_one_of_the_library() -> None:
@@ -52,8 +54,8 @@ def test_a_broken_layer_is_named_with_its_line(tmp_path: Path) -> None:
     lines = [
         *broken.read_text().splitlines(),
         "",
-        "from pyhudi_core.late import late",
-        '_command = late("pyhudi_core.cli.main")',
+        "from pyhudi_core.lazy import lazy",
+        '_command = lazy("pyhudi_core.cli.main")',
     ]
     broken.write_text("\n".join(lines) + "\n")
     command = [sys.executable, "scripts/layers.py"]

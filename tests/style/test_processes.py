@@ -64,7 +64,7 @@ def test_what_is_harmless_is_used() -> None:
     [
         ("import subprocess\nsubprocess.run(['x'])", "subprocess"),
         ("from subprocess import Popen as start", "subprocess.Popen"),
-        ("from pyhudi_core.late import late\nlate('subprocess').run(['x'])", "subprocess"),
+        ("from pyhudi_core.lazy import lazy\nlazy('subprocess').run(['x'])", "subprocess"),
         ("import importlib\nimportlib.import_module('multiprocessing')", "multiprocessing"),
         ("from concurrent.futures import ProcessPoolExecutor", "concurrent.futures.ProcessPoolExecutor"),
         ("import asyncio\nasyncio.create_subprocess_exec('x')", "asyncio.create_subprocess_exec"),

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from pyhudi_core.errors import LimitExceededError
-from pyhudi_core.late import late
+from pyhudi_core.lazy import lazy
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
 else:
-    pc = late("pyarrow.compute")
+    pc = lazy("pyarrow.compute")
 
 _SPREAD_BYTES = 64 << 20
 MOST_ROW_BYTES = 256 << 20

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from pyhudi_core.errors import InvalidOptionError, LockServerError, from_extra
-from pyhudi_core.late import late
+from pyhudi_core.lazy import lazy
 from pyhudi_core.lock.clients.tls import checking
 
 if TYPE_CHECKING:
     import sqlite3
     import ssl
 else:
-    sqlite3 = late("sqlite3")
-    ssl = late("ssl")
+    sqlite3 = lazy("sqlite3")
+    ssl = lazy("ssl")
 
 _URL_HINT = "Set pyhudi.lock.sql.url to sqlite:///path/locks.db or postgresql://user:password@host:5432/database."
 _MODES = ("disable", "prefer", "require", "verify-ca", "verify-full")

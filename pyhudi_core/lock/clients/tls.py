@@ -6,12 +6,12 @@ import os
 from typing import TYPE_CHECKING
 
 from pyhudi_core.errors import InvalidOptionError
-from pyhudi_core.late import late
+from pyhudi_core.lazy import lazy
 
 if TYPE_CHECKING:
     import ssl
 else:
-    ssl = late("ssl")
+    ssl = lazy("ssl")
 
 
 def refuse_missing_file(path: str, key: str) -> None:

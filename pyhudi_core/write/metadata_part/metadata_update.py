@@ -5,7 +5,7 @@ before it writes a file, unless the option ``pyhudi.metadata.remove_unkept`` all
 (`transaction.metadata_removal`). One decision publishes both commits (`transaction.companion`).
 
 If a write changes the type of a column, its statistics would have bounds of two types, which Hudi cannot compare. A metadata table of listing and
-statistics alone is then removed by the commit and made again after it (`services.auto`); with other indexes the write is refused.
+statistics alone is then removed by the commit and made again after it (`services.after_commit`); with other indexes the write is refused.
 """
 
 from __future__ import annotations

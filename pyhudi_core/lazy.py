@@ -1,7 +1,7 @@
 """Modules that are imported when they are first used, so that a program waits only for the code that it calls.
 
 Opening a table needs an eighth of the package, and few libraries. The others cost more time than pyarrow and numpy together, so modules that
-`open_table` reaches name them with `late` and `late_call`.
+`open_table` reaches name them with `lazy` and `lazy_call`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from pyhudi_core.naming import no_name
 
 
-class LateModule:
+class LazyModule:
     """Stands for a module; the first use of one of its names imports it."""
 
     def __init__(self, name: str) -> None:
@@ -28,20 +28,20 @@ class LateModule:
         return value
 
     def __repr__(self) -> str:
-        return f"<late module {self._name}>"
+        return f"<lazy module {self._name}>"
 
 
-def late(name: str) -> Any:
+def lazy(name: str) -> Any:
     """Return the module of this name. ``if TYPE_CHECKING`` imports it for type checkers and for the linter of layers."""
-    return LateModule(name)
+    return LazyModule(name)
 
 
-def late_in(package: str, *names: str) -> list[Any]:
-    """Return the modules of these names in a package, as `late` gives them."""
-    return [late(f"{package}.{name}") for name in names]
+def lazy_in(package: str, *names: str) -> list[Any]:
+    """Return the modules of these names in a package, as `lazy` gives them."""
+    return [lazy(f"{package}.{name}") for name in names]
 
 
-def late_call(module: str, name: str) -> Callable[..., Any]:
+def lazy_call(module: str, name: str) -> Callable[..., Any]:
     """Return a class or function of a module that is imported when it is first called."""
 
     def call(*given: Any, **named: Any) -> Any:
@@ -50,7 +50,7 @@ def late_call(module: str, name: str) -> Callable[..., Any]:
     return call
 
 
-def late_names(package: str, homes: Mapping[str, str], inside: str | None = None) -> Callable[[str], Any]:
+def lazy_names(package: str, homes: Mapping[str, str], inside: str | None = None) -> Callable[[str], Any]:
     """Return the ``__getattr__`` of a package that imports its public names when they are first used.
 
     Arguments:
