@@ -19,6 +19,8 @@ from pyhudi_core.model.option import LateWords, Option, Scope, options_of
 
 PROVIDER = "hoodie.write.lock.provider"
 GENERATOR = "pyhudi.time.generator"
+_MACHINE = "system"
+"""The generator that is no server: this machine's clock."""
 _HERE = dict(
     zip(
         ("in_process", "file_system", "storage_based"),
@@ -68,7 +70,7 @@ def _words() -> Mapping[str, str]:
 
 @cache
 def _generators() -> Mapping[str, str]:
-    return {name: name for name in ("system", *(kind.name for kind in every_kind() if kind.counter))}
+    return {name: name for name in (_MACHINE, *(kind.name for kind in every_kind() if kind.counter))}
 
 
 GENERATORS = LateWords(_generators, "`system`, or a lock with a counter")
@@ -91,6 +93,8 @@ def refuse_incomplete(key: str, name: str, is_given: Callable[[str], object], ta
 
     ``is_given``: whether the option with this attribute has a value.
     """
+    if name == _MACHINE:
+        return
     kind = kind_of(name)
     missing = [option.key for option in _needed(kind, name) if not is_given(option.attribute)]
     if missing:

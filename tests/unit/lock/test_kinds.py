@@ -13,6 +13,7 @@ from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.lock.kind import LockKind
 from pyhudi_core.lock.kinds import PROVIDER, every_kind, kind_of
 from pyhudi_core.options import WriteOptions, every_option
+from pyhudi_core.options.fitting import refuse_unfit_options
 
 KINDS = pytest.mark.parametrize("kind", every_kind(), ids=[kind.name for kind in every_kind()])
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
@@ -28,8 +29,6 @@ def test_a_lock_is_found_by_each_of_its_names_and_by_hudis_classes(kind: LockKin
 
 @KINDS
 def test_a_lock_on_a_server_is_refused_without_each_option_that_it_needs(kind: LockKind) -> None:
-    from pyhudi_core.options.fitting import refuse_unfit_options
-
     assert set(kind.needs) == (set(kind.names) if kind.on_server else set())
     own = {option.attribute.partition(".")[2]: option.key for option in kind.options()}
     for name, needed in kind.needs.items():
@@ -37,6 +36,17 @@ def test_a_lock_on_a_server_is_refused_without_each_option_that_it_needs(kind: L
             given: dict[str, object] = {own[each]: "h" for each in needed if each != left_out}
             with pytest.raises(InvalidOptionError, match=f"={name} needs the option {own[left_out]}"):
                 refuse_unfit_options({PROVIDER: name, **given}, location="s3://b/t")
+
+
+@KINDS
+def test_an_option_of_a_lock_that_is_not_used_is_refused_before_there_is_a_table(kind: LockKind) -> None:
+    refuse_unfit_options({}, location="s3://b/t")
+    for option in kind.options():
+        given = {option.key: option.default}
+        if kind.name == "storage_based":
+            refuse_unfit_options({**given, PROVIDER: kind.name}, location="s3://b/t")
+        with pytest.raises(InvalidOptionError, match=f"belongs to the lock {kind.name}, but the lock"):
+            refuse_unfit_options({**given, PROVIDER: "in_process"}, location="s3://b/t")
 
 
 @KINDS
