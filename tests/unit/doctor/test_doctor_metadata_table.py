@@ -87,11 +87,26 @@ def test_a_commit_that_it_does_not_know_is_an_error_once(indexed: Path) -> None:
 
 
 @pytest.mark.one_in(2)
-def test_a_log_of_it_that_is_gone_leaves_out_files_that_commits_name(indexed: Path) -> None:
-    max(indexed.glob(".hoodie/metadata/files/.files-*.log.*"), key=lambda path: path.name.split("_")[1]).unlink()
+def test_a_log_of_it_that_is_gone_is_named(indexed: Path) -> None:
+    log = max(indexed.glob(".hoodie/metadata/files/.files-*.log.*"), key=lambda path: path.name.split("_")[1])
+    log.unlink()
+    report = examine(indexed)
+    assert [found.where for found in report.of(Kind.METADATA_TABLE_DAMAGED)] == [log.relative_to(indexed).as_posix()]
+    assert _about_metadata(report) == ["metadata_table_damaged"]
+
+
+@pytest.mark.one_in(2)
+def test_files_that_it_does_not_list_are_errors_if_commits_name_them(indexed: Path) -> None:
+    newest = max(path.name.partition("_")[0] for path in indexed.glob(".hoodie/timeline/*_*.commit"))
+
+    def forget(entries: dict[str, Entry]) -> None:
+        for entry in entries.values():
+            listed = entry["filesystemMetadata"] or {}
+            entry["filesystemMetadata"] = {name: info for name, info in listed.items() if newest not in name}
+
+    rewrite_metadata(indexed, "files", forget)
     report = examine(indexed)
     missing = report.of(Kind.METADATA_FILE_MISSING)
-    newest = max(path.name.partition("_")[0] for path in indexed.glob(".hoodie/timeline/*_*.commit"))
     assert {(found.severity, found.instant) for found in missing} == {("error", newest)}
     assert all(Path(indexed, found.where or "").exists() for found in missing)
     assert _about_metadata(report) == ["metadata_file_missing"]
