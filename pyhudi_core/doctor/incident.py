@@ -203,6 +203,8 @@ def _rank(path: str) -> int:
         return 3
     if path.startswith(f"{FOLDER}/{FILES}/"):
         return 1
+    if path.startswith(f"{FOLDER}/.hoodie/timeline/"):
+        return 1  # check compares the files that the metadata table's commits name
     if path.startswith(f"{FOLDER}/") or name.endswith(".parquet"):
         return 0
     if path.startswith(".hoodie/") and (name[:1].isdigit() or name == "_version_" or name.startswith("manifest_")):

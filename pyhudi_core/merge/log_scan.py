@@ -58,6 +58,10 @@ class LogColumns:
     names_at: NamesAt = _same_names
 
 
+_FEW_BYTES = 1 << 20
+"""A part of the keys with fewer bytes is read however low the limit is."""
+
+
 @dataclass(frozen=True, slots=True)
 class LogScan:
     """The logs of one slice. ``counts`` decides by requested time whether a block is read. Damage is logged as a warning."""
@@ -80,8 +84,9 @@ class LogScan:
                     for size in _add(found, block, reader.content(block), columns, path, part):
                         read += size
                         if most_bytes and found.bytes > most_bytes:
-                            _refuse(part, found.bytes, most_bytes, path)
-                            raise LogsTooLargeError(parts_for(found.bytes, read, whole, most_bytes))
+                            if part.of < MOST_PARTS:
+                                raise LogsTooLargeError(parts_for(found.bytes, read, whole, most_bytes))
+                            _refuse_few(found.bytes, most_bytes, path)
         return found.finish()
 
     def _blocks(self) -> list[tuple[str, LogBlock]]:
@@ -111,9 +116,9 @@ class LogScan:
             found.append((path, block))
 
 
-def _refuse(part: KeyPart, seen: int, limit: int, path: str) -> None:
+def _refuse_few(seen: int, limit: int, path: str) -> None:
     """Raise `LimitExceededError` for the entries of a part that is not cut any more."""
-    if part.of >= MOST_PARTS:
+    if seen > max(limit, _FEW_BYTES):
         raise LimitExceededError(
             "The logs of a file group have more bytes for a few keys than the limit",
             limit=limit,

@@ -70,7 +70,7 @@ class CommittedFiles:
     Attributes:
         folder: its timeline.
         read_commit: reads a commit of the data table.
-        whole: whether every commit of the metadata table's active timeline is read, as `check` does.
+        whole: whether the metadata table's own commits are read for every instant on the data table's timeline, as `check` does.
     """
 
     folder: TimelineFolder
@@ -98,7 +98,9 @@ class CommittedFiles:
         """Yield what the commits say, as far as something of it may be needed above base files of this time."""
         parts = {instant.requested_time: instant for instant in data.commits}
         deltas = [i for i in own.commits if i.action is Action.DELTACOMMIT and not _is_build(i)]
-        logged = [i for i in deltas if self.whole or i.requested_time in parts]
+        # An instant that is not on the data table's timeline may be undone: a process that woke up late can make its completed file again.
+        known = {i.requested_time for i in data.completed} if self.whole else parts.keys()
+        logged = [i for i in deltas if i.requested_time in known]
         newest = logged[-1:]
         for instant in logged:
             if (instant.completion_time or "") >= since or instant in newest:

@@ -79,6 +79,7 @@ class MetadataSlices:
     committed: CommittedFiles | None = None
     _slices: dict[str, tuple[SlicePiece, ...]] = field(default_factory=dict)
     _history: ArchivedTimeline | None = None
+    _asked: set[str] = field(default_factory=set)
     _counting: dict[str, bool] = field(default_factory=dict)
     _completions: dict[str, str] = field(default_factory=dict)
 
@@ -90,14 +91,15 @@ class MetadataSlices:
 
     def pieces(self, partition: str) -> tuple[SlicePiece, ...]:
         """Return the newest slice of each file group of a partition, in the order of the groups' numbers."""
+        self._asked.add(partition)
         if partition not in self._slices:
             self._slices[partition] = tuple(self._assemble(partition))
         return self._slices[partition]
 
     @property
     def used(self) -> frozenset[str]:
-        """The partitions whose files were listed."""
-        return frozenset(self._slices)
+        """The partitions whose files were listed, also those in which something is lost."""
+        return frozenset(self._asked)
 
     def arrivals(self, piece: SlicePiece, find: Find) -> Iterator[Arrival]:
         """Return the entries of a slice that ``find`` finds, and all deletes, in the order of their arrival."""

@@ -259,11 +259,19 @@ class _RecordedStorage(SimStorage):
     def list(self, prefix: str, start_after: str = "") -> list[ObjectInfo]:
         return [self._sized(info) for info in super().list(prefix, start_after)]
 
+    def get(self, path: str) -> bytes:
+        if path.startswith(f"{FOLDER}/.hoodie/timeline/"):
+            self._refuse_left_out(path)
+        return super().get(path)
+
     def open_input(self, path: str) -> pa.NativeFile:
+        self._refuse_left_out(path)
+        return super().open_input(path)
+
+    def _refuse_left_out(self, path: str) -> None:
         size, _ = self._sizes.get(path, (0, 0))
         if size and path.startswith(f"{FOLDER}/"):
             raise LimitExceededError("The incident holds no content of the file", limit=0, seen=size, path=path)
-        return super().open_input(path)
 
     def _sized(self, info: ObjectInfo) -> ObjectInfo:
         size, modified_ms = self._sizes.get(info.path, (info.size, -1))

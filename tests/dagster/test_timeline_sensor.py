@@ -125,7 +125,7 @@ def test_the_sensor_waits_while_the_job_reconcile_works_so_that_no_commit_has_tw
     web_table(lake, ["2026-01-01"])
     web = hudi_external_asset("web/events", partitions=DAYS)
     job = build_hudi_reconcile(lake, [web]).resolve_job_def("hudi__reconcile")
-    run = instance.create_run_for_job(job, status=status)
+    run = instance.create_run_for_job(job, status=status, tags=job.tags)
     result = look(lake, instance, web)
     assert bool(result.asset_events) is not waits
     if waits:

@@ -13,7 +13,7 @@ from support.log_tables import damage, slices
 from support.tables import rows
 
 import pyhudi_core as hudi
-from pyhudi_core.doctor import Kind
+from pyhudi_core.doctor import FindingKind
 from pyhudi_core.errors import CorruptLogBlockError
 
 
@@ -29,7 +29,7 @@ def test_a_read_without_a_damaged_block_says_which_bytes_of_which_file(
         assert rows(table) != whole
     [told] = {record.getMessage() for record in caplog.records}
     assert log.name in told and "were skipped" in told and location in told
-    assert [found.where for found in examine(location).of(Kind.LOG_DAMAGED)] == [str(log.relative_to(location))]
+    assert [found.where for found in examine(location).of(FindingKind.LOG_DAMAGED)] == [str(log.relative_to(location))]
 
 
 def test_a_whole_log_is_read_in_silence(location: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -66,4 +66,4 @@ def test_a_metadata_table_with_a_damaged_log_is_refused_and_never_prunes(locatio
         asked[partition]()
     assert str(caught.value.path).startswith(f".hoodie/metadata/{partition}/")
     assert caught.value.hint
-    assert [found.where for found in examine(location).of(Kind.METADATA_TABLE_DAMAGED)]
+    assert [found.where for found in examine(location).of(FindingKind.METADATA_TABLE_DAMAGED)]

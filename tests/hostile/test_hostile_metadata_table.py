@@ -13,7 +13,7 @@ from support.golden import unpack
 from support.tables import rows
 
 import pyhudi_core as hudi
-from pyhudi_core.doctor import Area, Kind
+from pyhudi_core.doctor import Area, FindingKind
 from pyhudi_core.errors import HudiError
 
 TABLE = "hudi-1.2.0/cow_plain"
@@ -56,8 +56,8 @@ def test_files_elsewhere_that_it_lists_are_not_looked_for(table: Path, name: str
 
     rewrite_metadata(table, "files", change)
     report = examine(table)
-    assert [found.area for found in report.of(Kind.UNSAFE_PATH)] == [Area.METADATA_TABLE]
-    assert {found.kind for found in report.errors} == {Kind.UNSAFE_PATH}
+    assert [found.area for found in report.of(FindingKind.UNSAFE_PATH)] == [Area.METADATA_TABLE]
+    assert {found.kind for found in report.errors} == {FindingKind.UNSAFE_PATH}
     _asked(table)
 
 
@@ -77,7 +77,7 @@ def test_partitions_elsewhere_that_it_lists_are_not_looked_into(table: Path, par
     rewrite_metadata(table, "files", change)
     report = examine(table)
     kinds = {found.kind for found in report.findings if found.severity != "info"}
-    assert kinds == {Kind.UNSAFE_PATH}
+    assert kinds == {FindingKind.UNSAFE_PATH}
     _asked(table)
 
 
@@ -86,7 +86,7 @@ def test_partitions_elsewhere_that_it_lists_are_not_looked_into(table: Path, par
 def test_a_schema_that_is_none_is_damage(table: Path, schema: str) -> None:
     rewrite_metadata(table, "files", claimed_schema=schema)
     report = examine(table)
-    assert [found.area for found in report.of(Kind.METADATA_TABLE_DAMAGED)] == [Area.METADATA_TABLE]
+    assert [found.area for found in report.of(FindingKind.METADATA_TABLE_DAMAGED)] == [Area.METADATA_TABLE]
     _asked(table)
 
 
@@ -104,6 +104,6 @@ def test_a_folder_of_it_that_leads_elsewhere_is_not_followed(table: Path) -> Non
     shutil.move(table / ".hoodie/metadata/files", outside)
     (table / ".hoodie/metadata/files").symlink_to(outside)
     report = examine(table)
-    assert {found.kind for found in report.errors} <= {Kind.UNSAFE_PATH, Kind.METADATA_TABLE_MISSING}
+    assert {found.kind for found in report.errors} <= {FindingKind.UNSAFE_PATH, FindingKind.METADATA_TABLE_MISSING}
     assert report.errors
     _asked(table)

@@ -164,14 +164,6 @@ NOT_CRASHED: dict[tuple[str, str], str] = {
         "head",
     ): "of a commit whose completed file is lost, which no crash can do: a heartbeat goes after it; test_lost_completions.py loses it",
     ("timeline/active.py:_being_written", "head"): "only of a commit that a Hudi writer has created and not filled yet",
-    (
-        "services/archival/archived_files.py:_plan",
-        "get",
-    ): "of a replaced group's plan, which goes to the history once a cleaner has been there",
-    (
-        "savepoints/savepoint_files.py:_read",
-        "get",
-    ): "of tables with savepoints, which test_savepoint_crashes.py crashes at every call",
     **dict.fromkeys(
         (
             ("timeline/restored.py:_read", "get"),
@@ -211,13 +203,6 @@ NOT_CRASHED: dict[tuple[str, str], str] = {
         "transaction/commit.py:_stage_attachments",
         "put",
     ): "of new ranges of hashes, which test_clustering_of_buckets_interleaved.py crashes at every call",
-    **{
-        (
-            f"orchestration/permit.py:{place}",
-            verb,
-        ): "of a write whose permission another process gives; test_permit.py and test_pipes.py"
-        for place, verb in (("close", "list"), ("_put", "put"), ("_get", "get"))
-    },
     (
         "write/handles/append.py:_open",
         "open_output",

@@ -17,7 +17,7 @@ from support.spark_frames import frame
 from support.tables import make, reopen
 
 import pyhudi_core as hudi
-from pyhudi_core.doctor import Kind
+from pyhudi_core.doctor import FindingKind
 from pyhudi_core.engine import spark as engine
 from pyhudi_core.engine.spark_collect import collect_arrow
 
@@ -142,7 +142,7 @@ def test_executors_do_everything_to_a_table_with_altered_columns(twins: Twins, t
     twins.by_us.delete(where=by_condition)
     twins.write("insert_overwrite", batch(twins.schema, 6, x=[1]))
     twins.write("insert_overwrite_table", batch(twins.schema, 7, x=[1], y=[40]))
-    assert {finding.kind for finding in twins.by_spark.check().findings} <= {Kind.REPLACED_GROUP_KEPT}
+    assert {finding.kind for finding in twins.by_spark.check().findings} <= {FindingKind.REPLACED_GROUP_KEPT}
 
 
 INDEXED = {

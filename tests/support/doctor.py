@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import fastavro
 
-from pyhudi_core.doctor import CheckOptions, CheckReport, Kind, check
+from pyhudi_core.doctor import CheckOptions, CheckReport, FindingKind, check
 from pyhudi_core.formats.hfile import HFileWriter
 from pyhudi_core.formats.log.blocks import BlockType, Header, encode_block
 from pyhudi_core.metadata_table.commits import commit_body, file_stat
@@ -67,7 +67,7 @@ def examine(
 
 def assert_sound(report: CheckReport) -> CheckReport:
     """Check that no examination raised an error, and that none tried to write."""
-    assert not report.of(Kind.EXAMINATION_FAILED), report
+    assert not report.of(FindingKind.EXAMINATION_FAILED), report
     assert "changes nothing" not in str(report.to_dict())
     return report
 

@@ -16,7 +16,7 @@ from pyhudi_core.conflicts.conflict import (
     older_than_log_compaction,
 )
 from pyhudi_core.conflicts.matrix import Verdict, line_of
-from pyhudi_core.doctor import Kind
+from pyhudi_core.doctor import FindingKind
 from pyhudi_core.errors import CommitConflictError
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.instant import Action, Instant, State
@@ -151,7 +151,7 @@ def test_no_write_is_made_while_a_restore_is_pending(location: str, state: str) 
             begin()
     assert len(table.timeline.commits) == 1, "nothing was published"
     assert rows(table, "id", "price") == [(1, 1.0), (2, 1.0)]
-    [finding] = [found for found in table.check().findings if found.kind is Kind.PENDING_FOREIGN]
+    [finding] = [found for found in table.check().findings if found.kind is FindingKind.PENDING_FOREIGN]
     assert "until it has ended: finish it with" in finding.what_to_do
     restore.unlink()
     table.upsert(orders((3, "a", 1.0)))

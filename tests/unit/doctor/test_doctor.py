@@ -14,7 +14,7 @@ from support.samples import one_in
 from support.tables import make, orders, reopen, rows
 
 import pyhudi_core as hudi
-from pyhudi_core.doctor import Area, CheckOptions, Kind, Limits, Severity, check
+from pyhudi_core.doctor import Area, CheckOptions, FindingKind, Limits, Severity, check
 from pyhudi_core.doctor.kinds import USUAL
 from pyhudi_core.doctor.read_only import ReadOnlyStorage
 from pyhudi_core.errors import StorageError
@@ -77,7 +77,7 @@ def test_the_report_prints_in_columns_and_names_what_to_do(location: str) -> Non
     assert starts["timeline"] == "warning"
     assert starts["keys"] == "ok"
     assert "not_an_instant: The name 'notes.txt' is not the name of an instant [.hoodie/timeline/notes.txt]" in text
-    assert Kind.NOT_AN_INSTANT.usual.what_to_do in text
+    assert FindingKind.NOT_AN_INSTANT.usual.what_to_do in text
 
 
 def test_the_report_renders_as_html_without_markup_of_hostile_names(location: str) -> None:
@@ -110,13 +110,13 @@ def test_the_report_is_frozen_and_findings_are_found_by_kind(location: str) -> N
     report = examine(location)
     with pytest.raises(dataclasses.FrozenInstanceError):
         report.location = "elsewhere"  # type: ignore[misc]
-    assert report.of(Kind.NO_TABLE) == report.of("no_table") == ()
+    assert report.of(FindingKind.NO_TABLE) == report.of("no_table") == ()
     with pytest.raises(KeyError):
         report.area("nonsense")
 
 
 def test_every_kind_says_where_it_belongs_how_bad_it_is_and_what_to_do() -> None:
-    assert set(USUAL) == set(Kind)
+    assert set(USUAL) == set(FindingKind)
     assert all(usual.what_to_do.endswith(".") for usual in USUAL.values())
     page = Path(__file__).parents[3].joinpath("docs/doctor.md").read_text(encoding="utf-8")
     rows = {

@@ -16,7 +16,7 @@ from support.golden import unpack
 from support.tables import make, orders, reopen, rows
 
 import pyhudi_core as hudi
-from pyhudi_core.doctor import Area, CheckOptions, Kind, Limits
+from pyhudi_core.doctor import Area, CheckOptions, FindingKind, Limits
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Action, Instant, State, time_after
@@ -76,7 +76,7 @@ def test_a_damaged_file_is_named_once(location: str) -> None:
     newest.write_bytes(data[:-4] + b"PARX")
     report = examine(location)
     assert kinds(report) == ["file_damaged"]
-    assert len(report.of(Kind.FILE_DAMAGED)) == 1
+    assert len(report.of(FindingKind.FILE_DAMAGED)) == 1
     assert not report.area(Area.KEYS).complete
 
 
@@ -110,7 +110,7 @@ def test_other_files_in_a_partition_are_information(location: str) -> None:
     newest.with_name("_SUCCESS").touch()
     report = examine(location)
     assert report.ok
-    assert [found.where for found in report.of(Kind.UNKNOWN_FILE)] == ["day=a/_SUCCESS"]
+    assert [found.where for found in report.of(FindingKind.UNKNOWN_FILE)] == ["day=a/_SUCCESS"]
 
 
 def test_a_partition_without_its_metafile_is_an_error_because_its_rows_are_invisible_to_spark(location: str) -> None:
@@ -130,7 +130,7 @@ def test_files_of_replaced_groups_are_counted_and_not_read(location: str) -> Non
     table.insert_overwrite(orders((7, "a", 7.0)))
     report = examine(location)
     assert report.ok
-    [kept] = report.of(Kind.REPLACED_GROUP_KEPT)
+    [kept] = report.of(FindingKind.REPLACED_GROUP_KEPT)
     assert kept.what.startswith("2 files")
     assert report.counts["keys"] == 1
     assert rows(table, "id") == [(7,)]
@@ -169,7 +169,7 @@ def test_markers_of_a_write_that_is_over_are_information(location: str) -> None:
     marker.touch()
     report = examine(location)
     assert report.ok
-    assert len(report.of(Kind.MARKERS_LEFT)) == 1
+    assert len(report.of(FindingKind.MARKERS_LEFT)) == 1
 
 
 def test_files_in_the_making_are_found_although_listings_hide_them(location: str) -> None:
@@ -178,7 +178,7 @@ def test_files_in_the_making_are_found_although_listings_hide_them(location: str
         (folder / ".pyhudi-0123456789abcdef.tmp").write_bytes(b"half")
     report = examine(location)
     assert report.ok
-    assert len(report.of(Kind.TEMPORARY_FILE_LEFT)) == 3
+    assert len(report.of(FindingKind.TEMPORARY_FILE_LEFT)) == 3
 
 
 def _checksum(data: bytes, piece: int = 512) -> bytes:
@@ -204,7 +204,7 @@ def test_a_checksum_without_its_file_is_information(location: str) -> None:
     newest.with_name(".gone.parquet.crc").write_bytes(b"crc\0")
     report = examine(location)
     assert report.ok
-    assert len(report.of(Kind.CHECKSUM_WITHOUT_FILE)) == 1
+    assert len(report.of(FindingKind.CHECKSUM_WITHOUT_FILE)) == 1
 
 
 def test_findings_of_one_kind_beyond_the_limit_are_counted(location: str) -> None:
@@ -212,7 +212,7 @@ def test_findings_of_one_kind_beyond_the_limit_are_counted(location: str) -> Non
     for number in range(50):
         newest.with_name(f"x{number}").touch()
     report = examine(location, CheckOptions(limits=Limits(shown=5)))
-    found = report.of(Kind.UNKNOWN_FILE)
+    found = report.of(FindingKind.UNKNOWN_FILE)
     assert len(found) == 6
     assert sum(item.count for item in found) == 50
     assert "45 more" in found[-1].what
@@ -222,7 +222,7 @@ def test_folders_beyond_the_limit_are_not_called_sound(location: str) -> None:
     table = make(location)
     table.upsert(orders((1, "a", 1.0), (2, "b", 1.0), (3, "c", 1.0)))
     report = examine(location, CheckOptions(limits=Limits(data_files=0)))
-    assert not report.of(Kind.FILE_MISSING)
+    assert not report.of(FindingKind.FILE_MISSING)
 
 
 # --- the metadata table
@@ -241,7 +241,7 @@ def test_a_metadata_table_that_nobody_lists_is_information(location: str) -> Non
     Path(location, ".hoodie/metadata/files").mkdir(parents=True)
     report = examine(location)
     assert report.ok
-    assert report.of(Kind.METADATA_TABLE_UNLISTED)
+    assert report.of(FindingKind.METADATA_TABLE_UNLISTED)
 
 
 # --- schema and rows
@@ -311,7 +311,7 @@ def test_a_key_that_is_there_twice_is_an_error_that_names_it(location: str) -> N
 def test_keys_are_compared_in_passes_when_they_do_not_fit_into_memory(location: str) -> None:
     _twice(location, range(1, 200))
     report = examine(location, CheckOptions(limits=Limits(keys_in_memory=50)))
-    found = report.of(Kind.DUPLICATE_KEY)
+    found = report.of(FindingKind.DUPLICATE_KEY)
     assert 1 < len(found) <= 8, "one finding a pass"
     assert sum(int(item.what.split()[0]) for item in found) == 199
     assert report.counts["keys"] == 2 * 199 + 1

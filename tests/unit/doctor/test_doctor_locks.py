@@ -11,7 +11,7 @@ from support.doctor import examine, kinds
 from support.homes import StandingClock, context_of, home_at, make_at, runtime_with
 from support.tables import make, orders
 
-from pyhudi_core.doctor import Area, Kind
+from pyhudi_core.doctor import Area, FindingKind
 from pyhudi_core.storage.memory import MemoryBucket, MemoryStorage
 
 LOCK = ".hoodie/lock"
@@ -33,10 +33,10 @@ def test_a_lock_that_is_held_names_its_holder(location: str) -> None:
     session = context.lock.acquire(1, "a long thought")
     report = examine(location)
     assert report.ok
-    [held] = report.of(Kind.LOCK_HELD)
+    [held] = report.of(FindingKind.LOCK_HELD)
     assert f"process {os.getpid()}" in held.what and "a long thought" in held.what
     session.release()
-    assert not examine(location).of(Kind.LOCK_HELD)
+    assert not examine(location).of(FindingKind.LOCK_HELD)
 
 
 def test_a_lock_of_a_process_that_has_ended_is_taken_over(location: str) -> None:
@@ -106,7 +106,9 @@ def _lease(**fields: object) -> bytes:
 def test_the_lease_of_the_storage_based_lock_is_understood(location: str, content: bytes, expected: list[str]) -> None:
     _locked(location, content, path=".hoodie/.locks/table_lock.json")
     report = examine(location)
-    assert [str(found.kind) for found in report.findings if found.kind is not Kind.OTHER_LOCK_IDENTITY] == expected
+    assert [
+        str(found.kind) for found in report.findings if found.kind is not FindingKind.OTHER_LOCK_IDENTITY
+    ] == expected
 
 
 def test_a_table_on_an_object_store_is_green_after_its_writers_gave_the_lock_back() -> None:

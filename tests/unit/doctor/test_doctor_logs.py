@@ -12,7 +12,7 @@ from support.golden import unpack
 from support.log_tables import append, damage, slices
 
 import pyhudi_core as hudi
-from pyhudi_core.doctor import Kind
+from pyhudi_core.doctor import FindingKind
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.model.meta_fields import META_FIELDS
 
@@ -36,7 +36,7 @@ def test_a_key_that_the_log_of_another_file_group_has_too_is_found(table: hudi.H
     stray = with_meta(table, one).slice(0, 1)
     append(table, other, stray)
     report = examine(table.location)
-    [found] = report.of(Kind.DUPLICATE_KEY)
+    [found] = report.of(FindingKind.DUPLICATE_KEY)
     assert repr(stray.column("_hoodie_record_key")[0].as_py()) in found.what
     assert "in 2 files" in found.what
 
@@ -52,7 +52,7 @@ def test_bytes_of_a_log_that_are_no_block_are_an_error_with_their_place(table: h
     log = append(table, slices(table)[0], with_meta(table, slices(table)[0]))
     damage(log)
     report = examine(table.location)
-    [found] = report.of(Kind.LOG_DAMAGED)
+    [found] = report.of(FindingKind.LOG_DAMAGED)
     assert found.where == str(log.relative_to(table.location))
     assert "offset 0" in found.what
     assert not report.ok

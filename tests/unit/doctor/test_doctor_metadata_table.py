@@ -17,7 +17,7 @@ from support.samples import one_in
 from support.tables import create_plain, rows
 
 import pyhudi_core as hudi
-from pyhudi_core.doctor import Area, CheckOptions, CheckReport, Kind, Limits, check
+from pyhudi_core.doctor import Area, CheckOptions, CheckReport, FindingKind, Limits, check
 from pyhudi_core.errors import CorruptionError
 from pyhudi_core.model.file_names import BaseFileName, parse_data_file
 from pyhudi_core.opened_table.opened_table import OpenedTable
@@ -53,7 +53,7 @@ def _slices(location: Path, partition: str = "ap") -> list[Path]:
     return [path for file_id, _, path in found if file_id == found[0][0]]
 
 
-def _of(report: CheckReport, kind: Kind) -> tuple[str, str | None, str | None]:
+def _of(report: CheckReport, kind: FindingKind) -> tuple[str, str | None, str | None]:
     """Severity, place and instant of the one finding of a kind."""
     (found,) = report.of(kind)
     assert found.area is AREA
@@ -81,9 +81,9 @@ def test_a_commit_that_it_does_not_know_is_an_error_once(indexed: Path) -> None:
     time = newest.name.partition("_")[0]
     newest.unlink()
     report = examine(indexed)
-    assert _of(report, Kind.METADATA_TABLE_BEHIND) == ("error", ".hoodie/metadata", time)
+    assert _of(report, FindingKind.METADATA_TABLE_BEHIND) == ("error", ".hoodie/metadata", time)
     assert _about_metadata(report) == ["metadata_table_behind"], "its files are no news"
-    assert any("because it is behind" in found.what for found in report.of(Kind.NOT_EXAMINED))
+    assert any("because it is behind" in found.what for found in report.of(FindingKind.NOT_EXAMINED))
 
 
 @pytest.mark.one_in(2)
@@ -91,7 +91,9 @@ def test_a_log_of_it_that_is_gone_is_named(indexed: Path) -> None:
     log = max(indexed.glob(".hoodie/metadata/files/.files-*.log.*"), key=lambda path: path.name.split("_")[1])
     log.unlink()
     report = examine(indexed)
-    assert [found.where for found in report.of(Kind.METADATA_TABLE_DAMAGED)] == [log.relative_to(indexed).as_posix()]
+    assert [found.where for found in report.of(FindingKind.METADATA_TABLE_DAMAGED)] == [
+        log.relative_to(indexed).as_posix()
+    ]
     assert _about_metadata(report) == ["metadata_table_damaged"]
 
 
@@ -106,7 +108,7 @@ def test_files_that_it_does_not_list_are_errors_if_commits_name_them(indexed: Pa
 
     rewrite_metadata(indexed, "files", forget)
     report = examine(indexed)
-    missing = report.of(Kind.METADATA_FILE_MISSING)
+    missing = report.of(FindingKind.METADATA_FILE_MISSING)
     assert {(found.severity, found.instant) for found in missing} == {("error", newest)}
     assert all(Path(indexed, found.where or "").exists() for found in missing)
     assert _about_metadata(report) == ["metadata_file_missing"]
@@ -116,10 +118,10 @@ def test_files_that_it_does_not_list_are_errors_if_commits_name_them(indexed: Pa
 def test_a_file_of_an_older_slice_that_is_gone_is_a_warning_and_a_newest_one_an_error(indexed: Path) -> None:
     slices = _slices(indexed)
     slices[0].unlink()
-    severity, where, _ = _of(examine(indexed), Kind.METADATA_FILE_GONE)
+    severity, where, _ = _of(examine(indexed), FindingKind.METADATA_FILE_GONE)
     assert (severity, where) == ("warning", slices[0].relative_to(indexed).as_posix())
     slices[-1].unlink()
-    gone = {found.where: found.severity for found in examine(indexed).of(Kind.METADATA_FILE_GONE)}
+    gone = {found.where: found.severity for found in examine(indexed).of(FindingKind.METADATA_FILE_GONE)}
     assert gone[slices[-1].relative_to(indexed).as_posix()] == "error"
 
 
@@ -137,7 +139,7 @@ def test_another_size_is_an_error(indexed: Path) -> None:
         entries["ap"][FILES][_slices(indexed)[-1].name]["size"] += 1
 
     rewrite_metadata(indexed, "files", change)
-    severity, where, _ = _of(examine(indexed), Kind.METADATA_SIZE_DIFFERS)
+    severity, where, _ = _of(examine(indexed), FindingKind.METADATA_SIZE_DIFFERS)
     assert (severity, where) == ("error", _slices(indexed)[-1].relative_to(indexed).as_posix())
 
 
@@ -158,7 +160,7 @@ def test_a_partition_that_it_does_not_list_is_an_error(indexed: Path) -> None:
 
     rewrite_metadata(indexed, "files", change)
     report = examine(indexed)
-    assert _of(report, Kind.METADATA_PARTITION_MISSING) == ("error", "us", None)
+    assert _of(report, FindingKind.METADATA_PARTITION_MISSING) == ("error", "us", None)
     assert _about_metadata(report) == ["metadata_partition_missing"]
 
 
@@ -166,7 +168,9 @@ def test_a_partition_that_it_does_not_list_is_an_error(indexed: Path) -> None:
 def test_a_partition_without_an_entry_is_found_by_its_files(indexed: Path) -> None:
     rewrite_metadata(indexed, "files", lambda entries: entries.pop("us"))
     report = examine(indexed)
-    assert {found.where.partition("/")[0] for found in report.of(Kind.METADATA_FILE_MISSING) if found.where} == {"us"}
+    assert {found.where.partition("/")[0] for found in report.of(FindingKind.METADATA_FILE_MISSING) if found.where} == {
+        "us"
+    }
     assert _about_metadata(report) == ["metadata_file_missing"]
 
 
@@ -183,7 +187,7 @@ def test_a_file_that_no_commit_names_is_an_error_only_where_it_is_listed(indexed
         entries["ap"][FILES][leaked.name] = {"size": leaked.stat().st_size, "isDeleted": False}
 
     rewrite_metadata(indexed, "files", change)
-    severity, where, _ = _of(examine(indexed), Kind.METADATA_FILE_UNNAMED)
+    severity, where, _ = _of(examine(indexed), FindingKind.METADATA_FILE_UNNAMED)
     assert (severity, where) == ("error", leaked.relative_to(indexed).as_posix())
     assert rows(hudi.open_table(str(indexed)), "_hoodie_record_key") == wanted, "and no read here shows it"
 
@@ -214,7 +218,7 @@ def test_a_record_index_that_leads_elsewhere_is_an_error(
 
     rewrite_metadata(indexed, "record_index", changing)
     report = examine(indexed)
-    (found,) = report.of(Kind.METADATA_INDEX_DIFFERS)
+    (found,) = report.of(FindingKind.METADATA_INDEX_DIFFERS)
     assert found.severity == "error"
     assert word in found.what
     assert repr(first[0]) in found.what
@@ -250,7 +254,7 @@ def test_a_damaged_one_is_a_finding_and_hides_nothing_else(tmp_path: Path, parti
     report = examine(location)
     assert kinds(report) == ["metadata_table_damaged"]
     assert not report.area(AREA).complete
-    assert (report.of(Kind.METADATA_TABLE_DAMAGED)[0].where or "").startswith(f".hoodie/metadata/{partition}/")
+    assert (report.of(FindingKind.METADATA_TABLE_DAMAGED)[0].where or "").startswith(f".hoodie/metadata/{partition}/")
     assert report.area(Area.KEYS).state == "ok", "keys are compared by commits and listing"
     if partition == "files":
         with pytest.raises(CorruptionError):
@@ -347,7 +351,7 @@ def test_a_write_that_completes_between_two_looks_is_no_disagreement(indexed: Pa
     report = _checked(storage)
     assert storage.left_out == ""
     assert report.counts["pending instants"] == 1
-    assert not report.of(Kind.PENDING_FOREIGN), "when its heartbeat was looked for, it had ended"
+    assert not report.of(FindingKind.PENDING_FOREIGN), "when its heartbeat was looked for, it had ended"
     assert _about_metadata(report) == []
     assert report.area(AREA).state == "ok"
 
@@ -365,7 +369,7 @@ def test_damage_of_the_data_tables_own_timeline_is_not_called_the_metadata_table
     Path(history, "manifest_1").write_text("{")
     Path(indexed, ".hoodie/timeline", newest.name.partition("_")[0] + ".commit.requested").unlink()
     Path(indexed, ".hoodie/timeline", newest.name.partition("_")[0] + ".inflight").unlink()
-    assert not examine(indexed).of(Kind.METADATA_TABLE_DAMAGED)
+    assert not examine(indexed).of(FindingKind.METADATA_TABLE_DAMAGED)
 
 
 def test_while_writers_are_at_work_nothing_is_claimed(indexed: Path) -> None:
@@ -373,7 +377,7 @@ def test_while_writers_are_at_work_nothing_is_claimed(indexed: Path) -> None:
     report = _checked(_Busy(str(indexed), fsync=False))
     assert _about_metadata(report) == []
     assert report.area(AREA).state == "not all seen"
-    assert any("at work" in found.what for found in report.of(Kind.NOT_EXAMINED))
+    assert any("at work" in found.what for found in report.of(FindingKind.NOT_EXAMINED))
 
 
 def test_the_newest_commit_stays_published_when_hudi_removes_its_metadata_table(tmp_path: Path) -> None:

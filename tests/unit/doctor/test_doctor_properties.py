@@ -8,7 +8,7 @@ import pytest
 from support.doctor import examine, kinds
 from support.tables import make, orders
 
-from pyhudi_core.doctor import Area, Kind, Severity
+from pyhudi_core.doctor import Area, FindingKind, Severity
 
 PATH = ".hoodie/hoodie.properties"
 
@@ -52,7 +52,7 @@ def test_a_backup_beside_whole_properties_is_information(location: str) -> None:
     path.with_name(path.name + ".backup").write_bytes(path.read_bytes())
     report = examine(location)
     assert report.ok
-    assert len(report.of(Kind.PROPERTIES_BACKUP_LEFT)) == 1
+    assert len(report.of(FindingKind.PROPERTIES_BACKUP_LEFT)) == 1
 
 
 def test_a_backup_that_is_damaged_does_no_harm_to_whole_properties(location: str) -> None:
@@ -78,7 +78,7 @@ def test_a_newer_version_raises_the_alarm_with_the_two_options_that_stop_hudi(lo
     _edit(path, "hoodie.table.version=8", "hoodie.table.version=10")
     report = examine(location)
     assert kinds(report) == ["other_version"]
-    [found] = report.of(Kind.OTHER_VERSION)
+    [found] = report.of(FindingKind.OTHER_VERSION)
     assert found.severity is Severity.ERROR
     assert "hoodie.write.auto.upgrade=false" in found.what_to_do
     assert "hoodie.write.table.version=8" in found.what_to_do
@@ -116,10 +116,10 @@ def test_an_unknown_property_is_named(location: str) -> None:
     path.write_text(path.read_text() + "hoodie.table.recordkey.feilds=id\n")
     report = examine(location)
     assert report.ok
-    [found] = report.of(Kind.UNKNOWN_PROPERTY)
+    [found] = report.of(FindingKind.UNKNOWN_PROPERTY)
     assert "hoodie.table.recordkey.feilds" in found.what
 
 
 def test_every_property_that_a_new_table_has_is_known(location: str) -> None:
     make(location, options={"pyhudi.partition.random.prefix": 2, "hoodie.database.name": "shop"}, ordering="ts")
-    assert not examine(location).of(Kind.UNKNOWN_PROPERTY)
+    assert not examine(location).of(FindingKind.UNKNOWN_PROPERTY)

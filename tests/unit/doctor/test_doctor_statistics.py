@@ -12,7 +12,7 @@ from support.golden import unpack
 from support.tables import rows
 
 import pyhudi_core as hudi
-from pyhudi_core.doctor import Area, CheckOptions, Kind, Limits
+from pyhudi_core.doctor import Area, CheckOptions, FindingKind, Limits
 
 STATS = "ColumnStatsMetadata"
 pytestmark = pytest.mark.row("R4")
@@ -54,7 +54,7 @@ def test_bounds_that_hide_rows_are_an_error_that_names_file_and_column(location:
     assert len(rows(hudi.open_table(location).scan(where=upper), "id")) < len(before), "rows are hidden indeed"
     report = examine(location)
     assert kinds(report) == ["metadata_statistics_differ"]
-    found = report.of(Kind.METADATA_STATISTICS_DIFFER)[0]
+    found = report.of(FindingKind.METADATA_STATISTICS_DIFFER)[0]
     assert "'qty'" in found.what and str(found.where).endswith(".parquet") and found.area is Area.METADATA_TABLE
 
 
@@ -91,4 +91,4 @@ def test_statistics_beyond_the_limit_are_not_read_and_not_called_sound(location:
     report = examine(location, CheckOptions(limits=Limits(metadata_table_bytes=sizes["files"])))
     assert not report.area(Area.METADATA_TABLE).complete
     assert "columns compared with statistics" not in report.counts
-    assert any("were not compared" in found.what for found in report.of(Kind.NOT_EXAMINED))
+    assert any("were not compared" in found.what for found in report.of(FindingKind.NOT_EXAMINED))

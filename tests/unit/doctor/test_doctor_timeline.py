@@ -14,7 +14,7 @@ from support.homes import StandingClock, runtime_with
 from support.tables import make, orders
 
 import pyhudi_core as hudi
-from pyhudi_core.doctor import Area, CheckOptions, Kind, Limits, Severity
+from pyhudi_core.doctor import Area, CheckOptions, FindingKind, Limits, Severity
 from pyhudi_core.formats.avro.container import encode_record
 
 SYNC = bytes(16)
@@ -54,7 +54,7 @@ def test_a_commit_that_lost_its_content_is_an_error_and_nobody_is_told_to_remove
     report = examine(location)
     assert "metadata_unreadable" in kinds(report)
     assert "leaked_file" not in kinds(report)
-    found = next(finding for finding in report.findings if finding.kind is Kind.METADATA_UNREADABLE)
+    found = next(finding for finding in report.findings if finding.kind is FindingKind.METADATA_UNREADABLE)
     assert (found.where, found.severity) == (f".hoodie/timeline/{completed.name}", Severity.ERROR)
     assert "pyhudi recover LOCATION" in found.what_to_do
 
@@ -128,7 +128,7 @@ def test_an_unreadable_commit_is_an_error_and_nothing_is_claimed_about_its_files
     done.write_bytes(content)
     report = examine(location)
     assert kinds(report) == ["metadata_unreadable"]
-    assert not report.of(Kind.LEAKED_FILE)
+    assert not report.of(FindingKind.LEAKED_FILE)
     assert not report.area(Area.FILES).complete
     assert not report.area(Area.KEYS).complete
 
@@ -142,7 +142,7 @@ def test_an_unreadable_plan_is_a_warning(location: str) -> None:
 def test_metadata_beyond_the_limit_is_not_read_and_not_called_sound(location: str) -> None:
     _timeline(location)
     report = examine(location, CheckOptions(limits=Limits(metadata_bytes=100)))
-    assert {found.area for found in report.of(Kind.NOT_EXAMINED)} >= {Area.TIMELINE}
+    assert {found.area for found in report.of(FindingKind.NOT_EXAMINED)} >= {Area.TIMELINE}
     assert not report.area(Area.TIMELINE).complete
 
 
@@ -153,7 +153,7 @@ def test_old_contents_beyond_the_limit_are_not_read(location: str) -> None:
     report = examine(location, CheckOptions(limits=Limits(instants=1)))
     assert report.ok, report
     assert not report.area(Area.TIMELINE).complete
-    assert any("2 older completed instants" in found.what for found in report.of(Kind.NOT_EXAMINED))
+    assert any("2 older completed instants" in found.what for found in report.of(FindingKind.NOT_EXAMINED))
 
 
 # --- pending instants
@@ -175,7 +175,7 @@ def test_a_plan_that_waits_for_its_service_is_information(location: str) -> None
     (folder / f"{_now(seconds=-5)}.clustering.requested").write_bytes(plan)
     report = examine(location)
     assert report.ok
-    assert report.of(Kind.PENDING_PLAN)
+    assert report.of(FindingKind.PENDING_PLAN)
 
 
 def test_a_writer_whose_heartbeat_expired_is_dead_and_repaired(location: str) -> None:
@@ -191,7 +191,7 @@ def test_a_writer_whose_heartbeat_expired_is_dead_and_repaired(location: str) ->
     assert kinds(report) == ["file_of_dead_write", "pending_dead"]
     assert report.repairable and report.verdict == "repairable: the next write repairs it"
     never = examine(location, **{"hoodie.cleaner.policy.failed.writes": "NEVER"})
-    assert [found.severity for found in never.of(Kind.PENDING_DEAD)] == [Severity.WARNING]
+    assert [found.severity for found in never.of(FindingKind.PENDING_DEAD)] == [Severity.WARNING]
     table.upsert(orders((2, "a", 2.0)))
     assert examine(location).ok
 
@@ -206,7 +206,7 @@ def test_a_dead_service_is_a_warning_because_no_write_carries_it_on(location: st
     beat.touch()
     os.utime(beat, (1, 1))
     report = examine(location)
-    assert [(found.kind, found.severity) for found in report.findings] == [(Kind.PENDING_DEAD, Severity.WARNING)]
+    assert [(found.kind, found.severity) for found in report.findings] == [(FindingKind.PENDING_DEAD, Severity.WARNING)]
 
 
 def test_heartbeats_of_no_instant_are_told_apart_by_their_age(location: str) -> None:
@@ -220,8 +220,8 @@ def test_heartbeats_of_no_instant_are_told_apart_by_their_age(location: str) -> 
     (folder / "notes").touch()
     report = examine(location)
     assert report.repairable
-    assert [found.where for found in report.of(Kind.HEARTBEAT_LEFT)] == [f".hoodie/.heartbeat/{old.name}"]
-    assert len(report.of(Kind.HEARTBEAT_WITHOUT_INSTANT)) == 2
+    assert [found.where for found in report.of(FindingKind.HEARTBEAT_LEFT)] == [f".hoodie/.heartbeat/{old.name}"]
+    assert len(report.of(FindingKind.HEARTBEAT_WITHOUT_INSTANT)) == 2
 
 
 @pytest.mark.parametrize("body", [b"[" * 100_000, b"\xff", b"[]", b'{"process": 7}', b'{"process": {}}'])
@@ -276,7 +276,7 @@ def test_staged_bytes_of_a_commit_that_is_over_are_information(location: str) ->
     staged.write_bytes(b"x")
     report = examine(location)
     assert report.ok
-    assert report.of(Kind.STAGED_LEFT)
+    assert report.of(FindingKind.STAGED_LEFT)
 
 
 # --- the history
@@ -301,7 +301,7 @@ def test_a_history_that_lost_a_file_or_its_manifest_is_an_error(location: str) -
     (folder / lost).rename(folder / "elsewhere.parquet")
     report = examine(location)
     assert "history_damaged" in kinds(report)
-    assert not report.of(Kind.LEAKED_FILE_VISIBLE), (
+    assert not report.of(FindingKind.LEAKED_FILE_VISIBLE), (
         "nothing is claimed about files of instants that cannot be looked up"
     )
     newest.write_text("[" * 100_000)

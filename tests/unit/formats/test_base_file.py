@@ -43,7 +43,7 @@ def test_a_footer_leaves_memory_with_its_file() -> None:
     """A footer holds a bloom filter of up to megabytes, and the garbage collector may come late."""
 
     def held() -> int:
-        return sum(isinstance(item, pq.FileMetaData) for item in gc.get_objects())
+        return sum(type(item) is pq.FileMetaData for item in gc.get_objects())
 
     data = GOLDEN.read_bytes()
     gc.collect()

@@ -233,7 +233,7 @@ def _damage_metadata_file(location: Path) -> None:
         (_damage_sizes, "metadata_size_differs"),
         (_damage_files, "file_missing"),
         (_damage_commit, "metadata_unreadable"),
-        (_damage_metadata_log, "metadata_file_missing"),
+        (_damage_metadata_log, "metadata_table_damaged"),
         (_damage_metadata_timeline, "metadata_table_behind"),
         (_damage_metadata_file, "metadata_table_damaged"),
     ],
@@ -246,7 +246,9 @@ def test_the_replay_finds_what_the_doctor_found_at_the_place(location: str, dama
     found = _findings(table.check(keys=False, limits=Limits(footers=0)))
     assert kind in {words[0] for words in found}
     incident = load_incident(table.record_incident().to_bytes())
-    assert _findings(check(incident_world(incident).home, CheckOptions(keys=False, limits=Limits(footers=0)))) == found
+    assert (
+        _findings(check(incident_world(incident).opened, CheckOptions(keys=False, limits=Limits(footers=0)))) == found
+    )
 
 
 def _findings(report: CheckReport) -> list[tuple[str, str, str | None, str | None]]:
@@ -259,7 +261,7 @@ def test_content_that_was_left_out_is_not_called_damaged(location: str) -> None:
     files = tuple(
         replace(file, content=None) if file.path.startswith(".hoodie/metadata/") else file for file in incident.files
     )
-    report = check(incident_world(replace(incident, files=files)).home, CheckOptions(keys=False))
+    report = check(incident_world(replace(incident, files=files)).opened, CheckOptions(keys=False))
     assert not report.of("metadata_table_damaged")
     assert report.area("metadata table").state == "not all seen"
 
