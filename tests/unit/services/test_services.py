@@ -16,7 +16,7 @@ import pyhudi_core as hudi
 from pyhudi_core.engine.local import LocalEngine
 from pyhudi_core.errors import CommitAbortedError, CommitConflictError, HudiError, InvalidOptionError, StorageError
 from pyhudi_core.model.instant import Action, Instant, State
-from pyhudi_core.services import auto
+from pyhudi_core.services import after_commit
 from pyhudi_core.services.registry import SERVICES
 from pyhudi_core.services.service import Execution, ServicePlan, ServiceResult, TableService
 
@@ -252,7 +252,7 @@ def test_after_a_commit_each_service_gets_the_engine_of_the_write(
         raise OSError("the disk is full")
 
     monkeypatch.setattr(with_turns[0], "after_commit", broken)
-    auto.after_commit(table._opened.context())
+    after_commit.after_commit(table._opened.context())
     assert len(engines) == 3 * len(with_turns) - 1, "the others have their turn"
     assert f"{with_turns[0].name} of" in caplog.text
 
