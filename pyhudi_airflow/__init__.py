@@ -39,13 +39,13 @@ _HOMES = {
 
 __all__ = sorted(_HOMES)  # noqa: PLE0605
 
-_late = lazy_names(__name__, _HOMES)
+_lazy = lazy_names(__name__, _HOMES)
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         _refuse_other_airflow()
-    return _late(name)
+    return _lazy(name)
 
 
 def __dir__() -> list[str]:

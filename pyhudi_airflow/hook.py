@@ -99,16 +99,7 @@ class HudiHook(BaseHook):
             pass
         known = self._settings_for(name)
         try:
-            return hudi.create_table(
-                self.location(name),
-                schema=settings.schema if settings.schema is not None else schema,
-                record_key=list(settings.record_key),
-                partition_by=list(settings.partition_by),
-                ordering=settings.ordering,
-                table_type=settings.table_type,
-                options={**known.options, **settings.options},
-                storage_options=known.storage_options,
-            )
+            return settings.create(self.location(name), schema, known.options, known.storage_options)
         except TableExistsError:  # another task created it first
             return self._matching(name, settings, opened)
 

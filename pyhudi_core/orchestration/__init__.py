@@ -9,7 +9,6 @@ They are as stable as the names of ``pyhudi``, know no orchestrator, and are imp
 - ``incremental`` on ``checkpoints``, ``gaps`` and ``backlog``: `changes_since` gives the unread `Changes` of a table to a `Reader`; the commit that
   processes them stores `extra_of`, under the gate `refuse_if_consumed`. ``several_outputs``: the same for several tables of one function.
 - ``past_commits``: the commit that an earlier attempt made (`find_made`), and the newest of a reader (`newest_with_rows`).
-- ``interrupts``: work in a thread that the end of a run cancels (`interruptibly`), and its gate (`refuse_if_abandoned`).
 - ``table_services``: the table services of a table, and what each would do now.
 - ``timeline_cursor``, ``instant_times``: which instants a sensor has reported, and the moments that instant times mean.
 - ``errors``: the errors of runs.
@@ -59,8 +58,6 @@ if TYPE_CHECKING:
     from pyhudi_core.orchestration.incremental import refuse_if_consumed as refuse_if_consumed
     from pyhudi_core.orchestration.instant_times import moment_of as moment_of
     from pyhudi_core.orchestration.instant_times import time_of as time_of
-    from pyhudi_core.orchestration.interrupts import interruptibly as interruptibly
-    from pyhudi_core.orchestration.interrupts import refuse_if_abandoned as refuse_if_abandoned
     from pyhudi_core.orchestration.partition_condition import condition_of as condition_of
     from pyhudi_core.orchestration.partition_values import Folders as Folders
     from pyhudi_core.orchestration.partition_values import value_of_path as value_of_path
@@ -127,7 +124,6 @@ _HOMES = {
     "from_extra": "errors",
     "gaps_in": "orchestration.gaps",
     "how_to_keep_more": "read.expired",
-    "interruptibly": "orchestration.interrupts",
     "is_pandas": "engine.pandas_frames",
     "is_secret": "model.masking",
     "moment_of": "orchestration.instant_times",
@@ -137,7 +133,6 @@ _HOMES = {
     "open_permit": "orchestration.remote_write",
     "options_for_open": "options",
     "positions_of": "orchestration.checkpoints",
-    "refuse_if_abandoned": "orchestration.interrupts",
     "refuse_if_consumed": "orchestration.incremental",
     "refuse_mismatch": "orchestration.table_match",
     "refuse_unfit_options": "options.fitting",

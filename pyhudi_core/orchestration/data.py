@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pyhudi_core.engine.local import as_table
 from pyhudi_core.engine.pandas_frames import is_pandas
 from pyhudi_core.errors import SchemaMismatchError
-from pyhudi_core.orchestration import interrupts, polars_frames
+from pyhudi_core.orchestration import polars_frames
 from pyhudi_core.orchestration.partition_values import Value
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -35,15 +35,17 @@ _RETURN = "Return a Spark DataFrame, Arrow, pandas or polars data, HudiWrite(...
 
 @dataclass(frozen=True, slots=True)
 class Giver:
-    """Who gives the rows, for errors.
+    """Who gives the rows: the words for errors, and who is told of a Spark session.
 
     Attributes:
         name: what it is called: ``The asset``.
         how: what to return instead of the orchestrator's own values, by the name of their type.
+        claim: called with the Spark session of a DataFrame, whose jobs the end of the step has to cancel.
     """
 
     name: str = "The function"
     how: Mapping[str, str] = field(default_factory=dict)
+    claim: Callable[[Any], object] = lambda _: None
 
 
 SOMEBODY = Giver()
@@ -69,7 +71,7 @@ def normalised(
     refuse_no_rows(data, giver)
     if data is None or is_spark(data):
         if data is not None:
-            interrupts.claim(data.sparkSession)
+            giver.claim(data.sparkSession)
         return data
     rows = _joined(iter(data), giver) if _is_in_parts(data) else _read(data, giver, known)
     if isinstance(rows, pa.Table):

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import pyarrow as pa
 
 from pyhudi_core.errors import ConfigError
-from pyhudi_core.lazy import lazy
+from pyhudi_core.lazy import lazy, lazy_call
 from pyhudi_core.orchestration.errors import definition_error
+
+if TYPE_CHECKING:
+    from pyhudi_core.opening import create_table
+    from pyhudi_core.table import HudiTable
+else:
+    create_table = lazy_call("pyhudi_core.opening", "create_table")
 
 _fitting = lazy("pyhudi_core.options.fitting")
 
@@ -55,6 +61,26 @@ class TableSettings:
             raise definition_error(f"{whose} has unfit options: {error.message}", error.hint or "") from error
         if isinstance(self.schema, pa.Schema):
             self._refuse_absent(whose, self.schema.names)
+
+    def create(
+        self, location: str, schema: Any, options: Mapping[str, str], storage_options: Mapping[str, str]
+    ) -> HudiTable:
+        """Create the table. Raises as `create_table`.
+
+        Args:
+            schema: the columns, if the settings name none.
+            options: of all tables of the lake; those of the settings override them.
+        """
+        return create_table(
+            location,
+            schema=self.schema if self.schema is not None else schema,
+            record_key=list(self.record_key),
+            partition_by=list(self.partition_by),
+            ordering=self.ordering,
+            table_type=self.table_type,
+            options={**options, **self.options},
+            storage_options=dict(storage_options),
+        )
 
     def _refuse_absent(self, whose: str, columns: Sequence[str]) -> None:
         for argument in ("record_key", "partition_by", "ordering"):

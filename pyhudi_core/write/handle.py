@@ -25,7 +25,6 @@ from pyhudi_core.errors import (
     InvalidOptionError,
     LockServerError,
 )
-from pyhudi_core.model.alteration import ColumnChanges
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.operation import OPERATIONS, OperationType
 from pyhudi_core.model.printing import printable
@@ -36,7 +35,7 @@ from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.write import checks, refusals
 from pyhudi_core.write.attempt import Basis, validation_of
-from pyhudi_core.write.batch import Columns, Given, Nothing, Partitions, RowsWithTags, Search, UserRows, engine_of
+from pyhudi_core.write.batch import Given, Nothing, Partitions, UserRows, engine_of
 from pyhudi_core.write.result import Commit, CommitStats, CommitVerdict
 from pyhudi_core.write.states import Committed, Draft, Unchanged, WriteSpec, WriteState
 from pyhudi_core.write.write import WriteRun, close, locked, release, renewed, undo, write
@@ -164,17 +163,9 @@ class Write:
         """
         return self._bring(Nothing() if data is None and self._state.request.allow_empty else UserRows(data))
 
-    def write_found(self, engine: Engine, find: Callable[[Snapshot], RowsWithTags]) -> Self:
-        """Write the rows that ``find`` returns for the state from which the attempt starts. Each attempt finds them again."""
-        return self._bring(Search(engine, find))
-
     def drop(self, partitions: Sequence[str], missing_ok: bool = False) -> Self:
         """Remove whole partitions (paths). Raises `PartitionNotFoundError` for one that does not exist, unless ``missing_ok``."""
         return self._bring(Partitions(partitions, missing_ok))
-
-    def alter(self, changes: ColumnChanges) -> Self:
-        """Change the columns of the table; each attempt finds them again. Raises `SchemaMismatchError` before anything is written."""
-        return self._bring(Columns(changes))
 
     def _bring(self, given: Given) -> Self:
         write(self._run, given, commits=False)

@@ -14,11 +14,10 @@ from pydantic import Field, PrivateAttr
 import pyhudi as hudi
 from pyhudi.errors import ConfigError, TableExistsError, TableNotFoundError
 from pyhudi_core import orchestration
-from pyhudi_core.orchestration import interrupts
 from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_core.orchestration.settings import TableSettings
 from pyhudi_core.orchestration.table_match import refuse_mismatch
-from pyhudi_dagster.lake import spark_session
+from pyhudi_dagster.lake import interrupts, spark_session
 from pyhudi_dagster.lake.info import HudiAssetInfo
 from pyhudi_dagster.lake.spark_session import SparkResource
 
@@ -145,16 +144,7 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         except TableNotFoundError:
             pass
         try:
-            return hudi.create_table(
-                self.location(name),
-                schema=settings.schema if settings.schema is not None else schema,
-                record_key=list(settings.record_key),
-                partition_by=list(settings.partition_by),
-                ordering=settings.ordering,
-                table_type=settings.table_type,
-                options={**self.options, **settings.options},
-                storage_options=dict(self.storage_options),
-            )
+            return settings.create(self.location(name), schema, self.options, self.storage_options)
         except TableExistsError:  # another run created it first
             return self._matching(name, settings)
 

@@ -22,7 +22,7 @@ from pydantic import Field, PrivateAttr
 
 import pyhudi as hudi
 from pyhudi_core import orchestration
-from pyhudi_core.orchestration import interrupts
+from pyhudi_dagster.lake import interrupts
 
 _GRACE = 2.0
 _LAST_WAIT = 5.0

@@ -11,6 +11,7 @@ import dagster as dg
 from pyhudi_core.orchestration.data import Giver
 from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_core.orchestration.settings import HudiWrite, Operation, checked_operation
+from pyhudi_dagster.lake import interrupts
 
 _EVENTS = (
     "Return the rows; the event of their commit is made here. More metadata: context.add_asset_metadata({...}), "
@@ -26,7 +27,7 @@ _HOW = {
 
 def giver(name: str = "The asset") -> Giver:
     """Say who gives the rows, with what to return instead of Dagster's own values."""
-    return Giver(name, _HOW)
+    return Giver(name, _HOW, interrupts.claim)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,10 @@ import dagster as dg
 import pyhudi as hudi
 from pyhudi.errors import CommitConflictError, ConfigError, DataError, PreCommitError, UnsupportedTableError
 from pyhudi_core import orchestration
-from pyhudi_core.orchestration import interrupts, past_commits
+from pyhudi_core.orchestration import past_commits
 from pyhudi_core.orchestration.errors import CheckpointGapError, RunEndedError, TableMismatchError, UpstreamMissingError
 from pyhudi_dagster.dagster_internals import run_facts_of
+from pyhudi_dagster.lake import interrupts
 from pyhudi_dagster.timeline.identity import RUN_ID, Identity, attempt_of, begun, identity_of, partition_keys_of
 
 T = TypeVar("T")

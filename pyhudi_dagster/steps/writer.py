@@ -135,7 +135,7 @@ def prepare(
     allowed = values_of(info, step)
     if allowed is not None and info.partitions is not None and info.on_foreign_rows == "drop":
         found = data_kinds.only_values(rows, info.partitions.columns, allowed)
-        rows = data_kinds.normalised(found, keep_empty=empties)
+        rows = data_kinds.normalised(found, giver(), keep_empty=empties)
         if rows is None:
             own = ", ".join(sorted("/".join(value) for value in allowed)[:_NAMED])
             step.log.warning(

@@ -7,8 +7,8 @@ import dagster as dg
 import pytest
 
 from pyhudi_core.errors import TableNotFoundError
-from pyhudi_core.orchestration import interrupts
 from pyhudi_dagster import HudiLakeResource, RunEndedError, hudi_asset
+from pyhudi_dagster.lake import interrupts
 
 INTERRUPTS = (KeyboardInterrupt, dg.DagsterExecutionInterruptedError)
 

@@ -8,8 +8,8 @@ import pytest
 
 import pyhudi_dagster.reporting.events
 from pyhudi_core.orchestration.incremental import Reader, changes_since, refuse_if_consumed
-from pyhudi_core.orchestration.interrupts import is_abandoned
 from pyhudi_dagster import Changes, RunEndedError, hudi_asset
+from pyhudi_dagster.lake.interrupts import is_abandoned
 from pyhudi_dagster.timeline.identity import attempt_of
 
 

@@ -21,13 +21,13 @@ from support.tables import make, orders
 from support.waiting import until
 
 import pyhudi_core as hudi
-from pyhudi_core.orchestration import checkpoints, data, interrupts, past_commits
+from pyhudi_core.orchestration import checkpoints, data, past_commits
 from pyhudi_core.orchestration.backlog import Backlog
 from pyhudi_core.orchestration.incremental import Changes
 from pyhudi_core.orchestration.past_commits import PastCommit
 from pyhudi_core.orchestration.settings import OPERATIONS
 from pyhudi_dagster import HudiPartitions
-from pyhudi_dagster.lake import spark_session
+from pyhudi_dagster.lake import interrupts, spark_session
 from pyhudi_dagster.reporting.metadata import duration_entries, total_entry
 from pyhudi_dagster.steps.writer import CompletedCommit
 from pyhudi_dagster.timeline.identity import _LONGEST_LIST, RUN_ID, Identity, partitions_text

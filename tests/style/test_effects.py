@@ -30,7 +30,6 @@ GIVEN = {"SerialExecutor", "HeldSettings", "Settings", "collector_paused"}
 """Names of ``runtime/`` beside its protocols that touch nothing outside."""
 
 _DOOR = "a door: it makes the runtime of the tables that a caller opens"
-_ORCHESTRATED = "the processes of an orchestrator hand in no clock and no threads"
 _IN_AIRFLOW = "a triggerer has a loop, and a worker hands in no clock"
 _IN_DAGSTER = "Dagster's processes hand in no clock and no threads"
 ALLOWED = {
@@ -73,9 +72,9 @@ ALLOWED = {
     ("pyhudi_dagster/assets/asset_function.py", "asyncio"): "it runs the functions of users that are async",
     ("pyhudi_dagster/reporting/checks.py", "datetime.datetime.now"): _IN_DAGSTER,
     ("pyhudi_dagster/command/diagnosis.py", "signal"): "it says who handles the signal of a terminated run",
-    ("pyhudi_core/orchestration/interrupts.py", "threading"): _ORCHESTRATED,
-    ("pyhudi_core/orchestration/interrupts.py", "time"): _ORCHESTRATED,
-    ("pyhudi_core/orchestration/interrupts.py", "uuid"): _ORCHESTRATED,
+    ("pyhudi_dagster/lake/interrupts.py", "threading"): _IN_DAGSTER,
+    ("pyhudi_dagster/lake/interrupts.py", "time"): _IN_DAGSTER,
+    ("pyhudi_dagster/lake/interrupts.py", "uuid"): _IN_DAGSTER,
     ("pyhudi_dagster/steps/pipes.py", "threading"): _IN_DAGSTER,
     ("pyhudi_dagster/steps/pipes.py", "uuid"): _IN_DAGSTER,
     ("pyhudi_dagster/lake/resource.py", "threading"): _IN_DAGSTER,
