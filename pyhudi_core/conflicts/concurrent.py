@@ -232,9 +232,7 @@ def refuse_conflicts(
 
 
 def planned_first(context: TableContext, found: Timeline, own: str, mine: Touched) -> CommitConflictError | None:
-    """Return the refusal of a write that changes file groups of a pending plan, which `refuse_conflicts` would raise later; None if no plan stops
-    it.
-    """
+    """Return the error that `refuse_conflicts` would raise later, because a write changes file groups of a pending plan; None if there is none."""
     if not context.protections.conflict_check:
         return None
     plans = Concurrent(plans=pending_plans(context, found, own))

@@ -261,9 +261,7 @@ def _sequences(rows: pa.Table) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.in
 
 
 def unfit_kind(column: str, kind: pa.DataType, *, new: bool) -> str:
-    """Say which type a column that a payload class needs should have; empty if it has it, or if an existing table works without, as it does in
-    Hudi.
-    """
+    """Say which type a column should have for a payload class; empty if the type fits, or if an existing table works without it, as in Hudi."""
     if column == _LSN:
         return "" if pa.types.is_integer(kind) else "a whole number"
     is_text = pa.types.is_string(kind) or (not new and column != _SEQUENCE)

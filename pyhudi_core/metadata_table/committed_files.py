@@ -123,9 +123,7 @@ class CommittedFiles:
         return known
 
     def _body(self, instant: Instant) -> CommitMetadata:
-        """Return the metadata table's own commit; one that names nothing if it is gone, with the whole metadata table, or if only `check` needs to
-        know.
-        """
+        """Return the metadata table's own commit; one that names nothing if the metadata table is gone, or if only `check` reports the damage."""
         try:
             return self.folder.read_commit(instant)
         except SnapshotExpiredError:

@@ -117,9 +117,7 @@ def escaped_in_secondary_keys(text: str) -> tuple[str, ...]:
 
 
 def record_keys_of(secondary_keys: pa.Array) -> pa.Array:
-    """Return the record keys of the entries of a secondary index, without an object for an entry: the second half of `split_secondary_key` for each
-    key.
-    """
+    """Return the record keys of the entries of a secondary index: for each key the second half of `split_secondary_key`, but in columns."""
     escaped = pc.replace_substring_regex(secondary_keys, r"(?s)^(?:[^\\$]|\\.)*\$?", "")
     return pc.replace_substring_regex(escaped, r"(?s)\\(.)", r"\1")
 

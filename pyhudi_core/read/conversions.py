@@ -95,8 +95,7 @@ class Conversions(NamesInstead, ABC):
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> Any:
-        """Return the rows as a Polars ``LazyFrame``, which reads nothing until it is collected, and then only the files and columns that its query
-        needs.
+        """Return the rows as a Polars ``LazyFrame``. When it is collected, it reads only the files and columns that its query needs.
 
         Polars evaluates the conditions of the query (`polars_source`). The rows of a read with a `limit` are read now. Raises `MissingExtraError` if
         Polars is not installed.

@@ -40,9 +40,7 @@ class PolarsRows(Protocol):
 
 
 def lazy_frame(scan: PolarsRows) -> polars.LazyFrame:
-    """Return the rows of a scan, read when the frame is collected; those of a scan with a limit now, because a query's conditions apply to these
-    rows.
-    """
+    """Return the rows of a scan, read when the frame is collected. A scan with a limit is read now: the query's conditions apply to its rows."""
     if scan.most is not None:
         return polars.DataFrame(scan.to_arrow()).lazy()
     empty = polars.DataFrame(scan.schema.empty_table())

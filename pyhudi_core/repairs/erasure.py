@@ -332,9 +332,7 @@ def _refuse_unprovable(context: TableContext, schema: pa.Schema) -> None:
 
 
 def _ended_by_steps(context: TableContext, timeline: Timeline) -> frozenset[Instant]:
-    """Return the pending instants that an erasure ends: it rolls dead writes back, and executes plans of compactions and cleans that nobody
-    executes.
-    """
+    """Return the pending instants that an erasure ends: dead writes are rolled back, compactions and cleans without an executor are executed."""
     dead = FailedWrites(context).plan()
     plans = (i for i in timeline.pending if i.action in (Action.COMPACTION, Action.CLEAN))
     return frozenset((*dead.writes, *dead.rollbacks, *(i for i in plans if plan_executors.is_free(context, i))))

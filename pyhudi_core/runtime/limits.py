@@ -11,7 +11,7 @@ PAGE_BYTES = "PYHUDI_MAX_PAGE_BYTES"
 
 
 def page_bytes() -> int | None:
-    """Return the limit of `PAGE_BYTES`; None if the environment has none. Raises `ConfigError` for what is no number."""
+    """Return the limit that the environment variable `PAGE_BYTES` sets; None if it is not set. Raises `ConfigError` for a value that is no number."""
     text = os.environ.get(PAGE_BYTES)
     if text is None:
         return None

@@ -144,9 +144,7 @@ def verdict(marks: Iterable[Mark], batch: StreamBatch, restored: str = "") -> Ba
 
 
 def _adopted(newest: Mark, batch: StreamBatch) -> BatchVerdict:
-    """Return the verdict if the newest commit of the stream does not say which query it came from: the first query that goes on from it takes it
-    over.
-    """
+    """Return the verdict if the newest commit of the stream names no query: the first query that goes on from this commit takes the stream over."""
     if batch.number > newest.number:
         return BatchVerdict.NEW
     if batch.number == newest.number and (not batch.planned or _is_planned_as(newest, batch)):

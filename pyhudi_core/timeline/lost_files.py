@@ -19,8 +19,7 @@ _UNDOING = frozenset({Action.RESTORE, Action.ROLLBACK})
 
 
 def lost_file(folder: TimelineFolder, path: str | None) -> CorruptionError | None:
-    """Return the error for a file that does not exist, if it belongs to the newest state; None if it may have become old, or no active commit names
-    it.
+    """Return the error for a missing file of the newest state; None if the file may have become old, or no active commit names it.
 
     The timeline is read again. ``path`` is relative to the table.
     """

@@ -146,9 +146,7 @@ def begin_companion(
 
 
 def notes_of(companions: Sequence[CompanionCommit]) -> dict[str, str]:
-    """Return the extra metadata by which a commit says what its companion has, so that readers of the commit see if it is lost; none if it is too
-    long.
-    """
+    """Return the extra metadata that names the companion's files, so that readers of the commit notice a lost one; none if the text is too long."""
     files = {path: size for companion in companions for path, size in companion.files.items()}
     bases = {name: times for companion in companions for name, times in companion.bases.items()}
     text = json.dumps({"files": files, "bases": bases}, separators=(",", ":"))

@@ -49,9 +49,7 @@ def _swept(transaction: Transaction, what: str, sweep: Callable[[], None]) -> No
 
 
 def reserved_intent(transaction: Transaction, timeline: Timeline, publications: Sequence[Publication]) -> StagedIntent:
-    """Return what a reservation decides on this timeline that leaves no instant there: changes of the properties and of definitions, in their
-    order.
-    """
+    """Return what a reservation decides without an instant on the timeline: changes of the properties and of definitions, in their order."""
     time = completion_time_after(transaction.context, max(timeline.high_water_mark, transaction.requested_time))
     return staged_intent(transaction, publications, {}, completion_time=time)
 

@@ -109,9 +109,7 @@ def of_service(context: TableContext, operation: OperationType, snapshot: Snapsh
 
 
 def plan_error(context: TableContext, found: Timeline) -> CommitConflictError | None:
-    """Return the error for a change of columns beside a pending plan, whose files get the columns of now and the time of the plan; None if there is
-    none.
-    """
+    """Return the error for a change of columns beside a pending plan; None without a plan."""
     plan = next((pending for pending in found.pending if pending.action in _PLANS), None)
     if plan is None:
         return None

@@ -310,7 +310,7 @@ def commit_with_retries(
         first: writes the batch into it, for example ``lambda: write.write(rows)``. It is called once; later attempts reuse the batch.
         gate: asked just before the commit is decided, see `Write.commit`.
         look: called after each attempt, before its commit; raises to refuse what is staged.
-        lost: called with each conflict after which there is another attempt, before that attempt.
+        lost: called with the conflict before each further attempt.
 
     Raises `CommitConflictError` if another attempt would not help or there were enough attempts, and what the callables raise.
     """

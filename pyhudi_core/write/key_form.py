@@ -18,8 +18,7 @@ from pyhudi_core.snapshot.snapshot import Snapshot
 
 
 def has_prefixed_keys(context: TableContext, snapshot: Snapshot) -> bool:
-    """Say whether the keys of a COMPLEX generator over one column are ``column:value``, as Hudi 1.1 and newer write them, and not ``value``, as 1.0
-    does.
+    """Say whether the keys of a COMPLEX generator over one column are ``column:value``. Hudi 1.1 and newer write such keys, 1.0 writes ``value``.
 
     The first base file with a key range says it, or the first log with rows, if no base file does: Hudi writes into logs first if the index is by
     buckets. Raises `UnsupportedTableError` if the keys there have two forms: another key in the other form would be a second row.

@@ -4,8 +4,8 @@ Each rule is asked at a moment. `before_rows` is asked when a write or the plan 
 known, and `at_begin` by each attempt. Nothing of the operation is on disk when a rule refuses it; an attempt that has begun takes its instant back.
 The first rule that refuses is raised. docs/refusals.md is generated from this table.
 
-A rule knows its `Case` and nothing else: what has to be read for it is read before (``write/cases.py``). What is not known yet refuses nothing, so a
-moment can be asked again when more is known.
+A rule knows its `Case` and nothing else. ``write/cases.py`` reads the table before and fills the case. A fact that is not known yet refuses nothing,
+so a moment can be asked again when more is known.
 
 Not in the table: what arguments, options, paths and files mean, which is refused where they are parsed and read; the values of rows
 (``write/prepare.py``); what another writer does at the same time (``conflicts/matrix.py``). The rules for single columns of a batch are in
@@ -581,9 +581,7 @@ def after_rows(case: Case) -> None:
 
 
 def at_begin(case: Case) -> None:
-    """Raise the error of the first rule that refuses an attempt: by the table's properties before its instant is announced, or by the state that it
-    has begun with.
-    """
+    """Raise the error of the first rule that refuses an attempt, by the table's properties or by the state that the attempt has begun with."""
     _ask(AT_BEGIN, case)
 
 

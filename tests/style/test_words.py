@@ -13,7 +13,7 @@ PACKAGES = ("pyhudi", "pyhudi_airflow", "pyhudi_core", "pyhudi_dagster")
 NO_VERB = re.compile(r"(The|Which|Whether|How|What|Where|Why|Who|Whose|Those|These) ")
 """Words with which a docstring begins that has a noun where the verb should be."""
 NOUNS = {"property", "cached_property", "contextmanager", "asynccontextmanager", "fixture", "overload"}
-"""Decorators of what is no action for its reader: a property is a thing, a context is a place."""
+"""Decorators of functions that readers use as things, not as actions: a property is a value, a context is a block."""
 
 
 def modules() -> Iterator[tuple[str, ast.Module]]:

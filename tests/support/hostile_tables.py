@@ -3,8 +3,8 @@
 ``python -m support.hostile_tables FOLDER FIRST COUNT`` reads the tables with these numbers, and prints a line of JSON for each fault. The same number gives
 the same table.
 
-A fault: a read or a look outside of the table's folder (the kernel tells of every one in a folder beside it, and Python of every open elsewhere), a process,
-code from the table, a wait, processor time, memory, or an error that is none of the package's.
+These are faults: a read outside of the table's folder, a new process, code that comes from the table, a long wait, much processor time or memory, and an
+error of another class than those of the package. The kernel reports reads in a folder beside the table, and Python reports every other open.
 """
 
 from __future__ import annotations

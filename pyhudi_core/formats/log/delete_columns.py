@@ -134,9 +134,7 @@ def read_delete_columns(content: pa.Buffer, path: str) -> Iterator[DeleteColumns
 
 
 def _first_count(data: Bytes, size: int) -> tuple[int, int]:
-    """Return the number of items of the list, or of its first part, and where they begin; -1 and 0 if no number is there: fastavro says what is
-    wrong.
-    """
+    """Return the number of items of the list, or of its first part, and where they begin; -1 and 0 if no number is there, which fastavro reports."""
     cursor = Cursor(data, np.zeros(1, np.int64), np.array([size]), Rounds(0))
     try:
         count = int(cursor.longs()[0])

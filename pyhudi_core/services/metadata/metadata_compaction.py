@@ -145,9 +145,7 @@ class _Run(PlanRun[tuple[FileSlice, ...], tuple[Finished, CommitMetadata]]):
         return finish(transaction, lambda _notes: body, self._check, self.how.gate), commit
 
     def _unchanged(self, own: Timeline) -> frozenset[str]:
-        """Return the plan's partitions that are as the plan found them: not dropped since, nor built again, which gives their file groups the same
-        ids.
-        """
+        """Return the plan's partitions that were neither dropped nor built again since. A partition that was built again has the same file ids."""
         listed = {*reopened(self.data).config.written_metadata_partitions}
         built = [
             i
