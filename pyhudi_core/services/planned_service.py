@@ -42,7 +42,7 @@ class PlannedResult(ServiceResult):
     """What the execution of one plan did, or of several ones. A service adds counts, fields of type int."""
 
     def and_then(self, later: Self) -> Self:
-        """Return both together: the sums of all counts. A token names one commit, so the result of two has none."""
+        """Return both together: the sums of all counts. A token names one commit. The result of two commits has no token."""
         if not self:
             return later
         if not later:
@@ -74,7 +74,7 @@ class PlannedService(TableService[R], Generic[P, W, R]):
     """What one plan is called in sentences."""
 
     def plan(self, *, triggered: bool = False) -> P:
-        """Return what `schedule` would plan now. With ``triggered``, nothing before the trigger of the options says that it is due."""
+        """Return what `schedule` would plan now. With ``triggered``, the plan is empty until the trigger of the options is met."""
         return self._planned(self.context.folder.load(), triggered=triggered)
 
     def schedule(self, *, triggered: bool = False) -> Instant | None:
@@ -129,7 +129,7 @@ class PlannedService(TableService[R], Generic[P, W, R]):
         return done.and_then(super()._run(how, retries))
 
     def _is_current(self, seen: Timeline, start: Timeline) -> bool:
-        """Say whether a plan that was made from ``seen`` is the one that would be made from ``start``, the timeline after the reservation."""
+        """Say whether ``seen`` and ``start`` (the timeline after the reservation) lead to the same plan."""
         return seen.instants == start.instants
 
     @abstractmethod

@@ -7,7 +7,7 @@ what is asked for (the partitions of an indexing, the target of a restore). It k
   service would be refused (`Refused`) is not one with nothing to do: `schedule` and `run` raise its error.
 - `schedule` puts a plan on the timeline as a requested instant, decided under the table's lock (``transaction/decision.py``). From then on the plan
   belongs to the table, not to the process.
-- `execute` carries a scheduled plan out, without the lock but for its end. It is idempotent: what a dead process has done is found or done again, and
+- `execute` carries a scheduled plan out, and holds the lock only at its end. It is idempotent: the work of a dead process is used or repeated, and
   it ends with a completed instant that is decided as a commit is.
 - `run` does both, in the retry loop of all writes (``write/retrying.py``). Plans on the timeline that no process executes come first.
 - `take_over` finishes what processes left that are known to be dead.
@@ -191,7 +191,7 @@ class TableService(NotCalled, ABC, Generic[R]):
         """Schedule a plan and execute it; if another commit comes first, try again, as often as the table's options say.
 
         A plan that is on the timeline stays there, and is what the next attempt executes. ``gate``, ``extra_metadata`` and ``progress`` as in
-        `Execution`. Raises the error of a plan that is refused: a table that nobody looks after must not look like one with nothing to do.
+        `Execution`. Raises the error of a plan that is refused: without this error, a table without upkeep would look like a table that needs none.
         """
         how = self._how(spark, gate, extra_metadata, progress)
         with Retries(self.context) as retries:

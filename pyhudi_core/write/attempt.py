@@ -69,10 +69,10 @@ class Attempt:
         requirements: what must hold under the lock.
         companions: the commits of the metadata table that are published with it.
         attachments: files of the table that are published with it, before it.
-        guard: asked with the other checks; raises `CommitError` for what only this kind of commit must not meet.
+        guard: asked with the other checks; an extra check of this kind of commit; it raises `CommitError`.
         pre_commit: validators of this commit alone, in addition to those of the table's handle.
         engine: where the rows were written; None if there were none.
-        removes_metadata: it is meant to take the metadata table off the list, whatever the options allow.
+        removes_metadata: the commit removes the metadata table from the table's properties, even if the options forbid it.
     """
 
     transaction: Transaction
@@ -128,8 +128,8 @@ def extra_of(
     schema: pa.Schema,
     numbers: Numbers | None = None,
 ) -> dict[str, str]:
-    """Return the extra metadata of the commit: what was given, who writes, the token, the schema, the numbers of columns that have some, and the
-    rows of removed file groups if their number is known. ``numbers`` are those of altered columns.
+    """Return the extra metadata of the commit: what was given, who writes, the token, the schema, the
+    numbers of columns that have one, and the rows of removed file groups if their number is known. ``numbers`` are those of altered columns.
     """
     context = transaction.context
     removed = {partition: frozenset(file_ids) for partition, file_ids in replaced.items()}

@@ -103,8 +103,8 @@ class Retries:
     def wait(self, conflict: CommitConflictError) -> None:
         """Wait until another attempt makes sense. Raises the conflict if it never does, or if there were enough attempts.
 
-        An execution commits in a loop of its own, inside of the loop of its service. What the inner one has given up, the outer one does not repeat:
-        the files would be written again.
+        An execution commits in a loop of its own, inside of the loop of its service. The outer loop does not repeat an
+        attempt that the inner loop gave up: the files would be written again.
         """
         if is_final(conflict) or conflict.given_up:
             raise conflict

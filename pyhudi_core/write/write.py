@@ -117,7 +117,7 @@ def write(
         gate: asked just before the commit is decided.
         commits: False stops before the seventh step.
 
-    Raises `DataError` before anything is written, and `CommitError`; `undo` then removes what there is of the attempt.
+    Raises `DataError` before anything is written, and `CommitError`; After an error call `undo`, which removes all files of the attempt.
     """
     seen: Timeline | None = None
     if given is not None:
@@ -187,11 +187,11 @@ _GIVES: Mapping[type[Given], Literal["rows", "partitions"]] = {
     Nothing: "rows",
     Partitions: "partitions",
 }
-"""What the law of refusals calls what a write is given."""
+"""For each kind of input, its name in the law of refusals."""
 
 
 def _kept_stream(run: WriteRun, data: object, snapshot: Snapshot) -> object:
-    """Return the data; many rows of a `pyarrow.RecordBatchReader` go into files. Its wrong columns are refused before a row of it is read."""
+    """Return the data; many rows of a `pyarrow.RecordBatchReader` go into files. Wrong columns raise an error before the first row is read."""
     draft = run.state.draft()
     if not isinstance(data, pa.RecordBatchReader) or draft.request.spark is not None:
         return data
@@ -265,7 +265,7 @@ def renewed(draft: Draft) -> Draft:
 def repair(draft: Draft, seen: Timeline | None) -> tuple[Draft, Timeline | None]:
     """Make the metadata table that the options ask for, and finish what dead writers left. ``seen``: the timeline, if it was just listed.
 
-    Returns None instead of the timeline if it is another one now.
+    Returns None instead of the timeline if the repair changed it.
     """
     batch = draft.filled()
     removes = removes_metadata(batch)
@@ -311,7 +311,10 @@ class Start:
 
 @contextmanager
 def started(begun: Begun) -> Iterator[Start]:
-    """Read the state from which an attempt starts. What the table lost meanwhile is a conflict, not a missing file."""
+    """Read the state from which an attempt starts.
+
+    Raises a conflict, not an error for a missing file, if another process removed a file or an index since the start.
+    """
     context, transaction = begun.context, begun.transaction
     with restores_as_conflicts(context, transaction.start, transaction.requested_time):
         start = _start(begun, load(context, transaction.start))
@@ -507,7 +510,10 @@ def undo(run: WriteRun, error: BaseException | None = None) -> None:
 
 
 def _remove(context: TableContext, transaction: Transaction, *, asked: bool) -> None:
-    """``asked``: its commit may have been asked for. If not, its files go before the rollback is written: on a full disk they hold the room."""
+    """Remove the files of an attempt. ``asked``: its commit may have been requested.
+
+    If not, the files are deleted before the rollback is written, because on a full disk only they give room for it.
+    """
     transaction.heartbeat.handle.cancel()
     if not asked:
         markers.remove_leaks(context, transaction.requested_time)
