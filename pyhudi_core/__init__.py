@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from pyhudi_core.opening import check_table as check_table
     from pyhudi_core.opening import create_table as create_table
     from pyhudi_core.opening import open_table as open_table
+    from pyhudi_core.opening import table_exists as table_exists
     from pyhudi_core.orchestration.remote_write import commit_for as commit_for
     from pyhudi_core.read.scan import Scan as Scan
     from pyhudi_core.read.sizes import Size as Size
@@ -67,6 +68,8 @@ if TYPE_CHECKING:
     from pyhudi_core.validators import satisfies as satisfies
     from pyhudi_core.validators import unique as unique
     from pyhudi_core.write.handle import Write as Write
+    from pyhudi_core.write.merging import Merge as Merge
+    from pyhudi_core.write.merging import MergePlan as MergePlan
     from pyhudi_core.write.result import Commit as Commit
     from pyhudi_core.write.result import CommitStats as CommitStats
     from pyhudi_core.write.result import CommitVerdict as CommitVerdict
@@ -96,6 +99,8 @@ _HOMES = {
     "LatestInstantIs": "conflicts.requirement",
     "Limits": "doctor",
     "NoCommitAfter": "conflicts.requirement",
+    "Merge": "write.merging",
+    "MergePlan": "write.merging",
     "OperationType": "model.operation",
     "PropertyIs": "conflicts.requirement",
     "RecordMerger": "merge",
@@ -130,6 +135,7 @@ _HOMES = {
     "rename_columns": "engine.renaming",
     "row_count": "validators",
     "satisfies": "validators",
+    "table_exists": "opening",
     "transaction_watermark": "source_transactions",
     "transactions": "source_transactions",
     "unique": "validators",

@@ -87,6 +87,7 @@ def create_table(
     options: Mapping[str, object] | None = None,
     storage_options: Mapping[str, str] | None = None,
     pre_commit: Sequence[Validator] = (),
+    exist_ok: bool = False,
 ) -> HudiTable:
     """Create an empty table with its metadata table; with ``hoodie.metadata.enable=false`` without one.
 
@@ -101,9 +102,10 @@ def create_table(
         options: Hudi's keys (``hoodie.*``) and this package's keys (``pyhudi.*``), see ``pyhudi help options``. They may also name the columns.
         storage_options: options of the storage (region, endpoint, credentials).
         pre_commit: validators of every commit of this handle, table services included; the table does not store them.
+        exist_ok: open the table if it is there and fits: the same keys, partitions, ordering and type, and all of the columns.
 
     Raises:
-        TableExistsError: a table already exists; nothing was changed.
+        TableExistsError: a table already exists; with ``exist_ok`` it does not fit, and the message says in what. Nothing was changed.
         TableError: the folder has data files of a table whose ``.hoodie`` is gone; nothing was changed.
         ConfigError, DataError: an argument is not valid; nothing was created.
         LockError: the server of the lock does not answer, or another writer holds the lock all the time; nothing was created.
@@ -111,7 +113,55 @@ def create_table(
     storage = open_storage(location, storage_options or {})
     opened = OpenedTable(storage, system_runtime(), options or {}, pre_commit=_validators(pre_commit))
     with at_table(storage.location):
-        return create_whole(opened, schema, record_key, partition_by, ordering, table_type, name)
+        if exist_ok and _is_table(storage):
+            return _opened_if_fit(opened, schema, record_key, partition_by, ordering, table_type, name)
+        try:
+            return create_whole(opened, schema, record_key, partition_by, ordering, table_type, name)
+        except TableExistsError:
+            if not exist_ok:
+                raise
+            return _opened_if_fit(opened, schema, record_key, partition_by, ordering, table_type, name)
+
+
+@set_module("pyhudi")
+@takes_options
+def table_exists(location: Place, storage_options: Mapping[str, str] | None = None) -> bool:
+    """Say whether a table is at a location. Raises `ConfigError` and `StorageError` if the location cannot be looked at."""
+    return _is_table(open_storage(location, storage_options or {}))
+
+
+def _is_table(storage: Storage) -> bool:
+    return any(storage.head(path) is not None for path in (properties_file.PATH, properties_file.BACKUP))
+
+
+def _opened_if_fit(opened: OpenedTable, *arguments: Any) -> HudiTable:
+    """Return the table that is there. Raises `TableExistsError` if it is not what the arguments of `create_at` describe."""
+    table, wanted = HudiTable(opened), checked_config(opened, *arguments)
+    config, columns = table.config, table.schema
+    pairs = {
+        "record key": (config.record_key_fields, wanted.record_key_fields),
+        "partition columns": (config.partition_fields, wanted.partition_fields),
+        "ordering columns": (config.ordering_fields, wanted.ordering_fields),
+        "type": (config.table_type.value, wanted.table_type.value),
+    }
+    found = [
+        f"its {what}: {_said(there)}, not {_said(asked)}" for what, (there, asked) in pairs.items() if there != asked
+    ]
+    for field in normalise(_arrow_schema(arguments[0])):
+        kind = columns.field(field.name).type if field.name in columns.names else None
+        if kind != field.type:
+            found.append(f"its column {field.name} is {kind or 'missing'}, not {field.type}")
+    if found:
+        raise TableExistsError(
+            f"Another table exists here: {'; '.join(found[:5])}",
+            table=opened.storage.location,
+            hint="Open it with open_table, choose another location, or change it by table.alter.",
+        )
+    return table
+
+
+def _said(value: object) -> str:
+    return (", ".join(value) or "none") if isinstance(value, tuple) else str(value)
 
 
 def create_whole(opened: OpenedTable, *arguments: Any) -> HudiTable:
@@ -392,5 +442,8 @@ def _refuse_existing(storage: Storage) -> None:
     for path in (properties_file.PATH, properties_file.BACKUP):
         if storage.head(path) is not None:
             raise TableExistsError(
-                "A Hudi table already exists here", table=storage.location, path=path, hint="Open it with open_table."
+                "A Hudi table already exists here",
+                table=storage.location,
+                path=path,
+                hint="Open it with open_table, or create_table(..., exist_ok=True).",
             )

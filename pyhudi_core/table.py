@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyhudi_core.errors import InvalidOptionError
@@ -37,14 +38,17 @@ if TYPE_CHECKING:
     from pyhudi_core.snapshot.snapshot import Snapshot
     from pyhudi_core.transaction import status
     from pyhudi_core.validators import Validator
-    from pyhudi_core.write import batch, handle, result, states
+    from pyhudi_core.write import batch, handle, merging, replacing, result, states, updating
     from pyhudi_core.write.handle import Write
+    from pyhudi_core.write.merging import Merge
     from pyhudi_core.write.result import Commit
 else:
     after_commit, explain = lazy("pyhudi_core.services.after_commit"), lazy("pyhudi_core.conflicts.explain")
     change_feed, history_rows, lookups = lazy_in("pyhudi_core.read", "change_feed", "history_rows", "lookups")
     doctor, validators = lazy_in("pyhudi_core", "doctor", "validators")
-    batch, handle, result, states = lazy_in("pyhudi_core.write", "batch", "handle", "result", "states")
+    batch, handle, merging = lazy_in("pyhudi_core.write", "batch", "handle", "merging")
+    replacing, result = lazy_in("pyhudi_core.write", "replacing", "result")
+    states, updating = lazy_in("pyhudi_core.write", "states", "updating")
     reads, sizes, snapshots = lazy_in("pyhudi_core.read", "reads", "sizes", "snapshots")
     status = lazy("pyhudi_core.transaction.status")
 
@@ -179,6 +183,9 @@ class HudiTable(TableServices):
         with self._writing(OperationType.INSERT, extra_metadata, spark, pre_commit) as write:
             return write.until_committed(batch.UserRows(data))
 
+    append = insert
+    """`insert`, as other libraries call it."""
+
     def bulk_insert(
         self,
         data: object,
@@ -234,7 +241,73 @@ class HudiTable(TableServices):
             return found.to_arrow() if spark is None else found.to_spark(spark)
 
         with self._writing(OperationType.DELETE, extra_metadata, spark, pre_commit) as write:
-            return handle.delete_found(write, where, keys_of)
+            config = write.context.config
+            columns = tuple(dict.fromkeys((*config.identifying_fields, *config.partition_fields)))
+            return handle.write_found(write, columns, where, keys_of)
+
+    def update(
+        self,
+        set: Mapping[str, object],  # noqa: A002  (the word of SQL, which other libraries use too)
+        where: object = None,
+        extra_metadata: Mapping[str, str] | None = None,
+        spark: Any = None,
+        pre_commit: Sequence[Validator] = (),
+    ) -> Commit:
+        """Give columns new values in the rows that a condition finds; without ``where`` in all rows. The stats count the updated rows.
+
+        Args:
+            set: the new value of each column: SQL text such as ``"price * 1.1"``, a ``pyarrow.compute.Expression``, or a Python value. A text has
+                quotes inside: ``{"state": "'paid'"}``. All values are computed from the row as it was.
+            where: SQL text or a ``pyarrow.compute.Expression``, as in `scan`.
+            spark: a session on which the rows are read and written; else this process does it.
+
+        Raises:
+            InvalidOptionError: a column is part of the record key or a partition column, which identify a row.
+            PredicateError: a column does not exist, or an expression is not valid or does not fit its column.
+            DataError: a value that the column cannot hold exactly, or a lower ordering value. Nothing was written.
+        """
+        with self._writing(OperationType.UPSERT, extra_metadata, spark, pre_commit) as write:
+            return updating.update_found(write, set, where)
+
+    def replace(
+        self,
+        data: object,
+        where: object,
+        extra_metadata: Mapping[str, str] | None = None,
+        pre_commit: Sequence[Validator] = (),
+    ) -> Commit:
+        """Replace the rows that fulfil a condition by these rows, which must fulfil the condition too. Other rows stay.
+
+        A row whose key is elsewhere in its partition replaces that row. Raises `DataError` and writes nothing if a row does not fulfil the
+        condition, and `UnsupportedTableError` for a table that generates its keys.
+        """
+        with self._writing(OperationType.UPSERT, extra_metadata, None, pre_commit, leaves=True) as write:
+            return replacing.replace_found(write, data, where)
+
+    def merge(
+        self,
+        source: object,
+        on: str | Sequence[str],
+        source_alias: str = "source",
+        target_alias: str = "target",
+        extra_metadata: Mapping[str, str] | None = None,
+        pre_commit: Sequence[Validator] = (),
+    ) -> Merge:
+        """Begin a merge: rows of a source meet rows of the table, and clauses say what becomes of them. Nothing happens before its ``run()``,
+        as in ``table.merge(changes, on="id").when_matched_update_all().when_not_matched_insert_all().run()``.
+
+        Args:
+            source: rows in this process: a pyarrow table, a pandas or polars DataFrame, and what else `upsert` takes but Spark's.
+            on: columns that both have, or a condition such as ``"target.id = source.key AND target.day >= '2026-01-01'"``.
+            source_alias: what the source is called in conditions and values.
+            target_alias: what the table is called there.
+        """
+        open_write = partial(self._writing, OperationType.UPSERT, extra_metadata, None, pre_commit, leaves=True)
+        return merging.Merge(source, on, (source_alias, target_alias), open_write)
+
+    def truncate(self, extra_metadata: Mapping[str, str] | None = None, pre_commit: Sequence[Validator] = ()) -> Commit:
+        """Delete all rows. The columns, the options and the history of the table stay."""
+        return self.insert_overwrite_table(self.schema.empty_table(), extra_metadata, None, pre_commit)
 
     def delete_partitions(
         self,
@@ -298,6 +371,32 @@ class HudiTable(TableServices):
         return doctor.record(self._opened)
 
     # --- reading
+
+    def to_arrow(
+        self, columns: Sequence[str] | None = None, where: object = None, as_of: TimePoint | None = None
+    ) -> pa.Table:
+        """Read rows into an Arrow table, without the meta columns: ``scan(columns, where, as_of, meta=False).to_arrow()``."""
+        return self.scan(columns, where, as_of, meta=False).to_arrow()
+
+    def to_pandas(
+        self, columns: Sequence[str] | None = None, where: object = None, as_of: TimePoint | None = None
+    ) -> Any:
+        """Read rows into a pandas DataFrame, as `to_arrow`."""
+        return self.scan(columns, where, as_of, meta=False).to_pandas()
+
+    def to_polars(
+        self, columns: Sequence[str] | None = None, where: object = None, as_of: TimePoint | None = None
+    ) -> Any:
+        """Read rows into a polars DataFrame, as `to_arrow`."""
+        return self.scan(columns, where, as_of, meta=False).to_polars()
+
+    def head(self, n: int = 5) -> pa.Table:
+        """Read the first ``n`` rows that are found, without the meta columns."""
+        return self.scan(meta=False).head(n)
+
+    def count(self, where: object = None) -> int:
+        """Count the rows, or those that fulfil a condition."""
+        return self.scan(where=where).count()
 
     def scan(
         self,
@@ -373,11 +472,12 @@ class HudiTable(TableServices):
         pre_commit: Sequence[Validator],
         *,
         partial: bool = False,
+        leaves: bool = False,
     ) -> Iterator[Write]:
         """The handle of one write."""
         with self._opened.verb() as context:
             request = self._request(context, operation, extra, spark, pre_commit)
-            with handle.Write(replace(request, partial=partial), reads) as write:
+            with handle.Write(replace(request, partial=partial, leaves=leaves), reads) as write:
                 yield write
 
     def _request(

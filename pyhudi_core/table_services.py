@@ -82,29 +82,23 @@ class TableServices(NamesInstead):
         "rollbacks": "table.rollback, as in table.rollback.plan(instant)",
         "savepoint": "table.savepoints.create(instant, comment)",
         **dict.fromkeys(
-            ("to_arrow", "to_pyarrow", "to_pyarrow_table", "collect", "read", "load"), "table.scan().to_arrow()"
+            ("to_pyarrow", "to_pyarrow_table", "collect", "read", "load"), "table.to_arrow(), or table.scan()"
         ),
-        **dict.fromkeys(("to_df", "toPandas", "df"), "table.scan().to_pandas()"),
-        **dict.fromkeys(("__len__", "num_rows", "shape"), "table.scan().count(), or table.size()"),
-        **dict.fromkeys(("__iter__", "to_pylist", "to_dicts", "rows"), "table.scan().to_arrow().to_pylist()"),
+        **dict.fromkeys(("to_df", "toPandas", "df"), "table.to_pandas()"),
+        **dict.fromkeys(("__len__", "num_rows", "shape"), "table.count(), or table.size()"),
+        **dict.fromkeys(("__iter__", "to_pylist", "to_dicts", "rows"), "table.to_arrow().to_pylist()"),
         "__getitem__": "table.scan(columns=[...], where=condition)",
         "__contains__": "table.scan(where=condition).count(), or table.lookup(keys)",
-        **dict.fromkeys(("show", "first", "tail", "take", "sample"), "table.scan().head(n)"),
-        **{
-            name: f"table.scan().{name}()"
-            for name in ("count", "head", "to_batches", "to_dataset", "to_pandas", "to_polars")
-        },
+        **dict.fromkeys(("show", "first", "tail", "take", "sample"), "table.head(n)"),
+        **{name: f"table.scan().{name}()" for name in ("to_batches", "to_dataset")},
         "to_pyarrow_dataset": "table.scan().to_dataset()",
         "to_spark": "table.scan().to_spark(spark)",
         "limit": "table.scan().limit(n)",
         **dict.fromkeys(("select", "query", "filter", "where"), "table.scan(columns=[...], where=condition)"),
-        **dict.fromkeys(("append", "add"), "table.insert(data)"),
+        "add": "table.insert(data)",
         **dict.fromkeys(("write", "put", "save"), "table.upsert(data)"),
-        **dict.fromkeys(
-            ("merge", "update"), "table.upsert(data), which replaces rows with known keys and inserts the others"
-        ),
         "overwrite": "table.insert_overwrite_table(data), or table.insert_overwrite(data) for the partitions of the data",
-        **dict.fromkeys(("truncate", "delete_all"), "table.delete(where='true')"),
+        "delete_all": "table.truncate()",
         "drop_partition": "table.delete_partitions(partitions)",
         "vacuum": "table.cleaning.run(), or hudi.upkeep(table)",
         "expire_snapshots": "table.cleaning.run(), or hudi.upkeep(table)",

@@ -44,6 +44,8 @@ class SparkEngine:
         return int(self.spark.sparkContext.defaultParallelism)
 
     def dataset(self, data: object) -> Dataset:
+        if isinstance(data, SparkDataset | GatheredDataset):  # rows that a task function made
+            return data
         if isinstance(data, pa.Table):
             return self._gathered(data)
         if isinstance(data, DataFrame):

@@ -67,6 +67,11 @@ def value_of(node: Node) -> pc.Expression:
         return pc.field(*node.path)
     if isinstance(node, Literal):
         return pc.scalar(pa.scalar(node.value, node.type))
+    if isinstance(node, FunctionCall) and node.function == "case":
+        value = value_of(node.args[-1])
+        for condition, chosen in reversed(list(zip(node.args[:-1:2], node.args[1::2], strict=True))):
+            value = pc.if_else(pc.coalesce(to_expression(condition), pc.scalar(False)), value_of(chosen), value)
+        return value
     if isinstance(node, FunctionCall):
         return compute(node, [value_of(arg) for arg in node.args], [type_of(arg) for arg in node.args])
     raise TypeError(f"{text_of(node)} is a condition, not a value")

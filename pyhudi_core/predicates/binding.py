@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from functools import reduce
 from typing import TypeVar
 
@@ -24,7 +25,7 @@ from pyhudi_core.errors import PredicateError
 from pyhudi_core.model.time_zone import UTC, TimeZone
 from pyhudi_core.predicates.arrow import evaluate, type_of
 from pyhudi_core.predicates.coercion import common_type, fit_literal, is_string, natural_type
-from pyhudi_core.predicates.functions import DATE_PARTS, check_cast, result_type, target_type
+from pyhudi_core.predicates.functions import ARITHMETIC, DATE_PARTS, check_cast, result_type, target_type
 from pyhudi_core.predicates.local_times import LOCAL, MOMENT
 from pyhudi_core.predicates.spelling import meant_by
 from pyhudi_core.predicates.tree import (
@@ -57,6 +58,11 @@ def bind(node: Node, schema: pa.Schema, zone: TimeZone = UTC) -> Node:
         PredicateError: a column does not exist, types cannot be compared, or a value is used as a condition (or a condition as a value).
     """
     return _Binder(schema, zone).condition(node, negated=False)
+
+
+def bind_value(node: Node, schema: pa.Schema, zone: TimeZone = UTC) -> Node:
+    """Bind an expression for a value to a schema, in a time zone. A condition has the value true, false or null, as in SQL. Raises as `bind`."""
+    return _Binder(schema, zone).value(node)
 
 
 def field_path(schema: pa.Schema, names: Sequence[str]) -> tuple[str, ...] | None:
@@ -99,9 +105,9 @@ class _Binder:
         if isinstance(node, Literal):
             return node if node.type is not None else Literal(node.value, natural_type(node.value))
         if not isinstance(node, FunctionCall):
-            raise PredicateError(
-                f"the condition {text_of(node)[:120]} is used as a value", hint="Join conditions with AND, OR and NOT"
-            )
+            return self._case((node, TRUE, Not(node), FALSE, Literal(None)))
+        if node.function == "case":
+            return self._case(node.args)
         args = tuple(self.value(arg) for arg in node.args)
         if node.function == "coalesce":
             return self._coalesced([arg for arg in args if not (isinstance(arg, Literal) and arg.value is None)])
@@ -109,6 +115,7 @@ class _Binder:
             return Literal(None, pa.null())
         if node.function.startswith("cast "):
             return self._cast(args[0], target_type(node.function.removeprefix("cast ")))
+        args = _as_doubles(args) if node.function in ARITHMETIC else args
         bound = FunctionCall(node.function, args, result_type(node, [type_of(arg) for arg in args]))
         return self._called(bound)
 
@@ -122,8 +129,11 @@ class _Binder:
         return ColumnName(path, kind)
 
     def _no_column(self, column: ColumnName) -> PredicateError:
-        near = difflib.get_close_matches(column.path[0], self._schema.names, n=1)
-        names = ", ".join(self._schema.names[:30])
+        inside = field_path(self._schema, column.path[:1]) if len(column.path) > 1 else None
+        kind = pa.struct(list(self._schema)) if inside is None else self._schema.field(inside[0]).type
+        fields = [kind.field(index).name for index in range(kind.num_fields)] if pa.types.is_struct(kind) else []
+        near = difflib.get_close_matches(column.path[0 if inside is None else 1], fields, n=1)
+        names = ", ".join(fields[:30])
         known = f"Did you mean {near[0]}?" if near else f"The columns are {names}; write text in quotes, such as 'a'"
         hint = meant_by(column.name) or meant_by(f"= {column.name}") or known
         return PredicateError(f"the where uses the column {column.name!r}, which does not exist", hint=hint)
@@ -132,15 +142,31 @@ class _Binder:
         """Return the call for the first argument that is not null, with all arguments in one type."""
         if not args or isinstance(args[0], Literal):
             return args[0] if args else Literal(None, pa.null())
-        kind = reduce(common_type, [_plain(type_of(arg)) for arg in args if not isinstance(arg, Literal)])
-        for arg in args:
-            # A literal takes the type of the columns, or makes it wider.
-            kind = fit_literal(arg, kind, self._zone).type or kind if isinstance(arg, Literal) else kind
+        kind, fitted = self._in_one_type(args)
         _check_ordered(kind, args[0])
-        fitted = [
-            fit_literal(arg, kind, self._zone) if isinstance(arg, Literal) else self._widened(arg, kind) for arg in args
-        ]
         return FunctionCall("coalesce", tuple(fitted), kind) if len(fitted) > 1 else fitted[0]
+
+    def _case(self, args: Sequence[Node]) -> Node:
+        """Return the call for the value of the first condition that is true, else the last value; all values in one type."""
+        conditions = [self.condition(condition, negated=False) for condition in args[:-1:2]]
+        kind, values = self._in_one_type([self.value(value) for value in (*args[1::2], args[-1])])
+        pairs = [part for pair in zip(conditions, values[:-1], strict=True) for part in pair]
+        return FunctionCall("case", (*pairs, values[-1]), kind)
+
+    def _in_one_type(self, args: Sequence[Node]) -> tuple[pa.DataType, list[Node]]:
+        """Return a type for all values, and the values in it. A literal takes the type of the others, or makes it wider."""
+        literals = [arg for arg in args if isinstance(arg, Literal) and arg.value is not None]
+        others = [arg for arg in args if not isinstance(arg, Literal)]
+        kinds = [_plain(type_of(arg)) for arg in others or literals[:1]]
+        kind = reduce(common_type, kinds) if kinds else pa.null()
+        for literal in literals:
+            kind = fit_literal(literal, kind, self._zone).type or kind
+        return kind, [self._in_type(arg, kind) for arg in args]
+
+    def _in_type(self, arg: Node, kind: pa.DataType) -> Node:
+        if not isinstance(arg, Literal):
+            return self._widened(arg, kind)
+        return Literal(None, kind) if arg.value is None else fit_literal(arg, kind, self._zone)
 
     def _cast(self, node: Node, target: pa.DataType) -> Node:
         """Cast a bound value to another type. Raises `PredicateError` if Arrow and Spark would give different results."""
@@ -285,6 +311,16 @@ def _list(key: tuple[Node, pa.DataType], literals: list[Literal], negated: bool)
     if len(literals) == 1:
         return Compare("!=" if negated else "=", key[0], literals[0])
     return In(key[0], tuple(literals), negated)
+
+
+def _as_doubles(args: tuple[Node, ...]) -> tuple[Node, ...]:
+    """Return numbers to be computed; beside a double, a number with decimal places such as 1.1 is a double, as in Spark."""
+    if not any(pa.types.is_floating(type_of(arg)) for arg in args):
+        return args
+    return tuple(
+        Literal(float(arg.value), pa.float64()) if isinstance(arg, Literal) and isinstance(arg.value, Decimal) else arg
+        for arg in args
+    )
 
 
 def _compare_null(op: str, left: Node, right: Literal) -> Node:

@@ -1,7 +1,7 @@
 """The functions allowed in a ``where``: argument types, result types, and their Arrow expressions.
 
-Names and results are Spark's. Integers are computed in 64 bits; a zero divisor gives null; calls for which Arrow and Spark would
-differ (decimal arithmetic, floating-point numbers as text) are refused.
+Names and results are Spark's. Integers are computed in 64 bits, decimals exactly; a zero divisor gives null; calls for which Arrow and Spark
+would differ (decimals divided or beside floating-point numbers, floating-point numbers as text) are refused.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from pyhudi_core.predicates.local_times import LOCAL, MOMENT, local_times, momen
 from pyhudi_core.predicates.text_values import from_text
 from pyhudi_core.predicates.tree import FunctionCall, Literal, text_of
 
+_DIGITS = 38
+"""The most digits of a decimal in Spark."""
 DATE_PARTS = ("year", "month", "day", "hour", "minute", "second")
 _TARGETS = {
     "boolean": pa.bool_(),
@@ -65,7 +67,12 @@ def result_type(call: FunctionCall, kinds: list[pa.DataType]) -> pa.DataType:
             hint="Cast the arguments, for decimals to double; or filter the result",
         )
     if name in ("+", "-", "*"):
+        if any(map(pa.types.is_decimal, kinds)):
+            return _exact(name, *map(_as_decimal, kinds))
         return pa.float64() if any(map(pa.types.is_floating, kinds)) else pa.int64()
+    if name == "round":
+        digits = call.args[1].value if isinstance(call.args[1], Literal) else None
+        return _rounded(kinds[0], digits)
     if name == "abs":
         return pa.float64() if pa.types.is_floating(kinds[0]) else pa.int64()
     if name == "/":
@@ -104,9 +111,14 @@ def compute(call: FunctionCall, args: list[pc.Expression], kinds: list[pa.DataTy
     name = call.function
     if name == "cast":
         return _cast(args[0], kinds[0], call.type)
-    if name in ("+", "-", "*", "/", "%"):
+    if name in ARITHMETIC and pa.types.is_decimal(call.type):
+        left, right = (arg.cast(_as_decimal(kind)) for arg, kind in zip(args, kinds, strict=True))
+        return ARITHMETIC[name](left, right).cast(call.type)
+    if name == "round":
+        return _round(args[0], kinds[0], call)
+    if name in ARITHMETIC:
         left, right = (arg.cast(call.type, safe=False) for arg in args)
-        return _ARITHMETIC[name](left, right)
+        return ARITHMETIC[name](left, right)
     if name == "from_unixtime":
         seconds = args[0].cast(pa.int64()).cast(pa.timestamp("s", "UTC"))
         return pc.strftime(seconds, format=_literal_text(call, 1))
@@ -174,6 +186,43 @@ def _cast(value: pc.Expression, source: pa.DataType, target: pa.DataType) -> pc.
     return value.cast(target, safe=pa.types.is_integer(target))
 
 
+def _as_decimal(kind: pa.DataType) -> pa.DataType:
+    """Return the type of a number in exact arithmetic."""
+    if pa.types.is_integer(kind):
+        return pa.decimal128(20, 0)
+    return pa.decimal128(kind.precision, kind.scale) if kind.precision <= _DIGITS else kind
+
+
+def _exact(name: str, left: pa.DataType, right: pa.DataType) -> pa.DataType:
+    """Return the type that holds every sum, difference or product of two decimals. Raises `PredicateError` if there is none."""
+    scale, whole = max(left.scale, right.scale), max(left.precision - left.scale, right.precision - right.scale) + 1
+    if name == "*":
+        scale, whole = left.scale + right.scale, left.precision + right.precision + 1 - left.scale - right.scale
+    if scale + whole > _DIGITS:
+        raise PredicateError(
+            f"{left} {name} {right} has more than {_DIGITS} digits",
+            hint="Cast the arguments to decimals with fewer digits, or to double",
+        )
+    return pa.decimal128(scale + whole, scale)
+
+
+def _rounded(kind: pa.DataType, digits: object) -> pa.DataType:
+    """Return the type of a rounded number. Raises `PredicateError` for floating-point numbers, which Spark rounds by their text."""
+    if not isinstance(digits, int) or not 0 <= digits <= _DIGITS or not pa.types.is_decimal(kind):
+        raise PredicateError(
+            f"round takes a decimal and a number of places, not {kind} and {digits}",
+            hint="Cast the argument to a decimal",
+        )
+    scale = min(digits, kind.scale)
+    return pa.decimal128(min(kind.precision - kind.scale + scale + 1, _DIGITS), scale)
+
+
+def _round(value: pc.Expression, kind: pa.DataType, call: FunctionCall) -> pc.Expression:
+    scale = call.type.scale  # type: ignore[union-attr]
+    wider = pa.decimal128(min(kind.precision + 1, _DIGITS), kind.scale)
+    return pc.round(value.cast(wider), scale, "half_towards_infinity").cast(call.type)
+
+
 def _divide(left: pc.Expression, right: pc.Expression) -> pc.Expression:
     return pc.divide(left, _or_null(right, pa.float64()))
 
@@ -191,6 +240,11 @@ def _integers(kinds: list[pa.DataType]) -> bool:
     return len(kinds) == 2 and all(map(pa.types.is_integer, kinds))
 
 
+def _numbers(kinds: list[pa.DataType]) -> bool:
+    """Say whether numbers can be added: none is a decimal, or none is floating."""
+    return _plain_numbers(kinds) or (all(map(is_number, kinds)) and not any(map(pa.types.is_floating, kinds)))
+
+
 def _plain_numbers(kinds: list[pa.DataType]) -> bool:
     return all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in kinds)
 
@@ -200,9 +254,10 @@ def _text(kinds: list[pa.DataType]) -> bool:
 
 
 _ACCEPTS: dict[str, Callable[[list[pa.DataType]], bool]] = {
-    "+": _plain_numbers,
-    "-": _plain_numbers,
-    "*": _plain_numbers,
+    "+": _numbers,
+    "-": _numbers,
+    "*": _numbers,
+    "round": lambda kinds: len(kinds) == 2,
     "/": _plain_numbers,
     "%": _integers,
     "abs": _plain_numbers,
@@ -213,13 +268,14 @@ _ACCEPTS: dict[str, Callable[[list[pa.DataType]], bool]] = {
     "from_unixtime": lambda kinds: bool(pa.types.is_integer(kinds[0])),
     **{part: lambda kinds: bool(pa.types.is_date(kinds[0]) or pa.types.is_timestamp(kinds[0])) for part in DATE_PARTS},
 }
-_ARITHMETIC: dict[str, Callable[[pc.Expression, pc.Expression], pc.Expression]] = {
+ARITHMETIC: dict[str, Callable[[pc.Expression, pc.Expression], pc.Expression]] = {
     "+": pc.add_checked,
     "-": pc.subtract_checked,
     "*": pc.multiply_checked,
     "/": _divide,
     "%": _modulo,
 }
+"""The operators of arithmetic; each takes two numbers."""
 _PARTS = {
     "year": pc.year,
     "month": pc.month,

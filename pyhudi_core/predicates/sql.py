@@ -86,7 +86,7 @@ _STATEMENT = re.compile(r"(?is)(?:\s*|.*\s)(select|delete|update|insert|merge|wh
 
 
 def parse_sql(text: str, schema: pa.Schema | None = None) -> Node:
-    """Parse a condition such as ``day >= '2024-01-01' AND qty IN (1, 2)``.
+    """Parse a condition such as ``day >= '2024-01-01' AND qty IN (1, 2)``, or an expression such as ``price * 1.1``.
 
     Arguments:
         text: the condition.
@@ -252,6 +252,21 @@ def _from_unixtime(part: Any) -> Node:
     return FunctionCall("from_unixtime", (_node(part.this), Literal(pattern.name.replace("strict", ""))))
 
 
+def _case(part: Any) -> Node:
+    """Read CASE: a call with a condition and a value in turn, and at the end the value for all other rows."""
+    args: list[Node] = []
+    for branch in part.args["ifs"]:
+        condition = branch.this if part.this is None else exp.EQ(this=part.this, expression=branch.this)
+        args += [_node(condition), _node(branch.args["true"])]
+    otherwise = part.args.get("default")
+    return FunctionCall("case", (*args, Literal(None) if otherwise is None else _node(otherwise)))
+
+
+def _round(part: Any) -> Node:
+    digits = part.args.get("decimals")
+    return FunctionCall("round", (_node(part.this), Literal(0) if digits is None else _node(digits)))
+
+
 def _substring(part: Any) -> Node:
     arguments = [part.this, part.args.get("start"), part.args.get("length")]
     return FunctionCall("substring", tuple(_node(argument) for argument in arguments if argument is not None))
@@ -290,6 +305,8 @@ _READERS: dict[type[Any], Callable[[Any], Node]] = {
     exp.Substring: _substring,
     exp.Concat: _concat,
     exp.Coalesce: _coalesce,
+    exp.Case: _case,
+    exp.Round: _round,
 }
 
 
@@ -299,7 +316,7 @@ def _not_understood(part: Any) -> PredicateError:
     return PredicateError(
         f"the where uses {part.sql(dialect='spark')[:120]!r}{place}, which is not supported",
         hint=meant_by(part.sql(dialect="spark"))
-        or "Use comparisons, IN, BETWEEN, LIKE, IS NULL, AND, OR, NOT, arithmetic, CAST, lower, upper, length, substring, coalesce, "
+        or "Use comparisons, IN, BETWEEN, LIKE, IS NULL, AND, OR, NOT, CASE, arithmetic, CAST, round, lower, upper, length, substring, coalesce, "
         "year, month, day, hour, from_unixtime; or filter the result",
     )
 

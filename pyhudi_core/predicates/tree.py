@@ -11,8 +11,8 @@ Invariants
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 import pyarrow as pa
@@ -123,6 +123,21 @@ def children_of(node: Node) -> tuple[Node, ...]:
     if isinstance(node, In | Like | IsNull):
         return (node.operand,)
     return (node.child,) if isinstance(node, Not) else ()
+
+
+def with_columns(node: Node, rename: Callable[[ColumnName], ColumnName]) -> Node:
+    """Return a tree in which each column is replaced by what ``rename`` returns for it."""
+    if isinstance(node, ColumnName):
+        return rename(node)
+    if isinstance(node, FunctionCall):
+        return replace(node, args=tuple(with_columns(arg, rename) for arg in node.args))
+    if isinstance(node, And | Or):
+        return replace(node, children=tuple(with_columns(child, rename) for child in node.children))
+    if isinstance(node, Compare):
+        return replace(node, left=with_columns(node.left, rename), right=with_columns(node.right, rename))
+    if isinstance(node, In | Like | IsNull):
+        return replace(node, operand=with_columns(node.operand, rename))
+    return replace(node, child=with_columns(node.child, rename)) if isinstance(node, Not) else node
 
 
 def columns_of(node: Node) -> Iterator[ColumnName]:

@@ -317,21 +317,25 @@ def commit_with_retries(
     return write.until_committed(first, gate, look, lost)
 
 
-def delete_found(write: Write, where: object, keys_of: Callable[[Any], object]) -> Commit:
-    """Delete the rows that a condition finds in one state of the table. If another commit changes these rows meanwhile, they are searched again.
+def write_found(
+    write: Write, columns: Sequence[str] | None, where: object, make: Callable[[Any], object], *, meta: bool = False
+) -> Commit:
+    """Write rows that are made from those that a condition finds in one state of the table. After a conflict they are searched again.
 
-    ``keys_of`` takes the scan of the key and partition columns and returns the rows. Raises `PredicateError` if the condition means other rows in the
-    time zone of this process's Spark session.
+    Args:
+        columns: those of the scan; None for all, with the meta columns if ``meta``.
+        make: takes the scan, and returns the rows to write.
+
+    Raises `PredicateError` if the condition means other rows in the time zone of this process's Spark session.
     """
-    context, spark = write.context, write._state.request.spark
+    spark = write._state.request.spark
     refusals.before_rows(write._state.request.case)  # before the table is searched
-    columns = tuple(dict.fromkeys((*context.config.identifying_fields, *context.config.partition_fields)))
     while True:
         with write._run.retries.attempt(lambda _: write.start_over()):
-            found = write.scan(columns, where)
+            found = write.scan(columns, where, meta=meta)
             if spark is None:
                 found.refuse_other_zone()
-            return write.write(keys_of(found)).commit()
+            return write.write(make(found)).commit()
 
 
 def operation_type(name: str) -> OperationType:

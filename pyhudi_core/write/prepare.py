@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from pyhudi_core.engine.base import Dataset, KeyColumns, Source, SourceCounts, TaskInfo
 from pyhudi_core.formats.key_hash import hash_keys
-from pyhudi_core.index.base import POSITION
+from pyhudi_core.index.base import POSITION, TAG_LEAVES
 from pyhudi_core.model.key_text import text_problem
 from pyhudi_core.model.meta_fields import PARTITION_PATH, RECORD_KEY, with_meta_fields
 from pyhudi_core.model.partition_path import partition_paths
@@ -78,10 +78,13 @@ class Prepared:
         return sum(volume.rows for volume in self.volumes.values())
 
 
-def prepared_schema(table: pa.Schema | None) -> pa.Schema:
-    """Prepared rows of a table: two meta columns, the position, and the table's columns; keys only for a delete (None)."""
+def prepared_schema(table: pa.Schema | None, *, leaves: bool = False) -> pa.Schema:
+    """Prepared rows of a table: two meta columns, the position, and the table's columns; keys only for a delete (None).
+
+    ``leaves``: and whether a row takes its key out of the table.
+    """
     own = pa.schema([(RECORD_KEY, pa.string()), (PARTITION_PATH, pa.string()), (POSITION, pa.int64())])
-    return pa.schema([*own, *(table or ())])
+    return pa.schema([*own, *(table or ()), *([(TAG_LEAVES, pa.bool_())] if leaves else ())])
 
 
 def prepare_rows(
@@ -94,6 +97,7 @@ def prepare_rows(
     partial: bool = False,
     prefixed: bool = False,
     updates: bool = False,
+    leaves: bool = False,
 ) -> Prepared:
     """Prepare rows to be written. Raises `DataError` and its kinds; nothing was written then.
 
@@ -102,6 +106,7 @@ def prepare_rows(
         partial: the data may lack columns of the table, but not those that name and order a row.
         prefixed: a COMPLEX key of one column is ``column:value``.
         updates: the rows are versions of rows, so a table that generates keys needs the keys that it has given them.
+        leaves: the data has the column `TAG_LEAVES`: rows for which it is true delete the stored row with their key.
     """
     generate = config.generates_keys and not updates
     # Data whose values are looked at is read twice, so it is kept: the input itself is evaluated once.
@@ -118,7 +123,7 @@ def prepare_rows(
         may_lack: Literal["columns", "nothing"] = "columns" if partial else "nothing"
         schema = schema_after(
             table_schema,
-            data.schema,
+            pa.schema([field for field in data.schema if not leaves or field.name != TAG_LEAVES]),
             find_unfit,
             table=table,
             keys=keys,
@@ -127,17 +132,14 @@ def prepare_rows(
             may_lack=may_lack,
             takes=(RECORD_KEY,) if config.generates_keys else (),
         )
-        return _with_schema(kept, config, schema, prefixed=prefixed, generate=generate)
+        given = tuple(name for name in schema.names if name in kept.schema.names)
+        columns = pa.schema([schema.field(name) for name in given])
+        how = PrepareRows(config, columns, False, prefixed, generate, leaves=leaves)
+        prepared = _run(kept, how, prepared_schema(columns, leaves=leaves), schema)
+        return prepared if len(given) == len(schema) else replace(prepared, given=given)
     finally:
         if kept is not data:
             kept.release()
-
-
-def _with_schema(data: Dataset, config: TableConfig, schema: pa.Schema, *, prefixed: bool, generate: bool) -> Prepared:
-    given = tuple(name for name in schema.names if name in data.schema.names)
-    columns = pa.schema([schema.field(name) for name in given])
-    prepared = _run(data, PrepareRows(config, columns, False, prefixed, generate), prepared_schema(columns), schema)
-    return prepared if len(given) == len(schema) else replace(prepared, given=given)
 
 
 def _as_it_is(task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -163,7 +165,9 @@ def prepare_keys(
 def _run(data: Dataset, how: PrepareRows, prepared: pa.Schema, schema: pa.Schema) -> Prepared:
     rows = data.map(how, prepared)
     width = max(data.row_bytes, sum(_width(field.type) for field in prepared))
-    source = data.source() if _same_types(data.schema, how.columns) and _counts_at_source(how) else None
+    source = (
+        data.source() if not how.leaves and _same_types(data.schema, how.columns) and _counts_at_source(how) else None
+    )
     if source is not None:
         counted, counts = _counted(source, how)
         volumes = _volumes(zip(counted.partitions, counts.rows, strict=True), width)
@@ -232,6 +236,7 @@ class PrepareRows:
     Attributes:
         generate: the rows are new, and the table gives them keys.
         stored: the rows are in the table, as a condition found them.
+        leaves: the rows have the column `TAG_LEAVES`.
     """
 
     config: TableConfig
@@ -240,6 +245,7 @@ class PrepareRows:
     prefixed: bool = False
     generate: bool = False
     stored: bool = False
+    leaves: bool = False
 
     def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         position = task.number << 40
@@ -264,7 +270,9 @@ class PrepareRows:
             refuse_long_keys(keys, self.config)
         own = [keys, partition_paths(rows, self.config), positions]
         columns = own if self.keys_only else [*own, *rows.columns]
-        return pa.RecordBatch.from_arrays(columns, schema=prepared_schema(None if self.keys_only else self.columns))
+        columns += [batch.column(TAG_LEAVES)] if self.leaves else []
+        schema = prepared_schema(None if self.keys_only else self.columns, leaves=self.leaves)
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 _FOUND = pa.schema([("column", pa.string()), ("value", pa.string())])

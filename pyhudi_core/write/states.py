@@ -60,6 +60,7 @@ class WriteSpec:
         requirements: what must hold under the lock.
         allow_empty: a commit is made even if no row changes.
         partial: the rows may lack columns, which keep their values.
+        leaves: the rows have the column `TAG_LEAVES`, which says of which rows the key leaves the table.
         pre_commit: validators of this write alone.
         makes_metadata_table: before the write, the metadata table is made that the options ask for.
         after: what follows the commit: the table services. It is given, because services are above writing. None: nothing.
@@ -72,6 +73,7 @@ class WriteSpec:
     requirements: Sequence[CommitRequirement] = ()
     allow_empty: bool = False
     partial: bool = False
+    leaves: bool = False
     pre_commit: PreCommit | None = None
     makes_metadata_table: bool = True
     after: After | None = field(default=None, repr=False)

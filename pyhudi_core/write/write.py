@@ -224,6 +224,7 @@ def _with_rows(draft: Draft, data: object, snapshot: Snapshot) -> Draft:
                 partial=request.partial,
                 prefixed=prefixed,
                 updates=request.operation is OperationType.UPSERT,
+                leaves=request.leaves,
             )
         try:
             _refuse_after_rows(request, schema, prepared.schema)

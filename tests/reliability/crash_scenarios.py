@@ -294,6 +294,16 @@ WRITES: dict[str, Operation] = {
     ),
     "delete_keys": remove_keys,
     "delete_where": lambda world: world.table().delete(where="price > 1.5 AND day = 'b'"),
+    "update_where": lambda world: world.table().update({"price": "price * 2"}, where="price > 1.5 AND day = 'b'"),
+    "replace_where": lambda world: world.table().replace(orders((2, "b", 20.0), (9, "b", 9.0)), where="day = 'b'"),
+    "merge": lambda world: (
+        world.table()
+        .merge(orders((1, "a", 10.0), (4, "a", 4.0)), on=["id", "day"])
+        .when_matched_update({"price": "source.price"})
+        .when_not_matched_insert_all()
+        .when_not_matched_by_source_delete("price > 1.5")
+        .run()
+    ),
     "insert_overwrite": lambda world: world.table().insert_overwrite(orders((7, "b", 7.0))),
     "insert_overwrite_table": lambda world: world.table().insert_overwrite_table(orders((8, "q", 8.0))),
     "delete_partitions": lambda world: world.table().delete_partitions(["day=b"]),

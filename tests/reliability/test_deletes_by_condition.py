@@ -1,7 +1,7 @@
-"""`delete(where=...)` concurrent with another write, in every order of their steps: the result is that of one after the other.
+"""`delete(where=...)`, `update(..., where=...)` and `merge` concurrent with another write, in every order of their steps: the result is that of one after the other.
 
-A delete by condition first reads the matching rows, then deletes them. In between another writer can change which rows match: in the file groups that
-the delete rewrites, in other file groups, and in partitions that it has not read.
+All first read the matching rows, then write. In between another writer can change which rows match: in the file groups that
+are rewritten, in other file groups, and in partitions that it has not read.
 """
 
 from __future__ import annotations
@@ -39,6 +39,31 @@ def delete_cheap_in(day: str) -> Verb:
     return Verb(
         lambda table: table.delete(where=f"price < {LIMIT} and day = '{day}'"),
         lambda found: {key: price for key, price in found.items() if price >= LIMIT or key[1] != day},
+    )
+
+
+def raise_cheap(where: str = f"price < {LIMIT}") -> Verb:
+    return Verb(
+        lambda table: table.update({"price": "price * 2"}, where=where),
+        lambda found: {key: price * 2 if price < LIMIT else price for key, price in found.items()},
+    )
+
+
+def merge_cheap() -> Verb:
+    """Raises what is cheap, and deletes the rest of its partition."""
+    source = orders((1, "a", 100.0))
+    return Verb(
+        lambda table: (
+            table.merge(source, on=["id", "day"])
+            .when_matched_update({"price": "target.price + source.price"}, where="target.price < 15.0")
+            .when_not_matched_by_source_delete("price < 15.0")
+            .run()
+        ),
+        lambda found: {
+            key: price + 100.0 if key == (1, "a") and price < LIMIT else price
+            for key, price in found.items()
+            if price >= LIMIT or key == (1, "a")
+        },
     )
 
 
@@ -91,6 +116,7 @@ OTHERS = {
     "the partition is replaced by rows of which one matches": insert_overwrite((1, "a", 50.0), (2, "a", 5.0)),
     "the same is deleted": delete_cheap(),
     "what matches there is deleted": delete_cheap_in("a"),
+    "the same is updated": raise_cheap(),
 }
 QUICK = {name: OTHERS[name] for name in ("one comes to match, one does no more", "a new row matches")}
 """With these, every order with one interruption is tried; with the others as many as the long run has time for."""
@@ -99,8 +125,11 @@ QUICK = {name: OTHERS[name] for name in ("one comes to match, one does no more",
 @pytest.mark.one_in(3)
 @pytest.mark.row("K5")
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
-def test_a_delete_by_condition_beside_another_write_is_as_if_one_came_after_the_other(other: Verb) -> None:
-    verbs = {"a": delete_cheap(), "b": other}
+@pytest.mark.parametrize("verb", [delete_cheap(), raise_cheap(), merge_cheap()], ids=["delete", "update", "merge"])
+def test_a_verb_with_a_condition_beside_another_write_is_as_if_one_came_after_the_other(
+    verb: Verb, other: Verb
+) -> None:
+    verbs = {"a": verb, "b": other}
     actors = [actor(verb) for verb in verbs.values()]
     world = lambda: table_world(setup())  # noqa: E731
     check = both_done(verbs)

@@ -15,13 +15,12 @@ from pyhudi.errors import InvalidOptionError
 
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string())])
 ATTRIBUTES = {
-    "to_pandas": "table.scan().to_pandas()",
-    "to_arrow": "table.scan().to_arrow()",
-    "to_polars": "table.scan().to_polars()",
-    "count": "table.scan().count()",
-    "read": "table.scan().to_arrow()",
-    "merge": "table.upsert(data)",
-    "append": "table.insert(data)",
+    "to_pyarrow": "table.to_arrow()",
+    "toPandas": "table.to_pandas()",
+    "num_rows": "table.count()",
+    "read": "table.to_arrow()",
+    "add": "table.insert(data)",
+    "delete_all": "table.truncate()",
     "overwrite": "table.insert_overwrite_table(data)",
     "vacuum": "table.cleaning.run()",
     "optimize": "table.clustering.run()",

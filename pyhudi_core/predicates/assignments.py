@@ -1,0 +1,177 @@
+"""New values of columns, as one value that an update uses: ``{"price": "price * 1.1"}``.
+
+A value is SQL text, a ``pyarrow.compute.Expression`` or a Python value. It must fit its column: an update never changes the type of a column, and
+never rounds a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi_core.errors import DataError, PredicateError
+from pyhudi_core.model.time_zone import UTC, TimeZone
+from pyhudi_core.predicates.arrow import to_expression, type_of, value_of
+from pyhudi_core.predicates.binding import bind_value, field_path
+from pyhudi_core.predicates.coercion import fit_literal, is_bytes, is_number, is_string
+from pyhudi_core.predicates.tree import ColumnName, FunctionCall, Literal, Node
+
+
+@dataclass(frozen=True, slots=True)
+class Assignments:
+    """Expressions for columns, checked against a schema: that of the rows that they are computed from.
+
+    ``values`` has an expression for each column of `columns`.
+    """
+
+    values: Mapping[str, pc.Expression]
+    columns: pa.Schema
+
+    @classmethod
+    def of(
+        cls,
+        given: Mapping[str, object],
+        columns: pa.Schema,
+        rows: pa.Schema,
+        zone: TimeZone | None = None,
+        resolve: Callable[[Node], Node] = lambda node: node,
+    ) -> Assignments:
+        """Parse the values of columns.
+
+        Args:
+            given: for each column SQL text, an Arrow expression, or a Python value.
+            columns: those that can be set.
+            rows: those that the values are computed from.
+            zone: the time zone of texts; UTC if none is chosen.
+            resolve: called with the tree of each text, before its columns are looked for.
+
+        Raises:
+            PredicateError: a column does not exist, an expression is not valid, or its type does not fit the column.
+        """
+        values: dict[str, pc.Expression] = {}
+        for name, value in given.items():
+            path = field_path(columns, (name,))
+            if path is None:
+                raise PredicateError(
+                    f"The update sets the column {name!r}, which does not exist",
+                    hint=f"The columns are {', '.join(columns.names[:30])}",
+                )
+            if path[0] in values:
+                raise PredicateError(f"The update sets the column {path[0]!r} twice", hint="Give one value")
+            values[path[0]] = _expression(columns.field(path[0]), value, rows, zone or UTC, resolve)
+        return cls(values, columns)
+
+    def applied(self, rows: pa.Table) -> pa.Table:
+        """Return the rows with the new values. Each is computed from the rows as they are given, so ``{"a": "b", "b": "a"}`` exchanges two columns.
+
+        Raises `DataError` if a value cannot be computed, or its column cannot hold it.
+        """
+        changed = rows
+        for name, column in self.computed(rows).items():
+            changed = changed.set_column(rows.schema.get_field_index(name), self.columns.field(name), column)
+        return changed
+
+    def computed(self, rows: pa.Table) -> dict[str, pa.ChunkedArray]:
+        """Return the new values of each column. Raises as `applied`."""
+        return {name: _computed(rows, expression, self.columns.field(name)) for name, expression in self.values.items()}
+
+
+def _expression(
+    field: pa.Field, value: object, rows: pa.Schema, zone: TimeZone, resolve: Callable[[Node], Node]
+) -> pc.Expression:
+    if isinstance(value, pc.Expression):
+        return value
+    if isinstance(value, str):
+        return _of_sql(field, value, rows, zone, resolve)
+    item = value.as_py() if isinstance(value, pa.Scalar) else value
+    try:
+        return pc.scalar(pa.scalar(getattr(item, "item", lambda: item)(), field.type))
+    except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+        raise _unfit(field, f"the value {value!r:.80}", f"{error}".splitlines()[0]) from None
+
+
+def _of_sql(
+    field: pa.Field, text: str, rows: pa.Schema, zone: TimeZone, resolve: Callable[[Node], Node]
+) -> pc.Expression:
+    from pyhudi_core.predicates.sql import parse_sql  # noqa: PLC0415  (sqlglot takes half a second to import)
+
+    try:
+        node = bind_value(resolve(parse_sql(text, rows)), rows, zone)
+        if isinstance(node, Literal):
+            return _literal(field, node, text, zone)
+        if not _may_hold(field.type, type_of(node)):
+            raise _unfit(field, f"the expression {text[:80]!r}", f"it is {type_of(node)}")
+        return value_of(node) if _is_value(node) else to_expression(node)
+    except PredicateError as error:
+        raise PredicateError(
+            f"The new value of {field.name}: {error.message.replace('the where', 'the expression')}", hint=error.hint
+        ) from None
+
+
+def _is_value(node: Node) -> bool:
+    return isinstance(node, ColumnName | FunctionCall)
+
+
+def _literal(field: pa.Field, node: Literal, text: str, zone: TimeZone) -> pc.Expression:
+    if node.value is None:
+        return pc.scalar(pa.scalar(None, field.type))
+    try:
+        fitted = fit_literal(node, field.type, zone)
+        return pc.scalar(pa.scalar(fitted.value, fitted.type).cast(field.type))
+    except (PredicateError, pa.ArrowException) as error:
+        raise _unfit(field, text[:80], f"{error}".splitlines()[0]) from None
+
+
+def _may_hold(column: pa.DataType, value: pa.DataType) -> bool:
+    """Say whether values of a type can go into a column; whether each of them fits is seen when it is computed."""
+    if column == value or pa.types.is_null(value):
+        return True
+    if is_number(column) and is_number(value):
+        return not (pa.types.is_floating(value) and pa.types.is_decimal(column))
+    if pa.types.is_timestamp(column) and pa.types.is_timestamp(value):
+        return (column.tz is None) == (value.tz is None)
+    return (is_string(column) and is_string(value)) or (is_bytes(column) and is_bytes(value))
+
+
+def _unfit(field: pa.Field, what: str, why: str) -> PredicateError:
+    return PredicateError(
+        f"Column {field.name} is {field.type} and does not take {what}: {why}",
+        hint=f"Cast it, such as CAST(... AS {_SQL.get(str(field.type), str(field.type).upper())}); text needs quotes inside: \"'new'\"",
+    )
+
+
+_SQL = {
+    "int32": "INT",
+    "int64": "BIGINT",
+    "float": "FLOAT",
+    "double": "DOUBLE",
+    "string": "STRING",
+    "bool": "BOOLEAN",
+    "date32[day]": "DATE",
+}
+
+
+def evaluated(rows: pa.Table, expression: pc.Expression) -> pa.ChunkedArray:
+    """Return the value of an expression for each row. Raises `pyarrow.ArrowException`."""
+    from pyarrow import acero  # noqa: PLC0415  (imports pandas, which takes a second)
+
+    source: Any = acero.Declaration("table_source", acero.TableSourceNodeOptions(rows))
+    project: Any = acero.Declaration("project", acero.ProjectNodeOptions([expression], ["value"]), [source])
+    return project.to_table(use_threads=False).column(0)
+
+
+def _computed(rows: pa.Table, expression: pc.Expression, field: pa.Field) -> pa.ChunkedArray:
+    try:
+        column = evaluated(rows, expression)
+        if not _may_hold(field.type, column.type):
+            raise _unfit(field, "the expression", f"it is {column.type}")
+        return column.cast(field.type, safe=not pa.types.is_floating(field.type))
+    except pa.ArrowException as error:
+        raise DataError(
+            f"The new value of {field.name} cannot be computed or stored for a row: {str(error).splitlines()[0]:.200}",
+            hint="A column takes values that it can hold exactly: write round(...) or CAST(...), or exclude such rows by where=",
+        ) from error

@@ -1,0 +1,334 @@
+"""The clauses of a merge, computed: which rows of the source and of the table meet, and what becomes of each. Reads and writes nothing itself.
+
+The rows that clauses see have two columns, structs named by the aliases: ``source`` and ``target``. So ``source.price`` is a field of a struct, for
+SQL text as for ``pc.field("source", "price")``. A name without alias is one of the two if only one has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial, reduce
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi_core.errors import DataError, InvalidOptionError, PredicateError
+from pyhudi_core.model.time_zone import UTC, TimeZone
+from pyhudi_core.predicates.arrow import to_expression
+from pyhudi_core.predicates.assignments import Assignments, evaluated
+from pyhudi_core.predicates.binding import bind, field_path
+from pyhudi_core.predicates.tree import And, ColumnName, Compare, Node, columns_of, with_columns
+
+When = Literal["matched", "not_matched", "not_matched_by_source"]
+Action = Literal["update", "update_all", "insert", "insert_all", "delete"]
+Rows = npt.NDArray[np.int64]
+"""Numbers of rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """One clause of a merge. ``values``: of the columns that it sets; ``exclude``: columns that an ``_all`` leaves out."""
+
+    when: When
+    action: Action
+    values: Mapping[str, object] = field(default_factory=dict, repr=False)
+    where: object = None
+    exclude: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MergeRows:
+    """What a merge does: rows in the columns of the table. ``updated`` and ``inserted`` are to be written, ``deleted`` are rows of the table."""
+
+    updated: pa.Table
+    inserted: pa.Table
+    deleted: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """The condition of a merge.
+
+    Attributes:
+        pairs: columns of the table and of the source that are equal, of which there is one at least.
+        rest: what else must hold.
+        of_table: the part of it that names columns of the table alone, so that files can be left out.
+    """
+
+    pairs: tuple[tuple[str, str], ...]
+    rest: tuple[Node, ...] = ()
+    of_table: tuple[Node, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """The two sides of a merge: their aliases and columns, and the time zone of texts."""
+
+    source_alias: str
+    target_alias: str
+    source: pa.Schema
+    target: pa.Schema
+    zone: TimeZone | None = None
+
+    def seen(self, *, source: bool = True, target: bool = True) -> pa.Schema:
+        """Return the columns of rows that a clause sees."""
+        sides = ((source, self.source_alias, self.source), (target, self.target_alias, self.target))
+        return pa.schema([(alias, pa.struct(list(schema))) for there, alias, schema in sides if there])
+
+    def resolve(self, seen: pa.Schema, node: Node) -> Node:
+        """Return the tree with an alias before each column. Raises `PredicateError` for a name that both sides have, if both are seen."""
+        return with_columns(node, partial(self._resolved, seen))
+
+    def _resolved(self, seen: pa.Schema, column: ColumnName) -> ColumnName:
+        aliases = {self.source_alias.lower(): self.source_alias, self.target_alias.lower(): self.target_alias}
+        if len(column.path) > 1 and column.path[0].lower() in aliases:
+            return ColumnName((aliases[column.path[0].lower()], *column.path[1:]))
+        homes = [
+            alias
+            for alias, schema in ((self.source_alias, self.source), (self.target_alias, self.target))
+            if alias in seen.names and field_path(schema, column.path[:1]) is not None
+        ]
+        if len(homes) > 1:
+            raise PredicateError(
+                f"the where uses the column {column.name!r}, which is ambiguous: source and table have it",
+                hint=f"Write {self.source_alias}.{column.name} or {self.target_alias}.{column.name}",
+            )
+        return ColumnName((homes[0], *column.path)) if homes else column
+
+    def condition(self, where: object, seen: pa.Schema) -> pc.Expression:
+        """Return the Arrow expression of a clause's condition. Raises `PredicateError`."""
+        if isinstance(where, pc.Expression):
+            return where
+        if not isinstance(where, str):
+            raise PredicateError(f"A condition is SQL text or a pyarrow.compute.Expression, not {type(where).__name__}")
+        from pyhudi_core.predicates.sql import parse_sql  # noqa: PLC0415  (sqlglot takes half a second to import)
+
+        return to_expression(bind(self.resolve(seen, parse_sql(where)), seen, self.zone or UTC))
+
+    def matching(self, on: object) -> Matching:
+        """Return the condition of a merge: names of columns that both sides have, or SQL text such as ``"target.id = source.id"``."""
+        if isinstance(on, str) and field_path(self.target, (on,)) is None:
+            return self._of_text(on)
+        names = [on] if isinstance(on, str) else on
+        if not isinstance(names, Sequence) or not names or not all(isinstance(name, str) for name in names):
+            raise InvalidOptionError(
+                "on= takes columns, or a condition as text", hint='Write on="id" or on="target.id = source.id".'
+            )
+        for name in names:
+            for alias, schema in ((self.source_alias, self.source), (self.target_alias, self.target)):
+                if name not in schema.names:
+                    hint = (
+                        f'It has {", ".join(schema.names[:30])}. Columns of other names: on="target.id = source.key".'
+                    )
+                    raise PredicateError(f"The {alias} of the merge has no column {name!r}", hint=hint)
+        return Matching(tuple((name, name) for name in names))
+
+    def _of_text(self, text: str) -> Matching:
+        from pyhudi_core.predicates.sql import parse_sql  # noqa: PLC0415  (sqlglot takes half a second to import)
+
+        tree = self.resolve(self.seen(), parse_sql(text))
+        bind(tree, self.seen())
+        pairs: list[tuple[str, str]] = []
+        rest: list[Node] = []
+        for part in tree.children if isinstance(tree, And) else (tree,):
+            pair = self._pair(part)
+            (rest if pair is None else pairs).append(part if pair is None else pair)  # type: ignore[arg-type]
+        if not pairs:
+            raise PredicateError(
+                f"on={text[:120]!r} compares no column of the table with a column of the source",
+                hint=f'Write at least one such equality: on="{self.target_alias}.id = {self.source_alias}.id"',
+            )
+        mine = tuple(part for part in rest if {column.path[0] for column in columns_of(part)} == {self.target_alias})
+        return Matching(tuple(pairs), tuple(rest), mine)
+
+    def _pair(self, part: Node) -> tuple[str, str] | None:
+        if not isinstance(part, Compare) or part.op != "=":
+            return None
+        sides = {side.path[0]: side.path for side in (part.left, part.right) if isinstance(side, ColumnName)}
+        if set(sides) != {self.source_alias, self.target_alias} or any(len(path) != 2 for path in sides.values()):
+            return None
+        target, source = (
+            field_path(self.target, sides[self.target_alias][1:]),
+            field_path(self.source, sides[self.source_alias][1:]),
+        )
+        return None if target is None or source is None else (target[0], source[0])
+
+
+def target_condition(sides: Sides, match: Matching, source: pa.Table) -> pc.Expression:
+    """Return a condition on the table that every row fulfils that a row of the source can meet, by which files are left out."""
+    parts = []
+    for target, own in match.pairs:
+        keys = _as_type(source.column(own), sides.target.field(target), own).unique().drop_null()
+        parts.append(pc.field(target).isin(keys))
+        if len(keys) and not pa.types.is_boolean(keys.type) and not pa.types.is_nested(keys.type):
+            least, most = pc.min_max(keys).values()
+            parts.append((pc.field(target) >= least) & (pc.field(target) <= most))
+    for part in match.of_table:
+        plain = with_columns(part, lambda column: ColumnName(column.path[1:]))
+        parts.append(to_expression(bind(plain, sides.target, sides.zone or UTC)))
+    return reduce(lambda left, right: left & right, parts)
+
+
+def merged(
+    sides: Sides, match: Matching, clauses: Sequence[Clause], source: pa.Table, target: pa.Table, fixed: Sequence[str]
+) -> MergeRows:
+    """Return what the clauses do with the rows. For each row the first clause of its kind whose condition is true counts.
+
+    ``fixed``: the columns that name a row, which an update does not change.
+
+    Raises `DataError` if several rows of the source meet one row that is to be changed, or a value cannot be stored.
+    """
+    at_source, at_target = _joined(sides, match, source, target)
+    work = _Work(sides, source, target, tuple(fixed))
+    work.do(clauses, "matched", at_source, at_target)
+    alone = np.setdiff1d(np.arange(len(source)), at_source)
+    work.do(clauses, "not_matched", alone, None)
+    work.do(clauses, "not_matched_by_source", None, np.setdiff1d(np.arange(len(target)), at_target))
+    return work.result()
+
+
+def _as_type(column: pa.ChunkedArray, wanted: pa.Field, name: str) -> pa.Array:
+    try:
+        return column.cast(wanted.type).combine_chunks()
+    except pa.ArrowException as error:
+        raise DataError(
+            f"Column {name} of the source is {column.type} and is compared with {wanted.name}, which is {wanted.type}:"
+            f" {str(error).splitlines()[0]:.160}",
+            hint="Cast the column of the source",
+        ) from error
+
+
+def _joined(sides: Sides, match: Matching, source: pa.Table, target: pa.Table) -> tuple[Rows, Rows]:
+    """Return the numbers of rows that meet, of the source and of the table. A null meets nothing."""
+    keys = [f"k{number}" for number in range(len(match.pairs))]
+    left = pa.table([_as_type(source.column(own), sides.target.field(of), own) for of, own in match.pairs], keys)
+    right = pa.table(
+        [target.column(of).cast(sides.target.field(of).type).combine_chunks() for of, _ in match.pairs], keys
+    )
+    left = left.append_column("source", pa.array(np.arange(len(source))))
+    right = right.append_column("target", pa.array(np.arange(len(target))))
+    met = left.join(right, keys, join_type="inner", use_threads=False).sort_by(
+        [("source", "ascending"), ("target", "ascending")]
+    )
+    at_source, at_target = met.column("source").to_numpy(), met.column("target").to_numpy()
+    for part in match.rest:
+        expression = to_expression(bind(part, sides.seen(), sides.zone or UTC))
+        true = _true(_seen(sides, source, target, at_source, at_target), expression)
+        at_source, at_target = at_source[true], at_target[true]
+    return at_source, at_target
+
+
+def _seen(sides: Sides, source: pa.Table, target: pa.Table, at_source: Rows | None, at_target: Rows | None) -> pa.Table:
+    columns = {}
+    for alias, rows, numbers in ((sides.source_alias, source, at_source), (sides.target_alias, target, at_target)):
+        if numbers is not None:
+            columns[alias] = rows.take(pa.array(numbers)).to_struct_array()
+    return pa.table(columns)
+
+
+def _true(rows: pa.Table, expression: pc.Expression) -> npt.NDArray[np.bool_]:
+    """Say for which rows a condition is true. Raises `PredicateError` if it cannot be computed."""
+    try:
+        return np.asarray(pc.fill_null(evaluated(rows, expression), False).to_numpy(zero_copy_only=False), bool)
+    except pa.ArrowException as error:
+        raise PredicateError(
+            f"A condition of the merge cannot be computed for a row: {str(error).splitlines()[0]:.200}",
+            hint="Exclude such rows with another condition, or cast to a wider type.",
+        ) from error
+
+
+@dataclass(slots=True)
+class _Work:
+    sides: Sides
+    source: pa.Table
+    target: pa.Table
+    fixed: tuple[str, ...]
+    updated: list[pa.Table] = field(default_factory=list)
+    inserted: list[pa.Table] = field(default_factory=list)
+    deleted: list[Rows] = field(default_factory=list)
+    touched: list[Rows] = field(default_factory=list)
+
+    def do(self, clauses: Sequence[Clause], when: When, at_source: Rows | None, at_target: Rows | None) -> None:
+        """Apply the clauses of one kind to rows."""
+        schema = self.sides.seen(source=at_source is not None, target=at_target is not None)
+        for clause in clauses:
+            if clause.when != when:
+                continue
+            chosen = self._chosen(clause, schema, at_source, at_target)
+            mine = tuple(None if numbers is None else numbers[chosen] for numbers in (at_source, at_target))
+            at_source, at_target = (None if numbers is None else numbers[~chosen] for numbers in (at_source, at_target))
+            self._apply(clause, schema, *mine)
+
+    def _chosen(
+        self, clause: Clause, schema: pa.Schema, at_source: Rows | None, at_target: Rows | None
+    ) -> npt.NDArray[np.bool_]:
+        numbers = at_target if at_source is None else at_source
+        assert numbers is not None
+        if clause.where is None:
+            return np.ones(len(numbers), bool)
+        expression = self.sides.condition(clause.where, schema)
+        return _true(_seen(self.sides, self.source, self.target, at_source, at_target), expression)
+
+    def _apply(self, clause: Clause, schema: pa.Schema, at_source: Rows | None, at_target: Rows | None) -> None:
+        if at_target is not None:
+            self.touched.append(at_target)
+        if clause.action == "delete":
+            assert at_target is not None
+            self.deleted.append(at_target)
+            return
+        values = self._values(clause)
+        given = Assignments.of(values, self.sides.target, schema, self.sides.zone, partial(self.sides.resolve, schema))
+        new = given.computed(_seen(self.sides, self.source, self.target, at_source, at_target))
+        if at_target is None:
+            assert at_source is not None
+            rows = pa.table(
+                [new.get(item.name, pa.nulls(len(at_source), item.type)) for item in self.sides.target],
+                schema=self.sides.target,
+            )
+            self.inserted.append(rows)
+            return
+        stored = self.target.take(pa.array(at_target))
+        for name in self.fixed:
+            if name in new and not new[name].combine_chunks().equals(stored[name].combine_chunks()):
+                raise DataError(
+                    f"The merge gives {name} another value in some rows, and {name} is part of what names a row",
+                    hint="A row with another key or partition is another row: leave the column out, or delete and insert.",
+                )
+        self.updated.append(
+            pa.table([new.get(item.name, stored[item.name]) for item in self.sides.target], schema=self.sides.target)
+        )
+
+    def _values(self, clause: Clause) -> Mapping[str, object]:
+        """Return the values that a clause sets; an ``_all`` takes all columns of the source."""
+        if not clause.action.endswith("_all"):
+            return clause.values
+        unknown = [
+            name
+            for name in self.source.column_names
+            if name not in self.sides.target.names and name not in clause.exclude
+        ]
+        if unknown:
+            raise InvalidOptionError(
+                f"The source of the merge has {', '.join(map(repr, unknown))}, which the table lacks",
+                hint="Add the columns (table.alter(add=...)), leave them out (exclude=[...]), or set columns one by one.",
+            )
+        taken = [name for name in self.source.column_names if name not in clause.exclude]
+        return {name: pc.field(self.sides.source_alias, name) for name in taken}
+
+    def result(self) -> MergeRows:
+        """Return all rows. Raises `DataError` if a row would be changed twice."""
+        touched = np.concatenate([*self.touched, np.zeros(0, np.int64)])
+        numbers, counts = np.unique(touched, return_counts=True)
+        if (counts > 1).any():
+            first = self.target.slice(int(numbers[counts > 1][0]), 1).select(list(self.fixed)).to_pylist()[0]
+            raise DataError(
+                f"{int((counts > 1).sum()):,} rows of the table meet several rows of the source, which one is meant is open; for example {first}",
+                hint="Remove the repeated keys from the source, or add a condition that leaves one row for each.",
+            )
+        deleted = self.target.take(pa.array(np.concatenate([*self.deleted, np.zeros(0, np.int64)])))
+        empty = self.sides.target.empty_table()
+        return MergeRows(pa.concat_tables([*self.updated, empty]), pa.concat_tables([*self.inserted, empty]), deleted)

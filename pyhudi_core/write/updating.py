@@ -1,0 +1,95 @@
+"""Update: new values for columns of the rows that a condition finds. The rows are found in one state of the table, and written as newer versions.
+
+The verb of a table is `update`. It is an upsert of the found rows (`write_found` in ``write/handle.py``), so what holds for upserts holds for it: the
+merge law, indexes, conflicts, validators. Only file groups with such rows are read and written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi_core.engine.base import TaskInfo
+from pyhudi_core.engine.choice import engine_for
+from pyhudi_core.errors import DataError, InvalidOptionError, at_table
+from pyhudi_core.merge.record_merger import ordering_of
+from pyhudi_core.model.meta_fields import META_FIELDS, RECORD_KEY
+from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.predicates.assignments import Assignments
+from pyhudi_core.write.handle import Write, write_found
+from pyhudi_core.write.result import Commit
+
+
+def update_found(write: Write, values: Mapping[str, object], where: object) -> Commit:
+    """Give columns new values in the rows that a condition finds.
+
+    Raises `InvalidOptionError` for a column that an update cannot set, `PredicateError` for an expression that is not valid, and `DataError` for a
+    value that its column cannot hold; nothing was written then.
+    """
+    context, spark = write.context, write._state.request.spark
+    config = context.config
+    refuse_fixed(config, values, context.table)
+    own = (RECORD_KEY,) if config.generates_keys else ()
+
+    def changed(found: Any) -> object:
+        if own:
+            found = found.narrowed([*own, *(name for name in found.schema.names if name not in META_FIELDS)], None)
+        columns = pa.schema([field for field in found.schema if field.name not in own])
+        zone = context.options.condition_zone
+        with at_table(context.table):
+            update = _Update(Assignments.of(values, columns, found.schema, zone), ordering_of(config))
+        if spark is None:
+            return pa.RecordBatchReader.from_batches(found.schema, update(TaskInfo(0), found.to_batches()))
+        rows = engine_for(None, context.runtime.executor, spark).dataset(found.to_spark(spark))
+        return rows.map(update, found.schema)
+
+    return write_found(write, None, where, changed, meta=bool(own))  # a generated key names its row
+
+
+def refuse_fixed(config: TableConfig, values: Mapping[str, object], table: str) -> None:
+    """Raise `InvalidOptionError` if there is nothing to set, or if a row would get another key or go to another partition."""
+    if not isinstance(values, Mapping) or not values:
+        hint = 'Write table.update({"price": "price * 1.1"}).'
+        raise InvalidOptionError(
+            "update takes the new values as a dict from columns to expressions", table=table, hint=hint
+        )
+    fixed = {name.lower(): name for name in (*config.record_key_fields, *config.partition_fields)}
+    for name in values:
+        if str(name).lower() in fixed:
+            kind = "part of the record key" if fixed[name.lower()] in config.record_key_fields else "a partition column"
+            raise InvalidOptionError(
+                f"Column {name} cannot be set: it is {kind}",
+                table=table,
+                hint="A row with another key or partition is another row: delete the old rows, and insert the new ones.",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Update:
+    """Task function: found rows in, the same rows with new values out."""
+
+    assignments: Assignments
+    ordering: tuple[str, ...]
+
+    def __call__(self, task: TaskInfo, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            before = pa.Table.from_batches([batch])
+            after = self.assignments.applied(before)
+            self._refuse_older(before, after)
+            yield from after.combine_chunks().to_batches()
+
+    def _refuse_older(self, before: pa.Table, after: pa.Table) -> None:
+        """Raise `DataError` if a row would lose against its stored version, which has a higher ordering value."""
+        for name in self.ordering:
+            if name not in self.assignments.values:
+                continue
+            lower = pc.fill_null(pc.less(after[name], before[name]), True)
+            if pc.any(pc.and_(lower, before[name].is_valid())).as_py():
+                raise DataError(
+                    f"The update gives {name} a lower value or null in some rows, and {name} decides which version of a row is newer",
+                    hint="The update of such a row would have no effect. Set a higher value, or leave the column out.",
+                )

@@ -1,0 +1,310 @@
+"""`merge`, `replace` and `truncate`: several kinds of changes in one commit. The judge of a merge is DuckDB's MERGE INTO."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import pyhudi_core as hudi
+from pyhudi_core.errors import (
+    ConfigError,
+    DataError,
+    DuplicateKeyError,
+    HudiError,
+    InvalidOptionError,
+    PredicateError,
+    UnsupportedTableError,
+)
+
+SCHEMA = pa.schema(
+    [("id", pa.int64()), ("ts", pa.int64()), ("day", pa.string()), ("v", pa.float64()), ("s", pa.string())]
+)
+KINDS: dict[str, dict[str, Any]] = {
+    "copy-on-write": {"table_type": "cow"},
+    "copy-on-write in partitions": {"partition_by": "day", "table_type": "cow"},
+    "merge-on-read in partitions": {"partition_by": "day", "table_type": "mor"},
+    "with a record index": {"partition_by": "day", "options": {"hoodie.metadata.record.index.enable": True}},
+    "in buckets": {
+        "table_type": "mor",
+        "options": {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": 3},
+    },
+}
+Values = tuple[int, int, str, float | None, str | None]
+
+
+def rows_of(*given: Values) -> pa.Table:
+    return pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in given], SCHEMA)
+
+
+BASE = rows_of(
+    (1, 1, "a", 1.0, "x"), (2, 1, "a", 2.0, None), (3, 1, "b", None, "z"), (4, 1, "b", 4.0, "x"), (5, 1, "c", 5.0, "y")
+)
+
+
+def made(name: str, kind: str = "copy-on-write in partitions", rows: pa.Table = BASE, **given: Any) -> hudi.HudiTable:
+    arguments = {"record_key": "id", "ordering": "ts", **KINDS[kind], **given}
+    table = hudi.create_table(f"memory://merge-{name}-{kind.replace(' ', '-')}", SCHEMA, **arguments)
+    table.insert(rows)
+    return table
+
+
+def found(table: hudi.HudiTable) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for row in table.scan(SCHEMA.names).to_arrow().sort_by("id").to_pylist()]
+
+
+SOURCE = rows_of((2, 2, "a", 20.0, "new"), (4, 2, "b", -1.0, None), (9, 2, "c", 90.0, "new"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_merge_updates_deletes_and_inserts_in_one_commit(kind: str) -> None:
+    table = made("one-commit", kind)
+    merge = (
+        table.merge(SOURCE, on="id")
+        .when_matched_delete("source.v < 0")
+        .when_matched_update({"v": "target.v + source.v", "ts": "source.ts"})
+        .when_not_matched_insert_all()
+        .when_not_matched_by_source_update({"s": "'alone'"}, where="day = 'b'")
+        .when_not_matched_by_source_delete("day = 'c'")
+    )
+    plan = merge.plan()
+    assert (plan.rows_updated, plan.rows_inserted, plan.rows_deleted) == (2, 1, 2)
+    assert len(table.timeline.commits) == 1
+    merge.run()
+    assert len(table.timeline.commits) == 2
+    assert found(table) == [
+        (1, 1, "a", 1.0, "x"),
+        (2, 2, "a", 22.0, None),
+        (3, 1, "b", None, "alone"),
+        (9, 2, "c", 90.0, "new"),
+    ]
+    assert not table.check().findings
+
+
+def test_a_merge_that_is_an_upsert_gives_its_rows() -> None:
+    table = made("upsert")
+    table.merge(SOURCE, on=["id", "day"]).when_matched_update_all().when_not_matched_insert_all().execute()
+    other = made("plain")
+    other.upsert(SOURCE)
+    assert found(table) == found(other)
+
+
+def test_only_file_groups_that_can_meet_the_source_are_read() -> None:
+    table = made("pruned")
+    seen: list[str] = []
+    storage = table._opened.storage
+    real = type(storage).open_input
+
+    def noted(self: Any, path: str, *rest: Any) -> Any:
+        seen.append(path)
+        return real(self, path, *rest)
+
+    source = rows_of((2, 2, "a", 7.0, None))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(storage), "open_input", noted)
+        table.merge(source, on=["id", "day"]).when_matched_update({"v": "source.v"}).plan()
+    assert {
+        path.partition("/")[0] for path in seen if path.endswith(".parquet") and not path.startswith(".hoodie")
+    } == {"day=a"}
+
+
+def test_the_source_may_have_other_names_and_types() -> None:
+    table = made("names")
+    source = pa.table({"key": pa.array([2, 7], pa.int32()), "amount": [5, 6]})
+    merge = table.merge(source, on="t.id = s.key", source_alias="s", target_alias="t")
+    merge = merge.when_matched_update({"v": "amount"}).when_not_matched_insert(
+        {"id": "key", "ts": 1, "day": "'n'", "v": "s.amount * 2"}
+    )
+    merge.run()
+    assert found(table)[1] == (2, 1, "a", 5.0, None)
+    assert found(table)[-1] == (7, 1, "n", 12.0, None)
+
+
+TWICE = pa.concat_tables([SOURCE, SOURCE])
+BAD: dict[str, tuple[Callable[[hudi.HudiTable], Any], type[HudiError], str]] = {
+    "no clause": (lambda t: t.merge(SOURCE, "id"), InvalidOptionError, "no clause"),
+    "an unknown column": (lambda t: t.merge(SOURCE, "nope").when_matched_delete(), PredicateError, "nope"),
+    "no equality": (lambda t: t.merge(SOURCE, "target.v > source.v").when_matched_delete(), PredicateError, "equality"),
+    "a clause that is never reached": (
+        lambda t: t.merge(SOURCE, "id").when_matched_delete().when_matched_update_all("source.v > 1"),
+        InvalidOptionError,
+        "do nothing",
+    ),
+    "one alias": (lambda t: t.merge(SOURCE, "id", "x", "X").when_matched_delete(), InvalidOptionError, "differ"),
+    "two rows for one row": (lambda t: t.merge(TWICE, "id").when_matched_delete(), DataError, "'id': 2"),
+    "two rows for one new row": (
+        lambda t: t.merge(TWICE, "id").when_not_matched_insert_all(),
+        DuplicateKeyError,
+        "'9'",
+    ),
+    "two rows of one key in an upsert": (
+        lambda t: t.merge(TWICE, ["id", "day"]).when_matched_update_all().when_not_matched_insert_all(),
+        DuplicateKeyError,
+        "several times",
+    ),
+    "an ambiguous column": (
+        lambda t: t.merge(SOURCE, "id").when_matched_update({"v": "v + 1"}),
+        PredicateError,
+        "ambiguous",
+    ),
+    "another key": (
+        lambda t: t.merge(SOURCE, "id").when_matched_update({"id": "source.id + 1"}),
+        DataError,
+        "names a row",
+    ),
+    "another partition": (
+        lambda t: t.merge(SOURCE, "id").when_matched_update({"day": "'q'"}),
+        DataError,
+        "names a row",
+    ),
+    "the key of another row": (
+        lambda t: t.merge(rows_of((1, 2, "a", 2.0, "q")), "s").when_not_matched_insert_all(),
+        DuplicateKeyError,
+        "key of another row",
+    ),
+    "a column that the table lacks": (
+        lambda t: t.merge(SOURCE.append_column("x", pa.array([1, 2, 3])), "id").when_matched_update_all(),
+        InvalidOptionError,
+        "'x'",
+    ),
+    "the table where only the source is": (
+        lambda t: t.merge(SOURCE, "id").when_not_matched_insert({"id": "target.id"}),
+        PredicateError,
+        "target.id",
+    ),
+    "keys of another type": (
+        lambda t: t.merge(SOURCE.set_column(0, "id", pa.array(["x", "y", "z"])), "id").when_matched_delete(),
+        DataError,
+        "int64",
+    ),
+    "values as a list": (lambda t: t.merge(SOURCE, "id").when_matched_update(["v"]), InvalidOptionError, "dict"),  # type: ignore[arg-type]
+    "a subquery": (
+        lambda t: t.merge(SOURCE, "id").when_matched_delete("source.v > (SELECT 1)"),
+        PredicateError,
+        "SELECT 1",
+    ),
+    "rows outside of the condition": (lambda t: t.replace(SOURCE, "day = 'a'"), DataError, "2 of 3 rows"),
+    "no condition": (lambda t: t.replace(SOURCE, None), InvalidOptionError, "condition"),
+    "no rows": (lambda t: t.replace([1], "day = 'a'"), ConfigError, "list"),
+}
+
+
+@pytest.mark.parametrize(("call", "error", "says"), BAD.values(), ids=BAD)
+def test_what_cannot_be_merged_or_replaced_is_refused_and_nothing_is_written(
+    request: pytest.FixtureRequest, call: Callable[[hudi.HudiTable], Any], error: type[HudiError], says: str
+) -> None:
+    table = made(f"bad-{abs(hash(request.node.name))}")
+    with pytest.raises(error) as refused:
+        call(table).run()
+    assert says in str(refused.value)
+    assert len(table.timeline.commits) == 1
+    assert not table.timeline.pending.instants
+
+
+def test_a_table_that_generates_keys_names_the_way_out() -> None:
+    table = made("keyless", "copy-on-write", record_key=(), ordering=None)
+    with pytest.raises(UnsupportedTableError, match="generates"):
+        table.replace(SOURCE, "day = 'a'")
+    with pytest.raises(UnsupportedTableError, match="generates"):
+        table.merge(SOURCE, "id").when_matched_delete().run()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_replace_deletes_what_fulfils_the_condition_and_writes_the_rows(kind: str) -> None:
+    table = made("replace", kind)
+    table.replace(rows_of((2, 2, "a", 20.0, "r"), (7, 2, "a", 70.0, "r")), where="day = 'a' AND v < 100")
+    assert found(table) == [(2, 2, "a", 20.0, "r"), *found(made("untouched", kind))[2:], (7, 2, "a", 70.0, "r")]
+    table.replace(SCHEMA.empty_table(), where=pc.field("day") == "b")
+    assert [row[0] for row in found(table)] == [2, 5, 7]
+    assert not table.check().findings
+
+
+def test_truncate_leaves_no_row_and_all_columns() -> None:
+    table = made("truncate")
+    assert table.truncate().stats.rows_replaced == 5
+    assert found(table) == []
+    assert table.schema == made("columns").schema
+
+
+def random_rows(chance: random.Random, ids: range, ts: int) -> pa.Table:
+    days = "abc"
+    return rows_of(
+        *(
+            (
+                number,
+                ts,
+                days[number % 3],
+                chance.choice([None, 0.5, 2.0, 7.5, float("nan")]),
+                chance.choice([None, "x", "y"]),
+            )
+            for number in ids
+            if chance.random() < 0.6
+        )
+    )
+
+
+MATCHED = [
+    ("when_matched_delete", None, "source.v > 5"),
+    ("when_matched_delete", None, "target.s IS NULL"),
+    ("when_matched_update", {"v": "source.v", "ts": "source.ts"}, None),
+    (
+        "when_matched_update",
+        {"s": "coalesce(source.s, target.s)", "v": "target.v * 2"},
+        "source.s = 'x' OR target.v < 1",
+    ),
+]
+ALONE = [
+    ("when_not_matched_by_source_delete", None, "target.v = 2.0"),
+    ("when_not_matched_by_source_update", {"s": "upper(target.s)"}, "target.day <> 'a'"),
+]
+NEW = {"id": "source.id", "ts": "source.ts", "day": "source.day", "v": "source.v", "s": "source.s"}
+INSERTS = [
+    ("when_not_matched_insert", NEW, None),
+    ("when_not_matched_insert", {**NEW, "s": "'new'"}, "source.v IS NOT NULL"),
+]
+SQL = {
+    "when_matched": "WHEN MATCHED",
+    "when_not_matched_by_source": "WHEN NOT MATCHED BY SOURCE",
+    "when_not_matched": "WHEN NOT MATCHED",
+}
+
+
+def as_sql(method: str, values: dict[str, str] | None, where: str | None) -> str:
+    when, action = method.rsplit("_", 1)
+    condition = f" AND {where}" if where else ""
+    if action == "update":
+        does = "UPDATE SET " + ", ".join(f"{name} = {text}" for name, text in (values or {}).items())
+    elif action == "insert":
+        does = f"INSERT ({', '.join(values or {})}) VALUES ({', '.join((values or {}).values())})"
+    else:
+        does = "DELETE"
+    return f"{SQL[when]}{condition} THEN {does}"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_random_merges_give_the_rows_of_duckdb(kind: str) -> None:
+    chance = random.Random(kind)
+    start = random_rows(chance, range(40), 1)
+    table, judge = made("judge", kind, start), duckdb.connect()
+    judge.execute("CREATE TABLE t AS SELECT * FROM start")
+    for ts in range(2, 8):
+        source = random_rows(chance, range(chance.randrange(30), 50), ts)
+        clauses = chance.sample(MATCHED, chance.randint(1, 3)) + chance.sample(ALONE, chance.randint(0, 2))
+        clauses += chance.sample(INSERTS, chance.randint(0, 2))
+        clauses.sort(
+            key=lambda clause: clause[2] is None
+        )  # after a clause for all rows no other one of its kind is reached
+        merge: Any = table.merge(source, on="target.id = source.id")
+        for method, values, where in clauses:
+            given = (where,) if values is None else (values, where)
+            merge = getattr(merge, method)(*given)
+        merge.run()
+        text = " ".join(as_sql(*clause) for clause in clauses)
+        judge.execute(f"MERGE INTO t AS target USING source ON target.id = source.id {text}")
+        expected = judge.execute("SELECT * FROM t ORDER BY id").fetchall()
+        assert str(found(table)) == str(expected), text
