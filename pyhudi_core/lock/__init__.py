@@ -3,7 +3,7 @@ a table needs only its own lock.
 
 How to add a lock that a server keeps, with ``servers/sql.py`` as the example:
 
-1. Write a module in ``servers/``. It has the options (a frozen value with a `lock_option` for each field), a `LockServer` with its `Claim`
+1. Write a module in ``servers/``. It has the options (a frozen value with a `lock_option` for each field), a `LockServer` with its `Acquisition`
    (``server.py``), and ``LOCK``, a `LockKind` (``kind.py``) with everything else that is known of the lock. ``kinds.py`` finds it there. A client of
    many lines goes into ``clients/``. Packages of the server are imported in functions, by `from_extra`.
 2. ``pyproject.toml``: an extra with its package, also in the extra ``dev``; a package without types also in mypy's list.

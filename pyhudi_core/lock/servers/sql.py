@@ -1,6 +1,6 @@
 """A lock in a row of an SQL database: SQLite (for the processes of one machine) or PostgreSQL.
 
-The table ``pyhudi_locks`` has a row for each lock. One statement takes the row if it is free, expired, or this claim's own, and changes nothing
+The table ``pyhudi_locks`` has a row for each lock. One statement takes the row if it is free, expired, or this acquisition's own, and changes nothing
 otherwise; in SQLite it runs after BEGIN IMMEDIATE. A test shows what happens without this: if the row is read first and written later, two
 writers hold the lock.
 
@@ -20,7 +20,7 @@ from pyhudi_core.errors import LockServerError
 from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.lock.clients.databases import Connection, Database, open_database
 from pyhudi_core.lock.kind import LockKind, LockRequest, lock_option, served
-from pyhudi_core.lock.server import Acquisition, Claimant, describe_process
+from pyhudi_core.lock.server import Acquisition, Contender, describe_process
 from pyhudi_core.runtime.base import Process
 
 _CREATE = """CREATE TABLE IF NOT EXISTS pyhudi_locks (name VARCHAR(1024) PRIMARY KEY, token VARCHAR(64) NOT NULL, note VARCHAR(200) NOT NULL,
@@ -68,16 +68,16 @@ class SqlLockServer:
     def identity(self) -> str:
         return f"sql:{self.database.address}#{self.name}"
 
-    def claim(self, claimant: Claimant) -> Acquisition:
-        return SqlClaim(self, claimant)
+    def acquisition(self, contender: Contender) -> Acquisition:
+        return SqlAcquisition(self, contender)
 
 
-class SqlClaim:
+class SqlAcquisition:
     """One acquisition of the row, with its connection."""
 
-    def __init__(self, server: SqlLockServer, claimant: Claimant) -> None:
+    def __init__(self, server: SqlLockServer, contender: Contender) -> None:
         self.server = server
-        self.claimant = claimant
+        self.contender = contender
         self._connection: Connection | None = None
 
     def run(self, statement: str, **values: object) -> tuple[int, list[tuple[Any, ...]]]:
@@ -148,13 +148,13 @@ class SqlClaim:
         return ""
 
     def _take(self, gone: str) -> bool:
-        """Take the row if it is free, expired, ours, or that of the claim ``gone``."""
-        note, process = self.claimant.note[:200], self.claimant.process[:400]
+        """Take the row if it is free, expired, ours, or that of the acquisition ``gone``."""
+        note, process = self.contender.note[:200], self.contender.process[:400]
         more = {"note": note, "process": process, "gone": gone, "lease_ms": self._lease_ms}
         return self.run(_TAKE, **self._row(), **more)[0] == 1
 
     def _row(self) -> dict[str, object]:
-        return {"name": self.server.name, "token": self.claimant.token}
+        return {"name": self.server.name, "token": self.contender.token}
 
     @property
     def _lease_ms(self) -> int:

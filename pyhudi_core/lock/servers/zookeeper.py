@@ -18,7 +18,7 @@ from pyhudi_core.errors import InvalidOptionError, LockServerError
 from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.lock.clients.zookeeper import Login, Tls, ZooKeeper, ZooKeeperSession, hosts_of
 from pyhudi_core.lock.kind import LockKind, LockRequest, lock_option, served
-from pyhudi_core.lock.server import Acquisition, Claimant, describe_process
+from pyhudi_core.lock.server import Acquisition, Contender, describe_process
 from pyhudi_core.model.option import words
 
 _MARK = "-lock-"
@@ -99,16 +99,16 @@ class ZooKeeperLockServer:
     def identity(self) -> str:
         return f"zookeeper:{self.servers.address}{self.path}"
 
-    def claim(self, claimant: Claimant) -> Acquisition:
-        return ZooKeeperClaim(self, claimant)
+    def acquisition(self, contender: Contender) -> Acquisition:
+        return ZooKeeperAcquisition(self, contender)
 
 
-class ZooKeeperClaim:
+class ZooKeeperAcquisition:
     """One acquisition: a session, and the node that it has in the queue."""
 
-    def __init__(self, server: ZooKeeperLockServer, claimant: Claimant) -> None:
+    def __init__(self, server: ZooKeeperLockServer, contender: Contender) -> None:
         self._server = server
-        self._claimant = claimant
+        self._contender = contender
         self._session: ZooKeeperSession | None = None
         self._node = ""
         self._unreleased: LockServerError | None = None
@@ -124,7 +124,7 @@ class ZooKeeperClaim:
     def attempt(self) -> bool:
         session = self._open()
         queue = self._queue(session)
-        mine = [name for name in queue if self._claimant.token in name]
+        mine = [name for name in queue if self._contender.token in name]
         if not mine:
             # Also after a session that ended: its node has gone with it.
             self._node = self._enqueue(session)
@@ -154,7 +154,7 @@ class ZooKeeperClaim:
         if session is not None:
             try:
                 for name in self._queue(session):
-                    if self._claimant.token in name:
+                    if self._contender.token in name:
                         self._delete(session, name)
             except LockServerError as error:
                 # The node ends with the session, whose client is closed.
@@ -169,7 +169,7 @@ class ZooKeeperClaim:
 
         session = self._open()
         for name in self._queue(session):
-            if self._claimant.token in name:
+            if self._contender.token in name:
                 continue
             try:
                 content, stat = session.call("get", f"{self._server.path}/{name}")
@@ -199,7 +199,7 @@ class ZooKeeperClaim:
     def _enqueue(self, session: ZooKeeperSession) -> str:
         from kazoo.exceptions import NoNodeError  # noqa: PLC0415
 
-        node = f"{self._server.path}/_c_{self._claimant.token}{_MARK}"
+        node = f"{self._server.path}/_c_{self._contender.token}{_MARK}"
         create = partial(session.call, "create", node, self._content(), ephemeral=True, sequence=True)
         try:
             return str(create())
@@ -214,7 +214,7 @@ class ZooKeeperClaim:
             session.call("delete", f"{self._server.path}/{name}")
 
     def _content(self) -> bytes:
-        return json.dumps({"process": self._claimant.process, "note": self._claimant.note[:200]}).encode()
+        return json.dumps({"process": self._contender.process, "note": self._contender.note[:200]}).encode()
 
 
 class ZooKeeperCounter:

@@ -12,7 +12,7 @@ from pyhudi_core.errors import LockServerError
 from pyhudi_core.lock.clients.zookeeper import ZooKeeper, ZooKeeperSession
 from pyhudi_core.lock.kind import LockRequest
 from pyhudi_core.lock.opening import open_instants, open_lock
-from pyhudi_core.lock.server import Claimant, ServerLockProvider
+from pyhudi_core.lock.server import Contender, ServerLockProvider
 from pyhudi_core.lock.server_clock import ServerClock
 from pyhudi_core.lock.servers.dynamodb import DynamoDbCounter
 from pyhudi_core.lock.servers.hive_metastore import HiveLockServer
@@ -33,7 +33,7 @@ class Slow:
         self.unanswered = unanswered
         self.renewals = self.releases = 0
 
-    def claim(self, claimant: Claimant) -> Slow:
+    def acquisition(self, contender: Contender) -> Slow:
         return self
 
     def attempt(self) -> bool:
