@@ -20,11 +20,11 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from pyhudi_core.errors import HudiError, LockError, LockServerError, LockTimeoutError
 from pyhudi_core.lock.waiting import Patience, acquire_patiently
-from pyhudi_core.runtime.base import Runtime
+from pyhudi_core.runtime.base import Process, Runtime
 
 _log = logging.getLogger(__name__)
 _RELEASE_ATTEMPTS = 3
@@ -33,12 +33,11 @@ _FIRST_WAIT_MS = 10
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """Who asks for the lock: a token of this acquisition, its purpose, the process (`Process.identity`), and the time in epoch milliseconds."""
+    """Who asks for the lock: a token of this acquisition, its purpose (200 characters at most), and the process (`Process.identity`, 400)."""
 
     token: str
     note: str
     process: str
-    since_ms: int
 
 
 class Acquisition(Protocol):
@@ -52,7 +51,7 @@ class Acquisition(Protocol):
     @property
     def renew_s(self) -> float:
         """Seconds between two renewals."""
-        ...
+        return self.lease_s / 4
 
     def attempt(self) -> bool:
         """Ask for the lock; whether it is ours now. Also finds out that an earlier attempt without an answer succeeded."""
@@ -82,6 +81,106 @@ class LockServer(Protocol):
     def acquisition(self, contender: Contender) -> Acquisition: ...
 
 
+class Closed(Protocol):
+    """What is closed at its end, such as a connection."""
+
+    def close(self) -> None: ...
+
+
+C = TypeVar("C", bound=Closed)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class LeasedTo:
+    """What a server keeps of a lock with a lease: its holder, and the milliseconds that are left."""
+
+    token: str
+    note: str
+    process: str
+    left_ms: float
+
+
+class LeasedEntry(Protocol[C]):
+    """A lock that is one entry of its server, such as a row, with an end by the server's clock. Each method raises `LockServerError`."""
+
+    def connect(self) -> C: ...
+
+    def take(self, connection: C, contender: Contender, gone: str) -> bool:
+        """Take the entry in one step, and begin its lease, if it is free, expired, the contender's own, or has the token ``gone``."""
+        ...
+
+    def extend(self, connection: C, token: str) -> bool:
+        """Begin the lease anew if the entry has the token, and has not expired."""
+        ...
+
+    def free(self, connection: C, token: str) -> None:
+        """Remove the entry if it has the token."""
+        ...
+
+    def read(self, connection: C) -> LeasedTo | None:
+        """Return what the entry is; None if there is none."""
+        ...
+
+
+class LeasedAcquisition(Generic[C]):
+    """One acquisition of an entry with a lease. It keeps its connection until the release, and opens another one after a failure.
+
+    Args:
+        entry: the lock.
+        contender: who asks.
+        lease_s: seconds after which others may take a lock that is not renewed.
+        process: reports whether a holder of this machine has ended; its lock is taken at once.
+    """
+
+    def __init__(self, entry: LeasedEntry[C], contender: Contender, lease_s: float, process: Process) -> None:
+        self.lease_s = lease_s
+        self.renew_s = lease_s / 3
+        self._entry = entry
+        self._contender = contender
+        self._process = process
+        self._connection: C | None = None
+
+    def attempt(self) -> bool:
+        if self._take(gone=""):
+            return True
+        found = self._ask(self._entry.read)
+        return found is not None and self._process.is_gone(found.process) and self._take(gone=found.token)
+
+    def renew(self) -> bool:
+        return self._ask(lambda connection: self._entry.extend(connection, self._contender.token))
+
+    def release(self) -> None:
+        try:
+            self._ask(lambda connection: self._entry.free(connection, self._contender.token))
+        finally:
+            self._close()
+
+    def holder(self) -> str:
+        found = self._ask(self._entry.read)
+        if found is None or found.left_ms <= 0:
+            return ""
+        who = describe_holder(found.process, found.note)
+        return f"{who} (token {found.token}, {found.left_ms / 1000:.1f} s of its lease left)"
+
+    def _take(self, gone: str) -> bool:
+        return self._ask(lambda connection: self._entry.take(connection, self._contender, gone))
+
+    def _ask(self, request: Callable[[C], T]) -> T:
+        if self._connection is None:
+            self._connection = self._entry.connect()
+        try:
+            return request(self._connection)
+        except BaseException:
+            self._close()
+            raise
+
+    def _close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+
 class ServerLockProvider:
     """Excludes every writer that uses the same lock of the same server.
 
@@ -105,7 +204,7 @@ class ServerLockProvider:
     def acquire(self, timeout_s: float, note: str = "") -> ServerLockSession:
         """As `LockProvider.acquire`. Raises `LockServerError` if the server did not answer until the end of the wait, or refused."""
         clock, ids = self._runtime.clock, self._runtime.ids
-        contender = Contender(ids.uuid(), note, self._runtime.process.identity(), clock.now_ms())
+        contender = Contender(ids.uuid(), note[:200], self._runtime.process.identity()[:400])
         acquisition, started = self._server.acquisition(contender), clock.monotonic()
         failed: list[LockServerError] = []
 
@@ -275,8 +374,9 @@ class ServerLockSession:
         _log.warning("the lock %s (%s) %s", self._identity, self._contender.note or self.token, why)
 
 
-def describe_process(process: str) -> str:
-    """Describe the process of an identity (`Process.identity`) for messages."""
+def describe_holder(process: str, note: str) -> str:
+    """Describe a holder for messages: the process of its identity (`Process.identity`), and what it has the lock for."""
     host, _, rest = process.partition("|")
     pid = rest.split("|")[1] if rest.count("|") == 2 else ""
-    return f"process {pid} on {host}" if pid else process[:200] or "an unknown process"
+    who = f"process {pid} on {host}" if pid else process[:200] or "an unknown process"
+    return f"{who} for {note}" if note else who

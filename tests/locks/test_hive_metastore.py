@@ -127,7 +127,7 @@ def acquisition_at(port: int, lab: Lab) -> HiveAcquisition:
     runtime = system_runtime(1)
     table = lab.options(port)["hoodie.write.lock.hivemetastore.table"]
     server = HiveLockServer(where, "sales", str(table), 60.0, runtime.clock, runtime.process)
-    return HiveAcquisition(server, Contender(runtime.ids.uuid(), "the note", runtime.process.identity(), 0))
+    return HiveAcquisition(server, Contender(runtime.ids.uuid(), "the note", runtime.process.identity()))
 
 
 @pytest.mark.row("O4")

@@ -59,7 +59,7 @@ class TestZooKeeper(LockKit, ServerCases):
     def test_a_lease_is_not_longer_than_the_session_that_the_server_grants(self, lab: Lab, tmp_path: Path) -> None:
         """This server grants 60 s at most."""
         server = ZooKeeperLockServer(ZooKeeper(f"127.0.0.1:{lab.port}", 300.0, 5.0), f"/granted/{tmp_path.name}")
-        acquisition = server.acquisition(Contender("token", "", "", 0))
+        acquisition = server.acquisition(Contender("token", "", ""))
         assert acquisition.attempt()
         assert acquisition.lease_s == 60.0
         acquisition.release()

@@ -24,7 +24,7 @@ from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.lock.clients.hive_metastore import HiveConnection, HiveMetastore, NoSuchLock, servers_of
 from pyhudi_core.lock.kind import LockKind, LockRequest, lock_option, served
 from pyhudi_core.lock.observing import Observed
-from pyhudi_core.lock.server import Acquisition, Contender, describe_process
+from pyhudi_core.lock.server import Acquisition, Contender, describe_holder
 from pyhudi_core.model.option import words
 from pyhudi_core.runtime.base import Clock, Process
 
@@ -278,7 +278,7 @@ def _describe(entry: Any) -> str:
     if not _is_of_this_project(entry):
         return f"{entry.user}@{entry.hostname} (written by another tool)"[:300]
     _, _, note = str(entry.agentInfo).removeprefix(_MARK).partition(" ")
-    return f"{describe_process(str(entry.hostname))}{f' for {note}' if note else ''}"
+    return describe_holder(str(entry.hostname), note)
 
 
 def _lock(request: LockRequest) -> LockProvider:
