@@ -215,11 +215,7 @@ class ServerLockProvider:
                 failed[:] = [error]
                 return None
             failed.clear()
-            return (
-                None
-                if asked is None
-                else ServerLockSession(self.identity, acquisition, contender, self._runtime, asked)
-            )
+            return ServerLockSession(self.identity, acquisition, contender, self._runtime, asked) if asked else None
 
         patience = Patience(clock, ids, min(_FIRST_WAIT_MS, self._longest_wait_ms), self._longest_wait_ms)
         try:

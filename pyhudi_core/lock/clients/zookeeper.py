@@ -56,8 +56,12 @@ class ZooKeeper:
     def address(self) -> str:
         return ",".join(sorted(self.hosts.split(",")))
 
-    def connect(self) -> ZooKeeperSession:
-        """Open a session. Raises `LockServerError`."""
+    def connect(self, last: ZooKeeperSession | None = None) -> ZooKeeperSession:
+        """Open a session, unless the last one still lives. Raises `LockServerError`."""
+        if last is not None:
+            if not last.has_expired:
+                return last
+            last.close()
         with from_extra("zookeeper", "The zookeeper lock"):
             from kazoo.client import KazooClient  # noqa: PLC0415 (an extra)
 

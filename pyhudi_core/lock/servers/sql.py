@@ -72,10 +72,10 @@ class SqlLockServer:
 
     def take(self, connection: Connection, contender: Contender, gone: str) -> bool:
         who = {"token": contender.token, "note": contender.note, "process": contender.process}
-        return self.run(connection, _TAKE, **who, gone=gone, lease_ms=self._lease_ms)[0] == 1
+        return self.run(connection, _TAKE, **who, gone=gone, lease_ms=int(self.lease_s * 1000))[0] == 1
 
     def extend(self, connection: Connection, token: str) -> bool:
-        return self.run(connection, _RENEW, token=token, lease_ms=self._lease_ms)[0] == 1
+        return self.run(connection, _RENEW, token=token, lease_ms=int(self.lease_s * 1000))[0] == 1
 
     def free(self, connection: Connection, token: str) -> None:
         self.run(connection, _RELEASE, token=token)
@@ -98,10 +98,6 @@ class SqlLockServer:
             if "already exists" not in error.message and "duplicate key" not in error.message:
                 raise  # PostgreSQL reports two that create the table at the same time
         return connection.run(text, values)
-
-    @property
-    def _lease_ms(self) -> int:
-        return int(self.lease_s * 1000)
 
 
 def _says_no_table(error: LockServerError) -> bool:

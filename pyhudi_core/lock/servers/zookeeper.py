@@ -175,11 +175,8 @@ class ZooKeeperAcquisition(Acquisition):
         return ""
 
     def _open(self) -> ZooKeeperSession:
-        if self._session is not None and self._session.has_expired:
-            self._session.close()
-            self._session = None
-        if self._session is None:
-            self._session = self._server.servers.connect()
+        last, self._session = self._session, None
+        self._session = self._server.servers.connect(last)
         return self._session
 
     def _queue(self, session: ZooKeeperSession) -> list[str]:
@@ -217,11 +214,8 @@ class ZooKeeperCounter:
 
     def next_from(self, least: int) -> int:
         """Return a time above every time that was returned before, and at least ``least``. Raises `LockServerError`."""
-        if self._session is not None and self._session.has_expired:
-            self.close()
-        if self._session is None:
-            self._session = self._servers.connect()
-        session = self._session
+        last, self._session = self._session, None
+        session = self._session = self._servers.connect(last)
         while True:
             try:
                 # A read may come from a server that lags behind, but then the condition of the write fails.
