@@ -20,15 +20,26 @@ export PYTHONDONTWRITEBYTECODE :=
 HUDI_JARS = $(filter-out hudi-rs,$(subst $(COMMA), ,$(HUDI)))
 TESTS ?= tests
 
+# A symlink leads to the environment of another checkout: nothing is installed into it, and Python imports from this one.
+ifeq ($(shell test -L $(VENV) && echo linked),linked)
+INSTALLED :=
+export PYTHONPATH := $(CURDIR)
+$(shell cmp -s requirements.lock $(VENV)/../requirements.lock || echo "$(VENV) is a symlink, so nothing is installed; the other checkout has another requirements.lock" >&2)
+endif
+
 .DEFAULT_GOAL := help
-.PHONY: e2e help install java check format test demo demo-airflow interop bench smoke35 environments site release fuzz locks evidence docs clean
+.PHONY: e2e help install lock-file java check format test demo demo-airflow interop bench smoke35 environments site release fuzz locks evidence docs clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9_-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 install: $(INSTALLED) ## Make .venv from requirements.lock (and uv, if the machine has none)
+	@$(if $(INSTALLED),true,echo "$(VENV) is a symlink: nothing is installed. Remove it for an environment of this checkout")
 
-$(INSTALLED): requirements.lock pyproject.toml scripts/install.py
+lock-file: ## Write requirements.lock from pyproject.toml: what is new there is added, what fits stays
+	$(PYTHON3) scripts/install.py --lock-file
+
+$(VENV)/.installed: requirements.lock pyproject.toml scripts/install.py
 	@test -n "$(PYTHON3)" || { echo "make needs a Python 3 on the PATH to start from"; exit 1; }
 	$(PYTHON3) scripts/install.py $(if $(filter file,$(origin PYTHON3)),,--this-python)
 	@touch $@

@@ -20,8 +20,10 @@ from pathlib import Path
 from install import ROOT, find_python, find_uv, run, works
 
 DAY = 24 * 3600
-EXTRAS = ("dagster", "dynamodb", "hive", "s3", "spark", "sql-lock", "testing", "zookeeper")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 AIRFLOW_EXTRAS = ("airflow", "testing")
+EXTRAS = sorted(PROJECT["optional-dependencies"].keys() - {"airflow", "bench", "demo", "dev", "docs"})
+"""What users install, without Airflow."""
 WITH_TESTS = ("dagster-pyspark", "duckdb", "moto", "polars", "pytest-timeout", "pytest-xdist")
 """What tests need from the extra ``dev``; the other packages of it are tools."""
 TESTS = (
@@ -45,9 +47,8 @@ AIRFLOW_TESTS = ("tests/airflow",)
 
 def direct():
     """The requirements of ``pyproject.toml``, as lines."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = project["optional-dependencies"]
-    return [*project["dependencies"], *(line for lines in extras.values() for line in lines)]
+    extras = PROJECT["optional-dependencies"]
+    return [*PROJECT["dependencies"], *(line for lines in extras.values() for line in lines)]
 
 
 def name_of(line):

@@ -3,6 +3,9 @@
 It runs before anything is installed, so it uses only the standard library and supports old versions of Python. Steps: find or fetch uv, find a
 Python that the project supports, create the environment, install the locked packages (hashes required) and the project itself. A second run
 changes only what is missing or wrong.
+
+``--lock-file`` writes ``requirements.lock`` instead: the packages of all extras with their hashes, for every supported Python and system. uv keeps
+the versions that the file has, as long as ``pyproject.toml`` allows them.
 """
 
 import os
@@ -149,8 +152,18 @@ def find_python():
     return SUPPORTED[0]  # uv fetches one where it may
 
 
+def write_lock(uv):
+    run(
+        *(*uv, "pip", "compile", "--quiet", "--universal", "--python-version", SUPPORTED[0], "--extra", "dev"),
+        *("--generate-hashes", "--no-header", "--no-annotate", "--output-file", "requirements.lock", "pyproject.toml"),
+    )
+
+
 def main():
     uv = find_uv()
+    if "--lock-file" in sys.argv:
+        write_lock(uv)
+        return
     python = VENV / ("Scripts" if os.name == "nt" else "bin") / "python"
     if not works([str(python), "-I", "-c", "import sys; sys.exit(sys.version_info < (3, 11))"]):
         run(*uv, "venv", "--quiet", "--clear", "--python", find_python(), VENV)

@@ -1,15 +1,22 @@
-"""Lock providers behind one protocol (``base``). A lock only excludes other writers; the commit protocol is safe without it. Import from the modules:
-a table needs only its own lock.
+"""Lock providers behind one protocol (``base``). A lock only excludes other writers; the commit protocol is safe without it. So a lock has no fencing
+token: the commit record refuses a writer that comes too late. Import from the modules: a table needs only its own lock.
 
 How to add a lock that a server keeps, with ``servers/sql.py`` as the example:
 
-1. Write a module in ``servers/``. It has the options (a frozen value with a `lock_option` for each field), a `LockServer` with its `Claim`
-   (``server.py``), and ``LOCK``, a `LockKind` (``kind.py``) with everything else that is known of the lock. ``kinds.py`` finds it there. A client of
-   many lines goes into ``clients/``. Packages of the server are imported in functions, by `from_extra`.
-2. ``pyproject.toml``: an extra with its package, also in the extra ``dev``; a package without types also in mypy's list.
-3. ``docs/locks.md``: its row, the extra, and its section with the two lines between which ``python scripts/generate_docs.py`` writes its options.
-4. A test that inherits from `LockKit` (``testing/lock_kit.py``). On a real server, which ``scripts/servers.py`` installs and
-   ``tests/locks/servers.py`` starts, it also inherits from `ServerCases` (``tests/locks/server_cases.py``).
+1. Write a module in ``servers/``. It has the options (a frozen value with a `lock_option` for each field), a `LockServer` (``server.py``), and
+   ``LOCK``, a `LockKind` (``kind.py``) with everything else that is known of the lock. ``kinds.py`` finds it there. A lock that is one entry
+   with a lease, such as a row, is a `LeasedEntry` and gives its acquisitions to `LeasedAcquisition`; another one, such as a queue, has an
+   `Acquisition` of its own. A client of many lines goes into ``clients/``; ``clients/addresses.py`` parses addresses. Packages of the server are
+   imported in functions, by `from_extra`.
+2. ``pyproject.toml``: an extra with its package, also in the extra ``dev``; a package without types also in mypy's list. Run ``make lock-file``,
+   and add the package to ``docs/decisions/0002-dependencies.md``.
+3. Pages: in ``docs/locks.md`` its row, the extra, and its section with the two lines between which ``python scripts/generate_docs.py`` writes
+   its options; the extra in ``README.md``; a line in ``CHANGELOG.md``.
+4. A test in ``tests/unit/lock`` that inherits from `LockKit` (``testing/lock_kit.py``), against a small fake of the server if it needs one. On
+   the real server, for ``make locks``, a test in ``tests/locks`` also inherits from `ServerCases` (``server_cases.py``); ``scripts/servers.py``
+   installs the server, ``tests/locks/servers.py`` starts it. ``@pytest.mark.row`` names the line of ``tests/capabilities.txt`` that the test
+   proves: add one. ``test_kinds.py`` and ``test_lock_settings.py`` find the lock; ``test_dead_lock_server.py`` needs its options in a list.
+5. ``scripts/lock_figures.py`` measures it, by a line in ``KINDS``.
 
 A lock without a server is a module here, named in ``_HERE`` of ``kinds.py``.
 """

@@ -44,7 +44,7 @@ class LockOptions:
     request_ms: int = lock_option(
         "pyhudi.lock.request.timeout.ms",
         10_000,
-        "Milliseconds to wait for each answer of the server of a `dynamodb`, `hive_metastore` or `sql` lock.",
+        "Milliseconds to wait for each answer of a lock's server, unless the lock has an option of its own for that.",
         minimum=10,
     )
     retry_ms: int = lock_option(

@@ -1,4 +1,4 @@
-"""The frame of locks that a server keeps: SQL, ZooKeeper, DynamoDB, Hive Metastore.
+"""The frame of locks that a server keeps; each module of ``servers/`` is one of them.
 
 A `LockServer` makes an `Acquisition` each time somebody wants the lock. The acquisition asks, renews and releases, one bounded request at a time. The
 frame does the rest: it waits, renews in the background, and knows when the lock has ended.
@@ -8,8 +8,8 @@ Invariants, for every server:
 - A holder's lease is counted by its own clocks (monotonic and wall, whichever ends first), from before the request that the server answered. The
   server counts from a later moment, so the holder never believes in a lock that the server has given to another writer.
 - After `still_held` was False it is never True again, and the lease is never renewed after its end.
-- A request that gets no answer in time counts as failed; the claim finds out later whether it took effect. An acquisition that fails gives up what
-  it may have acquired.
+- A request that gets no answer in time counts as failed; the acquisition finds out later whether it took effect. An acquisition that fails gives up
+  what it may have acquired.
 - Messages, identities and representations contain addresses without credentials.
 """
 
@@ -20,11 +20,11 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from pyhudi_core.errors import HudiError, LockError, LockServerError, LockTimeoutError
 from pyhudi_core.lock.waiting import Patience, acquire_patiently
-from pyhudi_core.runtime.base import Runtime
+from pyhudi_core.runtime.base import Process, Runtime
 
 _log = logging.getLogger(__name__)
 _RELEASE_ATTEMPTS = 3
@@ -32,13 +32,12 @@ _FIRST_WAIT_MS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Claimant:
-    """Who asks for the lock: a token of this acquisition, its purpose, the process (`Process.identity`), and the time in epoch milliseconds."""
+class Contender:
+    """Who asks for the lock: a token of this acquisition, its purpose (200 characters at most), and the process (`Process.identity`, 400)."""
 
     token: str
     note: str
     process: str
-    since_ms: int
 
 
 class Acquisition(Protocol):
@@ -52,7 +51,7 @@ class Acquisition(Protocol):
     @property
     def renew_s(self) -> float:
         """Seconds between two renewals."""
-        ...
+        return self.lease_s / 4
 
     def attempt(self) -> bool:
         """Ask for the lock; whether it is ours now. Also finds out that an earlier attempt without an answer succeeded."""
@@ -79,7 +78,107 @@ class LockServer(Protocol):
         """Kind and address of the lock, without credentials."""
         ...
 
-    def claim(self, claimant: Claimant) -> Acquisition: ...
+    def acquisition(self, contender: Contender) -> Acquisition: ...
+
+
+class Closed(Protocol):
+    """What is closed at its end, such as a connection."""
+
+    def close(self) -> None: ...
+
+
+C = TypeVar("C", bound=Closed)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class LeasedTo:
+    """What a server keeps of a lock with a lease: its holder, and the milliseconds that are left."""
+
+    token: str
+    note: str
+    process: str
+    left_ms: float
+
+
+class LeasedEntry(Protocol[C]):
+    """A lock that is one entry of its server, such as a row, with an end by the server's clock. Each method raises `LockServerError`."""
+
+    def connect(self) -> C: ...
+
+    def take(self, connection: C, contender: Contender, gone: str) -> bool:
+        """Take the entry in one step, and begin its lease, if it is free, expired, the contender's own, or has the token ``gone``."""
+        ...
+
+    def extend(self, connection: C, token: str) -> bool:
+        """Begin the lease anew if the entry has the token, and has not expired."""
+        ...
+
+    def free(self, connection: C, token: str) -> None:
+        """Remove the entry if it has the token."""
+        ...
+
+    def read(self, connection: C) -> LeasedTo | None:
+        """Return what the entry is; None if there is none."""
+        ...
+
+
+class LeasedAcquisition(Generic[C]):
+    """One acquisition of an entry with a lease. It keeps its connection until the release, and opens another one after a failure.
+
+    Args:
+        entry: the lock.
+        contender: who asks.
+        lease_s: seconds after which others may take a lock that is not renewed.
+        process: reports whether a holder of this machine has ended; its lock is taken at once.
+    """
+
+    def __init__(self, entry: LeasedEntry[C], contender: Contender, lease_s: float, process: Process) -> None:
+        self.lease_s = lease_s
+        self.renew_s = lease_s / 3
+        self._entry = entry
+        self._contender = contender
+        self._process = process
+        self._connection: C | None = None
+
+    def attempt(self) -> bool:
+        if self._take(gone=""):
+            return True
+        found = self._ask(self._entry.read)
+        return found is not None and self._process.is_gone(found.process) and self._take(gone=found.token)
+
+    def renew(self) -> bool:
+        return self._ask(lambda connection: self._entry.extend(connection, self._contender.token))
+
+    def release(self) -> None:
+        try:
+            self._ask(lambda connection: self._entry.free(connection, self._contender.token))
+        finally:
+            self._close()
+
+    def holder(self) -> str:
+        found = self._ask(self._entry.read)
+        if found is None or found.left_ms <= 0:
+            return ""
+        who = describe_holder(found.process, found.note)
+        return f"{who} (token {found.token}, {found.left_ms / 1000:.1f} s of its lease left)"
+
+    def _take(self, gone: str) -> bool:
+        return self._ask(lambda connection: self._entry.take(connection, self._contender, gone))
+
+    def _ask(self, request: Callable[[C], T]) -> T:
+        if self._connection is None:
+            self._connection = self._entry.connect()
+        try:
+            return request(self._connection)
+        except BaseException:
+            self._close()
+            raise
+
+    def _close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
 
 
 class ServerLockProvider:
@@ -105,44 +204,44 @@ class ServerLockProvider:
     def acquire(self, timeout_s: float, note: str = "") -> ServerLockSession:
         """As `LockProvider.acquire`. Raises `LockServerError` if the server did not answer until the end of the wait, or refused."""
         clock, ids = self._runtime.clock, self._runtime.ids
-        claimant = Claimant(ids.uuid(), note, self._runtime.process.identity(), clock.now_ms())
-        claim, started = self._server.claim(claimant), clock.monotonic()
+        contender = Contender(ids.uuid(), note[:200], self._runtime.process.identity()[:400])
+        acquisition, started = self._server.acquisition(contender), clock.monotonic()
         failed: list[LockServerError] = []
 
         def attempt() -> ServerLockSession | None:
             try:
-                asked = self._ask(claim)
+                asked = self._ask(acquisition)
             except LockServerError as error:
                 failed[:] = [error]
                 return None
             failed.clear()
-            return None if asked is None else ServerLockSession(self.identity, claim, claimant, self._runtime, asked)
+            return ServerLockSession(self.identity, acquisition, contender, self._runtime, asked) if asked else None
 
         patience = Patience(clock, ids, min(_FIRST_WAIT_MS, self._longest_wait_ms), self._longest_wait_ms)
         try:
             return acquire_patiently(
-                attempt, lambda: self._timed_out(timeout_s, started, claim, failed), patience, clock, timeout_s
+                attempt, lambda: self._timed_out(timeout_s, started, acquisition, failed), patience, clock, timeout_s
             )
         except (
             BaseException
         ):  # also after Ctrl-C: a notebook's process lives on, and nobody else would release the lock
             with suppress(HudiError):
-                claim.release()
+                acquisition.release()
             raise
 
-    def _ask(self, claim: Acquisition) -> _Moment | None:
+    def _ask(self, acquisition: Acquisition) -> _Moment | None:
         """Try once; returns the moment from which the lease counts, None if another writer has the lock."""
         asked = _Moment.now(self._runtime)
-        if not claim.attempt():
+        if not acquisition.attempt():
             return None
-        if asked.left_s(claim.lease_s, _Moment.now(self._runtime)) > claim.lease_s / 2:
+        if asked.left_s(acquisition.lease_s, _Moment.now(self._runtime)) > acquisition.lease_s / 2:
             return asked
         # It took long, such as the creation of the server's table, so too little of the lease is left.
         asked = _Moment.now(self._runtime)
-        return asked if claim.renew() else None
+        return asked if acquisition.renew() else None
 
     def _timed_out(
-        self, timeout_s: float, started: float, claim: Acquisition, failed: list[LockServerError]
+        self, timeout_s: float, started: float, acquisition: Acquisition, failed: list[LockServerError]
     ) -> LockError:
         if failed:
             last, waited_s = failed[0], self._runtime.clock.monotonic() - started
@@ -150,7 +249,7 @@ class ServerLockProvider:
             message = f"The lock could not be asked for within {timeout_s:g} s{late}: {last.message}"
             return LockServerError(message, table=self._table, hint=last.hint)
         try:
-            holder = claim.holder()
+            holder = acquisition.holder()
         except LockServerError as error:
             holder = f"an unknown holder ({error.message})"
         return LockTimeoutError(
@@ -185,10 +284,12 @@ class ServerLockSession:
         on_renewed: called with the new end (epoch milliseconds) after each renewal.
     """
 
-    def __init__(self, identity: str, claim: Acquisition, claimant: Claimant, runtime: Runtime, asked: _Moment) -> None:
+    def __init__(
+        self, identity: str, acquisition: Acquisition, contender: Contender, runtime: Runtime, asked: _Moment
+    ) -> None:
         self._identity = identity
-        self._claim = claim
-        self._claimant = claimant
+        self._acquisition = acquisition
+        self._contender = contender
         self._runtime = runtime
         self._asked = asked
         self._lost = False
@@ -196,22 +297,22 @@ class ServerLockSession:
         self._released = False
         self._requests = threading.Lock()  # a client sends one request at a time; the timer has its own thread
         self.on_renewed: Callable[[int], None] | None = None
-        self._renewal = runtime.timer.every(claim.renew_s, self.renew, f"lock {claimant.token}")
+        self._renewal = runtime.timer.every(acquisition.renew_s, self.renew, f"lock {contender.token}")
 
     @property
     def token(self) -> str:
-        return self._claimant.token
+        return self._contender.token
 
     @property
     def valid_until_ms(self) -> int:
         """When the lock expires if it is not renewed, in epoch milliseconds."""
-        return self._asked.wall_ms + int(self._claim.lease_s * 1000)
+        return self._asked.wall_ms + int(self._acquisition.lease_s * 1000)
 
     def lease_left_s(self) -> float:
         """Seconds until the lock expires if it is not renewed, computed without a request; 0 after its end."""
         if self._lost or self._released:
             return 0.0
-        left = self._asked.left_s(self._claim.lease_s, _Moment.now(self._runtime))
+        left = self._asked.left_s(self._acquisition.lease_s, _Moment.now(self._runtime))
         self._lost = left <= 0
         return left
 
@@ -243,7 +344,7 @@ class ServerLockSession:
                 if self._released:
                     return
                 try:
-                    self._claim.release()
+                    self._acquisition.release()
                 except LockServerError:
                     if attempt == _RELEASE_ATTEMPTS:
                         raise
@@ -256,7 +357,7 @@ class ServerLockSession:
             if self._ending or self.lease_left_s() <= 0:
                 return not self._lost
             asked = _Moment.now(self._runtime)
-            if not self._claim.renew():
+            if not self._acquisition.renew():
                 self._lost = True
                 return False
             if self.lease_left_s() > 0:
@@ -266,11 +367,12 @@ class ServerLockSession:
     def _give_up(self, why: str) -> None:
         self._lost = True
         self._renewal.cancel()
-        _log.warning("the lock %s (%s) %s", self._identity, self._claimant.note or self.token, why)
+        _log.warning("the lock %s (%s) %s", self._identity, self._contender.note or self.token, why)
 
 
-def describe_process(process: str) -> str:
-    """Describe the process of an identity (`Process.identity`) for messages."""
+def describe_holder(process: str, note: str) -> str:
+    """Describe a holder for messages: the process of its identity (`Process.identity`), and what it has the lock for."""
     host, _, rest = process.partition("|")
     pid = rest.split("|")[1] if rest.count("|") == 2 else ""
-    return f"process {pid} on {host}" if pid else process[:200] or "an unknown process"
+    who = f"process {pid} on {host}" if pid else process[:200] or "an unknown process"
+    return f"{who} for {note}" if note else who

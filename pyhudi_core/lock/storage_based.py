@@ -127,16 +127,16 @@ class StorageBasedLockProvider:
 
     def acquire(self, timeout_s: float, note: str = "") -> StorageBasedLockSession:
         clock, ids = self._runtime.clock, self._runtime.ids
-        claim = _Claim(self, Owner(ids.uuid(), 0, clock.now_ms(), note, self._runtime.process.identity()))
+        acquisition = _Acquisition(self, Owner(ids.uuid(), 0, clock.now_ms(), note, self._runtime.process.identity()))
         patience = Patience(clock, ids, *self._retry_wait_ms, growth=_GROWTH)
         try:
             grant: Grant = acquire_patiently(
-                claim.attempt, lambda: self._timed_out(timeout_s), patience, clock, timeout_s
+                acquisition.attempt, lambda: self._timed_out(timeout_s), patience, clock, timeout_s
             )
         except (
             BaseException
         ):  # also after Ctrl-C: a notebook's process lives on, and others would wait for the lock's end
-            claim.give_up()
+            acquisition.give_up()
             raise
         return StorageBasedLockSession(self, grant, self._runtime, self._renew_s)
 
@@ -197,7 +197,7 @@ class StorageBasedLockProvider:
         return "it is free now" if seen.lock.expired else f"it is held by {seen.lock.describe()}"
 
 
-class _Claim:
+class _Acquisition:
     """The attempts of one holding to acquire the lock."""
 
     def __init__(self, provider: StorageBasedLockProvider, owner: Owner) -> None:

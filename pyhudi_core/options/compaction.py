@@ -74,7 +74,8 @@ class CompactionOptions:
     target_io_mb: int = declared(
         "hoodie.compaction.target.io",
         500 * 1024,
-        "Maximum mebibytes that one compaction reads and writes, for the bounded strategies.",
+        "Mebibytes that a plan of a bounded strategy reads and writes: the plan ends with the operation that reaches them, so it may have more. "
+        "`pyhudi.compaction.max.bytes` is never exceeded.",
         minimum=1,
     )
     log_size_threshold: int = declared(
@@ -117,7 +118,7 @@ class CompactionOptions:
     most_bytes: int = declared(
         "pyhudi.compaction.max.bytes",
         0,
-        "Bytes of base files and logs that one plan of a compaction takes at most, after its strategy. 0: no limit. `pyhudi upkeep` sets it to "
-        "the rest of its own limits.",
+        "Bytes of base files and logs that one plan of a compaction takes at most, after its strategy: an operation that would exceed them is left "
+        "out, and smaller ones follow. 0: no limit. `pyhudi upkeep` sets it to the rest of its own limits.",
         minimum=0,
     )

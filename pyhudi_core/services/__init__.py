@@ -2,14 +2,21 @@
 
 A service with a plan of its own is a package. `after_commit` gives each service its turn after a commit.
 
-How to add a strategy of an existing service, such as a compaction strategy:
+How to add a compaction strategy:
 
-1. ``compaction/compaction_rules.py`` (or the rules of the other service): the rule, a pure function of operations, options and time, and its line in
-   ``RULES``.
-2. ``options/compaction.py``: a line in ``STRATEGIES`` with what it selects, and Hudi's class or None. A new parameter is a field of
-   `CompactionOptions` there. For clustering: ``PLANS`` and `ClusteringOptions` in ``options/clustering.py``.
-3. ``tests/unit/services/test_compaction_rules.py``: a line in ``STRATEGIES``. A strategy without a line fails there.
-4. ``python scripts/generate_docs.py`` writes ``docs/options.md``.
+1. ``compaction/compaction_rules.py``: the rule, and its line in ``RULES``. A rule is a pure function of the operations, the options and the time
+   of the plan (an instant time); it returns the operations that it takes, in its order. `_bounded` ends them where `hoodie.compaction.target.io`
+   is reached.
+2. ``options/compaction.py``: a line in ``STRATEGIES`` with its word, what it selects, and Hudi's class, whose name gives the word:
+   ``LogFileNumBasedCompactionStrategy`` is ``log_file_num``, ``BoundedIOCompactionStrategy`` is ``bounded_io``. A class that was in ``_LATER``
+   leaves it. A strategy that Hudi does not have has None, and a line in ``docs/spec-deviations.md``. A new parameter is a field of
+   `CompactionOptions`.
+3. ``tests/unit/services/test_compaction_rules.py``: lines in ``STRATEGIES``, with orders that no other strategy has.
+4. ``python scripts/generate_docs.py`` writes ``docs/options.md``. Add a line to ``CHANGELOG.md``. Run ``pytest`` on that test, then ``make
+   check`` and ``make test``.
+
+A strategy of clustering has its lines in ``PLANS`` and ``EXECUTIONS`` of ``options/clustering.py``, and its groups in
+``clustering/groups_to_cluster.py``.
 
 How to add a service:
 
@@ -20,6 +27,9 @@ How to add a service:
 3. ``transaction/requested_plans.py`` puts a plan on the timeline, ``transaction/plan_executors.py`` says who executes it, and `publish` of
    ``write/attempt.py`` commits its `Attempt`. What others see of a pending plan is read in ``conflicts/concurrent.py``.
 4. Add a line in `registry` and a property in ``table_services.py``. The command ``pyhudi services``, auto mode and Dagster find it there.
-   Its own command is a line of ``cli/service_commands.py``.
-5. Test orders and crashes in ``tests/reliability/test_<service>_interleaved.py``, which uses ``tests/reliability/service_runs.py``.
+   Its own command is a line of ``cli/service_commands.py``, with a line in ``tests/support/commands.py``.
+5. Test orders and crashes in ``tests/reliability/test_<service>_interleaved.py``, which uses ``tests/reliability/service_runs.py``, and what it
+   reports in ``tests/unit/services/test_progress.py``. A request to the storage that no crash test reaches is in ``NOT_CRASHED`` of
+   ``tests/reliability/test_crashes.py``, with the reason.
+6. ``docs/services.md`` says what it does, and ``CHANGELOG.md`` that it is there.
 """

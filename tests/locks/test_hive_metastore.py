@@ -15,8 +15,8 @@ from locks.servers import Server, hive_metastore, scratch
 from pyhudi_core.errors import LockServerError, LockTimeoutError
 from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.lock.clients.hive_metastore import HiveMetastore
-from pyhudi_core.lock.server import Claimant
-from pyhudi_core.lock.servers.hive_metastore import HiveClaim, HiveLockServer
+from pyhudi_core.lock.server import Contender
+from pyhudi_core.lock.servers.hive_metastore import HiveAcquisition, HiveLockServer
 from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.testing.lock_kit import LockKit
 
@@ -71,22 +71,22 @@ class TestHiveMetastore(LockKit, ServerCases):
     def test_a_lock_whose_answer_is_lost_is_found_again(self, tries_again: bool, lab: Lab) -> None:
         """The metastore has made a lock, and the writer does not know its number."""
         proxy = TcpProxy(lab.port)
-        claim = claim_at(proxy.port, lab)
-        claim._lease_s = LEASE_S  # its answer is not the one that is dropped
+        acquisition = acquisition_at(proxy.port, lab)
+        acquisition._lease_s = LEASE_S  # its answer is not the one that is dropped
         proxy.drop_next_answer()
         with pytest.raises(LockServerError):
-            claim.attempt()
+            acquisition.attempt()
         with pytest.raises(LockTimeoutError, match="the note"):
             lab.provider().acquire(0)
         if tries_again:
-            assert claim.attempt()
-            assert len(claim._queue()) == 1
-        claim.release()
-        assert claim._queue() == []
+            assert acquisition.attempt()
+            assert len(acquisition._queue()) == 1
+        acquisition.release()
+        assert acquisition._queue() == []
         proxy.close()
 
     def test_a_request_that_the_metastore_has_removed_is_made_again(self, lab: Lab) -> None:
-        held, waiting = lab.provider().acquire(20), claim_at(lab.port, lab)
+        held, waiting = lab.provider().acquire(20), acquisition_at(lab.port, lab)
         assert not waiting.attempt()
         waiting._unlock(waiting._lock_id)
         assert not waiting.attempt()
@@ -96,7 +96,7 @@ class TestHiveMetastore(LockKit, ServerCases):
 
     def test_of_two_requests_of_one_writer_one_is_given_back(self, lab: Lab) -> None:
         """The first one came so late that the writer had made another one."""
-        held, waiting = lab.provider().acquire(20), claim_at(lab.port, lab)
+        held, waiting = lab.provider().acquire(20), acquisition_at(lab.port, lab)
         assert not waiting._enqueue()
         assert not waiting._enqueue()
         waiting._may_have_more = True
@@ -109,25 +109,25 @@ class TestHiveMetastore(LockKit, ServerCases):
 
     def test_of_several_that_wait_one_has_a_place_in_the_queue(self, lab: Lab) -> None:
         held = lab.provider().acquire(20)
-        waiting = [claim_at(lab.port, lab) for _ in range(3)]
+        waiting = [acquisition_at(lab.port, lab) for _ in range(3)]
         for _ in range(3):
-            assert not any(claim.attempt() for claim in waiting)
+            assert not any(acquisition.attempt() for acquisition in waiting)
         assert len(waiting[0]._queue()) == 2
         held.release()
         assert waiting[0].attempt()
         assert not waiting[1].attempt()
         waiting[0].release()
         until(waiting[2].attempt)
-        for claim in waiting:
-            claim.release()
+        for acquisition in waiting:
+            acquisition.release()
 
 
-def claim_at(port: int, lab: Lab) -> HiveClaim:
+def acquisition_at(port: int, lab: Lab) -> HiveAcquisition:
     where = HiveMetastore((("127.0.0.1", port),), 3.0)
     runtime = system_runtime(1)
     table = lab.options(port)["hoodie.write.lock.hivemetastore.table"]
     server = HiveLockServer(where, "sales", str(table), 60.0, runtime.clock, runtime.process)
-    return HiveClaim(server, Claimant(runtime.ids.uuid(), "the note", runtime.process.identity(), 0))
+    return HiveAcquisition(server, Contender(runtime.ids.uuid(), "the note", runtime.process.identity()))
 
 
 @pytest.mark.row("O4")

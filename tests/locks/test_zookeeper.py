@@ -13,7 +13,7 @@ from locks.time_cases import CounterCases
 from pyhudi_core.errors import LockServerError
 from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.lock.clients.zookeeper import ZooKeeper
-from pyhudi_core.lock.server import Claimant
+from pyhudi_core.lock.server import Contender
 from pyhudi_core.lock.server_clock import Counter
 from pyhudi_core.lock.servers.zookeeper import ZooKeeperCounter, ZooKeeperLockServer
 from pyhudi_core.testing.lock_kit import LockKit
@@ -59,10 +59,10 @@ class TestZooKeeper(LockKit, ServerCases):
     def test_a_lease_is_not_longer_than_the_session_that_the_server_grants(self, lab: Lab, tmp_path: Path) -> None:
         """This server grants 60 s at most."""
         server = ZooKeeperLockServer(ZooKeeper(f"127.0.0.1:{lab.port}", 300.0, 5.0), f"/granted/{tmp_path.name}")
-        claim = server.claim(Claimant("token", "", "", 0))
-        assert claim.attempt()
-        assert claim.lease_s == 60.0
-        claim.release()
+        acquisition = server.acquisition(Contender("token", "", ""))
+        assert acquisition.attempt()
+        assert acquisition.lease_s == 60.0
+        acquisition.release()
 
 
 @pytest.mark.row("T10")

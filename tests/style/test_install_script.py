@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import subprocess
 import sys
 import venv
 from collections.abc import Iterator
@@ -78,3 +80,36 @@ def test_uv_is_installed_in_one_version_and_its_hash_is_checked(
     assert re.fullmatch(r"uv==\d+\.\d+\.\d+", first)
     assert len(hashes) > 10
     assert all(re.fullmatch("--hash=sha256:[0-9a-f]{64}", each) for each in hashes)
+
+
+@pytest.mark.parametrize(
+    ("other_lock", "said"),
+    [("", ""), ("kazoo==2.11\n", ".venv is a symlink, so nothing is installed; the other checkout has another ")],
+    ids=["the same lock", "another lock"],
+)
+def test_nothing_is_installed_into_the_environment_of_another_checkout(
+    other_lock: str, said: str, tmp_path: Path
+) -> None:
+    """A second worktree may use the environment of the first; an installation would lead the first one's imports to the second."""
+    own, other = tmp_path / "own", tmp_path / "other"
+    for folder in (own, other):
+        folder.mkdir()
+        for name in ("Makefile", "pyproject.toml"):
+            shutil.copy(install.ROOT / name, folder / name)
+        (folder / "scripts").mkdir()
+        (folder / "scripts" / "install.py").touch()
+        (folder / "requirements.lock").touch()
+    assert "install.py" in wanted(own).stdout
+    (other / "requirements.lock").write_text(other_lock)
+    (other / ".venv").mkdir()
+    (own / ".venv").symlink_to(other / ".venv")
+    linked = wanted(own)
+    assert linked.stdout == ".venv/bin/python scripts/check.py\n"
+    assert linked.stderr == (f"{said}requirements.lock\n" if said else "")
+
+
+def wanted(checkout: Path) -> subprocess.CompletedProcess[str]:
+    """What `make check` would run."""
+    make = ["make", "--dry-run", "--no-print-directory", "check"]
+    clean = {name: text for name, text in os.environ.items() if not name.startswith("MAKE")}
+    return subprocess.run(make, cwd=checkout, env=clean, capture_output=True, text=True, check=True)

@@ -1,5 +1,6 @@
-"""The long description of a release has no link that leads nowhere, and the bounds of `pyproject.toml` are of one form."""
+"""The long description of a release has no link that leads nowhere, the bounds of `pyproject.toml` are of one form, and all is locked."""
 
+import re
 import runpy
 import sys
 import tomllib
@@ -50,3 +51,18 @@ def test_a_dependency_of_several_extras_has_one_lower_bound() -> None:
         name, _, bound = line.partition(">=")
         bounds.setdefault(name, set()).add(bound)
     assert {name: found for name, found in bounds.items() if len(found) > 1} == {}
+
+
+def test_each_package_of_an_extra_is_in_the_lock_file() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lines = [*project["dependencies"], *(line for lines in project["optional-dependencies"].values() for line in lines)]
+    named = {re.match(r"[\w.-]+", line).group().lower() for line in lines} - {"pyhudi"}  # type: ignore[union-attr]
+    locked = set(re.findall(r"^([\w.-]+)==", (ROOT / "requirements.lock").read_text(), re.MULTILINE))
+    assert named - locked == set(), "run `make lock-file`"
+
+
+def test_an_extra_for_users_is_in_the_extra_for_developers() -> None:
+    """So that `make install` and the lock file have its packages."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    [own] = [line for line in extras["dev"] if line.startswith("pyhudi[")]
+    assert set(own.removeprefix("pyhudi[").removesuffix("]").split(",")) == extras.keys() - {"dev"}

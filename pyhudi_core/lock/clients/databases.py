@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from pyhudi_core.errors import InvalidOptionError, LockServerError, from_extra
 from pyhudi_core.lazy import lazy
+from pyhudi_core.lock.clients.addresses import invalid_address, parts_of
 from pyhudi_core.lock.clients.tls import checking
 
 if TYPE_CHECKING:
@@ -20,19 +21,17 @@ else:
     sqlite3 = lazy("sqlite3")
     ssl = lazy("ssl")
 
-_URL_HINT = "Set pyhudi.lock.sql.url to sqlite:///path/locks.db or postgresql://user:password@host:5432/database."
+_URL, _FORM = "pyhudi.lock.sql.url", "sqlite:///path/locks.db or postgresql://user:password@host:5432/database"
 _MODES = ("disable", "prefer", "require", "verify-ca", "verify-full")
 """What ``sslmode`` can ask for, from the weakest; see `PostgresDatabase`."""
 
 
 class Connection(Protocol):
-    """An open connection: statements of one transaction, which ends with `finish`."""
+    """An open connection; each statement is a transaction of its own."""
 
     def run(self, statement: str, values: Mapping[str, object]) -> tuple[int, list[tuple[Any, ...]]]:
         """Execute one statement; returns the number of changed rows, and the rows of the result."""
         ...
-
-    def finish(self) -> None: ...
 
     def close(self) -> None: ...
 
@@ -50,57 +49,40 @@ class Database(Protocol):
         """The SQL expression of the database's clock in epoch milliseconds."""
         ...
 
-    @property
-    def keeps_connections(self) -> bool:
-        """Whether a connection serves further requests."""
-        ...
-
     def connect(self) -> Connection: ...
 
 
 @dataclass(frozen=True, slots=True)
 class SqliteDatabase:
-    """A file on a local disk. SQLite's own locks do not work on every network file system."""
+    """A file on a local disk. SQLite's own locks do not work on every network file system.
+
+    It is its own connection, and opens the file for each statement: whoever kept it open would not notice that the file was replaced.
+    """
 
     path: str
     timeout_s: float
     now: str = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
-    keeps_connections: bool = False
 
     @property
     def address(self) -> str:
         return f"sqlite://{self.path}"
 
     def connect(self) -> Connection:
-        with _errors(self.address, sqlite3.Error, OSError):
-            Path(self.path).parent.mkdir(parents=True, exist_ok=True)  # the folder of the first table, perhaps
-            connection = sqlite3.connect(
-                self.path, timeout=self.timeout_s, isolation_level=None, check_same_thread=False
-            )
-            try:
-                connection.execute("BEGIN IMMEDIATE")
-            except BaseException:
-                connection.close()
-                raise
-        return _SqliteConnection(connection, self.address)
-
-
-@dataclass(frozen=True, slots=True)
-class _SqliteConnection:
-    connection: sqlite3.Connection
-    address: str
+        return self
 
     def run(self, statement: str, values: Mapping[str, object]) -> tuple[int, list[tuple[Any, ...]]]:
-        with _errors(self.address, sqlite3.Error):
-            cursor = self.connection.execute(statement, values)
-            return cursor.rowcount, cursor.fetchall()
-
-    def finish(self) -> None:
-        with _errors(self.address, sqlite3.Error):
-            self.connection.execute("COMMIT")
+        with _errors(self.address, sqlite3.Error, OSError):
+            Path(self.path).parent.mkdir(parents=True, exist_ok=True)  # the folder of the first table, perhaps
+            connection = sqlite3.connect(self.path, timeout=self.timeout_s, isolation_level=None)
+            with closing(connection):
+                connection.execute("BEGIN IMMEDIATE")
+                cursor = connection.execute(statement, values)
+                rows = cursor.fetchall()
+                connection.execute("COMMIT")
+                return cursor.rowcount, rows
 
     def close(self) -> None:
-        self.connection.close()
+        """No file stays open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +103,6 @@ class PostgresDatabase:
     ca: str = ""
     password: str = field(default="", repr=False)
     now: str = "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)"
-    keeps_connections: bool = True
 
     @property
     def address(self) -> str:
@@ -164,9 +145,6 @@ class _PostgresConnection:
             rows = self.connection.run(statement, **values)
             return self.connection.row_count, [tuple(row) for row in rows or ()]
 
-    def finish(self) -> None:
-        """Each statement is a transaction of its own."""
-
     def close(self) -> None:
         try:
             self.connection.close()
@@ -176,23 +154,14 @@ class _PostgresConnection:
 
 def open_database(url: str, timeout_s: float) -> Database:
     """Parse the address of a database. Raises `InvalidOptionError`, which does not show the address, because it may contain a password."""
-    try:
-        parts = urlsplit(url)
-        port = parts.port or 5432
-    except ValueError:
-        raise InvalidOptionError("pyhudi.lock.sql.url is not a valid address", hint=_URL_HINT) from None
-    if parts.scheme == "sqlite" and parts.path.startswith("/") and len(parts.path) > 1 and not parts.netloc:
+    path = unquote(urlsplit(url).path).lstrip("/") if url.startswith("sqlite:///") else ""
+    if path:
         # SQLAlchemy writes an absolute path with one slash more; both are one file, so they are one lock.
-        return SqliteDatabase("/" + unquote(parts.path).lstrip("/"), timeout_s)
-    if url.count("@") > parts.netloc.count("@") or parts.netloc.count("@") > 1:
-        # A part of the password would be taken for the host or the database, which messages show.
-        raise InvalidOptionError(
-            "pyhudi.lock.sql.url is not a valid address: it has an @ that does not end the password",
-            hint="Percent-encode special characters of user and password: %40 for @, %2F for /, %3F for ?, %23 for #, %3A for :.",
-        )
+        return SqliteDatabase(f"/{path}", timeout_s)
+    parts = parts_of(_URL, url, _FORM, "postgresql", "postgres")
+    if len(parts.path) < 2:
+        raise invalid_address(_URL, _FORM)
     query = dict(parse_qsl(parts.query))
-    if parts.scheme not in ("postgresql", "postgres") or not parts.hostname or len(parts.path) < 2:
-        raise InvalidOptionError("pyhudi.lock.sql.url is not a valid address", hint=_URL_HINT)
     mode, ca = query.get("sslmode", "prefer"), query.get("sslrootcert", "")
     if query.keys() - {"sslmode", "sslrootcert"} or mode not in _MODES:
         raise InvalidOptionError(
@@ -205,8 +174,8 @@ def open_database(url: str, timeout_s: float) -> Database:
             hint="Set sslmode=verify-full.",
         )
     return PostgresDatabase(
-        parts.hostname,
-        port,
+        parts.hostname or "",
+        parts.port or 5432,
         unquote(parts.path[1:]),
         unquote(parts.username or ""),
         timeout_s,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import socket
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
-from pyhudi_core.errors import InvalidOptionError, LockServerError, from_extra
+from pyhudi_core.errors import LockServerError, from_extra
+from pyhudi_core.lock.clients.addresses import invalid_address, parts_of
 from pyhudi_core.lock.clients.tls import checking
 
 _DEFAULT_PORT = 9083
+_URIS, _FORM = "hoodie.write.lock.hivemetastore.uris", "thrift://host1:9083,thrift://host2:9083"
 _LONGEST_ANSWER, _MOST_LOCKS = 1 << 20, 100_000
 
 
@@ -70,7 +71,7 @@ class HiveConnection:
             text = getattr(error, "message", None) or str(error)
             raise LockServerError(
                 f"The Hive Metastore ({self._where.address}) failed: {type(error).__name__} {text}".rstrip(),
-                hint="Check that the metastore runs, and hoodie.write.lock.hivemetastore.uris. Kerberos is not supported.",
+                hint=f"Check that the metastore runs, and {_URIS}. Kerberos is not supported.",
             ) from None
 
     def close(self) -> None:
@@ -105,18 +106,7 @@ class HiveConnection:
 
 def servers_of(uris: str) -> tuple[tuple[str, int], ...]:
     """Parse ``hoodie.write.lock.hivemetastore.uris``. Raises `InvalidOptionError`, which does not show the value."""
-    found = []
-    try:
-        for uri in (text.strip() for text in uris.split(",") if text.strip()):
-            parts = urlsplit(uri)
-            if parts.scheme != "thrift" or not parts.hostname or "@" in uri or parts.path.strip("/") or parts.query:
-                raise ValueError
-            found.append((parts.hostname, parts.port or _DEFAULT_PORT))
-        if not found:
-            raise ValueError
-    except ValueError:
-        raise InvalidOptionError(
-            "hoodie.write.lock.hivemetastore.uris is not a list of metastores",
-            hint="Write it as thrift://host1:9083,thrift://host2:9083.",
-        ) from None
-    return tuple(found)
+    found = [parts_of(_URIS, uri.strip(), _FORM, "thrift") for uri in uris.split(",") if uri.strip()]
+    if not found or any("@" in parts.netloc or parts.path.strip("/") or parts.query for parts in found):
+        raise invalid_address(_URIS, _FORM)
+    return tuple((parts.hostname or "", parts.port or _DEFAULT_PORT) for parts in found)

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyhudi_core.errors import InvalidOptionError, LockServerError, from_extra, needing
+from pyhudi_core.lazy import lazy
 from pyhudi_core.lock.clients.tls import refuse_missing_file
 
+kazoo_errors: Any = lazy("kazoo.exceptions")
 _READ_SHARE = 1.5
 """kazoo waits two thirds of the session's time for an answer, and keeps only this value."""
 
@@ -54,8 +56,12 @@ class ZooKeeper:
     def address(self) -> str:
         return ",".join(sorted(self.hosts.split(",")))
 
-    def connect(self) -> ZooKeeperSession:
-        """Open a session. Raises `LockServerError`."""
+    def connect(self, last: ZooKeeperSession | None = None) -> ZooKeeperSession:
+        """Open a session, unless the last one still lives. Raises `LockServerError`."""
+        if last is not None:
+            if not last.has_expired:
+                return last
+            last.close()
         with from_extra("zookeeper", "The zookeeper lock"):
             from kazoo.client import KazooClient  # noqa: PLC0415 (an extra)
 
@@ -99,15 +105,13 @@ class ZooKeeperSession:
         connect = client._connection._connect
 
         def connect_and_note(*arguments: Any) -> Any:
-            from kazoo.exceptions import AuthFailedError, KazooException  # noqa: PLC0415
-
             try:
                 waits = connect(*arguments)
-            except KazooException as error:
+            except kazoo_errors.KazooException as error:
                 if "Sasl" not in type(error).__name__ and "SASL" not in type(error).__name__:
                     raise
                 # kazoo expects no other error of a refused user: its thread would end with a traceback.
-                raise AuthFailedError(str(error)) from error
+                raise kazoo_errors.AuthFailedError(str(error)) from error
             self.granted_s = min(self.granted_s, waits[0] * _READ_SHARE / 1000)
             return waits
 
@@ -124,45 +128,38 @@ class ZooKeeperSession:
 
     def call(self, method: str, *arguments: Any, **named: Any) -> Any:
         """Call one of kazoo's asynchronous methods, and wait for the answer. Raises kazoo's errors about nodes as they are."""
-        from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError, SessionExpiredError  # noqa: PLC0415
-
-        with self.errors(NoNodeError, NodeExistsError, BadVersionError):
+        with self.errors(kazoo_errors.NoNodeError, kazoo_errors.NodeExistsError, kazoo_errors.BadVersionError):
             try:
                 return getattr(self._client, f"{method}_async")(*arguments, **named).get(
                     timeout=self._servers.request_s
                 )
-            except SessionExpiredError:
+            except kazoo_errors.SessionExpiredError:
                 self.has_expired = True
                 raise
 
     def make_path(self, path: str) -> None:
         """Create the node and its parents, as far as they are missing."""
-        from kazoo.exceptions import NodeExistsError  # noqa: PLC0415
-
         parts = path.strip("/").split("/")
         for count in range(1, len(parts) + 1):
-            with suppress(NodeExistsError):
+            with suppress(kazoo_errors.NodeExistsError):
                 self.call("create", "/" + "/".join(parts[:count]))
 
     def close(self) -> None:
         """End the session; if the server does not answer, it ends by itself."""
-        from kazoo.exceptions import KazooException  # noqa: PLC0415
-
-        with suppress(KazooException):
+        with suppress(kazoo_errors.KazooException):
             self._client.stop()
             self._client.close()
 
     @contextmanager
     def errors(self, *passed: type[Exception]) -> Iterator[None]:
         """Convert kazoo's errors, except the given ones."""
-        from kazoo.exceptions import KazooException  # noqa: PLC0415
         from kazoo.handlers.threading import KazooTimeoutError  # noqa: PLC0415
 
         try:
             yield
         except passed:
             raise
-        except (KazooException, KazooTimeoutError, OSError) as error:
+        except (kazoo_errors.KazooException, KazooTimeoutError, OSError) as error:
             raise LockServerError(
                 f"ZooKeeper ({self._servers.address}) failed: {type(error).__name__} {error}".rstrip(),
                 hint="Check that ZooKeeper runs, and hoodie.write.lock.zookeeper.url; the log of kazoo.client has the reason.",

@@ -21,7 +21,7 @@ from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.lock.clients.dynamodb import KEY, DynamoDb
 from pyhudi_core.lock.kind import LockKind, LockRequest, lock_option, served
 from pyhudi_core.lock.observing import Observed
-from pyhudi_core.lock.server import Acquisition, Claimant, describe_process
+from pyhudi_core.lock.server import Acquisition, Contender, describe_holder
 from pyhudi_core.runtime.base import Clock, Process
 
 _OWNER = "ownerName"
@@ -94,8 +94,8 @@ class DynamoDbLockServer:
     def identity(self) -> str:
         return f"dynamodb:{self.where.address}/{self.key}"
 
-    def claim(self, claimant: Claimant) -> Acquisition:
-        return DynamoDbClaim(self, claimant)
+    def acquisition(self, contender: Contender) -> Acquisition:
+        return DynamoDbAcquisition(self, contender)
 
     def read(self) -> dict[str, str]:
         """Return the item's texts; empty if there is none."""
@@ -104,22 +104,18 @@ class DynamoDbLockServer:
         return {name: str(value["S"]) for name, value in item.items() if "S" in value}
 
 
-class DynamoDbClaim:
+class DynamoDbAcquisition(Acquisition):
     """One acquisition of the item."""
 
-    def __init__(self, server: DynamoDbLockServer, claimant: Claimant) -> None:
+    def __init__(self, server: DynamoDbLockServer, contender: Contender) -> None:
         self._server = server
-        self._claimant = claimant
-        self._owner = f"pyhudi {claimant.token}"
+        self._contender = contender
+        self._owner = f"pyhudi {contender.token}"
         self._versions = 0
 
     @property
     def lease_s(self) -> float:
         return self._server.lease_ms / 1000
-
-    @property
-    def renew_s(self) -> float:
-        return self.lease_s / 4
 
     def attempt(self) -> bool:
         seen = self._server.read()
@@ -153,9 +149,9 @@ class DynamoDbClaim:
         seen = self._server.read()
         if not seen or _RELEASED in seen:
             return ""
-        note = f" for {seen[_NOTE]}" if seen.get(_NOTE) else ""
-        who = describe_process(seen[_PROCESS]) if _PROCESS in seen else f"{seen.get(_OWNER)} (written by another tool)"
-        return f"{who}{note}, with a lease of {seen.get(_LEASE)} ms"
+        process, note = seen.get(_PROCESS), seen.get(_NOTE, "")
+        who = f"{seen.get(_OWNER)} (written by another tool)" if process is None else describe_holder(process, note)
+        return f"{who}, with a lease of {seen.get(_LEASE)} ms"
 
     def _may_take(self, seen: Mapping[str, str]) -> bool:
         """Say whether the item is released, ours, or has not been renewed for its lease."""
@@ -175,8 +171,8 @@ class DynamoDbClaim:
             _OWNER: self._owner,
             _LEASE: str(self._server.lease_ms),
             _VERSION: self._next_version(),
-            _NOTE: self._claimant.note[:200],
-            _PROCESS: self._claimant.process,
+            _NOTE: self._contender.note,
+            _PROCESS: self._contender.process,
         }
         more = {"ExpressionAttributeValues": dict(values)} if values else {}
         answer = self._server.where.call(
@@ -190,7 +186,7 @@ class DynamoDbClaim:
 
     def _next_version(self) -> str:
         self._versions += 1
-        return f"{self._claimant.token}-{self._versions}"
+        return f"{self._contender.token}-{self._versions}"
 
 
 @dataclass(frozen=True, slots=True)

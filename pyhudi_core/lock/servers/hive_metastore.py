@@ -24,7 +24,7 @@ from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.lock.clients.hive_metastore import HiveConnection, HiveMetastore, NoSuchLock, servers_of
 from pyhudi_core.lock.kind import LockKind, LockRequest, lock_option, served
 from pyhudi_core.lock.observing import Observed
-from pyhudi_core.lock.server import Acquisition, Claimant, describe_process
+from pyhudi_core.lock.server import Acquisition, Contender, describe_holder
 from pyhudi_core.model.option import words
 from pyhudi_core.runtime.base import Clock, Process
 
@@ -98,16 +98,16 @@ class HiveLockServer:
     def identity(self) -> str:
         return f"hive_metastore:{self.where.address}/{self.database.lower()}.{self.table.lower()}"
 
-    def claim(self, claimant: Claimant) -> Acquisition:
-        return HiveClaim(self, claimant)
+    def acquisition(self, contender: Contender) -> Acquisition:
+        return HiveAcquisition(self, contender)
 
 
-class HiveClaim:
+class HiveAcquisition:
     """One acquisition: a connection, and the request in the metastore's queue."""
 
-    def __init__(self, server: HiveLockServer, claimant: Claimant) -> None:
+    def __init__(self, server: HiveLockServer, contender: Contender) -> None:
         self._server = server
-        self._claimant = claimant
+        self._contender = contender
         self._connection = HiveConnection(server.where)
         self._types = self._connection.types
         self._lock_id: int | None = None
@@ -168,11 +168,11 @@ class HiveClaim:
 
     def _enqueue(self) -> bool:
         """Ask for the lock; whether it is ours. If not, the request waits in the queue."""
-        types, process = self._types, self._claimant.process
+        types, process = self._types, self._contender.process
         part = types.LockComponent(
             types.LockType.EXCLUSIVE, types.LockLevel.TABLE, self._server.database, self._server.table
         )
-        agent = f"{_MARK}{self._claimant.token} {self._claimant.note}".rstrip()
+        agent = f"{_MARK}{self._contender.token} {self._contender.note}".rstrip()
         # A process that is cut off could be another one.
         host = process if len(process) <= _LONGEST_TEXT else process.partition("|")[0]
         request = types.LockRequest([part], user="pyhudi", hostname=_cut_off(host), agentInfo=_cut_off(agent))
@@ -248,7 +248,7 @@ class HiveClaim:
             self._call("unlock", self._types.UnlockRequest(lockid=lock_id))
 
     def _is_mine(self, entry: Any) -> bool:
-        return str(entry.agentInfo or "").startswith(f"{_MARK}{self._claimant.token}")
+        return str(entry.agentInfo or "").startswith(f"{_MARK}{self._contender.token}")
 
 
 def _seconds(text: str) -> float:
@@ -278,7 +278,7 @@ def _describe(entry: Any) -> str:
     if not _is_of_this_project(entry):
         return f"{entry.user}@{entry.hostname} (written by another tool)"[:300]
     _, _, note = str(entry.agentInfo).removeprefix(_MARK).partition(" ")
-    return f"{describe_process(str(entry.hostname))}{f' for {note}' if note else ''}"
+    return describe_holder(str(entry.hostname), note)
 
 
 def _lock(request: LockRequest) -> LockProvider:

@@ -1,18 +1,14 @@
 """A lock in a row of an SQL database: SQLite (for the processes of one machine) or PostgreSQL.
 
-The table ``pyhudi_locks`` has a row for each lock. One statement takes the row if it is free, expired, or this claim's own, and changes nothing
+The table ``pyhudi_locks`` has a row for each lock. One statement takes the row if it is free, expired, or this acquisition's own, and changes nothing
 otherwise; in SQLite it runs after BEGIN IMMEDIATE. A test shows what happens without this: if the row is read first and written later, two
 writers hold the lock.
-
-An acquisition keeps its connection to PostgreSQL until its release; after a failure it opens another one. A file of SQLite is opened for each
-request: whoever kept it open would not notice that the file was replaced.
 
 Invariant: only the database's clock decides about expiry, so clocks of writers may differ. Hudi has no provider of this kind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +16,7 @@ from pyhudi_core.errors import LockServerError
 from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.lock.clients.databases import Connection, Database, open_database
 from pyhudi_core.lock.kind import LockKind, LockRequest, lock_option, served
-from pyhudi_core.lock.server import Acquisition, Claimant, describe_process
+from pyhudi_core.lock.server import Acquisition, Contender, LeasedAcquisition, LeasedTo
 from pyhudi_core.runtime.base import Process
 
 _CREATE = """CREATE TABLE IF NOT EXISTS pyhudi_locks (name VARCHAR(1024) PRIMARY KEY, token VARCHAR(64) NOT NULL, note VARCHAR(200) NOT NULL,
@@ -68,97 +64,40 @@ class SqlLockServer:
     def identity(self) -> str:
         return f"sql:{self.database.address}#{self.name}"
 
-    def claim(self, claimant: Claimant) -> Acquisition:
-        return SqlClaim(self, claimant)
+    def acquisition(self, contender: Contender) -> Acquisition:
+        return LeasedAcquisition(self, contender, self.lease_s, self.process)
 
+    def connect(self) -> Connection:
+        return self.database.connect()
 
-class SqlClaim:
-    """One acquisition of the row, with its connection."""
+    def take(self, connection: Connection, contender: Contender, gone: str) -> bool:
+        who = {"token": contender.token, "note": contender.note, "process": contender.process}
+        return self.run(connection, _TAKE, **who, gone=gone, lease_ms=int(self.lease_s * 1000))[0] == 1
 
-    def __init__(self, server: SqlLockServer, claimant: Claimant) -> None:
-        self.server = server
-        self.claimant = claimant
-        self._connection: Connection | None = None
+    def extend(self, connection: Connection, token: str) -> bool:
+        return self.run(connection, _RENEW, token=token, lease_ms=int(self.lease_s * 1000))[0] == 1
 
-    def run(self, statement: str, **values: object) -> tuple[int, list[tuple[Any, ...]]]:
-        """Execute one statement in a transaction of its own. Raises `LockServerError`; the next statement then gets a new connection."""
-        database = self.server.database
-        if self._connection is None:
-            self._connection = database.connect()
-        connection, is_usable = self._connection, False
+    def free(self, connection: Connection, token: str) -> None:
+        self.run(connection, _RELEASE, token=token)
+
+    def read(self, connection: Connection) -> LeasedTo | None:
+        rows = self.run(connection, _READ)[1]
+        return LeasedTo(*rows[0]) if rows else None
+
+    def run(self, connection: Connection, statement: str, **values: object) -> tuple[int, list[tuple[Any, ...]]]:
+        """Execute a statement about the row, whose table is created if it is missing. Raises `LockServerError`."""
+        text, values = statement.format(now=self.database.now), {"name": self.name, **values}
         try:
-            try:
-                found = connection.run(statement.format(now=database.now), values)
-            except LockServerError as error:
-                if not _says_no_table(error):
-                    raise
-                found = self._run_with_table(connection, statement, values)
-            connection.finish()
-            is_usable = database.keeps_connections
-            return found
-        finally:
-            if not is_usable:
-                self._close()
-
-    def _run_with_table(
-        self, connection: Connection, statement: str, values: Mapping[str, object]
-    ) -> tuple[int, list[tuple[Any, ...]]]:
+            return connection.run(text, values)
+        except LockServerError as error:
+            if not _says_no_table(error):
+                raise
         try:
             connection.run(_CREATE, {})
         except LockServerError as error:
             if "already exists" not in error.message and "duplicate key" not in error.message:
                 raise  # PostgreSQL reports two that create the table at the same time
-        return connection.run(statement.format(now=self.server.database.now), values)
-
-    def _close(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
-
-    @property
-    def lease_s(self) -> float:
-        return self.server.lease_s
-
-    @property
-    def renew_s(self) -> float:
-        return self.server.lease_s / 3
-
-    def attempt(self) -> bool:
-        if self._take(gone=""):
-            return True
-        for token, _, process, _ in self.run(_READ, name=self.server.name)[1]:
-            if self.server.process.is_gone(process):
-                return self._take(gone=token)
-        return False
-
-    def renew(self) -> bool:
-        return self.run(_RENEW, **self._row(), lease_ms=self._lease_ms)[0] == 1
-
-    def release(self) -> None:
-        try:
-            self.run(_RELEASE, **self._row())
-        finally:
-            self._close()
-
-    def holder(self) -> str:
-        for token, note, process, left_ms in self.run(_READ, name=self.server.name)[1]:
-            if left_ms > 0:
-                what = f" for {note}" if note else ""
-                return f"{describe_process(process)}{what} (token {token}, {left_ms / 1000:.1f} s of its lease left)"
-        return ""
-
-    def _take(self, gone: str) -> bool:
-        """Take the row if it is free, expired, ours, or that of the claim ``gone``."""
-        note, process = self.claimant.note[:200], self.claimant.process[:400]
-        more = {"note": note, "process": process, "gone": gone, "lease_ms": self._lease_ms}
-        return self.run(_TAKE, **self._row(), **more)[0] == 1
-
-    def _row(self) -> dict[str, object]:
-        return {"name": self.server.name, "token": self.claimant.token}
-
-    @property
-    def _lease_ms(self) -> int:
-        return int(self.server.lease_s * 1000)
+        return connection.run(text, values)
 
 
 def _says_no_table(error: LockServerError) -> bool:

@@ -13,13 +13,17 @@ import json
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from pyhudi_core.errors import InvalidOptionError, LockServerError
+from pyhudi_core.lazy import lazy
 from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.lock.clients.zookeeper import Login, Tls, ZooKeeper, ZooKeeperSession, hosts_of
 from pyhudi_core.lock.kind import LockKind, LockRequest, lock_option, served
-from pyhudi_core.lock.server import Acquisition, Claimant, describe_process
+from pyhudi_core.lock.server import Acquisition, Contender, describe_holder
 from pyhudi_core.model.option import words
+
+kazoo_errors: Any = lazy("kazoo.exceptions")
 
 _MARK = "-lock-"
 _KEYS = "hoodie.write.lock.zookeeper."
@@ -99,16 +103,16 @@ class ZooKeeperLockServer:
     def identity(self) -> str:
         return f"zookeeper:{self.servers.address}{self.path}"
 
-    def claim(self, claimant: Claimant) -> Acquisition:
-        return ZooKeeperClaim(self, claimant)
+    def acquisition(self, contender: Contender) -> Acquisition:
+        return ZooKeeperAcquisition(self, contender)
 
 
-class ZooKeeperClaim:
+class ZooKeeperAcquisition(Acquisition):
     """One acquisition: a session, and the node that it has in the queue."""
 
-    def __init__(self, server: ZooKeeperLockServer, claimant: Claimant) -> None:
+    def __init__(self, server: ZooKeeperLockServer, contender: Contender) -> None:
         self._server = server
-        self._claimant = claimant
+        self._contender = contender
         self._session: ZooKeeperSession | None = None
         self._node = ""
         self._unreleased: LockServerError | None = None
@@ -117,14 +121,10 @@ class ZooKeeperClaim:
     def lease_s(self) -> float:
         return self._session.granted_s if self._session is not None else self._server.servers.session_s
 
-    @property
-    def renew_s(self) -> float:
-        return self.lease_s / 4
-
     def attempt(self) -> bool:
         session = self._open()
         queue = self._queue(session)
-        mine = [name for name in queue if self._claimant.token in name]
+        mine = [name for name in queue if self._contender.token in name]
         if not mine:
             # Also after a session that ended: its node has gone with it.
             self._node = self._enqueue(session)
@@ -136,12 +136,10 @@ class ZooKeeperClaim:
         return is_first and self.renew()
 
     def renew(self) -> bool:
-        from kazoo.exceptions import NoNodeError  # noqa: PLC0415
-
         session = self._open()
         try:
             session.call("set", self._node, self._content())
-        except NoNodeError:
+        except kazoo_errors.NoNodeError:
             return False
         except LockServerError:
             if session.has_expired:
@@ -154,7 +152,7 @@ class ZooKeeperClaim:
         if session is not None:
             try:
                 for name in self._queue(session):
-                    if self._claimant.token in name:
+                    if self._contender.token in name:
                         self._delete(session, name)
             except LockServerError as error:
                 # The node ends with the session, whose client is closed.
@@ -165,56 +163,45 @@ class ZooKeeperClaim:
             raise self._unreleased
 
     def holder(self) -> str:
-        from kazoo.exceptions import NoNodeError  # noqa: PLC0415
-
         session = self._open()
         for name in self._queue(session):
-            if self._claimant.token in name:
+            if self._contender.token in name:
                 continue
             try:
                 content, stat = session.call("get", f"{self._server.path}/{name}")
-            except NoNodeError:
+            except kazoo_errors.NoNodeError:
                 continue
             return f"{_describe(content)} (session {stat.ephemeralOwner:#x})"
         return ""
 
     def _open(self) -> ZooKeeperSession:
-        if self._session is not None and self._session.has_expired:
-            self._session.close()
-            self._session = None
-        if self._session is None:
-            self._session = self._server.servers.connect()
+        last, self._session = self._session, None
+        self._session = self._server.servers.connect(last)
         return self._session
 
     def _queue(self, session: ZooKeeperSession) -> list[str]:
         """Return the nodes of all who hold the lock or wait for it, in the order of their numbers."""
-        from kazoo.exceptions import NoNodeError  # noqa: PLC0415
-
         try:
             names = session.call("get_children", self._server.path)
-        except NoNodeError:
+        except kazoo_errors.NoNodeError:
             return []
         return sorted((name for name in names if _MARK in name), key=lambda name: name.rpartition(_MARK)[2])
 
     def _enqueue(self, session: ZooKeeperSession) -> str:
-        from kazoo.exceptions import NoNodeError  # noqa: PLC0415
-
-        node = f"{self._server.path}/_c_{self._claimant.token}{_MARK}"
+        node = f"{self._server.path}/_c_{self._contender.token}{_MARK}"
         create = partial(session.call, "create", node, self._content(), ephemeral=True, sequence=True)
         try:
             return str(create())
-        except NoNodeError:
+        except kazoo_errors.NoNodeError:
             session.make_path(self._server.path)
             return str(create())
 
     def _delete(self, session: ZooKeeperSession, name: str) -> None:
-        from kazoo.exceptions import NoNodeError  # noqa: PLC0415
-
-        with suppress(NoNodeError):
+        with suppress(kazoo_errors.NoNodeError):
             session.call("delete", f"{self._server.path}/{name}")
 
     def _content(self) -> bytes:
-        return json.dumps({"process": self._claimant.process, "note": self._claimant.note[:200]}).encode()
+        return json.dumps({"process": self._contender.process, "note": self._contender.note}).encode()
 
 
 class ZooKeeperCounter:
@@ -227,24 +214,19 @@ class ZooKeeperCounter:
 
     def next_from(self, least: int) -> int:
         """Return a time above every time that was returned before, and at least ``least``. Raises `LockServerError`."""
-        from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError  # noqa: PLC0415
-
-        if self._session is not None and self._session.has_expired:
-            self.close()
-        if self._session is None:
-            self._session = self._servers.connect()
-        session = self._session
+        last, self._session = self._session, None
+        session = self._session = self._servers.connect(last)
         while True:
             try:
                 # A read may come from a server that lags behind, but then the condition of the write fails.
                 content, stat = session.call("get", self._path)
                 found = max(least, int(content or b"0") + 1)
                 session.call("set", self._path, str(found).encode(), version=stat.version)
-            except BadVersionError:
+            except kazoo_errors.BadVersionError:
                 session.call("sync", self._path)
                 continue
-            except NoNodeError:
-                with suppress(NodeExistsError):
+            except kazoo_errors.NoNodeError:
+                with suppress(kazoo_errors.NodeExistsError):
                     session.make_path(self._path)
                 continue
             return found
@@ -259,8 +241,7 @@ def _describe(content: bytes) -> str:
     """Describe the writer of a node; Curator's nodes contain its address."""
     try:
         found = json.loads(content)
-        what = f" for {found['note']}" if found["note"] else ""
-        return f"{describe_process(str(found['process']))}{what}"
+        return describe_holder(str(found["process"]), str(found["note"] or ""))
     except (ValueError, TypeError, KeyError):
         return f"{content[:100].decode(errors='replace') or 'an unknown process'} (written by another tool)"
 

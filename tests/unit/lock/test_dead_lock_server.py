@@ -16,7 +16,7 @@ import pyhudi_core as hudi
 from pyhudi_core.errors import LockServerError
 from pyhudi_core.lock.base import LockProvider, LockSession
 from pyhudi_core.lock.in_process import InProcessLockProvider
-from pyhudi_core.lock.server import Claimant, ServerLockProvider
+from pyhudi_core.lock.server import Contender, ServerLockProvider
 from pyhudi_core.opened_table.opened_table import OpenedTable
 from pyhudi_core.opening import create_whole
 from pyhudi_core.runtime.system import system_runtime
@@ -123,7 +123,7 @@ class Silent:
     def __init__(self, clock: StandingClock) -> None:
         self.clock = clock
 
-    def claim(self, claimant: Claimant) -> Silent:
+    def acquisition(self, contender: Contender) -> Silent:
         return self
 
     def attempt(self) -> bool:

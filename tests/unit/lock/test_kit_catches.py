@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pyhudi_core.lock.base import LockProvider, LockSession
-from pyhudi_core.lock.storage_based import StorageBasedLockProvider, _Claim
+from pyhudi_core.lock.storage_based import StorageBasedLockProvider, _Acquisition
 from pyhudi_core.lock.storage_lock_file import LOCK_FILE
 from pyhudi_core.lock.storage_session import StorageBasedLockSession
 from pyhudi_core.testing import SimWorld
@@ -42,8 +42,8 @@ class LetsEverybodyIn:
 
 
 def believes_the_first_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_Claim, "_adopt", lambda *_: None)
-    monkeypatch.setattr(_Claim, "give_up", lambda *_: None)
+    monkeypatch.setattr(_Acquisition, "_adopt", lambda *_: None)
+    monkeypatch.setattr(_Acquisition, "give_up", lambda *_: None)
 
 
 def never_notices_its_end(monkeypatch: pytest.MonkeyPatch) -> None:

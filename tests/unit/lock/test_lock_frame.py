@@ -12,7 +12,7 @@ from pyhudi_core.errors import LockServerError
 from pyhudi_core.lock.clients.zookeeper import ZooKeeper, ZooKeeperSession
 from pyhudi_core.lock.kind import LockRequest
 from pyhudi_core.lock.opening import open_instants, open_lock
-from pyhudi_core.lock.server import Claimant, ServerLockProvider
+from pyhudi_core.lock.server import Contender, LeasedAcquisition, LeasedTo, ServerLockProvider
 from pyhudi_core.lock.server_clock import ServerClock
 from pyhudi_core.lock.servers.dynamodb import DynamoDbCounter
 from pyhudi_core.lock.servers.hive_metastore import HiveLockServer
@@ -33,7 +33,7 @@ class Slow:
         self.unanswered = unanswered
         self.renewals = self.releases = 0
 
-    def claim(self, claimant: Claimant) -> Slow:
+    def acquisition(self, contender: Contender) -> Slow:
         return self
 
     def attempt(self) -> bool:
@@ -89,6 +89,87 @@ def test_a_release_without_an_answer_is_tried_three_times() -> None:
     with pytest.raises(LockServerError, match="No answer"):
         provider_of(silent).acquire(0).release()
     assert silent.releases == 3
+
+
+class Line:
+    """A connection to a server whose lock is an entry with a lease; a broken one answers nothing."""
+
+    def __init__(self) -> None:
+        self.broken = self.closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Leased:
+    """An entry with a lease of 60 seconds, and the connections to it; a process named ``gone`` has ended."""
+
+    identity = "leased"
+
+    def __init__(self) -> None:
+        self.lines: list[Line] = []
+        self.held: LeasedTo | None = None
+
+    def acquisition(self, contender: Contender) -> LeasedAcquisition[Line]:
+        process: Any = SimpleNamespace(is_gone=lambda identity: identity == "gone")
+        return LeasedAcquisition(self, contender, 60.0, process)
+
+    def connect(self) -> Line:
+        self.lines.append(Line())
+        return self.lines[-1]
+
+    def take(self, connection: Line, contender: Contender, gone: str) -> bool:
+        if self.read(connection) is None or self.held.token in (contender.token, gone):
+            self.held = LeasedTo(contender.token, contender.note, contender.process, 60_000)
+        return self.held.token == contender.token
+
+    def extend(self, connection: Line, token: str) -> bool:
+        found = self.read(connection)
+        return found is not None and found.token == token
+
+    def free(self, connection: Line, token: str) -> None:
+        if self.extend(connection, token):
+            self.held = None
+
+    def read(self, connection: Line) -> LeasedTo | None:
+        if connection.broken:
+            raise LockServerError("No answer")
+        return self.held
+
+
+def test_an_acquisition_keeps_its_connection_and_opens_another_one_after_a_failure() -> None:
+    server = Leased()
+    one = server.acquisition(Contender("t", "", ""))
+    assert one.attempt()
+    assert one.renew()
+    server.lines[0].broken = True
+    with pytest.raises(LockServerError):
+        one.renew()
+    assert one.renew()
+    assert [line.closed for line in server.lines] == [True, False]
+    one.release()
+    assert server.held is None
+    assert [line.closed for line in server.lines] == [True, True]
+
+
+def test_only_the_entry_of_a_process_that_has_ended_is_taken_before_its_lease_ends() -> None:
+    server = Leased()
+    assert server.acquisition(Contender("t1", "", "gone")).attempt()
+    assert server.acquisition(Contender("t2", "the load", "alive")).attempt()
+    third = server.acquisition(Contender("t3", "", "alive"))
+    assert not third.attempt()
+    assert third.holder() == "alive for the load (token t2, 60.0 s of its lease left)"
+    third.release()
+    assert third.holder() != ""
+
+
+def test_the_note_and_the_process_of_a_holder_are_cut_off_once_for_all_servers() -> None:
+    server = Leased()
+    process = SimpleNamespace(identity=lambda: "p" * 500)
+    runtime = runtime_with(clock=StandingClock(), process=process)
+    held = ServerLockProvider(server, runtime, "orders").acquire(0, "n" * 500)
+    assert server.held == LeasedTo(held.token, "n" * 200, "p" * 400, 60_000)
+    held.release()
 
 
 def request_of(location: str = "s3a://lake/orders", **options: object) -> LockRequest:

@@ -13,9 +13,9 @@ import pytest
 import pyhudi_core as hudi
 from pyhudi_core.errors import InvalidOptionError, LockServerError, LockTimeoutError
 from pyhudi_core.lock.base import LockProvider
-from pyhudi_core.lock.clients.databases import SqliteDatabase, open_database
-from pyhudi_core.lock.server import Claimant, ServerLockProvider
-from pyhudi_core.lock.servers.sql import _READ, SqlClaim, SqlLockServer, SqlOptions
+from pyhudi_core.lock.clients.databases import Connection, SqliteDatabase, open_database
+from pyhudi_core.lock.server import Contender, ServerLockProvider
+from pyhudi_core.lock.servers.sql import SqlLockServer, SqlOptions
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.runtime.base import Process
 from pyhudi_core.runtime.system import system_runtime
@@ -61,9 +61,9 @@ def test_the_lock_of_a_dead_process_of_this_machine_is_taken_at_once(tmp_path: P
             return identity == "dead"
 
     provider = ServerLockProvider(server(tmp_path, process=Gone()), RUNTIME, "orders")
-    assert server(tmp_path).claim(Claimant("t1", "", "dead", 0)).attempt()
+    assert server(tmp_path).acquisition(Contender("t1", "", "dead")).attempt()
     provider.acquire(0).release()
-    assert server(tmp_path).claim(Claimant("t2", "", "alive", 0)).attempt()
+    assert server(tmp_path).acquisition(Contender("t2", "", "alive")).attempt()
     with pytest.raises(LockTimeoutError, match="alive"):
         provider.acquire(0)
 
@@ -78,25 +78,16 @@ def test_a_database_that_others_lock_is_given_up_in_time(tmp_path: Path) -> None
     ServerLockProvider(blocked, RUNTIME, "orders").acquire(0).release()
 
 
-class ReadsThenWrites(SqlClaim):
-    """The mutant: reads the row in one transaction and writes it in the next; the barrier is between them."""
+class Mutant(SqlLockServer):
+    """Reads the row in one transaction and writes it in the next; the barrier is between them."""
 
-    def attempt(self) -> bool:
-        if any(left_ms > 0 for *_, left_ms in self.run(_READ, name=self.server.name)[1]):
+    def take(self, connection: Connection, contender: Contender, gone: str) -> bool:
+        found = self.read(connection)
+        if found is not None and found.left_ms > 0:
             return False
         _barrier.wait(10)
-        row = (self.server.name, self.claimant.token)
-        self.run(
-            "INSERT OR REPLACE INTO pyhudi_locks VALUES (:name, :token, '', '', {now} + 60000)",
-            name=row[0],
-            token=row[1],
-        )
-        return True
-
-
-class Mutant(SqlLockServer):
-    def claim(self, claimant: Claimant) -> SqlClaim:
-        return ReadsThenWrites(self, claimant)
+        insert = "INSERT OR REPLACE INTO pyhudi_locks VALUES (:name, :token, '', '', {now} + 60000)"
+        return self.run(connection, insert, token=contender.token)[0] == 1
 
 
 _barrier = threading.Barrier(2)
@@ -109,8 +100,8 @@ def test_reading_the_row_before_writing_it_loses_commits(kind: type[SqlLockServe
     counter.write_text("0")
     read = threading.Barrier(2)
     sound = server(tmp_path)
-    sound.claim(Claimant("first", "", "", 0)).attempt()
-    sound.claim(Claimant("first", "", "", 0)).release()
+    sound.acquisition(Contender("first", "", "")).attempt()
+    sound.acquisition(Contender("first", "", "")).release()
 
     def commit() -> None:
         made = kind(sound.database, sound.name, sound.lease_s, sound.process)

@@ -65,34 +65,34 @@ def test_a_table_that_was_never_compacted_waits_from_its_first_delta_commit_on()
     assert (found.due, found.text) == (False, "86400 of 86401 seconds")
 
 
-def operation(partition: str, file_id: str, base_mb: int, *logs_mb: float) -> CompactionOperation:
+def operation(partition: str, file_id: str, base_mb: int, *logs_mb: float, since: int = 2) -> CompactionOperation:
+    """A file group with logs of these sizes; ``since``: the time of its first log."""
     base = BaseFile(partition, BaseFileName(file_id, "0-0-0", "1"), base_mb * MEBIBYTE) if base_mb else None
     logs = [
-        LogFile(partition, LogFileName(file_id, str(n + 2), 1, "0-0-0"), int(mb * MEBIBYTE))
+        LogFile(partition, LogFileName(file_id, str(since + n), 1, "0-0-0"), int(mb * MEBIBYTE))
         for n, mb in enumerate(logs_mb)
     ]
     return CompactionOperation(FileSlice(base, None, tuple(logs)), 120 * MEBIBYTE)
 
 
 OPERATIONS = [
-    operation("day=2026-01-08", "a", 10, 1, 1),
-    operation("day=2026-01-01", "b", 100, 5),
-    operation("day=2026-01-09", "c", 0, 3, 3, 3),
-    operation("day=2025-12-31", "d", 1, 0.5),
+    operation("day=2026-01-08", "a", 10, 1, 1, since=8),
+    operation("day=2025-12-31", "b", 100, 5, since=2),
+    operation("day=2026-01-09", "c", 0, 3, 3, 3, since=6),
+    operation("day=2026-01-01", "d", 1, 0.2, 0.1, 0.1, 0.1, since=4),
 ]
-
-
+"""Each property orders them in another way, so that a rule that sorts by a wrong one, or not at all, is found."""
 STRATEGIES: list[tuple[dict[str, object], str]] = [
     ({}, "cbad"),
     ({"log_size_threshold": 2 * MEBIBYTE}, "cba"),
     ({"target_io_mb": 130}, "cb"),
     ({"target_io_mb": 129}, "c"),
-    ({"strategy": "log_file_num"}, "cabd"),
-    ({"strategy": "log_file_num", "log_count_threshold": 2}, "ca"),
+    ({"strategy": "log_file_num"}, "dcab"),
+    ({"strategy": "log_file_num", "log_count_threshold": 2}, "dca"),
     ({"strategy": "bounded_io", "target_io_mb": 25}, "ab"),
     ({"strategy": "day_based", "day_partitions": 2}, "ca"),
-    ({"strategy": "bounded_partition_aware", "day_partitions": 9}, "cab"),
-    ({"strategy": "unbounded_partition_aware", "day_partitions": 8}, "bd"),
+    ({"strategy": "bounded_partition_aware", "day_partitions": 9}, "cad"),
+    ({"strategy": "unbounded_partition_aware", "day_partitions": 8}, "db"),
     ({"strategy": "unbounded", "target_io_mb": 1}, "abcd"),
 ]
 """Options, and the file groups that are chosen by them, in their order."""
@@ -105,15 +105,19 @@ def test_each_strategy_takes_its_slices_in_its_order(changes: dict[str, object],
     assert "".join(operation.piece.file_id for operation in found) == expected
 
 
-def test_every_strategy_of_the_options_has_a_case() -> None:
-    default = options().strategy
-    offered = set(find_option("hoodie.compaction.strategy").choices.values())
-    assert {changes.get("strategy", default) for changes, _ in STRATEGIES} == offered
+def test_the_cases_tell_every_strategy_from_all_others() -> None:
+    orders: dict[object, set[str]] = {}
+    for changes, expected in STRATEGIES:
+        orders.setdefault(changes.get("strategy", options().strategy), set()).add(expected)
+    assert orders.keys() == {each.word for each in DECLARED}
+    assert len(set().union(*orders.values())) == sum(map(len, orders.values())), "two strategies expect the same"
+    unsorted = {word for word, found in orders.items() if all(list(each) == sorted(each) for each in found)}
+    assert unsorted == {"bounded_io", "unbounded"}, "another strategy passes without sorting"
 
 
-def test_a_strategy_is_declared_once_with_its_rule_and_what_it_selects() -> None:
+def test_a_strategy_that_is_declared_has_a_rule_and_says_what_it_selects() -> None:
     option = find_option("hoodie.compaction.strategy")
-    assert list(RULES) == [each.word for each in DECLARED]
+    assert RULES.keys() == {each.word for each in DECLARED}
     assert all(each.what and f"`{each.word}`, {each.what}" in option.doc for each in DECLARED)
 
 
