@@ -1,7 +1,8 @@
-"""The names of Airflow that have moved between 3.0 and 3.3, from where they are. No other module asks which Airflow this is."""
+"""What differs between Airflow 3.0 and 3.3: names, from where they are, and calls. No other module asks which Airflow this is."""
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import sync_to_async
@@ -32,11 +33,37 @@ async def connection_in_loop(hook: BaseHook, conn_id: str) -> Any:
     return await sync_to_async(hook.get_connection)(conn_id)  # until Airflow 3.1
 
 
+def is_mapped(ti: Any) -> bool:
+    """Say whether the task instance is one of a mapped task."""
+    return ti.map_index is not None and ti.map_index >= 0
+
+
+def state_of(ti: Any) -> str:
+    """Return the state that Airflow has stored for a task instance that runs here; ``gone`` if it has none.
+
+    Airflow 3.0 does not tell the instances of a mapped task apart, so there each of them is ``running``.
+    """
+    if not hasattr(
+        ti, "get_task_states"
+    ):  # `dag.test()` of Airflow 3.0 runs the scheduler's own object, and does not store that it runs
+        ti.refresh_from_db()
+        return "running" if ti.state == "scheduled" else str(ti.state or "gone")
+    asked: dict[str, Any] = {"dag_id": ti.dag_id, "task_ids": [ti.task_id], "run_ids": [ti.run_id]}
+    name = ti.task_id
+    if is_mapped(ti):
+        if "map_index" not in inspect.signature(ti.get_task_states).parameters:
+            return "running"
+        name, asked["map_index"] = f"{ti.task_id}_{ti.map_index}", ti.map_index
+    return str(ti.get_task_states(**asked).get(ti.run_id, {}).get(name) or "gone")
+
+
 __all__ = [
     "AirflowFailException",
     "AirflowNotFoundException",
     "AirflowSkipException",
     "BaseHook",
     "connection_in_loop",
+    "is_mapped",
     "mask_secret",
+    "state_of",
 ]

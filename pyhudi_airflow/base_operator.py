@@ -1,4 +1,4 @@
-"""What all operators share: the connection, the table, and the end from outside."""
+"""What all operators share: the connection, the table, the end from outside, and what OpenLineage is told."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from airflow.sdk import BaseOperator
 
 import pyhudi as hudi
 from pyhudi.errors import TableNotFoundError
+from pyhudi_airflow import lineage
 from pyhudi_airflow.hook import DEFAULT_CONNECTION, HudiHook
+from pyhudi_airflow.lineage import TableUse
 from pyhudi_airflow.task_run import TaskRun
 
 
@@ -19,6 +21,8 @@ class HudiOperator(BaseOperator):
     template_fields: Sequence[str] = ("hudi_conn_id",)
     ui_color = "#d5ecf5"
     _killed = False
+    _read: tuple[TableUse, ...] = ()
+    _written: tuple[TableUse, ...] = ()
 
     def __init__(self, *, hudi_conn_id: str = DEFAULT_CONNECTION, **more: Any) -> None:
         super().__init__(**more)
@@ -33,7 +37,7 @@ class HudiOperator(BaseOperator):
         """Return the running try of this task."""
         return TaskRun(context["ti"], self.log, lambda: self._killed)
 
-    def existing(self, table: str, options: Mapping[str, str] | None = None) -> hudi.HudiTable:
+    def existing(self, table: str, options: Mapping[str, object] | None = None) -> hudi.HudiTable:
         """Open a table. Raises `TableNotFoundError`, with what to do in Airflow, if it does not exist yet."""
         try:
             return self.hook.table(table, options)
@@ -42,6 +46,20 @@ class HudiOperator(BaseOperator):
                 f"Let a task that writes {table} run before this one, or correct the name. {error.hint or ''}".strip()
             )
             raise
+
+    def note_read(self, table: hudi.HudiTable) -> None:
+        """Note for OpenLineage that the task reads this table."""
+        if lineage.is_wanted():
+            self._read += (TableUse.of(table),)
+
+    def note_written(self, table: hudi.HudiTable, facts: Mapping[str, Any] | None = None) -> None:
+        """Note for OpenLineage that the task has written this table, and the facts of its commit."""
+        if lineage.is_wanted():
+            self._written += (TableUse.of(table, facts),)
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
+        """Return what was noted, for the provider of OpenLineage. A failed task tells what it had done before."""
+        return lineage.lineage_of(self._read, self._written)
 
     def on_kill(self) -> None:
         """Note that Airflow ends the task: its next commit is refused, and a service stops at its next step."""

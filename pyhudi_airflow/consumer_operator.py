@@ -73,6 +73,7 @@ class HudiConsumerOperator(HudiOperator):
         run = self.task_run(context)
         with without_useless_retries():
             consumer = self._consumer(run)
+            self.note_read(consumer.source)
             made = list(self._processed(run, consumer))
         if not made:
             run.skip(f"nothing is new in {self.source} since {self._checkpoint(consumer)}")
@@ -102,10 +103,9 @@ class HudiConsumerOperator(HudiOperator):
                 return
             self.log.info("%s: published instant %s, up to %s", self.into, commit.instant, self._checkpoint(consumer))
             past = orchestration.commit_of(consumer.into, commit.instant)
-            yield {
-                **commit_facts(consumer.into, past.instant, past.metadata),
-                "consumed_until": self._checkpoint(consumer),
-            }
+            facts = commit_facts(consumer.into, past.instant, past.metadata)
+            self.note_written(consumer.into, facts)
+            yield {**facts, "consumed_until": self._checkpoint(consumer)}
 
     def _next(self, run: TaskRun, consumer: hudi.Consumer) -> hudi.Commit | None:
         """Process the next batch; None if nothing is new."""

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import pyhudi as hudi
 from pyhudi.errors import InvalidOptionError, TableError
 from pyhudi_airflow.base_operator import HudiOperator
+from pyhudi_airflow.lineage import TableUse
 from pyhudi_airflow.task_run import TaskRun, without_useless_retries
 from pyhudi_core import orchestration
 
@@ -52,9 +53,10 @@ class HudiServiceOperator(HudiOperator):
         super().__init__(**more)
         if when not in ("due", "always"):
             raise InvalidOptionError(f"when={when!r} is not known", hint="Choose 'due' or 'always'.")
-        known = [kind.name for kind in orchestration.service_kinds()]
-        if isinstance(service, str) and "{{" not in service and service not in known:
-            raise InvalidOptionError(f"{service!r} is no table service", hint=f"Choose one of {', '.join(known)}.")
+        if isinstance(service, str) and "{{" not in service and service not in orchestration.SERVICE_NAMES:
+            raise InvalidOptionError(
+                f"{service!r} is no table service", hint=f"Choose one of {', '.join(orchestration.SERVICE_NAMES)}."
+            )
         self.table, self.service, self.when = table, service, when
         self.options, self.only_plan, self.spark = options or {}, dry_run, spark
 
@@ -71,6 +73,7 @@ class HudiServiceOperator(HudiOperator):
             run.skip(results[-1].why_not)
         for result in done:
             self.log.info("%s: published: %s", self.table, result)
+        self.note_written(table)
         return {
             "table": table.location,
             "service": self.service,
@@ -102,7 +105,7 @@ class HudiUpkeepOperator(HudiOperator):
     """Run the services that are due in several tables, the most urgent table first, within limits.
 
     Args:
-        tables: names or locations of tables and of folders with tables; the default is the whole warehouse.
+        tables: names or locations of tables and of folders with tables; the default is the whole warehouse, which may have no table yet.
         services: only these services; the default is all.
         seconds, bytes: no service is begun that would pass this limit of the run; a part of a compaction or clustering that fits is done.
         rules: further rules, instead of ``services``, ``seconds`` and ``bytes``.
@@ -139,6 +142,8 @@ class HudiUpkeepOperator(HudiOperator):
         run, hook = self.task_run(context), self.hook
         with without_useless_retries():
             settings = hook.settings
+            if self.tables is None and not hook.tables():
+                run.skip(f"{settings.warehouse} has no table yet")
             report = hudi.upkeep(
                 self._locations(),
                 self.rules,
@@ -149,6 +154,7 @@ class HudiUpkeepOperator(HudiOperator):
                 progress=lambda table, service, *_: self._told(run, table, service),
             )
         lines = [line.to_dict() for line in report.lines if line.outcome != "not due"]
+        self._written = tuple(TableUse(line.table) for line in report.lines if line.outcome == "ran")
         for line in report.lines:
             self.log.info("%s %s: %s: %s", line.table, line.service, line.outcome, line.result or line.reason)
         if report.failed:
@@ -199,6 +205,7 @@ class HudiCheckOperator(HudiOperator):
         """Examine the table. Raises `TableError` with what to do if something is wrong."""
         with without_useless_retries():
             table = self.existing(self.table)
+            self.note_read(table)
             report = table.check()
         self.log.info("%s", report)
         counted = _MILDEST[_MILDEST.index(self.fail_on) :]

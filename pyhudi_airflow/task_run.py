@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from pyhudi.errors import ConfigError, DataError, PreCommitError, UnsupportedTableError
-from pyhudi_airflow.airflow_names import AirflowFailException, AirflowSkipException
+from pyhudi_airflow.airflow_names import AirflowFailException, AirflowSkipException, is_mapped, state_of
 from pyhudi_core.orchestration import RunEndedError
 
 PREFIX = "airflow."
 SKIPPED_BECAUSE = "skipped_because"
 NOT_RETRIED = (DataError, ConfigError, UnsupportedTableError, PreCommitError)
 """Errors that a retry of the task cannot mend."""
-_NOT_MAPPED = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,7 @@ class TaskRun:
         """What all tries of the task instance share, as it is stored in commits."""
         ti = self.ti
         names = {"dag_id": ti.dag_id, "run_id": ti.run_id, "task_id": ti.task_id}
-        if ti.map_index is not None and ti.map_index != _NOT_MAPPED:
+        if is_mapped(ti):
             names["map_index"] = str(ti.map_index)
         return {PREFIX + name: value for name, value in names.items()}
 
@@ -51,19 +50,10 @@ class TaskRun:
     def gate(self) -> bool:
         """Return True, for the commit is wanted. Raises `RunEndedError` if Airflow has ended this task."""
         self.refuse_if_killed()
-        ti = self.ti
-        mapped = ti.map_index is not None and ti.map_index != _NOT_MAPPED
-        states = ti.get_task_states(
-            dag_id=ti.dag_id,
-            task_ids=[ti.task_id],
-            run_ids=[ti.run_id],
-            map_index=ti.map_index if mapped else None,
-        )
-        of_run = states.get(ti.run_id, {})
-        state = of_run.get(f"{ti.task_id}_{ti.map_index}" if mapped else ti.task_id)
-        if str(state) != "running":
+        ti, state = self.ti, state_of(self.ti)
+        if state != "running":
             raise RunEndedError(
-                f"Airflow's task {ti.dag_id}.{ti.task_id} of the run {ti.run_id} is {state or 'gone'}, not running",
+                f"Airflow's task {ti.dag_id}.{ti.task_id} of the run {ti.run_id} is {state}, not running",
                 hint="Nothing was published. Clear the task if you still need its result.",
             )
         return True

@@ -145,17 +145,22 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
         return self._facts(table, orchestration.commit_of(table, commit.instant), adopted=False)
 
     def _prepared(self, request: HudiWrite) -> tuple[Callable[[hudi.Write], object], hudi.HudiTable | None]:
-        """Return what fills the write, and its table; None for the table if there is nothing to write."""
+        """Return what fills the write, and its table; None for the table if there is nothing to write.
+
+        Raises `TableNotFoundError` for a delete in a table that does not exist: it creates none.
+        """
+        opened = orchestration.options_for_open(dict(self.settings.options))
         if request.operation == "delete_partitions":
             paths = [request.data] if isinstance(request.data, str) else list(request.data or ())
-            return (lambda write: write.drop(tuple(paths))), (self._existing() if paths else None)
+            return (lambda write: write.drop(tuple(paths))), (self.existing(self.table, opened) if paths else None)
         rows = orchestration.normalised(
             request.data, self._giver, keep_empty=request.operation in _EMPTIES, known=self._columns
         )
         if rows is None:
             return (lambda _: None), None
-        table = self.hook.of_settings(self.table, self.settings, rows.schema)
-        return (lambda write: write.write(rows)), table
+        if request.operation == "delete":
+            return (lambda write: write.write(rows)), self.existing(self.table, opened)
+        return (lambda write: write.write(rows)), self.hook.of_settings(self.table, self.settings, rows.schema)
 
     def _columns(self) -> Any:
         table = self._existing()
@@ -213,7 +218,9 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
 
     def _facts(self, table: hudi.HudiTable, made: PastCommit, *, adopted: bool) -> dict[str, Any]:
         self._keys = partition_keys(table, made.metadata) if self.partitioned_events else []
-        return {**commit_facts(table, made.instant, made.metadata), "adopted": adopted}
+        facts = commit_facts(table, made.instant, made.metadata)
+        self.note_written(table, facts)
+        return {**facts, "adopted": adopted}
 
     def _reported(self, context: Any, facts: dict[str, Any]) -> dict[str, Any]:
         """Give the facts to the assets in ``outlets``, too."""

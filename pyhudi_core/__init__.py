@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from pyhudi_core.services.service import ServicePlan as ServicePlan
     from pyhudi_core.services.service import ServiceResult as ServiceResult
     from pyhudi_core.services.service import TableService as TableService
-    from pyhudi_core.services.upkeep import UpkeepRules as UpkeepRules
+    from pyhudi_core.services.upkeep_rules import UpkeepRules as UpkeepRules
     from pyhudi_core.source_transactions import held_transactions as held_transactions
     from pyhudi_core.source_transactions import transaction_watermark as transaction_watermark
     from pyhudi_core.source_transactions import transactions as transactions
@@ -117,7 +117,7 @@ _HOMES = {
     "TableSize": "read.sizes",
     "Timeline": "timeline.active",
     "UpkeepReport": "lake",
-    "UpkeepRules": "services.upkeep",
+    "UpkeepRules": "services.upkeep_rules",
     "Write": "write.handle",
     "WriteStat": "model.commit",
     "bootstrap": "importing.bootstrap",

@@ -26,7 +26,8 @@ from pyhudi_core.runtime.base import Clock
 from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.services.estimates import BYTES_PER_SECOND
 from pyhudi_core.services.service import Refused, TableService
-from pyhudi_core.services.upkeep import Need, UpkeepRules, need_of, part_of
+from pyhudi_core.services.upkeep import Need, need_of, part_of
+from pyhudi_core.services.upkeep_rules import UpkeepRules
 from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.storage.own_part import HOODIE, is_table
 from pyhudi_core.table import HudiTable

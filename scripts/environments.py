@@ -25,6 +25,7 @@ AIRFLOW_EXTRAS = ("airflow", "testing")
 EXTRAS = sorted(PROJECT["optional-dependencies"].keys() - {"airflow", "bench", "demo", "dev", "docs"})
 """What users install, without Airflow."""
 WITH_TESTS = ("dagster-pyspark", "duckdb", "moto", "polars", "pytest-timeout", "pytest-xdist")
+WITH_AIRFLOW_TESTS = ("apache-airflow-providers-openlineage", "pytest-timeout", "pytest-xdist")
 """What tests need from the extra ``dev``; the other packages of it are tools."""
 TESTS = (
     "tests/hostile/test_bad_batches.py",
@@ -94,7 +95,7 @@ def make(kind, uv):
     pins.write_text(
         "" if kind.endswith("newest") else "\n".join(pin for pin in lock() if name_of(pin) not in named) + "\n"
     )
-    needed = [name for name in WITH_TESTS if name.startswith("pytest")] if of_airflow(kind) else WITH_TESTS
+    needed = WITH_AIRFLOW_TESTS if of_airflow(kind) else WITH_TESTS
     wanted.write_text("\n".join(line for line in direct() if name_of(line) in needed) + "\n")
     extras = [part for extra in (AIRFLOW_EXTRAS if of_airflow(kind) else EXTRAS) for part in ("--extra", extra)]
     resolution = "lowest-direct" if kind.endswith("oldest") else "highest"

@@ -129,6 +129,8 @@ PARTS: dict[str, Part] = {
     "smoke35": _make("the Spark tests on PySpark 3.5", "smoke35", SLOW="1"),
     "environments": Part("the doors with the newest packages, and on Python 3.12 and 3.13",
                          ("make", "--no-print-directory", "environments", "KINDS=newest python3.12 python3.13")),
+    "airflow-releases": Part("the provider with the oldest and the newest Airflow",
+                             ("make", "--no-print-directory", "environments", "KINDS=airflow-oldest airflow-newest")),
     "fuzz": _make("damaged input for every parser: 50,000 cases each, in bounded time and memory", "fuzz"),
     "fresh-cases": Part(
         "new cases of Hypothesis for the quick tests, four times as many",

@@ -23,7 +23,7 @@ settings.load_profile("same")
 HERE = Path(__file__).parent
 SLOW_TEST_S = 4 * 3600
 """The usual limit is for tests of the quick suite; those of the nightly one try all orders there are."""
-ORDER = ("dagster", "e2e", "spark", "reliability", "unit", "golden", "hostile", "style")
+ORDER = ("airflow", "dagster", "e2e", "spark", "reliability", "unit", "golden", "hostile", "style")
 """Folders of the quick suite; those with the longest files come first, so that no process is left with one of them at the end."""
 
 
@@ -67,7 +67,8 @@ def _place_in_order(item: pytest.Item) -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """What stays in one process: a file's tests, for they share fixtures; those that need Spark, for a process has one session at a time.
+    """What stays in one process: a file's tests, for they share fixtures; those that need Spark, for a process has one session at a time; those
+    of Airflow, for its models and its API cost seconds once.
 
     The tests of ``tests/spark`` are one such group, and all others the second: one group alone would take longer than all the rest.
     """
@@ -77,7 +78,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         def _split_scope(self, nodeid: str) -> str:
             if _needs_spark(nodeid):
                 return "spark" if nodeid.startswith("tests/spark/") else "spark elsewhere"
-            return nodeid.partition("::")[0]
+            return "airflow" if nodeid.startswith("tests/airflow/") else nodeid.partition("::")[0]
 
     return ByFile(config, log)
 

@@ -2,11 +2,14 @@
 
 - ``load_flights``: each run upserts the messages that the airlines' feed received on one day, in one commit. A backfill loads many days;
 - ``daily_delays``: after each commit to ``flights``, whoever made it, computes the days with changed flights again;
-- ``look_after_flights``: every ten minutes compacts, clusters, cleans and indexes ``flights``, if it is due, and examines the table;
+- ``look_after_flights``: after commits to ``flights`` compacts, clusters, cleans and indexes it, if that is due, and examines it. So it waits for
+  the first commit: an operator fails if its table does not exist;
 - ``nightly``: what is due in all tables of the lake, within 50 minutes.
 
 The connection ``hudi_default`` names the lake. Dagster's demo (``definitions.py``) works on the same tables.
 """
+
+from __future__ import annotations
 
 import os
 from datetime import UTC, datetime, timedelta
@@ -82,14 +85,7 @@ with DAG("daily_delays", schedule=[FLIGHTS], max_active_runs=1, tags=["hudi"]):
         retries=3,
     )
 
-with DAG(
-    "look_after_flights",
-    schedule="*/10 * * * *",
-    start_date=datetime(2026, 1, 1, tzinfo=UTC),
-    catchup=False,
-    max_active_runs=1,
-    tags=["hudi"],
-):
+with DAG("look_after_flights", schedule=[FLIGHTS], max_active_runs=1, tags=["hudi"]):
     services = HudiServiceOperator.partial(
         task_id="service",
         table="flights",

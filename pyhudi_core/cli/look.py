@@ -24,7 +24,7 @@ from pyhudi_core.model.commit import UNSHOWN_KEYS, CommitMetadata
 from pyhudi_core.model.instant import DATA_ACTIONS, Instant
 from pyhudi_core.opening import open_table
 from pyhudi_core.read.history_rows import writer_of
-from pyhudi_core.services.upkeep import UpkeepRules
+from pyhudi_core.services.upkeep_rules import UpkeepRules
 from pyhudi_core.snapshot.evolution import LATEST_SCHEMA
 from pyhudi_core.table import HudiTable
 

@@ -32,7 +32,7 @@ from pyhudi_core.cli.terminal import (
 )
 from pyhudi_core.lake import Outcome, UpkeepLine, UpkeepProgress, tables_below
 from pyhudi_core.lake import upkeep as look_after
-from pyhudi_core.services.upkeep import UpkeepRules
+from pyhudi_core.services.upkeep_rules import UpkeepRules
 from pyhudi_core.storage.no_table import no_table
 from pyhudi_core.storage.opening import open_storage
 

@@ -13,11 +13,11 @@ They are as stable as the names of ``pyhudi``, know no orchestrator, and are imp
 - ``timeline_cursor``, ``instant_times``: which instants a sensor has reported, and the moments that instant times mean.
 - ``errors``: the errors of runs.
 
-From below: the table services that there are (`service_kinds`), before a table is opened; options checked before a run (`options_for_open`,
-`refuse_unfit_options`); a write that retries, and asks before it commits (`commit_with_retries`); the half of `pyhudi.commit_for` that asks another
-process for a write and permits its commit (`WriteRequest`, `Permit`, `open_permit`, `schema_text`); rows of any kind as one Arrow table (`as_table`);
-which options would have kept what has expired (`how_to_keep_more`); the tables below a folder (`tables_below`); which names of options hold secrets
-(`is_secret`); and the error for an extra that is not installed (`from_extra`).
+From below: the table services that there are (`service_kinds`, and only their names: `SERVICE_NAMES`), before a table is opened; options checked
+before a run (`options_for_open`, `refuse_unfit_options`); a write that retries, and asks before it commits (`commit_with_retries`); the half of
+`pyhudi.commit_for` that asks another process for a write and permits its commit (`WriteRequest`, `Permit`, `open_permit`, `schema_text`); rows of any
+kind as one Arrow table (`as_table`); which options would have kept what has expired (`how_to_keep_more`); the tables below a folder
+(`tables_below`); which names of options hold secrets (`is_secret`); and the error for an extra that is not installed (`from_extra`).
 """
 
 from typing import TYPE_CHECKING
@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     from pyhudi_core.orchestration.timeline_cursor import TimelineCursor as TimelineCursor
     from pyhudi_core.read.expired import how_to_keep_more as how_to_keep_more
     from pyhudi_core.services.registry import service_kinds as service_kinds
+    from pyhudi_core.services.upkeep_rules import SERVICE_NAMES as SERVICE_NAMES
     from pyhudi_core.write.handle import commit_with_retries as commit_with_retries
 
 _HOMES = {
@@ -102,6 +103,7 @@ _HOMES = {
     "Reader": "orchestration.incremental",
     "RunEndedError": "orchestration.errors",
     "ServiceState": "orchestration.table_services",
+    "SERVICE_NAMES": "services.upkeep_rules",
     "SharedChanges": "orchestration.several_outputs",
     "TableMismatchError": "orchestration.errors",
     "TablePosition": "orchestration.timeline_cursor",

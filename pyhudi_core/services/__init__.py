@@ -26,8 +26,8 @@ How to add a service:
    `plan_run`. The figures of a plan get an estimate by `with_seconds` (`estimates`); an execution reports by `Steps` (`progress`).
 3. ``transaction/requested_plans.py`` puts a plan on the timeline, ``transaction/plan_executors.py`` says who executes it, and `publish` of
    ``write/attempt.py`` commits its `Attempt`. What others see of a pending plan is read in ``conflicts/concurrent.py``.
-4. Add a line in `registry` and a property in ``table_services.py``. The command ``pyhudi services``, auto mode and Dagster find it there.
-   Its own command is a line of ``cli/service_commands.py``, with a line in ``tests/support/commands.py``.
+4. Add a line in `registry`, its name in `upkeep_rules`, and a property in ``table_services.py``. The command ``pyhudi services``, auto mode and
+   Dagster find it there. Its own command is a line of ``cli/service_commands.py``, with a line in ``tests/support/commands.py``.
 5. Test orders and crashes in ``tests/reliability/test_<service>_interleaved.py``, which uses ``tests/reliability/service_runs.py``, and what it
    reports in ``tests/unit/services/test_progress.py``. A request to the storage that no crash test reaches is in ``NOT_CRASHED`` of
    ``tests/reliability/test_crashes.py``, with the reason.

@@ -18,14 +18,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyhudi_core.conflicts.concurrent import pending_plans
-from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.model.instant import Instant
-from pyhudi_core.model.printing import printable
-from pyhudi_core.naming import set_module
 from pyhudi_core.services.archival.archival import Archival, rules_of
 from pyhudi_core.services.estimates import BYTES_PER_SECOND, SECONDS, SECONDS_PER_RUN
-from pyhudi_core.services.registry import SERVICES
 from pyhudi_core.services.service import Figures, Refused, TableService, refused_by
+from pyhudi_core.services.upkeep_rules import UpkeepRules
 from pyhudi_core.write.states import load
 
 _ONLY_DELETES = frozenset({"cleaning", "metadata_cleaning", "sweep", "expiry"})
@@ -34,39 +31,6 @@ _ONLY_DELETES = frozenset({"cleaning", "metadata_cleaning", "sweep", "expiry"})
 
 _IN_PARTS = frozenset({"compaction", "clustering"})
 """Services that rewrite some file groups now and the others in another run. Their names are those of the options, too."""
-
-
-@set_module("pyhudi")
-@dataclass(frozen=True, slots=True)
-@printable
-class UpkeepRules:
-    """What auto mode goes by.
-
-    Attributes:
-        services: only these, by name; None for all of the registry.
-        log_ratio: compaction is due if the logs have this share of the bytes of the base files below them.
-        small_groups: clustering is due if it would save so many file groups.
-        seconds: no service is begun if the run would take longer, by the estimate. None: no limit.
-        bytes: no service is begun if the run would rewrite more bytes. None: no limit. Of a compaction and of a clustering a part is done that fits.
-    """
-
-    services: tuple[str, ...] | None = None
-    log_ratio: float = 0.3
-    small_groups: int = 10
-    seconds: float | None = None
-    bytes: int | None = None
-
-    def __post_init__(self) -> None:
-        known = [kind.name for kind in SERVICES]
-        unknown = [name for name in self.services or () if name not in known]
-        if unknown:
-            raise InvalidOptionError(f"{unknown[0]!r} is no table service", hint=f"Choose some of {', '.join(known)}.")
-        for name in ("log_ratio", "small_groups", "seconds", "bytes"):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise InvalidOptionError(
-                    f"{name}={value!r} is not above 0", hint="Give a positive number, or leave it out."
-                )
 
 
 @dataclass(frozen=True, slots=True)

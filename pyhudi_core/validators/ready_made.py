@@ -9,16 +9,21 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from pyhudi_core.errors import InvalidOptionError, SchemaMismatchError
+from pyhudi_core.lazy import lazy
 from pyhudi_core.model.meta_fields import with_meta_fields
 from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
-from pyhudi_core.predicates import Predicate
-from pyhudi_core.validators.candidate import Candidate
+
+if TYPE_CHECKING:
+    from pyhudi_core import predicates
+    from pyhudi_core.validators.candidate import Candidate
+else:
+    predicates = lazy("pyhudi_core.predicates")
 
 _FEW = 100_000
 """Up to so many written values, `unique` reads only the rows of the table that have one of them."""
@@ -142,12 +147,12 @@ class Satisfies:
 
     def refuse_unfit(self, schema: pa.Schema) -> None:
         """Raise `PredicateError` if the condition does not fit the columns."""
-        Predicate.of(self.condition, with_meta_fields(schema))
+        predicates.Predicate.of(self.condition, with_meta_fields(schema))
 
     def refuse_unreadable(self) -> None:
         """Raise `PredicateError` if the condition is no SQL, before any schema is known."""
         if isinstance(self.condition, str):
-            Predicate.refuse_syntax(self.condition)
+            predicates.Predicate.refuse_syntax(self.condition)
 
     def __call__(self, candidate: Candidate) -> str:
         """What is wrong; empty if nothing."""

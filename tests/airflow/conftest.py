@@ -11,9 +11,9 @@ from support import airflow_home
 os.environ.update(airflow_home.ENVIRONMENT)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def home() -> Path:
-    """Airflow's home in this process, with a database."""
+    """Airflow's home in this process, with an empty database: an asset that another test has named is not known."""
     return airflow_home.with_database()
 
 

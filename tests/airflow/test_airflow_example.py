@@ -21,12 +21,13 @@ from airflow.sdk import DAG, dag, task
 task.python, DAG("other").task_dict  # what every DAG file needs
 began = time.process_time()
 runpy.run_path(sys.argv[1])
-print(time.process_time() - began, [name for name in ("pyspark", "pandas", "dagster") if name in sys.modules])
+heavy = ("pyspark", "pandas", "dagster", "pyhudi_core.table", "pyhudi_core.write.write", "pyhudi_core.services.registry")
+print(time.process_time() - began, [name for name in heavy if name in sys.modules])
 """
 
 
 def test_the_example_is_parsed_within_a_second_and_without_spark(home: Path) -> None:
-    """The processor time of the best of three processes; the first one may have to compile the modules."""
+    """Processor time, in at most three processes; the first one may have to compile the modules."""
     environment = {
         **os.environ,
         "PYTHONPATH": str(ROOT),
@@ -34,12 +35,15 @@ def test_the_example_is_parsed_within_a_second_and_without_spark(home: Path) -> 
         "PYTHONPYCACHEPREFIX": str(ROOT / ".cache" / "bytecode"),
     }
     command = [sys.executable, "-c", PARSE, str(EXAMPLE)]
-    told = [
-        subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.splitlines()[-1]
-        for _ in range(3)
-    ]
-    assert min(float(line.partition(" ")[0]) for line in told) < 1.0, told
-    assert {line.partition(" ")[2] for line in told} == {"[]"}
+    took: list[float] = []
+    while len(took) < 3 and min(took, default=1.0) >= 1.0:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        seconds, _, heavy = done.stdout.splitlines()[-1].partition(" ")
+        took.append(float(seconds))
+        assert heavy == "[]", (
+            "a DAG file is parsed again and again, so it imports neither Spark nor what only a task needs"
+        )
+    assert min(took) < 1.0, took
 
 
 @pytest.mark.slow

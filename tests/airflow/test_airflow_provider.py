@@ -155,6 +155,14 @@ def test_a_login_is_an_s3_key_and_secrets_are_shown_nowhere(
         assert value not in str(redact(f"a log line with {value}")), "Airflow masks it in every log"
 
 
+def test_without_airflow_a_name_of_the_package_says_what_to_install() -> None:
+    code = "import sys; sys.modules['airflow'] = None; from pyhudi_airflow import HudiHook"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "pyhudi_airflow needs Apache Airflow, which is not installed" in done.stderr
+    assert "pip install 'pyhudi[airflow]'" in done.stderr
+
+
 def test_airflow_2_is_told_what_is_supported(tmp_path: Path) -> None:
     """A package named airflow without the task SDK, as Airflow 2 is."""
     (tmp_path / "airflow").mkdir()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from support.airflow_home import dag_of, states, xcoms
+from support.airflow_home import as_a_worker, dag_of, states, xcoms
 
 import pyhudi as hudi
 from pyhudi.errors import InvalidOptionError
@@ -15,8 +16,12 @@ from pyhudi_airflow import HudiCheckOperator, HudiServiceOperator, HudiUpkeepOpe
 
 HEAD = """
 from datetime import datetime, timedelta
+import pyarrow as pa
 from airflow.sdk import DAG as Dag, task
-from pyhudi_airflow import HudiCheckOperator, HudiServiceOperator, HudiUpkeepOperator
+from pyhudi_airflow import HudiCheckOperator, HudiConsumerOperator, HudiServiceOperator, HudiUpkeepOperator, HudiWriteOperator
+
+failed = {{}}
+ARGS = {{"on_failure_callback": lambda context: failed.update({{context["ti"].task_id: str(context["exception"])}})}}
 
 with Dag({name!r}, schedule=None) as DAG:
 """
@@ -103,6 +108,17 @@ def test_upkeep_runs_what_is_due_in_the_whole_warehouse(home: Path, lake: Path) 
     assert "not due" in xcoms(finished, "again")["skipped_because"]
 
 
+def test_upkeep_of_a_warehouse_without_a_table_is_skipped_and_of_a_missing_table_fails(home: Path, lake: Path) -> None:
+    lake.rmdir()
+    finished = run(
+        "empty",
+        "HudiUpkeepOperator(task_id='all')",
+        "HudiUpkeepOperator(task_id='one', tables='orders')",
+    )
+    assert states(finished) == {"all": "skipped", "one": "failed"}
+    assert xcoms(finished, "all")["skipped_because"] == f"{lake} has no table yet"
+
+
 def test_a_failed_table_fails_the_upkeep_after_the_others(home: Path, lake: Path) -> None:
     merge_on_read(lake / "orders")
     broken = merge_on_read(lake / "broken")
@@ -112,10 +128,29 @@ def test_a_failed_table_fails_the_upkeep_after_the_others(home: Path, lake: Path
     assert hudi.open_table(str(lake / "orders")).compaction.plan().why_not, "the other table was compacted"
 
 
-def test_a_missing_table_fails_with_what_to_do(home: Path, lake: Path, caplog: pytest.LogCaptureFixture) -> None:
-    operator = HudiServiceOperator(task_id="t", table="nowhere", service="compaction")
-    with pytest.raises(hudi.HudiError, match="Let a task that writes nowhere run before this one"):
-        operator.existing("nowhere")
+@as_a_worker
+def test_a_missing_table_fails_with_what_to_do_and_is_not_made(home: Path, lake: Path) -> None:
+    dag = dag_of(
+        HEAD.format(name="missing").replace("schedule=None", "schedule=None, default_args=ARGS")
+        + """
+    HudiServiceOperator(task_id="serve", table="nowhere", service="compaction")
+    HudiCheckOperator(task_id="check", table="nowhere")
+    HudiConsumerOperator(task_id="consume", source="nowhere", into="other", python_callable=list)
+    HudiWriteOperator(task_id="delete", table="nowhere", record_key="id", operation="delete", python_callable=lambda: pa.table({"id": [1]}))
+    HudiWriteOperator(task_id="drop", table="nowhere", operation="delete_partitions", python_callable=lambda: ["day=1"])
+""",
+        "missing",
+    )
+    finished = dag.test()
+    assert set(states(finished).values()) == {"failed"} and len(states(finished)) == 5
+    failed = sys.modules["missing"].failed
+    assert set(failed) == set(states(finished))
+    for said in failed.values():
+        assert (
+            f"{lake}/nowhere" in said
+            and "Let a task that writes nowhere run before this one, or correct the name" in said
+        )
+    assert not list(lake.iterdir())
 
 
 def test_a_check_fails_on_what_is_wrong_or_old(home: Path, lake: Path) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,8 +17,9 @@ from airflow.triggers.base import TriggerEvent
 
 import pyhudi as hudi
 from pyhudi.errors import InvalidOptionError
-from pyhudi_airflow import HudiTimelineTrigger, hudi_asset, timeline_watch
+from pyhudi_airflow import HudiHook, HudiTimelineTrigger, hudi_asset, timeline_watch
 from pyhudi_airflow.timeline_watch import Looker, first_position, news_of
+from pyhudi_core.storage.local import LocalStorage
 
 with_streams = pytest.mark.skipif(
     find_spec("airflow.triggers.shared_stream") is None, reason="shared streams came with Airflow 3.3"
@@ -34,8 +38,6 @@ def commit(table: hudi.HudiTable, number: int) -> str:
 
 
 def look(lake: Path, name: str = "orders") -> timeline_watch.SeenTimeline:
-    from pyhudi_airflow import HudiHook
-
     (found,), _ = Looker().look([name], HudiHook())
     return found
 
@@ -211,6 +213,38 @@ def test_a_watcher_waits_for_its_table_and_reports_all_its_commits(
 
     assert len(asyncio.run(life())) == 1
     assert "The table later does not exist yet" in caplog.text
+
+
+def test_60_idle_tables_cost_one_listing_and_little_time_a_look(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = made(lake / "t00")
+    commit(first, 1)
+    names = [f"t{number:02}" for number in range(60)]
+    for name in names[1:]:
+        shutil.copytree(lake / "t00", lake / name)
+    looker, asked = Looker(), Counter[str]()
+    looker.look(names, HudiHook())
+    for method in ("list_names", "get"):
+        monkeypatch.setattr(LocalStorage, method, counted(asked, method))
+    began = time.process_time()
+    for _ in range(10):
+        looks, said = looker.look(names, HudiHook())
+        assert len(looks) == 60 and not said
+    took = (time.process_time() - began) / 10
+    print(f"a look at 60 idle tables: {took:.3f} s of processor time")
+    assert asked["list_names"] == 10 * 60
+    assert asked["get"] <= 10 * 60 * 2, "the properties of the table and of its metadata table"
+    assert took < 0.5, "every 30 seconds: less than two hundredths of a core"
+
+
+def counted(asked: Counter[str], method: str) -> Any:
+    """The method of a storage on disk, which counts its calls."""
+    does = getattr(LocalStorage, method)
+
+    def call(self: LocalStorage, *given: Any, **named: Any) -> Any:
+        asked[method] += 1
+        return does(self, *given, **named)
+
+    return call
 
 
 def test_without_a_store_a_watcher_begins_with_the_next_commit(lake: Path) -> None:

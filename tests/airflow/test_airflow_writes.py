@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from support.airflow_home import dag_of, states, xcoms
+from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+from support.airflow_home import as_a_worker, dag_of, states, xcoms
 
 import pyhudi as hudi
 from pyhudi.errors import InvalidOptionError
@@ -38,6 +40,7 @@ def ids(lake: Path, name: str = "orders") -> list[int]:
     return sorted(hudi.open_table(f"{lake}/{name}").scan(columns=["id"]).to_arrow()["id"].to_pylist())
 
 
+@as_a_worker
 def test_what_a_function_returns_is_one_commit_that_names_its_run(home: Path, lake: Path) -> None:
     finished = run(
         "writes",
@@ -162,6 +165,7 @@ def test_nothing_is_published_after_a_task_is_marked_failed(home: Path, lake: Pa
     assert not list(table.timeline.pending), "it was rolled back"
 
 
+@as_a_worker
 def test_nothing_is_published_after_a_timeout(home: Path, lake: Path) -> None:
     """The time ends while the second batch of rows is made; the first one is written already."""
     schema = pa.schema([("id", pa.int64()), ("day", pa.string())])
@@ -193,6 +197,31 @@ def test_a_killed_operator_publishes_nothing() -> None:
     operator.on_kill()
     with pytest.raises(RunEndedError, match=r"Airflow has ended the task d\.t"):
         task.gate()
+
+
+@pytest.mark.parametrize(("map_index", "key"), [(-1, "t"), (None, "t"), (3, "t_3")])
+def test_the_gate_asks_a_worker_of_the_installed_airflow_for_the_state(map_index: int | None, key: str) -> None:
+    """The call must fit the signature of this release; Airflow 3.0 has no ``map_index``."""
+    signature = inspect.signature(RuntimeTaskInstance.get_task_states)
+    stored = {"r": {key: "running"}}
+
+    def get_task_states(**asked: Any) -> dict[str, Any]:
+        signature.bind(**asked)
+        return stored
+
+    get_task_states.__signature__ = signature  # type: ignore[attr-defined]
+    ti = SimpleNamespace(dag_id="d", task_id="t", run_id="r", map_index=map_index, get_task_states=get_task_states)
+    task = HudiWriteOperator(task_id="t", table="a", python_callable=list).task_run({"ti": ti})
+    assert task.gate()
+    stored["r"][key] = "failed"
+    if key == "t" or "map_index" in signature.parameters:
+        with pytest.raises(RunEndedError, match="is failed, not running"):
+            task.gate()
+        stored.clear()
+        with pytest.raises(RunEndedError, match="is gone, not running"):
+            task.gate()
+    else:
+        assert task.gate(), "that server does not tell mapped instances apart"
 
 
 def test_bad_rows_fail_at_once_and_nothing_is_published(home: Path, lake: Path) -> None:

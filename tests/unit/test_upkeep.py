@@ -23,6 +23,7 @@ from pyhudi_core.services import estimates
 from pyhudi_core.services.clustering.clustering import Clustering
 from pyhudi_core.services.registry import SERVICES
 from pyhudi_core.services.upkeep import part_of
+from pyhudi_core.services.upkeep_rules import SERVICE_NAMES
 
 pytestmark = pytest.mark.row("N16")
 
@@ -36,6 +37,10 @@ def _command(*arguments: str) -> Result:
     if found.exception is not None and not isinstance(found.exception, SystemExit):
         raise found.exception
     return found
+
+
+def test_the_names_are_those_of_the_registry_in_its_order() -> None:
+    assert tuple(kind.name for kind in SERVICES) == SERVICE_NAMES
 
 
 def test_every_service_says_yes_or_no_and_why_and_a_plan_changes_nothing(location: str) -> None:

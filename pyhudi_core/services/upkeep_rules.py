@@ -1,0 +1,60 @@
+"""What upkeep goes by, and the names of the services. An orchestrator reads both when it parses a file, so no service is imported here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.model.printing import printable
+from pyhudi_core.naming import set_module
+
+SERVICE_NAMES = (
+    "failed_writes",
+    "restore",
+    "compaction",
+    "log_compaction",
+    "cleaning",
+    "clustering",
+    "expiry",
+    "indexing",
+    "metadata_compaction",
+    "metadata_cleaning",
+    "archival",
+    "metadata_archival",
+    "sweep",
+)
+"""The names of the services of the registry, in its order."""
+
+
+@set_module("pyhudi")
+@dataclass(frozen=True, slots=True)
+@printable
+class UpkeepRules:
+    """What auto mode goes by.
+
+    Attributes:
+        services: only these, by name; None for all of the registry.
+        log_ratio: compaction is due if the logs have this share of the bytes of the base files below them.
+        small_groups: clustering is due if it would save so many file groups.
+        seconds: no service is begun if the run would take longer, by the estimate. None: no limit.
+        bytes: no service is begun if the run would rewrite more bytes. None: no limit. Of a compaction and of a clustering a part is done that fits.
+    """
+
+    services: tuple[str, ...] | None = None
+    log_ratio: float = 0.3
+    small_groups: int = 10
+    seconds: float | None = None
+    bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.services or () if name not in SERVICE_NAMES]
+        if unknown:
+            raise InvalidOptionError(
+                f"{unknown[0]!r} is no table service", hint=f"Choose some of {', '.join(SERVICE_NAMES)}."
+            )
+        for name in ("log_ratio", "small_groups", "seconds", "bytes"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise InvalidOptionError(
+                    f"{name}={value!r} is not above 0", hint="Give a positive number, or leave it out."
+                )
