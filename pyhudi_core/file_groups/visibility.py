@@ -148,9 +148,9 @@ class Visibility:
     def completed_at(self, requested_time: str) -> str:
         """Return the completion time of an instant; of an archived one from the archived timeline, else its requested time."""
         instant = self._visible.get(requested_time)
-        if instant is None and self.history is not None:
-            instant = self.history.find(requested_time)
-        return requested_time if instant is None else instant.completion_time or requested_time
+        if instant is not None:
+            return instant.completion_time or requested_time
+        return requested_time if self.history is None else self.history.completed_at(requested_time)
 
     def stat(self, requested_time: str, path: str) -> WriteStat | None:
         """Return the entry of a data file or change log in its visible commit; None if no visible commit names it."""

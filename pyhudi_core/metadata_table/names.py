@@ -47,9 +47,11 @@ _SEED = 0xFFFFFFFFDABADABA
 def readable_partitions(config: TableConfig) -> tuple[str, ...]:
     """Return the partitions of the metadata table that reads use. Tables of version 9 have statistics and secondary indexes of another form, and
     those of a bootstrapped table do not know the rows outside of it. They are left out: reads then go by Parquet's statistics, and find the same
-    rows.
+    rows. A metadata table of timeline layout 1 is not used at all: the files are listed, which shows the same ones.
     """
     listed = config.metadata_partitions
+    if config.timeline_layout == 1:
+        return ()
     if config.version == WRITTEN_VERSION and config.bootstrap_base_path is None:
         return listed
     return tuple(name for name in listed if name in SAME_FORM)
