@@ -45,6 +45,7 @@ class Visibility:
     raised: bool = False
     _archived: dict[str, bool] = field(default_factory=dict)
     _old_logs: dict[str, dict[str, WriteStat]] | None = None
+    _archived_since: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"Visibility of a {self.timeline!r}"
@@ -184,9 +185,13 @@ class Visibility:
         known = frozenset(self._stats_of_old_log(path))
         if requested_time in self._visible or self.history is None or not self.is_archived(requested_time):
             return known
-        _, archived = self.history.begun_since(requested_time)
-        until = self.completed_until
-        return known.union(i.requested_time for i in archived if (i.completion_time or i.requested_time) <= until)
+        since = self._archived_since.get(requested_time)
+        if since is None:
+            _, archived = self.history.begun_since(requested_time)
+            until = self.completed_until
+            since = frozenset(i.requested_time for i in archived if (i.completion_time or i.requested_time) <= until)
+            self._archived_since[requested_time] = since
+        return known | since
 
     def _stat_in(self, instant: Instant, path: str) -> WriteStat | None:
         requested_time = instant.requested_time

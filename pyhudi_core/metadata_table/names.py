@@ -47,10 +47,10 @@ _SEED = 0xFFFFFFFFDABADABA
 def readable_partitions(config: TableConfig) -> tuple[str, ...]:
     """Return the partitions of the metadata table that reads use. Tables of version 9 have statistics and secondary indexes of another form, and
     those of a bootstrapped table do not know the rows outside of it. They are left out: reads then go by Parquet's statistics, and find the same
-    rows. A metadata table of timeline layout 1 is not used at all: the files are listed, which shows the same ones.
+    rows.
     """
     listed = config.metadata_partitions
-    if config.timeline_layout == 1:
+    if not config.reads_metadata_table:
         return ()
     if config.version == WRITTEN_VERSION and config.bootstrap_base_path is None:
         return listed

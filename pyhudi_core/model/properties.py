@@ -190,6 +190,11 @@ class TableConfig:
         return int(_LAYOUTS[str(self.version)])
 
     @property
+    def reads_metadata_table(self) -> bool:
+        """Whether reads use the metadata table, if there is one. One of timeline layout 1 is left alone: a listing shows the same files."""
+        return self.timeline_layout > 1
+
+    @property
     def timeline_folder(self) -> str:
         """The folder of the active timeline, relative to the table."""
         return f".hoodie/{self.timeline_path}" if self.timeline_path else ".hoodie"

@@ -92,8 +92,8 @@ def reopened(context: TableContext) -> TableContext:
 
 
 def _with_metadata_table(context: TableContext, folders: Folders) -> TableContext:
-    """With its metadata table as a companion, if the table lists one that is there. One of timeline layout 1 is not used (`readable_partitions`)."""
-    if not context.config.metadata_partitions or context.config.timeline_layout == 1:
+    """With its metadata table as a companion, if the table lists one that is there."""
+    if not context.config.metadata_partitions or not context.config.reads_metadata_table:
         return context
     try:
         return replace(context, companions=(context.below(METADATA_TABLE, folders),))

@@ -7,8 +7,10 @@ times of modification, as every copy does: nothing depends on them.
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from support.disk import contents
@@ -88,6 +90,14 @@ def test_an_incremental_read_of_partial_updates_has_the_values_from_before_the_r
 @pytest.mark.parametrize("query", [one for one in QUERIES if one.kind == "cdc"], ids=lambda query: query.name)
 def test_changes_are_those_that_hudi_tells(unpacked: dict[str, str], query: Query) -> None:
     assert_changes_of(query, hudi.open_table(unpacked[query.table]).changes().to_arrow())
+
+
+def test_tasks_read_a_table_of_version_6_in_another_process(unpacked: dict[str, str]) -> None:
+    scan = hudi.open_table(unpacked["hudi-0.15.0/mor_avro"]).scan()
+    tasks = [pickle.loads(pickle.dumps(task)) for task in scan.tasks()]
+    rows = pa.Table.from_batches([batch for task in tasks for batch in task.batches()])
+    expected = scan.to_arrow()
+    assert by_key(rows, expected) == by_key(expected, expected)
 
 
 # --- what is asked about the timeline of version 6

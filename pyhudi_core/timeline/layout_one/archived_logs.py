@@ -13,11 +13,10 @@ import io
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import fastavro
 
-from pyhudi_core.errors import CorruptionError, CorruptTimelineError, LimitExceededError, ObjectNotFoundError
+from pyhudi_core.errors import CorruptionError, CorruptTimelineError, DataError, LimitExceededError, ObjectNotFoundError
 from pyhudi_core.formats.avro.container import DECODE_ERRORS, SYNC_SIZE, decode_record, encode_record
 from pyhudi_core.formats.avro.records import parsed_schema
 from pyhudi_core.formats.history_file import HistoryRow
@@ -25,7 +24,7 @@ from pyhudi_core.formats.history_manifest import HistoryFile
 from pyhudi_core.formats.log.blocks import BlockType, Header
 from pyhudi_core.formats.log.contents import record_bytes
 from pyhudi_core.formats.log.reader import LogReader
-from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.model.instant import Action, Instant, State, is_time
 from pyhudi_core.storage.base import ObjectInfo
 from pyhudi_core.timeline.history import ArchivedTimeline, HistoryState
 
@@ -118,24 +117,26 @@ class ArchivedLogs(ArchivedTimeline):
             reader = LogReader(source, path)
             for block in reader.blocks():
                 if block.type is BlockType.AVRO_DATA:
-                    schema = parsed_schema(block.headers.get(Header.SCHEMA, ""))
+                    schema = block.headers.get(Header.SCHEMA, "")
                     for data in record_bytes(reader.content(block), path):
                         yield from _row(data, schema, path)
             reader.refuse_damage("Restore the file from a copy; what it holds cannot be read until then.")
 
 
-def _row(data: memoryview, schema: Any, path: str) -> Iterator[HistoryRow]:
+def _row(data: memoryview, schema: str, path: str) -> Iterator[HistoryRow]:
     """Yield the row of a record; nothing for a file of a pending instant, or of an action that is not known."""
     try:
-        record = fastavro.schemaless_reader(io.BytesIO(data), schema, None)
+        record = fastavro.schemaless_reader(io.BytesIO(data), parsed_schema(schema), None)
         time, action, state = (record.get(name) for name in ("commitTime", "actionType", "actionState"))
         if state not in (None, "COMPLETED") or action not in Action._value2member_map_:
             return  # in very old files only completed instants are, and they have no state
         name, kind = _CONTENTS.get(Action(action), ("", ""))
         content = record.get(name)
         body = None if content is None else encode_record(kind, content, sync_marker=_NO_NONCE)
-        yield HistoryRow(str(time), str(time), action, body)
-    except DECODE_ERRORS as error:
+        if not isinstance(time, str) or not is_time(time):
+            raise ValueError("its time is no time of an instant")
+        yield HistoryRow(time, time, action, body)
+    except (*DECODE_ERRORS, DataError) as error:
         raise CorruptTimelineError(
             f"A record of the archived timeline is damaged: {error!s:.200}",
             path=path,
