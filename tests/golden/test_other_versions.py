@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import zipfile
 from pathlib import Path
 
 import pyarrow as pa
@@ -24,6 +25,9 @@ from pyhudi_core.errors import (
     TableVersionError,
     UnsupportedTableError,
 )
+from pyhudi_core.formats.log.blocks import BlockType, Header, encode_block
+from pyhudi_core.formats.log.contents import write_records
+from pyhudi_core.formats.log.reader import LogReader
 
 OLDER = {"hudi-0.15.0", "hudi-1.0.2-version6"}
 QUERIES = queries(OTHER_VERSIONS)
@@ -140,6 +144,62 @@ def test_the_metadata_table_of_version_6_is_not_used(tmp_path: Path) -> None:
         if file.is_file():
             file.write_bytes(b"")
     assert by_key(hudi.open_table(str(place)).scan().to_arrow(), before) == by_key(before, before)
+
+
+# --- archived commits of merge-on-read tables
+
+
+def archive(place: Path, times: list[str], name: str = ".commits_.archive.9_1-0-1") -> None:
+    """Move the instants of these times to the archive, as release 0.15 does: one record for each file, in its own schema."""
+    with zipfile.ZipFile(OTHER_VERSIONS / ARCHIVED / "table.zip") as example:
+        data = example.read(".hoodie/archived/.commits_.archive.1_1-0-1")
+    [first, *_] = LogReader(pa.BufferReader(data), "archive").blocks()
+    schema = first.headers[Header.SCHEMA]
+    records = []
+    for time in times:
+        for file in sorted((place / ".hoodie").glob(f"{time}.*")):
+            action = file.name.split(".")[1]
+            if file.suffix == f".{action}" and action in ("commit", "deltacommit"):
+                content = json.loads(file.read_bytes())
+                records.append({"hoodieCommitMetadata": content, "actionState": "COMPLETED"})
+            else:
+                records.append({"actionState": "INFLIGHT" if "inflight" in file.name else "REQUESTED"})
+            records[-1] |= {"commitTime": time, "actionType": action, "version": 1}
+            file.unlink()
+    block = encode_block(BlockType.AVRO_DATA, {Header.SCHEMA: schema}, write_records(schema, records))
+    (place / ".hoodie" / "archived").mkdir(exist_ok=True)
+    (place / ".hoodie" / "archived" / name).write_bytes(block)
+
+
+@pytest.mark.parametrize(
+    "name", ["hudi-0.15.0/mor_avro", "hudi-0.15.0/mor_event_payload", "hudi-0.15.0/mor_rolled_back"]
+)
+def test_logs_of_archived_commits_are_read_as_before(name: str, tmp_path: Path) -> None:
+    place = copy_of(name, tmp_path)
+    table = hudi.open_table(str(place))
+    times = [i.requested_time for i in table.timeline.commits]
+    newest, middle = table.scan().to_arrow(), table.scan(as_of=times[2]).to_arrow()
+    for count in dict.fromkeys((1, 2, len(times) - 1)):
+        archive(place, times[:count], f".commits_.archive.{count}_1-0-1")
+        table = hudi.open_table(str(place))
+        assert table.history().num_rows == len(times)
+        found = table.scan().to_arrow()
+        assert by_key(found, newest) == by_key(newest, newest), count
+        before = table.scan(as_of=times[2]).to_arrow()
+        assert by_key(before, middle) == by_key(middle, middle), count
+
+
+def test_logs_of_archived_commits_on_an_active_base_file_are_read(tmp_path: Path) -> None:
+    """A savepoint keeps its commit active, and later ones can be archived (hoodie.archive.beyond.savepoint)."""
+    place = copy_of("hudi-0.15.0/mor_event_payload", tmp_path)
+    table = hudi.open_table(str(place))
+    times = [i.requested_time for i in table.timeline.commits]
+    newest = table.scan().to_arrow()
+    for state in ("savepoint.inflight", "savepoint"):
+        (place / ".hoodie" / f"{times[0]}.{state}").touch()
+    archive(place, times[1:3])
+    found = hudi.open_table(str(place)).scan().to_arrow()
+    assert by_key(found, newest) == by_key(newest, newest)
 
 
 # --- pending and rolled-back writes
