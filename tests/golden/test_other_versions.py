@@ -418,6 +418,22 @@ def test_an_upgrade_that_did_not_end_is_refused(tmp_path: Path) -> None:
         hudi.open_table(str(place)).scan()
 
 
+def test_a_read_during_an_upgrade_has_the_right_rows_or_is_refused(tmp_path: Path) -> None:
+    place = copy_of("hudi-0.15.0/mor_event_payload", tmp_path)
+    folder = place / ".hoodie"
+    table = hudi.open_table(str(place))
+    expected, begun = table.scan().to_arrow(), table.scan()
+    (folder / "timeline").mkdir()
+    for file in sorted(folder.glob("2*")):
+        time, _, ending = file.name.partition(".")
+        is_completed = "." not in ending and ending != "inflight"
+        file.rename(folder / "timeline" / (f"{time}_{int(time) + 1}.{ending}" if is_completed else file.name))
+        with pytest.raises(CorruptTimelineError, match="An upgrade of the table has begun"):
+            table.scan()
+    rows = begun.to_arrow()
+    assert by_key(rows, expected) == by_key(expected, expected)
+
+
 @pytest.mark.parametrize("payload", ["AWSDmsAvroPayload", "debezium.PostgresDebeziumAvroPayload"])
 def test_a_payload_class_whose_merge_in_logs_is_not_known_is_refused_by_name(tmp_path: Path, payload: str) -> None:
     place = copy_of("hudi-0.15.0/mor_avro", tmp_path)
