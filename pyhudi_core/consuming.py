@@ -302,15 +302,16 @@ def _with_way_out(error: SnapshotExpiredError, consumer: Consumer) -> HudiError:
 
 
 def _newest(table: HudiTable) -> str:
-    commits = table.timeline.commits
+    commits = table.timeline.settled_commits
     return (commits[-1].completion_time or commits[-1].requested_time) if len(commits) else ""
 
 
 def _completions(table: HudiTable, after: str) -> list[str]:
-    """Return the completion times of commits after a time, oldest first, archived ones included; without those that changed no row."""
-    found = [
-        instant.completion_time or instant.requested_time
-        for instant, commit in table.commits_with("", after)
-        if commit.changes_rows
-    ]
-    return sorted(found)
+    """Return the completion times of commits after a time, oldest first, archived ones included; without those that changed no row, or that a
+    write may still precede.
+    """
+    unsettled = table.timeline.unsettled
+    found = (
+        i.completion_time or i.requested_time for i, commit in table.commits_with("", after) if commit.changes_rows
+    )
+    return sorted(time for time in found if unsettled is None or time < unsettled)

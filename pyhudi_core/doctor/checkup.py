@@ -57,7 +57,7 @@ def check(opened: OpenedTable, options: CheckOptions | None = None) -> CheckRepo
     runtime = opened.runtime
     exam = Examination(ReadOnlyStorage(opened.storage), runtime, chosen.limits, chosen.progress, runtime.clock.now_ms())
     _run(exam, Area.PROPERTIES, lambda: properties.examine(exam, opened))
-    if not _exists(exam):
+    if not _exists(exam) or not exam.examines:
         return exam.report()
     _run(exam, Area.TIMELINE, lambda: timeline.examine(exam))
     _run(exam, Area.HISTORY, lambda: history.examine(exam))

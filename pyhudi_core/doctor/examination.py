@@ -89,6 +89,7 @@ class Examination:
     timeline_files: tuple[ObjectInfo, ...] = ()
     commits: dict[Instant, CommitMetadata] = field(default_factory=dict)
     all_commits_known: bool = True
+    examines: bool = True
     decided: set[str] = field(default_factory=set)
     living: set[str] = field(default_factory=set)
     dead: set[str] = field(default_factory=set)

@@ -143,6 +143,11 @@ def _open(exam: Examination, opened: OpenedTable, properties: dict[str, str]) ->
     history = properties.get("hoodie.timeline.history.path", "").strip() or "history"
     try:
         config = TableConfig.from_properties(properties, table=exam.storage.location)
+        if config.timeline_layout == 1:
+            what = f"The table has version {config.version}, which is read, and which this release does not examine"
+            exam.not_examined(_AREA, what, PATH, "Examine it after it was raised to version 8.")
+            exam.examines = False
+            return
         exam.config = config
         timeline, history = config.timeline_path, config.history_path
     except TableVersionError as error:

@@ -45,6 +45,7 @@ class Visibility:
     raised: bool = False
     _archived: dict[str, bool] = field(default_factory=dict)
     _old_logs: dict[str, dict[str, WriteStat]] | None = None
+    _archived_since: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"Visibility of a {self.timeline!r}"
@@ -142,15 +143,16 @@ class Visibility:
     def admits(self, requested_time: str, path: str) -> bool:
         """Say whether a reader sees a data file that this instant wrote under this path."""
         if requested_time in self._visible:
-            return not self.by_name or self.stat(requested_time, path) is not None
+            named = not self.by_name or self.stat(requested_time, path) is not None
+            return named or bool(self._archived_writers(requested_time, path))
         return self.is_archived(requested_time) or self._stat_of_old_log(path) is not None
 
     def completed_at(self, requested_time: str) -> str:
         """Return the completion time of an instant; of an archived one from the archived timeline, else its requested time."""
         instant = self._visible.get(requested_time)
-        if instant is None and self.history is not None:
-            instant = self.history.find(requested_time)
-        return requested_time if instant is None else instant.completion_time or requested_time
+        if instant is not None:
+            return instant.completion_time or requested_time
+        return requested_time if self.history is None else self.history.completed_at(requested_time)
 
     def stat(self, requested_time: str, path: str) -> WriteStat | None:
         """Return the entry of a data file or change log in its visible commit; None if no visible commit names it."""
@@ -182,11 +184,27 @@ class Visibility:
         if not self.raised:
             return frozenset()
         known = frozenset(self._stats_of_old_log(path))
-        if requested_time in self._visible or self.history is None or not self.is_archived(requested_time):
-            return known
-        _, archived = self.history.begun_since(requested_time)
-        until = self.completed_until
-        return known.union(i.requested_time for i in archived if (i.completion_time or i.requested_time) <= until)
+        if requested_time in self._visible:
+            return known or self._archived_writers(requested_time, path)
+        return known | self._since(requested_time) if self.is_archived(requested_time) else known
+
+    def _since(self, requested_time: str) -> frozenset[str]:
+        """Return the requested times of archived instants from this one on that had completed at the bound."""
+        found = self._archived_since.get(requested_time)
+        if found is None:
+            _, archived = self.history.begun_since(requested_time) if self.history is not None else ("", [])
+            until = self.completed_until
+            found = frozenset(i.requested_time for i in archived if (i.completion_time or i.requested_time) <= until)
+            self._archived_since[requested_time] = found
+        return found
+
+    def _archived_writers(self, requested_time: str, path: str) -> frozenset[str]:
+        """Return which archived instants may have written to a log that no visible commit names, on a base file of an active commit.
+
+        They are archived before that commit if a savepoint keeps it, or kept it (``hoodie.archive.beyond.savepoint``).
+        """
+        is_log = self.raised and self.timeline.has_history and split(path)[1].startswith(".")
+        return self._since(requested_time) if is_log else frozenset()
 
     def _stat_in(self, instant: Instant, path: str) -> WriteStat | None:
         requested_time = instant.requested_time

@@ -90,9 +90,9 @@ class _State:
 
     def meet(self, which: Ints, arriving: Ints, law: MergeLaw) -> None:
         """One more entry for each of these keys."""
-        if law.merger is not None:
+        if (merger := law.merger_in_logs) is not None:
             rows = ~(self.deleted[which] | self.entries.deleted[arriving])
-            self._make(which[rows], arriving[rows], law.merger)
+            self._make(which[rows], arriving[rows], merger)
             which, arriving = which[~rows], arriving[~rows]
         entries = self.entries
         newer = entries.versions(arriving, entries.deleted[arriving], entries.outright[arriving])

@@ -95,10 +95,16 @@ class Versions:
     listed: Mask
 
     @classmethod
-    def of_rows(cls, rows: pa.Table | pa.RecordBatch, ordering: Sequence[str]) -> Self:
-        """Return rows that arrive: those whose ``_hoodie_is_deleted`` is true are deletes."""
+    def of_rows(
+        cls, rows: pa.Table | pa.RecordBatch, ordering: Sequence[str], marked: tuple[str, str] = ("", "")
+    ) -> Self:
+        """Return rows that arrive: those whose ``_hoodie_is_deleted`` is true are deletes, and those with the second text of ``marked`` in the column
+        that the first one names.
+        """
         orderings = _columns(rows, ordering)
         deleted = says_deleted(rows)
+        if marked[0]:
+            deleted = deleted | _has_word(rows, *marked)
         outright = deleted & _without_value(orderings) if ordering and deleted.any() else deleted.copy()
         return cls(orderings, deleted, outright, np.zeros(rows.num_rows, bool))
 
@@ -129,6 +135,11 @@ class MergeLaw:
     ordering: tuple[str, ...] = ()
     merger: PairMerger | None = None
 
+    @property
+    def merger_in_logs(self) -> PairMerger | None:
+        """What makes one row out of two entries of logs."""
+        return self.merger
+
     def newer_wins(
         self, newer: Versions, older: Versions, *, in_logs: bool = False, mixed: Mask | bool = False
     ) -> Mask:
@@ -141,7 +152,7 @@ class MergeLaw:
         """
         if not newer.orderings.num_columns:
             return np.ones(len(newer), bool)
-        wins = not_lower(*(_as_compared(each.orderings) for each in (newer, older)))
+        wins = by_ordering(newer, older)
         forgotten = older.deleted & older.outright
         obsolete = newer.listed & ~newer.outright & forgotten
         wins = (newer.outright | forgotten | wins) & ~obsolete
@@ -179,12 +190,24 @@ class MergeLaw:
         return rows.take(pa.array(np.sort(candidates[order[last]])))
 
 
+def by_ordering(newer: Versions, older: Versions) -> Mask:
+    """For each pair of versions, whether the ordering values of the newer one are not lower."""
+    return not_lower(*(_as_compared(each.orderings) for each in (newer, older)))
+
+
 def says_deleted(rows: pa.Table | pa.RecordBatch) -> Mask:
     """Say which rows say that they are deleted: the boolean column ``_hoodie_is_deleted`` is true, as Hudi's payload classes read it."""
     index = rows.schema.get_field_index(IS_DELETED)
     if index < 0 or not pa.types.is_boolean(rows.schema.field(index).type):
         return np.zeros(rows.num_rows, bool)
     return mask(pc.fill_null(rows.column(index), False))
+
+
+def _has_word(rows: pa.Table | pa.RecordBatch, column: str, word: str) -> Mask:
+    """Say which rows have this text, in this case, in a column; of columns of other types, which values have this text."""
+    if column not in rows.schema.names or pa.types.is_nested(rows.schema.field(column).type):
+        return np.zeros(rows.num_rows, bool)
+    return mask(pc.fill_null(pc.equal(pc.cast(rows.column(column), pa.string()), word), False))
 
 
 def not_lower(new: pa.Table, old: pa.Table) -> Mask:

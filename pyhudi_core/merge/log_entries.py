@@ -65,10 +65,14 @@ class LogEntries:
 
 @dataclass(slots=True)
 class EntryCollector:
-    """Puts blocks together. ``schema`` is the reader's, meta columns first; ``ordering`` names the ordering columns; ``bytes`` are held so far."""
+    """Puts blocks together. ``schema`` is the reader's, meta columns first; ``ordering`` names the ordering columns; ``bytes`` are held so far.
+
+    ``marked``: the column and the word of rows that are deletes (`Versions.of_rows`).
+    """
 
     schema: pa.Schema
     ordering: Sequence[str]
+    marked: tuple[str, str] = ("", "")
     _rows: list[pa.Table] = field(default_factory=list)
     _keys: list[pa.Array] = field(default_factory=list)
     _deleted: list[Mask] = field(default_factory=list)
@@ -88,7 +92,7 @@ class EntryCollector:
         self.bytes += table.nbytes + keys.nbytes
         self._rows.append(table)
         self._keys.append(keys.cast(pa.string()))
-        versions = Versions.of_rows(table, self.ordering)
+        versions = Versions.of_rows(table, self.ordering, self.marked)
         self._deleted.append(versions.deleted)
         self._outright.append(versions.outright)
         self._listed.append(versions.listed)

@@ -50,12 +50,14 @@ class LogColumns:
         ordering: the ordering columns.
         keys_of: gives the record keys of a batch.
         names_at: gives the names that the columns had at an instant; None if they are the same.
+        marked: the column and the word of rows that are deletes (`Versions.of_rows`).
     """
 
     schema: pa.Schema
     ordering: tuple[str, ...]
     keys_of: KeysOf
     names_at: NamesAt = _same_names
+    marked: tuple[str, str] = ("", "")
 
 
 _FEW_BYTES = 1 << 20
@@ -75,7 +77,7 @@ class LogScan:
 
         Raises `LogsTooLargeError` if they are larger than ``most_bytes`` (0: no limit), and `CorruptionError` and its kinds.
         """
-        found = EntryCollector(columns.schema, columns.ordering)
+        found = EntryCollector(columns.schema, columns.ordering, columns.marked)
         whole, read = sum(log.size for log in self.logs), 0
         for path, blocks in _by_file(self._blocks()):
             with self.storage.open_input(path) as source:

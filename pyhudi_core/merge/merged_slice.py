@@ -56,7 +56,12 @@ class Merging:
     @property
     def is_custom(self) -> bool:
         """Whether a merger makes the rows."""
-        return self.config.merge_mode is MergeMode.CUSTOM
+        return self.config.merge_mode is MergeMode.CUSTOM or self.merger is not None
+
+    @property
+    def marked(self) -> tuple[str, str]:
+        """The column and the word of rows that are deletes."""
+        return self.config.merge_rules.delete_column, self.config.merge_rules.delete_word
 
     @property
     def ordering(self) -> tuple[str, ...]:
@@ -81,7 +86,7 @@ class Merging:
             )
         if self.is_custom:
             return schema
-        names = {*wanted.names, *key_columns(self.config), *self.ordering, IS_DELETED}
+        names = {*wanted.names, *key_columns(self.config), *self.ordering, IS_DELETED, self.marked[0]}
         return pa.schema([item for item in schema if item.name in names])
 
 
@@ -129,7 +134,7 @@ def slice_rows(storage: Storage, piece: FileSlice, merging: Merging, wanted: pa.
     columns = merging.columns(wanted, schema)
     law = merging.law()
     scan = LogScan(storage, piece.logs, piece.requested_times.__contains__)
-    found = LogColumns(columns, merging.ordering, merging.keys_of, merging.names_at)
+    found = LogColumns(columns, merging.ordering, merging.keys_of, merging.names_at, merging.marked)
 
     def read(part: KeyPart) -> Iterator[tuple[KeyPart, PartRows]]:
         parts, entries = 0, None

@@ -87,7 +87,7 @@ class NonDefaultsPayload(_Payload):
 
     def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
         """Return rows of both."""
-        return MergedPairs(_filled(newer, older), none_of(newer))
+        return MergedPairs(filled(newer, older), none_of(newer))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class PartialUpdatePayload(_Payload):
         """Return rows of both."""
         late = self._late(older, newer)
         upper, lower = choose(newer, older, late), choose(older, newer, late)
-        rows = _filled(upper, lower)
+        rows = filled(upper, lower)
         columns = [(newer if name in META_FIELDS else rows).column(name) for name in rows.column_names]
         return MergedPairs(pa.table(columns, schema=newer.schema), none_of(newer))
 
@@ -183,7 +183,7 @@ class PostgresPayload(_Payload):
         lower, _ = compare(new, old)
         wins = ~lower | mask(pc.is_null(old))
         rows = choose(older, newer, wins)
-        columns = [_toasted(rows.column(name), older.column(name)) for name in rows.column_names]
+        columns = [available(rows.column(name), older.column(name)) for name in rows.column_names]
         gone = (wins & _says(newer, _OPERATION, "d")) | _says(older, _OPERATION, "d")
         return MergedPairs(pa.table(columns, schema=newer.schema), gone)
 
@@ -222,7 +222,7 @@ def _either(first: pa.ChunkedArray, second: pa.ChunkedArray, take_second: Mask) 
     return both.take(pa.array(np.where(take_second, places + len(first), places)))
 
 
-def _filled(upper: pa.Table, lower: pa.Table) -> pa.Table:
+def filled(upper: pa.Table, lower: pa.Table) -> pa.Table:
     """Return the upper rows, with the lower one's value where there is none."""
     columns = [
         column if column.null_count == 0 else _either(column, lower.column(number), mask(pc.is_null(column)))
@@ -231,11 +231,11 @@ def _filled(upper: pa.Table, lower: pa.Table) -> pa.Table:
     return pa.table(columns, schema=upper.schema)
 
 
-def _toasted(values: pa.ChunkedArray, before: pa.ChunkedArray) -> pa.ChunkedArray:
+def available(values: pa.ChunkedArray, before: pa.ChunkedArray, unavailable_word: str = _TOASTED) -> pa.ChunkedArray:
     """Return values, with those from before where the source says that it does not repeat one."""
     if not (pa.types.is_string(values.type) or pa.types.is_binary(values.type)):
         return values
-    unavailable = mask(pc.fill_null(pc.equal(values, pa.scalar(_TOASTED).cast(values.type)), False))
+    unavailable = mask(pc.fill_null(pc.equal(values, pa.scalar(unavailable_word).cast(values.type)), False))
     return _either(values, before, unavailable) if unavailable.any() else values
 
 

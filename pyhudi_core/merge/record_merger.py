@@ -19,7 +19,9 @@ import pyarrow as pa
 from pyhudi_core.errors import ConfigError, HudiError, MergerContractError, UnsupportedTableError, columns_named
 from pyhudi_core.merge.law import Mask, MergedPairs, MergeLaw, PairMerger, TableMerger, compare
 from pyhudi_core.merge.merger_contract import LAWS, Evidence, RecordMerger, check_laws
+from pyhudi_core.merge.partial_updates import PartialUpdateLaw, PartialUpdates
 from pyhudi_core.merge.payloads import PAYLOADS, PartialUpdatePayload, choose, none_of, unfit_kind
+from pyhudi_core.merge.precombine import precombine_law
 from pyhudi_core.model.meta_fields import META_FIELDS
 from pyhudi_core.model.properties import MergeMode, TableConfig, TableType
 from pyhudi_core.naming import set_module
@@ -152,15 +154,23 @@ def merger_name(config: TableConfig) -> str:
 
 
 def find_merger(config: TableConfig) -> TableMerger | None:
-    """Return the merger of a table whose merge mode is CUSTOM; None if it is not known here, and for other tables."""
+    """Return the merger of a table whose merge mode is CUSTOM, or that has partial updates of version 9; None if it is not known here, and for other
+    tables.
+    """
     if config.merge_mode is not MergeMode.CUSTOM:
-        return None
+        rules = config.merge_rules
+        return (
+            PartialUpdates(ordering_of(config), rules.partial_update, rules.unavailable)
+            if rules.partial_update
+            else None
+        )
     name = merger_name(config)
     if name not in PAYLOADS:
         return _REGISTERED.get(name)
     payload = PAYLOADS[name](tuple(config.ordering_fields))
     if isinstance(payload, PartialUpdatePayload):
-        return replace(payload, in_logs=config.table_type is TableType.MERGE_ON_READ)
+        in_logs = config.table_type is TableType.MERGE_ON_READ and not config.merge_rules.precombines
+        return replace(payload, in_logs=in_logs)
     return payload
 
 
@@ -200,13 +210,18 @@ def unwritten_merging(config: TableConfig) -> str:
 
 def ordering_of(config: TableConfig) -> tuple[str, ...]:
     """Return the columns whose values decide; none if only the order of commits does."""
-    return () if config.merge_mode is MergeMode.COMMIT_TIME_ORDERING else tuple(config.ordering_fields)
+    by_commits = config.merge_mode is MergeMode.COMMIT_TIME_ORDERING and not config.merge_rules.precombines
+    return () if by_commits else tuple(config.ordering_fields)
 
 
 def law_of(config: TableConfig, merger: PairMerger | None) -> MergeLaw:
     """Return the law of a table, with the merger that `find_merger` found. Raises `UnsupportedTableError` for a merger that is not known here."""
     if config.merge_mode is MergeMode.CUSTOM and merger is None:
         raise unknown_merger(config)
+    if config.merge_rules.precombines:
+        return precombine_law(config, ordering_of(config), merger)
+    if config.merge_rules.partial_update:
+        return PartialUpdateLaw(ordering_of(config), merger)
     return MergeLaw(ordering_of(config), merger)
 
 

@@ -50,6 +50,8 @@ def readable_partitions(config: TableConfig) -> tuple[str, ...]:
     rows.
     """
     listed = config.metadata_partitions
+    if not config.reads_metadata_table:
+        return ()
     if config.version == WRITTEN_VERSION and config.bootstrap_base_path is None:
         return listed
     return tuple(name for name in listed if name in SAME_FORM)

@@ -186,8 +186,8 @@ def time_after(text: str) -> str:
 
 
 def time_before(text: str) -> str:
-    """Return the 17-digit time one millisecond earlier, which sorts before ``text``."""
-    moment = parse_time(text)
+    """Return the 17-digit time one millisecond earlier, which sorts before ``text``; 14 digits are the begin of their second."""
+    moment = parse_time(f"{text}000" if len(text) == 14 else text)
     if moment is None:
         return text[:-1]
     earlier = moment - timedelta(milliseconds=1)

@@ -1,12 +1,13 @@
 """How a table merges rows: the properties that say it, and the merge mode, strategy and payload class that they mean.
 
-Specification of version 8, "Merge Modes". Version 9 (RFC-97) stores a payload class of Hudi's as a mode with properties beside it. They are turned
-back into the class: the rules are the same, and the class is the name under which a merger is found.
+Specification of version 8, "Merge Modes". Version 9 (RFC-97) stores a payload class of Hudi's as a mode with rules beside it (`MergeRules`).
+Versions up to 6 store a payload class alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from enum import Enum
 
 MODE = "hoodie.record.merge.mode"
@@ -45,22 +46,35 @@ _MERGE_MODES = {
 }
 
 
-_PARTIAL_MODE = "hoodie.table.partial.update.mode"
-_DELETE_MARKER = (
-    "hoodie.record.merge.property.hoodie.payload.delete.field",
-    "hoodie.record.merge.property.hoodie.payload.delete.marker",
-)
-_V9_PAYLOADS: Mapping[tuple[MergeMode, str, tuple[str, ...]], str] = {
-    (
-        MergeMode.COMMIT_TIME_ORDERING,
-        "IGNORE_DEFAULTS",
-        ("", ""),
-    ): "org.apache.hudi.common.model.OverwriteNonDefaultsWithLatestAvroPayload",
-}
-"""The payload class with the rules of a mode, a mode of partial updates, and a column and word that mark a delete.
+@dataclass(frozen=True, slots=True)
+class MergeRules:
+    """What the properties of a table say of merging beside its mode; version 8 says nothing more.
 
-Not with event time: there `PartialUpdateAvroPayload` keeps the meta columns of the later row, and version 9 those of the winner.
-"""
+    Attributes:
+        precombines: versions up to 6: log entries of a key are reduced by their ordering values before they meet the base row, and a delete of a
+        delete
+            block always removes that row (`merge/precombine.py`).
+        partial_update: version 9: ``IGNORE_DEFAULTS`` or ``FILL_UNAVAILABLE``, or empty: what a row takes from the version that loses.
+        unavailable: the text of a value that ``FILL_UNAVAILABLE`` replaces.
+        delete_column, delete_word: version 9: a row with this text in this column is a delete; empty if there is no such column.
+    """
+
+    precombines: bool = False
+    partial_update: str = ""
+    unavailable: str = ""
+    delete_column: str = ""
+    delete_word: str = ""
+
+
+PARTIAL_MODE = "hoodie.table.partial.update.mode"
+IGNORE_DEFAULTS, FILL_UNAVAILABLE = "IGNORE_DEFAULTS", "FILL_UNAVAILABLE"
+_PROPERTY = "hoodie.record.merge.property."
+_DELETE_COLUMN = f"{_PROPERTY}hoodie.payload.delete.field"
+_DELETE_WORD = f"{_PROPERTY}hoodie.payload.delete.marker"
+_UNAVAILABLE = f"{_PROPERTY}hoodie.write.partial.update.unavailable.value"
+_DEFAULT_UNAVAILABLE = "__debezium_unavailable_value"
+_OLDER_PAYLOADS = {mode.payload_class: mode for mode in MergeMode if mode.payload_class}
+_EVENT_TIME = "org.apache.hudi.common.model.EventTimeAvroPayload"
 
 
 def first(props: Mapping[str, str], keys: Iterable[str], default: str) -> str:
@@ -69,19 +83,36 @@ def first(props: Mapping[str, str], keys: Iterable[str], default: str) -> str:
 
 
 def merging_of(props: Mapping[str, str], named: str, ordered: bool) -> tuple[MergeMode, str, str]:
-    """Merge mode, strategy id and payload class. ``named`` is the mode that the properties name, checked; ``ordered``: there are ordering columns."""
+    """Merge mode, strategy id and payload class. ``named`` is the mode that the properties name, checked; ``ordered``: there are ordering columns.
+
+    Up to version 6 the payload class alone decides: its strategy id stands for event time in later versions only.
+    """
+    if rules_of(props).precombines:
+        payload = first(props, _PAYLOAD, MergeMode.COMMIT_TIME_ORDERING.payload_class)
+        older = _OLDER_PAYLOADS.get(
+            payload, MergeMode.EVENT_TIME_ORDERING if payload == _EVENT_TIME else MergeMode.CUSTOM
+        )
+        return older, older.strategy_id, payload
     mode = _mode(props, named, ordered)
-    plain = mode, first(props, _STRATEGY_ID, mode.strategy_id), first(props, _PAYLOAD, mode.payload_class)
-    if props["hoodie.table.version"].strip() == "8" or mode is MergeMode.CUSTOM:
-        return plain
-    partial = props.get(_PARTIAL_MODE, "").strip().upper() or "NONE"
-    marked = tuple(props.get(key, "").strip() for key in _DELETE_MARKER)
-    if partial == "NONE" and not any(marked):
-        return plain
-    said = [f"{_PARTIAL_MODE}={partial}"] * (partial != "NONE")
-    said += [f"{key}={word}" for key, word in zip(_DELETE_MARKER, marked, strict=True) if word]
-    by_payload = MergeMode.CUSTOM
-    return by_payload, by_payload.strategy_id, _V9_PAYLOADS.get((mode, partial, marked), " and ".join(said))
+    return mode, first(props, _STRATEGY_ID, mode.strategy_id), first(props, _PAYLOAD, mode.payload_class)
+
+
+def rules_of(props: Mapping[str, str]) -> MergeRules:
+    """Return the rules that the properties add to the mode; the mode of partial updates is one of its words, or was refused."""
+    version = int(props["hoodie.table.version"])
+    if version < _LAWS_OF_MODES:
+        return MergeRules(precombines=True)
+    if version == _LAWS_OF_MODES:
+        return MergeRules()
+    partial = props.get(PARTIAL_MODE, "").strip().upper().replace("NONE", "")
+    column, word = (props.get(key, "").strip() for key in (_DELETE_COLUMN, _DELETE_WORD))
+    unavailable = first(props, (_UNAVAILABLE,), _DEFAULT_UNAVAILABLE)
+    marked = (column, word) if column and word else ("", "")
+    return MergeRules(False, partial, unavailable if partial == FILL_UNAVAILABLE else "", *marked)
+
+
+_LAWS_OF_MODES = 8
+"""From this version on a merge mode decides; a later one adds rules to it."""
 
 
 def _mode(props: Mapping[str, str], named: str, ordered: bool) -> MergeMode:

@@ -1,11 +1,13 @@
 """``hoodie.properties`` as a typed, checked value; ``java_properties`` reads the text.
 
-Format reference: timeline 1.1 to 1.6 of table version 8; version 9 differs in how it says that rows are merged (`merge_mode`).
+Format reference: timeline 1.1 to 1.6 of table version 8; version 9 differs in how it says that rows are merged (`merge_mode`), versions 3 to 6
+also in the layout of the timeline and in how they name key generators.
 ``raw`` of a ``TableConfig`` holds every property that was read, unknown ones included, and ``to_properties`` returns all of them.
 
 Invariants
-- a ``TableConfig`` exists only for a table that this package can open: version 8 or 9 (only read), timeline layout 2, base files in Parquet, ORC or
-  HFile, partition columns kept in the data files;
+- a ``TableConfig`` exists only for a table that this package can open: version 8, or 3 to 6 or 9 (only read), with the timeline layout of its
+version,
+  base files in Parquet, ORC or HFile, partition columns kept in the data files;
 - folders named by properties are below ``.hoodie``.
 """
 
@@ -21,7 +23,17 @@ from types import MappingProxyType
 
 from pyhudi_core.errors import CorruptPropertiesError, TableVersionError, UnsafePathError, UnsupportedTableError
 from pyhudi_core.model.java_properties import parse, render
-from pyhudi_core.model.merge_mode import MODE, MergeMode, first, merging_of
+from pyhudi_core.model.merge_mode import (
+    FILL_UNAVAILABLE,
+    IGNORE_DEFAULTS,
+    MODE,
+    PARTIAL_MODE,
+    MergeMode,
+    MergeRules,
+    first,
+    merging_of,
+    rules_of,
+)
 from pyhudi_core.model.meta_fields import RECORD_KEY
 from pyhudi_core.model.printing import printable
 from pyhudi_core.model.safe_path import safe_relative_path
@@ -42,7 +54,9 @@ PREFIX_DEPTH = "pyhudi.partition.random.prefix.depth"
 NO_UPGRADE = "To keep Hudi 1.1 and newer from upgrading a version 8 table, write with hoodie.write.auto.upgrade=false"
 _PATH = ".hoodie/hoodie.properties"
 WRITTEN_VERSION = 8
-"""Tables of version 8 are read and written, those of version 9 only read."""
+"""Tables of version 8 are read and written, the others of `_LAYOUTS` only read."""
+_LAYOUTS = {"3": "1", "4": "1", "5": "1", "6": "1", "8": "2", "9": "2"}
+"""The layout of the timeline of each table version that is read."""
 
 
 class TableType(Enum):
@@ -102,6 +116,7 @@ class TableConfig:
     merge_mode: MergeMode
     merge_strategy_id: str
     payload_class: str
+    merge_rules: MergeRules
     base_file_format: str
     populate_meta_fields: bool
     operation_field: bool
@@ -120,7 +135,7 @@ class TableConfig:
     create_schema: str | None
     """Avro JSON of the table at its creation, if stored."""
     timeline_path: str
-    """Folder of the active timeline, relative to ``.hoodie``."""
+    """Folder of the active timeline, relative to ``.hoodie``; empty for this folder itself."""
     history_path: str
     """Folder of the timeline history, relative to ``timeline_path``."""
     bootstrap_base_path: str | None
@@ -157,7 +172,7 @@ class TableConfig:
             table: location of the table, for the errors.
 
         Raises:
-            TableVersionError: the table version is neither 8 nor 9.
+            TableVersionError: the table version is none of `_LAYOUTS`.
             UnsupportedTableError: the table has an unsupported feature (named in the message).
             CorruptPropertiesError: the checksum is wrong, the table name is missing, or a property has an impossible value.
             UnsafePathError: the timeline folder or the index definitions are outside the table.
@@ -166,8 +181,23 @@ class TableConfig:
 
     @property
     def version(self) -> int:
-        """``hoodie.table.version``: 8 or 9."""
+        """``hoodie.table.version``."""
         return int(self.raw["hoodie.table.version"])
+
+    @property
+    def timeline_layout(self) -> int:
+        """``hoodie.timeline.layout.version``: 1 or 2."""
+        return int(_LAYOUTS[str(self.version)])
+
+    @property
+    def reads_metadata_table(self) -> bool:
+        """Whether reads use the metadata table, if there is one. One of timeline layout 1 is left alone: a listing shows the same files."""
+        return self.timeline_layout > 1
+
+    @property
+    def timeline_folder(self) -> str:
+        """The folder of the active timeline, relative to the table."""
+        return f".hoodie/{self.timeline_path}" if self.timeline_path else ".hoodie"
 
     @property
     def why_not_written(self) -> str:
@@ -179,7 +209,7 @@ class TableConfig:
     def refusal_of_writing(self, table: str) -> TableVersionError | None:
         """Return the error for a version that is only read; None for the one that is written."""
         why, found = self.why_not_written, str(self.version)
-        hint = f"Nothing was changed. {_READ_ONLY}"
+        hint = f"Nothing was changed. {_READ_ONLY if self.timeline_layout > 1 else _OLDER_ONLY_READ}"
         return TableVersionError(why, found=found, table=table, path=_PATH, hint=hint) if why else None
 
     def refuse_writing(self, table: str) -> None:
@@ -242,7 +272,9 @@ def _typed(items: tuple[tuple[str, str], ...], table: str) -> TableConfig:
     ordering = view.fields("hoodie.table.ordering.fields") or view.fields("hoodie.table.precombine.field")
     partitions = view.fields("hoodie.table.partition.fields")
     named = view.word(MODE, MergeMode.__members__, "") if props.get(MODE, "").strip() else ""
+    view.word(PARTIAL_MODE, [IGNORE_DEFAULTS, FILL_UNAVAILABLE, "NONE"], "NONE")
     mode, strategy, payload = merging_of(props, named, bool(ordering))
+    layout = _LAYOUTS[props["hoodie.table.version"].strip()]
     return TableConfig(
         name=props[NAME],
         database=props.get(DATABASE, ""),
@@ -255,6 +287,7 @@ def _typed(items: tuple[tuple[str, str], ...], table: str) -> TableConfig:
         merge_mode=mode,
         merge_strategy_id=strategy,
         payload_class=payload,
+        merge_rules=rules_of(props),
         base_file_format=first(props, _BASE_FORMAT, "PARQUET").upper(),
         populate_meta_fields=view.flag(POPULATE, True),
         operation_field=view.flag(OPERATION_FIELD, False),
@@ -268,8 +301,8 @@ def _typed(items: tuple[tuple[str, str], ...], table: str) -> TableConfig:
         metadata_partitions=view.fields(METADATA_PARTITIONS),
         metadata_partitions_inflight=view.fields(METADATA_PARTITIONS_INFLIGHT),
         create_schema=props.get("hoodie.table.create.schema") or None,
-        timeline_path=view.folder("hoodie.timeline.path", "timeline"),
-        history_path=view.folder("hoodie.timeline.history.path", "history"),
+        timeline_path=view.folder("hoodie.timeline.path", "timeline") if layout > "1" else "",
+        history_path=view.folder(*_HISTORY[layout]),
         bootstrap_base_path=props.get("hoodie.bootstrap.base.path") or None,
         index_defs_path=view.folder(INDEX_DEFINITIONS, ".hoodie/.index_defs/index.json"),
         prefix_width=view.number(PREFIX_WIDTH, 0, 0, 8),
@@ -283,6 +316,8 @@ def _from_raw(raw: dict[str, str]) -> TableConfig:
 
 
 _BASE_FORMAT = ("hoodie.table.base.file.format", "hoodie.table.ro.file.format")
+_HISTORY = {"1": ("hoodie.archivelog.folder", "archived"), "2": ("hoodie.timeline.history.path", "history")}
+"""The property that names the folder of the archived timeline of a layout, and its default."""
 _CDC_MODE = "hoodie.table.cdc.supplemental.logging.mode"
 
 
@@ -295,7 +330,7 @@ class _View:
 
     def check_readable(self) -> None:
         version = self.props.get("hoodie.table.version", "").strip()
-        if version not in ("8", "9"):
+        if version not in _LAYOUTS:
             raise self._version_error(version)
         if not self.props.get(NAME):
             raise self._corrupt(f"{NAME} is missing")
@@ -304,8 +339,9 @@ class _View:
                 f"{CHECKSUM} is {self.props[CHECKSUM]}, but the table's name gives {checksum(self.props)}"
             )
         layout = self.props.get("hoodie.timeline.layout.version", "")
-        if layout.strip() != "2":
-            raise self._unsupported(f"hoodie.timeline.layout.version is {layout or 'missing'}; versions 8 and 9 have 2")
+        if layout.strip() != _LAYOUTS[version]:
+            has = f"version {version} has {_LAYOUTS[version]}"
+            raise self._unsupported(f"hoodie.timeline.layout.version is {layout or 'missing'}; {has}")
         base_format = first(self.props, _BASE_FORMAT, "PARQUET").upper()
         if base_format not in ("PARQUET", "ORC", "HFILE"):
             raise self._unsupported(f"base files of format {base_format} (hoodie.table.base.file.format)")
@@ -345,7 +381,7 @@ class _View:
     def _version_error(self, version: str) -> TableVersionError:
         found = version or "missing"
         what = f"the table has version {version[:20]}" if version else "hoodie.table.version is missing"
-        hint = _VERSION_HINTS.get(version, f"Versions 8 and 9 are read, version 8 is written. {NO_UPGRADE}")
+        hint = _VERSION_HINTS.get(version, f"Versions 3 to 6, 8 and 9 are read, version 8 is written. {NO_UPGRADE}")
         return TableVersionError(what, found=found, table=self.table or None, path=_PATH, hint=hint)
 
     def _corrupt(self, message: str) -> CorruptPropertiesError:
@@ -365,9 +401,14 @@ _READ_ONLY = (
     "Write with Hudi 1.1 or newer; or downgrade the table to version 8 with Hudi's command line (downgrade table --toVersion EIGHT)."
     f" {NO_UPGRADE}"
 )
+_OLDER_ONLY_READ = (
+    "Write with the release of Hudi that wrote it (0.14, 0.15); or raise the table to version 8 with Hudi 1.0 (a write with"
+    " hoodie.write.table.version=8, or upgrade table --toVersion EIGHT): run a pending compaction first, and keep the modification times of the"
+    " timeline's files."
+)
 _VERSION_HINTS = {
     "": f"Set it to 8 if Hudi 1.0 wrote the table; newer releases treat such a table as version 9. {NO_UPGRADE}",
-    "6": "Upgrade it with Hudi 1.0.2 (hoodie.write.table.version=8), then open it again",
+    **dict.fromkeys("012", "Raise it to version 6 with Hudi 0.15, which reads it; then open it again"),
 }
 
 
@@ -375,9 +416,27 @@ def _key_generator(props: Mapping[str, str], partitions: int) -> KeyGenerator:
     named = re.sub(r"_AVRO$", "", props.get("hoodie.table.keygenerator.type", "").strip().upper())
     if named:
         return KeyGenerator(named) if named in KeyGenerator.__members__ else KeyGenerator.OTHER
-    if props.get("hoodie.table.keygenerator.class"):
-        return KeyGenerator.OTHER
+    if given := props.get("hoodie.table.keygenerator.class", "").strip():
+        return _of_class(props, given)
     keys = len([field for field in props.get("hoodie.table.recordkey.fields", "").split(",") if field.strip()])
     if not partitions:
         return KeyGenerator.NON_PARTITION
     return KeyGenerator.SIMPLE if keys <= 1 and partitions == 1 else KeyGenerator.COMPLEX
+
+
+_CLASSES = {
+    "SimpleKeyGenerator": KeyGenerator.SIMPLE,
+    "ComplexKeyGenerator": KeyGenerator.COMPLEX,
+    "NonpartitionedKeyGenerator": KeyGenerator.NON_PARTITION,
+    "TimestampBasedKeyGenerator": KeyGenerator.TIMESTAMP,
+    "GlobalDeleteKeyGenerator": KeyGenerator.GLOBAL_DELETE,
+    "HoodieTableMetadataKeyGenerator": KeyGenerator.HOODIE_TABLE_METADATA,
+}
+"""Hudi's generators, by which tables up to version 6 name them. Not the one for CUSTOM: such a table does not say how its folders are made."""
+
+
+def _of_class(props: Mapping[str, str], name: str) -> KeyGenerator:
+    if _LAYOUTS[props["hoodie.table.version"].strip()] > "1":
+        return KeyGenerator.OTHER
+    short = name.rpartition(".")[2].replace("AvroKeyGenerator", "KeyGenerator")
+    return _CLASSES.get(short, KeyGenerator.OTHER)

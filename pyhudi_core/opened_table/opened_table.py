@@ -93,7 +93,7 @@ def reopened(context: TableContext) -> TableContext:
 
 def _with_metadata_table(context: TableContext, folders: Folders) -> TableContext:
     """With its metadata table as a companion, if the table lists one that is there."""
-    if not context.config.metadata_partitions:
+    if not context.config.metadata_partitions or not context.config.reads_metadata_table:
         return context
     try:
         return replace(context, companions=(context.below(METADATA_TABLE, folders),))

@@ -100,12 +100,10 @@ class TableContext:
 
         ``clock``: None, the protocol's.
         """
-        path = f".hoodie/{config.timeline_path}"
+        path = config.timeline_folder
         folder = folders.get(path) if folders is not None else None
         if folder is None:
-            utc, raised = config.timeline_timezone == "UTC", config.was_raised
-            waits = clock or protocol.runtime.clock
-            folder = TimelineFolder(storage, path, config.history_path, raised, utc=utc, clock=waits)
+            folder = TimelineFolder.of(storage, config, clock or protocol.runtime.clock)
             if folders is not None:
                 folders[path] = folder
         return cls(storage, config, folder, protocol, prefix)

@@ -137,6 +137,9 @@ def changes_since(name: str, upstream: HudiTable, consumer: HudiTable | None, re
 def changes_from(name: str, upstream: HudiTable, known: Positions, reader: Reader, until: str | None = None) -> Changes:
     """Return the changes of the upstream table from the reader's position on, up to ``until`` (None: up to now)."""
     after = known.of(name, reader.asset).after(reader.keys)
+    timeline = upstream.timeline
+    if until is None and timeline.unsettled is not None:
+        until = max((instant.completion_time or "" for instant in timeline.settled_commits), default="")
     backlog = backlog_of(upstream, after, until)
     # Read the end after the count: a commit in between is then read, although it is not counted.
     newest = max((instant.completion_time or "" for instant in upstream.timeline.commits), default="")

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from pyhudi_core.errors import InvalidOptionError, SnapshotExpiredError
 from pyhudi_core.model.commit import CommitMetadata
-from pyhudi_core.model.instant import Action, Instant, format_time, is_time
+from pyhudi_core.model.instant import Action, Instant, format_time, is_time, time_before
 from pyhudi_core.model.snapshot_token import SnapshotToken
 from pyhudi_core.timeline.active import Timeline
 
@@ -138,6 +138,24 @@ def interval_bound(point: TimePoint, timeline: Timeline, archived: Archived, *, 
     is_before_all = text.strip("0") and (timeline.first_write is None or text < timeline.first_write)
     old = archived(text) if is_before_all else None
     return text if old is None or old.completion_time is None else old.completion_time
+
+
+def settled_bound(upper: str | None, timeline: Timeline) -> str | None:
+    """Return the end of a read of changes, from which a reader can continue: ``upper``; without it, before a write that may still appear in the past.
+
+    Raises `InvalidOptionError` for an end that is behind such a write: a reader that continued from there would never see its rows.
+    """
+    unsettled = timeline.unsettled
+    if unsettled is None or (upper is not None and upper < unsettled):
+        return upper
+    if upper is None:
+        return time_before(unsettled)
+    raise InvalidOptionError(
+        f"until={upper} is behind the write {unsettled}, which is pending, and which will appear at its requested time",
+        instant=unsettled,
+        hint="A reader that continued from there would miss its rows. Read without until, which ends before the write; or wait until it has completed"
+        " or Hudi has rolled it back.",
+    )
 
 
 def _refuse_undone(point: TimePoint, timeline: Timeline, archived: Archived) -> None:

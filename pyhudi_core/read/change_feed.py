@@ -16,7 +16,7 @@ from pyhudi_core.model.operation import SERVICE_OPERATIONS
 from pyhudi_core.model.properties import CdcMode
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.predicates import Predicate
-from pyhudi_core.read.bounds import TimePoint, interval_bound
+from pyhudi_core.read.bounds import TimePoint, interval_bound, settled_bound
 from pyhudi_core.read.changes import ChangeFeed, ChangeReader, GroupChange
 from pyhudi_core.read.expired import naming_clean, to_keep_changes
 from pyhudi_core.read.retention import refuse_cleaned, refuse_cleaned_change
@@ -40,6 +40,7 @@ def changes(
     timeline = lost_completions.load(context)
     archived = search_archived(context, timeline)
     upper = None if until is None else interval_bound(until, timeline, archived, utc=context.utc, name="until")
+    upper = settled_bound(upper, timeline)
     lower = "" if after is None else interval_bound(after, timeline, archived, utc=context.utc, name="after")
     last = build(context.storage, context.folder, context.config, timeline, upper, executor=context.runtime.executor)
     if next(iter(archived_between(context, last, lower)), None) is not None:

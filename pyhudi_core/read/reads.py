@@ -14,7 +14,7 @@ from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Instant, State, time_after
 from pyhudi_core.model.operation import SERVICE_OPERATIONS
 from pyhudi_core.opened_table.table_context import TableContext
-from pyhudi_core.read.bounds import TimePoint, interval_bound
+from pyhudi_core.read.bounds import TimePoint, interval_bound, settled_bound
 from pyhudi_core.read.expired import naming_clean
 from pyhudi_core.read.lookups import SemiJoinOn, joined, located, probing
 from pyhudi_core.read.read_optimized import refuse_pending_deletes, without_logs
@@ -82,6 +82,7 @@ def incremental(
     timeline = lost_completions.load(context)
     archived = search_archived(context, timeline)
     upper = None if until is None else interval_bound(until, timeline, archived, utc=context.utc, name="until")
+    upper = settled_bound(upper, timeline)
     state = build(context.storage, context.folder, context.config, timeline, upper, executor=context.runtime.executor)
     if after is None:
         refuse_forgotten(state, context.table)

@@ -168,8 +168,7 @@ def _reading(storage: Storage, merging: Merging) -> Iterator[None]:
         with at_table(storage.location):
             yield
     except ObjectNotFoundError as error:
-        config = merging.config
-        folder = TimelineFolder(storage, f".hoodie/{config.timeline_path}", config.history_path)
+        folder = TimelineFolder.of(storage, merging.config)
         lost = lost_file(folder, error.path)
         if lost is not None:
             raise lost from error

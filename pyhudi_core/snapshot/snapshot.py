@@ -140,12 +140,13 @@ def _metadata_table(
     then it, then the storage's listing.
     """
     storage = folder.storage
-    if FILES not in config.metadata_partitions:
+    readable = readable_partitions(config)
+    if FILES not in readable:
         return None
     if storage.head(f"{FOLDER}/.hoodie/hoodie.properties") is None:
         _log.warning("%s lists a metadata table that is not there; its files are listed instead", storage.location)
         return None
-    found = MetadataTable.open(timeline, folder, readable_partitions(config))
+    found = MetadataTable.open(timeline, folder, readable)
     if not found.slices.knows(visibility.commits):
         _log.warning(
             "the metadata table of %s does not know all commits; its files are listed instead", storage.location

@@ -65,7 +65,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         with raised_in_task():
             after = (start or {}).get(_COMPLETED, "")
             self._refuse_foreign(start or {})
-            commits = [i for i in self._open().timeline.commits if _completed(i) > after]
+            commits = [i for i in self._open().timeline.settled_commits if _completed(i) > after]
             if self.last is not None:
                 commits = [i for i in commits if _completed(i) <= self.last]
             if not commits:
@@ -115,7 +115,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return self._table
 
     def _newest(self) -> Offset:
-        commits = self._open().timeline.commits
+        commits = self._open().timeline.settled_commits
         return _after(commits[-1]) if len(commits) else _at("")
 
     def _refuse_foreign(self, offset: Offset) -> None:

@@ -19,22 +19,26 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from pyhudi_core.errors import CorruptAvroError, CorruptTimelineError, ObjectNotFoundError, SnapshotExpiredError
+from pyhudi_core.errors import CorruptionError, CorruptTimelineError, ObjectNotFoundError, SnapshotExpiredError
 from pyhudi_core.lazy import lazy_call
 from pyhudi_core.model.commit import CommitMetadata
-from pyhudi_core.model.instant import DATA_ACTIONS, WRITE_ACTIONS, Action, Instant, State, parse_file_name
+from pyhudi_core.model.instant import DATA_ACTIONS, WRITE_ACTIONS, Action, Instant, State
 from pyhudi_core.model.operation import SERVICE_OPERATIONS
 from pyhudi_core.model.printing import printable
+from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.naming import set_module
 from pyhudi_core.runtime.base import Clock
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.settled_files import SettledFiles
 from pyhudi_core.timeline import restored
 from pyhudi_core.timeline.history import ArchivedTimeline
+from pyhudi_core.timeline.layouts import LAYOUT_TWO, Names, TimelineLayout
 
 if TYPE_CHECKING:
     from pyhudi_core.formats.avro.container import decode_record
+    from pyhudi_core.timeline.layout_one.layout import LayoutOne
 else:
+    LayoutOne = lazy_call("pyhudi_core.timeline.layout_one.layout", "LayoutOne")
     decode_record = lazy_call("pyhudi_core.formats.avro.container", "decode_record")
 
 _SHOWN = 20
@@ -46,8 +50,6 @@ _POLL_S = 0.02
 _LOOKS = 10
 _ONE_PAGE = 250
 """So many names a storage lists at one moment: a disk more than this, object stores a thousand."""
-Names = tuple[tuple[str, ...], tuple[str, ...]]
-"""Of the files and of the folders in a folder."""
 
 
 @set_module("pyhudi")
@@ -56,11 +58,13 @@ Names = tuple[tuple[str, ...], tuple[str, ...]]
 class Timeline:
     """Instants ordered by requested time, newest last; iterable, and filterable by action and state.
 
-    ``has_history``: whether the folder of archived instants existed at loading.
+    ``has_history``: whether the folder of archived instants existed at loading. ``unsettled``: the requested time from which on commits may
+    still appear between those that are shown; None if none can (`TimelineLayout.first_unsettled`).
     """
 
     instants: tuple[Instant, ...] = ()
     has_history: bool = False
+    unsettled: str | None = None
 
     @classmethod
     def of(cls, files: Iterable[Instant], has_history: bool = False) -> Timeline:
@@ -110,6 +114,11 @@ class Timeline:
         return Timeline(tuple(sorted(data, key=lambda instant: instant.completion_time or instant.requested_time)))
 
     @property
+    def settled_commits(self) -> tuple[Instant, ...]:
+        """The `commits` before the first place where another one may still appear: a reader of changes that continues behind them misses none."""
+        return tuple(i for i in self.commits if self.unsettled is None or i.requested_time < self.unsettled)
+
+    @property
     def first_write(self) -> str | None:
         """The smallest requested time of a commit, deltacommit or replacecommit, pending ones included; archived ones are older."""
         return min((i.requested_time for i in self.instants if i.action in WRITE_ACTIONS), default=None)
@@ -155,7 +164,8 @@ class Timeline:
 class TimelineFolder:
     """Reads the active timeline of one table.
 
-    ``history_path`` is relative to it; for ``raised`` see `ArchivedTimeline`. ``utc``: times never go back (local times do, once a year). ``clock``
+    ``history_path`` is relative to it; ``layout`` says how both are stored; for ``raised`` see `ArchivedTimeline`. ``utc``: times never go back
+    (local times do, once a year). ``clock``
     waits for completed files that another process is still writing; without it they are read as they are. ``latest`` is what the last `load`
     returned, and ``undone`` the requested times that it left out because restores name them. ``settled_files`` is for listings of the
     table's data: this object lives as long as a handle.
@@ -165,6 +175,7 @@ class TimelineFolder:
     path: str
     history_path: str = "history"
     raised: bool = False
+    layout: TimelineLayout = LAYOUT_TWO
     _commits: dict[str, CommitMetadata] = field(default_factory=dict)
     _history: ArchivedTimeline | None = None
     utc: bool = False
@@ -176,11 +187,18 @@ class TimelineFolder:
     settled_files: SettledFiles = field(default_factory=SettledFiles)
     _below: dict[str, TimelineFolder] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, storage: Storage, config: TableConfig, clock: Clock | None = None) -> TimelineFolder:
+        """Return the timeline of the table with these properties, in the layout that they name."""
+        utc, path = config.timeline_timezone == "UTC", config.timeline_folder
+        layout = LayoutOne() if config.timeline_layout == 1 else LAYOUT_TWO
+        return cls(storage, path, config.history_path, config.was_raised, layout, utc=utc, clock=clock)
+
     @property
     def history(self) -> ArchivedTimeline:
         """The archived timeline."""
         if self._history is None:
-            self._history = ArchivedTimeline(self.storage, f"{self.path}/{self.history_path}", self.raised)
+            self._history = self.layout.history(self.storage, f"{self.path}/{self.history_path}", self.raised)
         return self._history
 
     def below(self, path: str) -> TimelineFolder:
@@ -200,6 +218,8 @@ class TimelineFolder:
         files = self._not_undone(files)
         self._forget_archived(listed)
         timeline = Timeline.of(files, has_history)
+        if unsettled := self.layout.first_unsettled(timeline):
+            timeline = replace(timeline, unsettled=unsettled)
         pending = {file.group for file in files if file.is_pending}
         alone = {i for i in timeline.completed if i.action in DATA_ACTIONS and i.group not in pending}
         if not (has_history and alone):
@@ -252,7 +272,7 @@ class TimelineFolder:
             return first
         newest = max((i.completion_time or "" for i in self._instants(first)[0]), default="")
         names, folders = self._listed()
-        parsed = ((name, parse_file_name(name)) for name in names)
+        parsed = ((name, self.layout.parse(name)) for name in names)
         return tuple(name for name, i in parsed if i is None or (i.completion_time or "") <= newest), folders
 
     def _listed(self) -> Names:
@@ -262,7 +282,7 @@ class TimelineFolder:
         """
         names, folders = self.storage.list_names(self.path)
         for folder in folders:
-            if folder not in names and parse_file_name(folder) is not None:
+            if folder not in names and self.layout.parse(folder) is not None:
                 raise CorruptTimelineError(
                     "An instant of the timeline is a folder",
                     table=self.storage.location,
@@ -272,8 +292,8 @@ class TimelineFolder:
         return names, folders
 
     def _instants(self, listed: Names) -> tuple[list[Instant], bool]:
-        parsed = map(parse_file_name, listed[0])
-        return [instant for instant in parsed if instant is not None], self.history_path.partition("/")[0] in listed[1]
+        found = self.layout.instants(self.storage, self.path, listed)
+        return found, self.history_path.partition("/")[0] in listed[1]
 
     def archived(self, timeline: Timeline, requested_time: str, action: Action | None = None) -> Instant | None:
         """Return the archived instant with this requested time, if the loaded timeline does not rule it out."""
@@ -281,7 +301,7 @@ class TimelineFolder:
 
     def file(self, instant: Instant) -> str:
         """Return the path of the instant's file, relative to the table."""
-        return f"{self.path}/{instant.file_name()}"
+        return f"{self.path}/{self.layout.file_name(instant)}"
 
     def read_commit(self, instant: Instant) -> CommitMetadata:
         """Read a completed commit, deltacommit or replacecommit; an empty file is an empty commit, as for Hudi."""
@@ -289,22 +309,7 @@ class TimelineFolder:
         known = self._commits.get(path)
         if known is not None:
             return known
-        if instant.completion_time is None:
-            raise CorruptTimelineError(
-                "The completed instant has no completion time in its name: the table comes from before version 8",
-                table=self.storage.location,
-                path=path,
-                instant=instant.requested_time,
-                hint="Upgrade the table to version 8 with Hudi's own tools first.",
-            )
-        if self.utc and instant.completion_time <= instant.requested_time:
-            raise CorruptTimelineError(
-                "The instant's completion time is not after its requested time, so its place among the others is not known",
-                table=self.storage.location,
-                path=path,
-                instant=instant.requested_time,
-                hint="No writer of version 8 makes such a name. Roll the table back to before it, or give the file its right name again.",
-            )
+        self.layout.refuse_false_time(instant, self.storage.location, path, utc=self.utc)
         commit = self._written(instant, path)
         if commit is None:
             return CommitMetadata(None)
@@ -314,11 +319,10 @@ class TimelineFolder:
     def keep(self, instant: Instant, body: bytes) -> None:
         """Take these bytes for the file of a completed instant, which is lost."""
         path = self.file(instant)
-        self._commits[path] = CommitMetadata.from_avro(decode_record(body, _record_name(instant), path=path))
+        self._commits[path] = self.layout.decode(body, instant, path)
 
     def _written(self, instant: Instant, path: str) -> CommitMetadata | None:
         """Return the content of a completed file, waited for while another process writes it; None if the file stays empty."""
-        record = _record_name(instant)
         started = self.clock.monotonic() if self.clock is not None else 0.0
         seen, looks = -1, 0
         while True:
@@ -329,8 +333,8 @@ class TimelineFolder:
                     return None
                 continue
             try:
-                return CommitMetadata.from_avro(decode_record(data, record, path=path))
-            except CorruptAvroError:
+                return self.layout.decode(data, instant, path)
+            except CorruptionError:
                 # A file that does not grow any more is damaged.
                 seen, looks = len(data), looks + 1 if len(data) == seen else 1
                 if looks == _LOOKS or not self._being_written(path, started):
@@ -338,8 +342,7 @@ class TimelineFolder:
 
     def _refuse_emptied(self, instant: Instant, path: str) -> None:
         """Raise `CorruptTimelineError` for an empty file of an instant that was begun or planned with content: no writer completes it without."""
-        names = (i.file_name() for i in _begun(instant))
-        infos = (self.storage.head(f"{self.path}/{name}") for name in names)
+        infos = map(self.storage.head, map(self.file, _begun(instant)))
         if any(info is not None and info.size for info in infos):
             raise CorruptTimelineError(
                 "The completed file of a commit is empty, so its files are not known",
@@ -397,7 +400,3 @@ def _begun(instant: Instant) -> Iterator[Instant]:
     for action in WRITE_ACTIONS:
         if action.completes_as is instant.action:
             yield from (Instant(instant.requested_time, action, state) for state in (State.REQUESTED, State.INFLIGHT))
-
-
-def _record_name(instant: Instant) -> str:
-    return "HoodieReplaceCommitMetadata" if instant.action is Action.REPLACECOMMIT else "HoodieCommitMetadata"

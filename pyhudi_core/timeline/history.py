@@ -145,6 +145,11 @@ class ArchivedTimeline:
 
         return self._ask(look, lambda found: found is None)
 
+    def completed_at(self, requested_time: str) -> str:
+        """Return the completion time of an archived commit, deltacommit or replacecommit; its requested time if it is not archived."""
+        found = self.find(requested_time)
+        return requested_time if found is None else found.completion_time or requested_time
+
     def content(self, instant: Instant) -> HistoryRow | None:
         """Return the row of an archived instant, with the bytes of its files."""
 

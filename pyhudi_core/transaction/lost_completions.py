@@ -134,7 +134,8 @@ def _is_there(context: TableContext, record: Record) -> bool:
 def _is_followed(context: TableContext, timeline: Timeline, requested_time: str) -> bool:
     """Say whether a later commit says that it changed files of this one."""
     later = (i for i in timeline.commits if i.requested_time > requested_time)
-    return any(stat.prev_commit == requested_time for i in later for stat in context.folder.read_commit(i).stats)
+    stats = (stat for i in later for stat in context.folder.read_commit(i).stats)
+    return any(stat.prev_commit == requested_time and context.folder.layout.follows(stat) for stat in stats)
 
 
 def _has_part(context: TableContext, requested_time: str) -> bool:

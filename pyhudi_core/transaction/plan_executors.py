@@ -105,8 +105,10 @@ def begin_execution(
             only if its inflight file is older than a heartbeat may be.
         groundwork: what is published before the inflight file.
 
-    Raises `LockError`, and `StorageError` if it is not known whether the process is registered; then its heartbeat expires.
+    Raises `LockError`, and `StorageError` if it is not known whether the process is registered; then its heartbeat expires. Raises
+    `TableVersionError` before anything is staged, if the table is only read.
     """
+    context.config.refuse_writing(context.table)
     registering = _Registering(
         context, plan.requested_time, plan.action, by_name, context.runtime.ids.uuid().replace("-", "")
     )

@@ -10,7 +10,7 @@ import dagster as dg
 import psutil
 import pytest
 from support.dagster_services import SERVICES, definitions, do, filled, only, orders_asset, tick
-from support.golden import unpack
+from support.golden import FIXTURES, OTHER_VERSIONS, unpack
 
 from pyhudi_dagster import (
     Every,
@@ -271,11 +271,16 @@ def test_a_restore_that_somebody_planned_is_executed_by_nobody_else(lake, instan
     assert table.services["restore"].waiting()
 
 
-def test_a_table_of_version_9_is_skipped_with_its_reason_by_jobs_sensor_and_schedules(lake, kept):
-    why = "the table has version 9, which this release reads and does not write"
+@pytest.mark.parametrize(
+    ("name", "version", "folder"), [("hudi-1.2.0/mor_v9", 9, FIXTURES), ("hudi-0.15.0/mor_avro", 6, OTHER_VERSIONS)]
+)
+def test_a_table_of_another_version_is_skipped_with_its_reason_by_jobs_sensor_and_schedules(
+    lake, kept, name, version, folder
+):
+    why = f"the table has version {version}, which this release reads and does not write"
     location = Path(lake.location("nine"))
     location.parent.mkdir(parents=True)
-    unpack("hudi-1.2.0/mor_v9", location)
+    unpack(name, location, folder)
     services = Services(compaction=Every(commits=1), clustering=OnCron("0 3 * * *"))
     nine = hudi_external_asset("nine", table_type="merge_on_read", services=services)
     defs = definitions(lake, nine)

@@ -12,10 +12,12 @@ import psutil
 import pyarrow as pa
 import pytest
 from support.dagster_services import filled, orders_asset, tick
+from support.golden import OTHER_VERSIONS, unpack
 from support.tables import create_plain
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.orchestration.incremental import changes_since
 from pyhudi_core.orchestration.instant_times import parsed
 from pyhudi_core.orchestration.timeline_cursor import TablePosition, TimelineCursor
 from pyhudi_dagster import (
@@ -312,6 +314,25 @@ def test_a_savepoint_hides_no_commit_of_its_requested_time():
     position.waits_for([commit])
     read = TimelineCursor.read(TimelineCursor({"t": position}).text(["t"])).positions["t"]
     assert read.unreported([commit, savepoint]) == [commit]
+
+
+def test_an_external_table_of_version_6_is_reported_and_read(lake, instance):
+    location = Path(lake.location("older"))
+    location.parent.mkdir(parents=True)
+    unpack("hudi-0.15.0/mor_avro", location, OTHER_VERSIONS)
+    table = lake.table("older")
+    reported = look(lake, instance, hudi_external_asset("older")).asset_events
+    newest = table.timeline.commits[-1]
+    assert reported[-1].tags["dagster/data_version"] == newest.completion_time
+    changes = changes_since("older", table, None)
+    assert (changes.until, changes.to_arrow().num_rows) == (newest.requested_time, 115)
+    (location / ".hoodie" / f"{int(newest.requested_time) - 1}.deltacommit.requested").touch()
+    held = changes_since("older", lake.table("older"), None)
+    assert (held.until, held.backlog.commits) == (
+        table.timeline.commits[-2].requested_time,
+        changes.backlog.commits - 1,
+    )
+    assert held.to_arrow().num_rows > 0
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import itertools
+import zipfile
 from pathlib import Path
 
 import pyarrow as pa
@@ -26,10 +27,13 @@ from pyhudi_core.lock.holder import describe_foreign, parse_holder, this_process
 from pyhudi_core.lock.storage_lock_file import LockFile
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.file_names import parse_data_file
-from pyhudi_core.model.instant import is_time, parse_file_name
+from pyhudi_core.model.instant import Action, Instant, State, is_time, parse_file_name
 from pyhudi_core.model.java_properties import parse
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.schema import from_avro
+from pyhudi_core.storage.opening import open_storage
+from pyhudi_core.timeline.layout_one.archived_logs import ArchivedLogs
+from pyhudi_core.timeline.layout_one.layout import LayoutOne
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 AVRO = {path.stem: path.read_bytes() for path in sorted((GOLDEN / "formats").glob("*.avro"))}
@@ -65,6 +69,27 @@ def read_history(data: bytes) -> None:
     assert all(row.requested_time.isdigit() for row in found)
 
 
+def read_commit_of_layout_one(data: bytes) -> None:
+    commit = LayoutOne().decode(data, Instant("1", Action.REPLACECOMMIT, State.COMPLETED, "1"), "f")
+    assert all(isinstance(text, str) for stat in commit.stats for text in (stat.path, stat.file_id, stat.partition))
+    assert all(isinstance(file_id, str) for _, file_id in commit.file_groups())
+    if commit.schema:
+        from_avro(commit.schema)
+
+
+def read_archived_logs(data: bytes) -> None:
+    storage = open_storage("memory://archived-logs", {})
+    storage.put("archived/.commits_.archive.1_1-0-1", data)
+    _, found = ArchivedLogs(storage, "archived").begun_since("0")
+    assert all(is_time(instant.requested_time) for instant in found)
+
+
+def of_version_6(table: str, ending: str) -> list[bytes]:
+    with zipfile.ZipFile(GOLDEN / "other_versions" / "hudi-0.15.0" / table / "table.zip") as archive:
+        names = (name for name in archive.namelist() if name.startswith(".hoodie/") and "/metadata/" not in name)
+        return [archive.read(name) for name in names if name.endswith(ending)]
+
+
 def read_manifest(data: bytes) -> None:
     assert all(is_data_file(file.name) and file.size >= 0 for file in decode_manifest(data, "manifest_1"))
 
@@ -79,6 +104,12 @@ PARSERS = [
     Fuzzed("commit metadata", read_commit, COMMITS, [slice(-600, None)]),
     Fuzzed("properties", read_properties, PROPERTIES),
     Fuzzed("history file", read_history, [encode_rows(ROWS, "nonce")], [slice(-1500, None)]),
+    Fuzzed(
+        "commits in JSON",
+        read_commit_of_layout_one,
+        [*of_version_6("cow_plain", ".commit"), *of_version_6("cow_hive_services", ".replacecommit")],
+    ),
+    Fuzzed("archived log files", read_archived_logs, of_version_6("cow_archived", "archive.1_1-0-1"), share=10),
     Fuzzed("history manifest", read_manifest, [MANIFEST]),
     Fuzzed("ranges of hashes", read_ranges, [HashingMetadata.first("day=a", buckets).encode() for buckets in (1, 3)]),
 ]

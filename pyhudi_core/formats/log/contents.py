@@ -55,6 +55,13 @@ def read_records(content: pa.Buffer, schema: str, path: str) -> pa.RecordBatch:
     return read_all(schema, content, starts, ends, path)
 
 
+def record_bytes(content: pa.Buffer, path: str) -> list[memoryview]:
+    """Return the bytes of each record of an Avro block. Raises `CorruptLogBlockError`."""
+    starts, ends = _extents(content, _count(content, path), path)
+    view = memoryview(content)
+    return [view[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+
 def read_old_records(content: pa.Buffer, path: str) -> pa.RecordBatch:
     """Return the records of an Avro block of format version 0: schema length, zlib-compressed schema, number of records, records.
 

@@ -18,6 +18,7 @@ from pyhudi_core.errors import (
     UnsafePathError,
     UnsupportedTableError,
 )
+from pyhudi_core.model.merge_mode import MergeRules
 from pyhudi_core.model.new_table import new_table_config
 from pyhudi_core.model.properties import (
     CdcMode,
@@ -106,7 +107,7 @@ def test_both_spellings_of_the_ordering_columns_are_read_with_all_columns() -> N
 
 @pytest.mark.row("P4")
 @pytest.mark.row("Q1")
-@pytest.mark.parametrize("version", ["6", "10", "7", "eight", "", " "])
+@pytest.mark.parametrize("version", ["2", "10", "7", "eight", "", " "])
 def test_another_version_is_refused_and_the_way_out_is_told(version: str) -> None:
     with pytest.raises(TableVersionError) as error:
         with_property("hoodie.table.version", version)
@@ -121,37 +122,87 @@ _MODEL = "org.apache.hudi.common.model"
 
 @pytest.mark.row("Q2")
 @pytest.mark.parametrize(
-    ("said", "mode", "payload"),
+    ("said", "mode", "rules"),
     [
-        ({}, "EVENT_TIME_ORDERING", f"{_MODEL}.DefaultHoodieRecordPayload"),
+        ({}, "EVENT_TIME_ORDERING", MergeRules()),
         (
             {
                 "hoodie.record.merge.mode": "COMMIT_TIME_ORDERING",
                 "hoodie.table.partial.update.mode": "IGNORE_DEFAULTS",
             },
-            "CUSTOM",
-            f"{_MODEL}.OverwriteNonDefaultsWithLatestAvroPayload",
+            "COMMIT_TIME_ORDERING",
+            MergeRules(partial_update="IGNORE_DEFAULTS"),
         ),
         (
-            {"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"},
-            "CUSTOM",
-            "hoodie.table.partial.update.mode=IGNORE_DEFAULTS",
-        ),
-        (
-            {"hoodie.table.partial.update.mode": "FILL_UNAVAILABLE"},
-            "CUSTOM",
-            "hoodie.table.partial.update.mode=FILL_UNAVAILABLE",
+            {
+                "hoodie.table.partial.update.mode": "FILL_UNAVAILABLE",
+                "hoodie.record.merge.property.hoodie.write.partial.update.unavailable.value": "?",
+                "hoodie.record.merge.property.hoodie.payload.delete.field": "Op",
+                "hoodie.record.merge.property.hoodie.payload.delete.marker": "D",
+            },
+            "EVENT_TIME_ORDERING",
+            MergeRules(partial_update="FILL_UNAVAILABLE", unavailable="?", delete_column="Op", delete_word="D"),
         ),
     ],
 )
 def test_version_9_says_with_properties_what_a_payload_class_said(
-    said: dict[str, str], mode: str, payload: str
+    said: dict[str, str], mode: str, rules: MergeRules
 ) -> None:
     found = {**golden("hudi-1.2.0-cow_plain").raw, "hoodie.table.version": "9", **said}
     config = TableConfig.from_properties(found, table="/lake/t")
-    assert (config.version, config.merge_mode.value, config.payload_class) == (9, mode, payload)
+    assert (config.version, config.merge_mode.value, config.merge_rules) == (9, mode, rules)
     with pytest.raises(TableVersionError, match="version 9, which this release reads and does not write"):
         config.refuse_writing("/lake/t")
+
+
+def test_a_mode_of_partial_updates_that_is_not_known_is_refused() -> None:
+    with pytest.raises(CorruptPropertiesError, match="KEEP_ALL"):
+        with_property("hoodie.table.partial.update.mode", "KEEP_ALL")
+
+
+OLDER = {"hoodie.table.version": "6", "hoodie.timeline.layout.version": "1"}
+
+
+@pytest.mark.parametrize(
+    ("said", "mode"),
+    [
+        ({}, MergeMode.COMMIT_TIME_ORDERING),
+        (
+            {"hoodie.compaction.payload.class": f"{_MODEL}.OverwriteWithLatestAvroPayload"},
+            MergeMode.COMMIT_TIME_ORDERING,
+        ),
+        ({"hoodie.compaction.payload.class": f"{_MODEL}.DefaultHoodieRecordPayload"}, MergeMode.EVENT_TIME_ORDERING),
+        ({"hoodie.compaction.payload.class": f"{_MODEL}.PartialUpdateAvroPayload"}, MergeMode.CUSTOM),
+    ],
+    ids=str,
+)
+def test_the_payload_class_of_version_6_decides_and_its_strategy_id_does_not(
+    said: dict[str, str], mode: MergeMode
+) -> None:
+    """The id of event time means the default merger there, whatever that is."""
+    strategy = {"hoodie.compaction.record.merger.strategy": MergeMode.EVENT_TIME_ORDERING.strategy_id}
+    config = TableConfig.from_properties({"hoodie.table.name": "t", **OLDER, **strategy, **said}, table="/lake/t")
+    assert (config.merge_mode, config.merge_rules) == (mode, MergeRules(precombines=True))
+
+
+def test_the_timeline_of_version_6_is_the_folder_of_the_properties() -> None:
+    said = {"hoodie.timeline.path": "elsewhere", "hoodie.archivelog.folder": "old"}
+    config = TableConfig.from_properties({"hoodie.table.name": "t", **OLDER, **said}, table="/lake/t")
+    assert (config.timeline_folder, config.history_path) == (".hoodie", "old")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("org.apache.hudi.keygen.ComplexAvroKeyGenerator", KeyGenerator.COMPLEX),
+        ("org.apache.hudi.keygen.TimestampBasedKeyGenerator", KeyGenerator.TIMESTAMP),
+        ("org.apache.hudi.keygen.CustomKeyGenerator", KeyGenerator.OTHER),
+        ("com.example.Own", KeyGenerator.OTHER),
+    ],
+)
+def test_version_6_names_key_generators_by_class(name: str, kind: KeyGenerator) -> None:
+    said = {"hoodie.table.name": "t", **OLDER, "hoodie.table.keygenerator.class": name}
+    assert TableConfig.from_properties(said, table="/lake/t").keygenerator_type is kind
 
 
 @pytest.mark.row("A5")

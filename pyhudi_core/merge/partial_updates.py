@@ -1,0 +1,65 @@
+"""Partial updates of version 9: the version that wins takes some values from the one that loses (RFC-97, `PartialUpdateHandler`).
+
+Version 9 stores Hudi's payload classes as a merge mode with a mode of partial updates beside it. The rule is one for entries of logs and over
+base rows:
+`MergeLaw` says which version wins; if both are rows, the winner takes the loser's value where its own is null (``IGNORE_DEFAULTS``), or says
+that it is not available (``FILL_UNAVAILABLE``). So late rows fill gaps, too. Meta columns are those of the winner. Where one of the two is a delete,
+nothing is filled.
+
+Hudi also fills a value that equals a default of the schema by identity in Java, so only booleans and small whole numbers. Spark writes no such
+defaults.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from pyhudi_core.merge.law import Mask, MergedPairs, MergeLaw, Versions, by_ordering
+from pyhudi_core.merge.payloads import available, choose, filled, none_of
+from pyhudi_core.model.merge_mode import FILL_UNAVAILABLE
+
+
+@dataclass(frozen=True, slots=True)
+class PartialUpdates:
+    """The merger of a mode of partial updates. ``ordering`` is empty if the newer version wins; ``unavailable`` is the text of a value that is not
+    repeated.
+    """
+
+    ordering: tuple[str, ...]
+    mode: str
+    unavailable: str
+
+    combines: ClassVar[bool] = True
+    can_delete: ClassVar[bool] = False
+    needs: ClassVar[tuple[str, ...]] = ()
+    fails_without: ClassVar[bool] = False
+
+    def deletes(self, rows: pa.Table) -> Mask:
+        """None: the column that marks deletes is read with the rows (`Versions.of_rows`)."""
+        return none_of(rows)
+
+    def merge(self, older: pa.Table, newer: pa.Table) -> MergedPairs:
+        """Return the winners, filled with values of the losers."""
+        if self.ordering:
+            late = ~by_ordering(Versions.of_stored(newer, self.ordering), Versions.of_stored(older, self.ordering))
+            older, newer = choose(older, newer, late), choose(newer, older, late)
+        if self.mode != FILL_UNAVAILABLE:
+            return MergedPairs(filled(newer, older), none_of(newer))
+        columns = [available(newer.column(name), older.column(name), self.unavailable) for name in newer.column_names]
+        return MergedPairs(pa.table(columns, schema=newer.schema), none_of(newer))
+
+
+@dataclass(frozen=True, slots=True)
+class PartialUpdateLaw(MergeLaw):
+    """The law of version 9 beside such a merger, for pairs with a delete: one without an ordering value makes the newer version win."""
+
+    def newer_wins(
+        self, newer: Versions, older: Versions, *, in_logs: bool = False, mixed: Mask | bool = False
+    ) -> Mask:
+        if not newer.orderings.num_columns:
+            return np.ones(len(newer), bool)
+        return newer.outright | (older.deleted & older.outright) | by_ordering(newer, older)

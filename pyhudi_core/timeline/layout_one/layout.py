@@ -1,0 +1,114 @@
+"""The active timeline of layout 1: names without completion times, commits in JSON.
+
+Format reference: versions 1.1 to 1.3. Instants are files of ``.hoodie`` itself. Commits, deltacommits and replacecommits are JSON, pending and
+completed; every other file is Avro, as in layout 2. A clustering is a pending ``replacecommit`` whose requested file has a plan of a clustering.
+
+Version 6 orders everything by requested times: time travel, incremental queries and file slices. So the completion time of an instant is its
+requested time here, too. The time of modification of a file says when it completed, but a copy of a table does not keep it, so nothing reads it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from pyhudi_core.errors import CorruptTimelineError, DataError
+from pyhudi_core.formats.avro.container import MAGIC, SYNC_SIZE, decode_record, encode_record
+from pyhudi_core.model.commit import CommitMetadata, WriteStat
+from pyhudi_core.model.file_names import split
+from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State, parse_file_name
+from pyhudi_core.storage.base import Storage
+from pyhudi_core.timeline.history import ArchivedTimeline
+from pyhudi_core.timeline.layout_one.archived_logs import ArchivedLogs
+from pyhudi_core.timeline.layouts import Names, TimelineLayout
+
+_FOLDER_OF_LAYOUT_TWO = "timeline"
+_NO_NONCE = bytes(SYNC_SIZE)
+
+
+class LayoutOne(TimelineLayout):
+    """Layout 1 of the timeline."""
+
+    def parse(self, name: str) -> Instant | None:
+        found = parse_file_name(name)
+        if found is None or (found.is_completed and found.completion_time is not None):
+            return None  # an instant of layout 2
+        return replace(found, completion_time=found.requested_time) if found.is_completed else found
+
+    def file_name(self, instant: Instant) -> str:
+        if instant.is_completed:
+            return f"{instant.requested_time}.{instant.action.completes_as}"
+        if instant.action is Action.CLUSTERING:
+            return f"{instant.requested_time}.{Action.REPLACECOMMIT}.{instant.state}"
+        return instant.file_name()
+
+    def instants(self, storage: Storage, path: str, listed: Names) -> list[Instant]:
+        if _FOLDER_OF_LAYOUT_TWO in listed[1]:
+            _refuse_half_an_upgrade(storage, f"{path}/{_FOLDER_OF_LAYOUT_TWO}")
+        found = [instant for instant in map(self.parse, listed[0]) if instant is not None]
+        done = {i.requested_time for i in found if i.is_completed}
+        replacing = {i.requested_time for i in found if i.action is Action.REPLACECOMMIT} - done
+        clusterings = {time for time in replacing if self._is_clustering(storage, path, time)}
+        return [replace(i, action=Action.CLUSTERING) if _is_one_of(i, clusterings) else i for i in found]
+
+    def decode(self, data: bytes, instant: Instant, path: str) -> CommitMetadata:
+        if data.startswith(MAGIC):  # an archived one (`ArchivedLogs`)
+            return super().decode(data, instant, path)
+        try:
+            content = json.loads(data)
+            if not isinstance(content, dict):
+                raise ValueError("it is no JSON object")
+            for key in ("partitionToWriteStats", "partitionToReplaceFileIds"):
+                (content.get(key) or {}).pop("null", None)  # a key of Java that is null
+            # Its fields are those of the Avro record of layout 2, so they have its types.
+            encode_record(CommitMetadata(None).record_name(instant.action), content, sync_marker=_NO_NONCE)
+            return CommitMetadata.from_avro(content)
+        except (ValueError, RecursionError, AttributeError, DataError) as error:
+            raise CorruptTimelineError(
+                f"The completed file of a commit is no JSON of a commit: {error!s:.200}",
+                path=path,
+                instant=instant.requested_time,
+                hint="The file is damaged or was not written by Hudi; restore it from a copy, or roll the instant back",
+            ) from error
+
+    def history(self, storage: Storage, path: str, raised: bool) -> ArchivedTimeline:
+        return ArchivedLogs(storage, path)
+
+    def first_unsettled(self, instants: Iterable[Instant]) -> str | None:
+        """Return the requested time of the first pending write. Services that are pending change no rows."""
+        return min((i.requested_time for i in instants if i.is_pending and i.action in DATA_ACTIONS), default=None)
+
+    def follows(self, stat: WriteStat) -> bool:
+        """Say so of base files only: the previous commit of a log is the time in its name, which may be that of a pending compaction."""
+        return not split(stat.path)[1].startswith(".")
+
+    def refuse_false_time(self, instant: Instant, table: str, path: str, *, utc: bool) -> None:
+        """Refuse nothing: names have no completion time."""
+
+    def _is_clustering(self, storage: Storage, path: str, requested_time: str) -> bool:
+        """Say whether a pending replacecommit is a clustering; without a requested file it counts as a write."""
+        name = f"{path}/{self.file_name(Instant(requested_time, Action.REPLACECOMMIT, State.REQUESTED))}"
+        info = storage.head(name)
+        if info is None or not info.size:
+            return False
+        plan: dict[str, Any] = decode_record(storage.get(name), "HoodieRequestedReplaceMetadata", path=name)
+        return plan["clusteringPlan"] is not None
+
+
+def _is_one_of(instant: Instant, clusterings: set[str]) -> bool:
+    return instant.action is Action.REPLACECOMMIT and instant.requested_time in clusterings
+
+
+def _refuse_half_an_upgrade(storage: Storage, path: str) -> None:
+    """Raise `CorruptTimelineError` if a folder of layout 2 has instants: an upgrade moves them one by one before it changes the properties."""
+    moved = next((name for name in storage.list_names(path)[0] if parse_file_name(name) is not None), None)
+    if moved is not None:
+        raise CorruptTimelineError(
+            "An upgrade of the table has begun and has not ended: instants are in the folder of the newer layout, and hoodie.properties"
+            " names the older one",
+            table=storage.location,
+            path=f"{path}/{moved}",
+            hint="Let the release of Hudi that began it end the upgrade, with its next write or `upgrade_table`, or restore the table from a copy.",
+        )

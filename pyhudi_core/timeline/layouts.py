@@ -1,0 +1,83 @@
+"""How a timeline is stored: names, contents, and the archived part. Hudi has two layouts, and each table names its own.
+
+`TimelineLayout` is layout 2, that of versions 8 and 9 (specification, "Timeline"). Layout 1, that of versions up to 6, is in ``layout_one/``,
+and changes what differs. `TimelineFolder.of` chooses one when a table is opened; nothing behind it asks for a version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from pyhudi_core.errors import CorruptTimelineError
+from pyhudi_core.lazy import lazy_call
+from pyhudi_core.model.commit import CommitMetadata, WriteStat
+from pyhudi_core.model.instant import Action, Instant, parse_file_name
+from pyhudi_core.storage.base import Storage
+from pyhudi_core.timeline.history import ArchivedTimeline
+
+if TYPE_CHECKING:
+    from pyhudi_core.formats.avro.container import decode_record
+else:
+    decode_record = lazy_call("pyhudi_core.formats.avro.container", "decode_record")
+
+Names = tuple[tuple[str, ...], tuple[str, ...]]
+"""Of the files and of the folders in a folder."""
+
+
+class TimelineLayout:
+    """Layout 2: the name of a completed file has its completion time, and its content is Avro."""
+
+    def parse(self, name: str) -> Instant | None:
+        """Parse the name of a timeline file; None for other names, which readers skip."""
+        return parse_file_name(name)
+
+    def file_name(self, instant: Instant) -> str:
+        """Return the name of an instant's file."""
+        return instant.file_name()
+
+    def instants(self, storage: Storage, path: str, listed: Names) -> list[Instant]:
+        """Return the instants of a listing of the folder ``path``."""
+        return [instant for instant in map(parse_file_name, listed[0]) if instant is not None]
+
+    def decode(self, data: bytes, instant: Instant, path: str) -> CommitMetadata:
+        """Return the content of the completed file of a commit. Raises `CorruptionError` for bytes that are none."""
+        record = "HoodieReplaceCommitMetadata" if instant.action is Action.REPLACECOMMIT else "HoodieCommitMetadata"
+        return CommitMetadata.from_avro(decode_record(data, record, path=path))
+
+    def history(self, storage: Storage, path: str, raised: bool) -> ArchivedTimeline:
+        """Return the archived timeline in a folder; for ``raised`` see `ArchivedTimeline`."""
+        return ArchivedTimeline(storage, path, raised)
+
+    def first_unsettled(self, instants: Iterable[Instant]) -> str | None:
+        """Return the requested time that a reader of changes must not pass, because a commit may still appear there; None if none can.
+
+        Completion times are given in their order, so nothing appears in the past of layout 2.
+        """
+        return None
+
+    def follows(self, stat: WriteStat) -> bool:
+        """Say whether the previous commit that a file names had completed before the file was written."""
+        return True
+
+    def refuse_false_time(self, instant: Instant, table: str, path: str, *, utc: bool) -> None:
+        """Raise `CorruptTimelineError` for a completed instant whose place among the others is not known."""
+        if instant.completion_time is None:
+            raise CorruptTimelineError(
+                "The completed instant has no completion time in its name: the table comes from before version 8",
+                table=table,
+                path=path,
+                instant=instant.requested_time,
+                hint="Upgrade the table to version 8 with Hudi's own tools first.",
+            )
+        if utc and instant.completion_time <= instant.requested_time:
+            raise CorruptTimelineError(
+                "The instant's completion time is not after its requested time, so its place among the others is not known",
+                table=table,
+                path=path,
+                instant=instant.requested_time,
+                hint="No writer of version 8 makes such a name. Roll the table back to before it, or give the file its right name again.",
+            )
+
+
+LAYOUT_TWO = TimelineLayout()
