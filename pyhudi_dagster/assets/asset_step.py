@@ -12,7 +12,7 @@ from pyhudi.errors import PreCommitError
 from pyhudi_core.orchestration.gaps import acceptance_of
 from pyhudi_core.orchestration.incremental import Changes, Reader, changes_since
 from pyhudi_dagster.assets.asset_function import AssetFunction, Results, nothing_written
-from pyhudi_dagster.dagster_internals import is_called_directly
+from pyhudi_dagster.dagster_internals import is_called_directly, with_output_named
 from pyhudi_dagster.lake import pre_commit
 from pyhudi_dagster.lake.info import HudiAssetInfo
 from pyhudi_dagster.lake.resource import HudiLakeResource
@@ -37,6 +37,7 @@ class HudiAsset:
                 checks.HudiCheck(checks.READABLE), self.info, lake, context.instance, checks.utc_now()
             )
             return
+        with_output_named(context, self.info.key.to_python_identifier())
         step = runner.step_of(context, self.info.key)
         rules = self.info.pre_commit
         asked: list[Request] = []

@@ -266,7 +266,6 @@ class _Described:
             **metadata.operation_entry(written.commit),
             **share.rows,
             **metadata.name_entries(written.table, written.commit),
-            **metadata.input_entries(written),
             **({"hudi/adopted": True} if self.is_own and written.adopted else {}),
             **(metadata.run_entry(written.commit) if written.adopted else {}),
             **metadata.layout_entries(size),
@@ -280,6 +279,7 @@ class _Described:
         share = share or Share.of(written.commit.metadata.stats, sum(dropped.values()))
         return {
             **self.plain(share),
+            **metadata.input_entries(written),
             **metadata.wide_entries(written.table, written.commit, dropped),
             **metadata.place_entries(self.info, written),
         }
