@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pyhudi_dagster.assets.translator import HudiTableDefinition as HudiTableDefinition
     from pyhudi_dagster.assets.translator import HudiTranslator as HudiTranslator
     from pyhudi_dagster.component.lake_component import HudiLakeComponent as HudiLakeComponent
+    from pyhudi_dagster.component.listed_component import HudiLakeTablesComponent as HudiLakeTablesComponent
     from pyhudi_dagster.lake.info import HudiAssetInfo as HudiAssetInfo
     from pyhudi_dagster.lake.info import hudi_metadata as hudi_metadata
     from pyhudi_dagster.lake.resource import HudiLakeResource as HudiLakeResource
@@ -74,6 +75,7 @@ _HOMES = {
     "HudiIOManager": "assets.io_manager",
     "HudiLakeComponent": "component.lake_component",
     "HudiLakeResource": "lake.resource",
+    "HudiLakeTablesComponent": "component.listed_component",
     "HudiOutput": "assets.outputs",
     "HudiPartitions": "partitions.asset_partitions",
     "HudiPipes": "steps.pipes",

@@ -114,6 +114,17 @@ def add_output_entries(context: dg.OutputContext, key: dg.AssetKey, partition: s
     context.step_context.add_asset_metadata(entries, asset_key=key, partition_key=partition)
 
 
+def with_output_named(context: dg.AssetExecutionContext, output: str) -> None:
+    """Let ``context.add_output_metadata(...)`` mean this output if it names none: the checks of an asset are outputs of its step, too, and with
+    several outputs Dagster asks for a name. ``vars(context)``, where the method is shadowed."""
+    add = context.add_output_metadata
+
+    def named(metadata: Mapping[str, Any], output_name: str | None = None, mapping_key: str | None = None) -> None:
+        add(metadata, output_name or output, mapping_key)
+
+    vars(context)["add_output_metadata"] = named
+
+
 def set_output_data_version(context: dg.OutputContext, key: dg.AssetKey, version: str) -> None:
     """The data version of an output. ``step_context.set_data_version``."""
     context.step_context.set_data_version(key, dg.DataVersion(version))

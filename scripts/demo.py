@@ -24,7 +24,7 @@ from rich.table import Table  # noqa: E402
 import definitions  # noqa: E402
 import pyhudi as hudi  # noqa: E402
 from examples.flights import feed  # noqa: E402
-from pyhudi_core import orchestration  # noqa: E402
+from pyhudi_dagster.services.service_jobs import NOT_RUN, services_config  # noqa: E402
 
 console = Console(width=None if sys.stdout.isatty() else 150)
 QUIET = {"loggers": {"console": {"config": {"log_level": "ERROR"}}}}
@@ -97,19 +97,21 @@ def _look_after(instance: dg.DagsterInstance) -> None:
     job = definitions.defs.resolve_job_def("hudi__flights__services")
     for dry_run in (True, False):
         services = ("failed_writes", "compaction", "cleaning", "clustering", "indexing")
-        config = {kind.name: {"when": "never"} for kind in orchestration.service_kinds()}
-        config |= {name: {"when": "always", "dry_run": dry_run} for name in services}
-        ops = {"ops": {name: {"config": entries} for name, entries in config.items()}}
-        result = job.execute_in_process(instance=instance, run_config={**QUIET, **ops})
+        asked = services_config(dict.fromkeys(services, "always"), dry_run=dry_run)
+        result = job.execute_in_process(instance=instance, run_config={**QUIET, **asked})
         view = Table(
             "service", "plan" if dry_run else "done, or why not", title="Dry run" if dry_run else "Table services"
         )
         for event in result.all_events:
-            if event.event_type_value == "STEP_OUTPUT" and event.step_key in services:
-                entries = event.step_output_data.metadata
+            if event.event_type_value != "STEP_OUTPUT":
+                continue
+            entries = event.step_output_data.metadata
+            for record in entries[NOT_RUN].records if NOT_RUN in entries else ():
+                view.add_row(str(record.data["service"]), str(record.data["skipped_because"]))
+            if "hudi/service" in entries:
                 found = [entries[name].value for name in ("hudi/done", "skipped_because") if name in entries]
                 view.add_row(
-                    event.step_key,
+                    str(entries["hudi/service"].value),
                     str(entries["hudi/plan"].value) if dry_run and "hudi/plan" in entries else str(found[0]),
                 )
         console.print(view)

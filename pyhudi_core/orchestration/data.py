@@ -183,3 +183,17 @@ def _only(batch: pa.RecordBatch, columns: Sequence[str], allowed: pa.Array) -> p
     texts = [pc.fill_null(pc.cast(batch[name], pa.string()), _NULL) for name in columns]
     joined = texts[0] if len(texts) == 1 else pc.binary_join_element_wise(*texts, "/")
     return batch.filter(pc.is_in(joined, value_set=allowed))
+
+
+def descriptions_of(schema: Any) -> dict[str, str]:
+    """Return the descriptions in the metadata of the fields of an Arrow or Spark schema, by column: ``description``, else Spark's ``comment``."""
+    found: dict[str, str] = {}
+    for column in schema if schema is not None else ():
+        entries = {_text(name): value for name, value in (getattr(column, "metadata", None) or {}).items()}
+        if said := entries.get("description") or entries.get("comment"):
+            found[column.name] = _text(said)
+    return found
+
+
+def _text(value: Any) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)

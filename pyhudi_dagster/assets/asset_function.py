@@ -72,7 +72,7 @@ class AssetFunction:
             # A function without a context parameter can be called without a context in a unit test.
             here = context or current_context()
             results = run(here, inputs)
-            return _answer(list(results)) if is_called_directly(here) else results
+            return _answer(list(results)) if is_called_directly(here) else _asked(here, results)
 
         parameters = list(self._parameters())
         compute.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -95,6 +95,14 @@ class AssetFunction:
             if name != self.inputs.context and name not in self.inputs.changes and name != self.lake_key:
                 hint = as_resource(hints.get(name, parameter.annotation))
                 yield parameter.replace(annotation=hint, kind=_ORDINARY)
+
+
+def _asked(context: dg.AssetExecutionContext, results: Iterator[Results]) -> Iterator[Results]:
+    """Yield the results without those of checks that the run does not select."""
+    selected = {(key.asset_key, key.name) for key in context.selected_asset_check_keys}
+    for each in results:
+        if not isinstance(each, dg.AssetCheckResult) or (each.asset_key, each.check_name) in selected:
+            yield each
 
 
 def _answer(results: Sequence[Results]) -> Any:

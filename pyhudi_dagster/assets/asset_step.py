@@ -12,10 +12,11 @@ from pyhudi.errors import PreCommitError
 from pyhudi_core.orchestration.gaps import acceptance_of
 from pyhudi_core.orchestration.incremental import Changes, Reader, changes_since
 from pyhudi_dagster.assets.asset_function import AssetFunction, Results, nothing_written
+from pyhudi_dagster.dagster_internals import is_called_directly, with_output_named
 from pyhudi_dagster.lake import pre_commit
 from pyhudi_dagster.lake.info import HudiAssetInfo
 from pyhudi_dagster.lake.resource import HudiLakeResource
-from pyhudi_dagster.reporting import step_events
+from pyhudi_dagster.reporting import checks, step_events
 from pyhudi_dagster.steps import pipes, runner, writer
 from pyhudi_dagster.steps.pipes import HudiPipes
 from pyhudi_dagster.steps.returned import NO_REQUEST, Request, request_of
@@ -29,8 +30,14 @@ class HudiAsset:
     info: HudiAssetInfo
 
     def run(self, context: dg.AssetExecutionContext, inputs: dict[str, Any]) -> Iterator[Results]:
-        """Yield the step."""
+        """Yield the step; of a run that selects the check alone, only its result."""
         lake = self.function.lake(context, inputs)
+        if not is_called_directly(context) and self.info.key not in context.selected_asset_keys:
+            yield checks.result_of(
+                checks.HudiCheck(checks.READABLE), self.info, lake, context.instance, checks.utc_now()
+            )
+            return
+        with_output_named(context, self.info.key.to_python_identifier())
         step = runner.step_of(context, self.info.key)
         rules = self.info.pre_commit
         asked: list[Request] = []
@@ -50,10 +57,12 @@ class HudiAsset:
             added = {**own.metadata, **remote.metadata}
             yield step_events.materialized(context, self.info, step, written, added, own.tags)
             yield from pre_commit.passed(self.info.key, rules, "Asked before the commit.")
+            yield checks.read_by_run(self.info.key, written.commit.instant.requested_time)
             return
         if written is not None:
             step_events.observe(context, self.info, step, written)
         yield from pre_commit.passed(self.info.key, rules, "The run published no rows.")
+        yield checks.read_by_run(self.info.key)
         why = "there are no rows to write" if asked else "nothing has changed in the inputs"
         yield from nothing_written(context, self.info.key, why)
 

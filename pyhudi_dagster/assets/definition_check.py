@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import dagster as dg
 
@@ -17,7 +18,7 @@ from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_dagster.assets.asset_arguments import io_manager_key
 from pyhudi_dagster.assets.io_manager import HudiIOManager
 from pyhudi_dagster.lake.info import INFO, HudiAssetInfo, info_of
-from pyhudi_dagster.lake.names import TABLE_TAG
+from pyhudi_dagster.lake.names import SERVED, WATCHED
 from pyhudi_dagster.lake.resource import HudiLakeResource
 
 _MANAGER_OF_SPEC = "dagster/io_manager_key"
@@ -46,16 +47,20 @@ def checked_definitions(definitions: dg.Definitions) -> dg.Definitions:
 
 def refuse_twins(definitions: dg.Definitions) -> None:
     """Raise `InvalidOptionError` for what two builders made of one table, and for two jobs, schedules or sensors of one name."""
-    jobs = {job.name: job for job in definitions.jobs or []}
+    for entry, what in {SERVED: "look after", WATCHED: "report the commits of"}.items():
+        having: dict[str, str] = {}
+        for sensor in definitions.sensors or []:
+            assets: Any = sensor.metadata[entry].value if entry in sensor.metadata else ()
+            for asset in assets:
+                if asset in having:
+                    raise definition_error(
+                        f"Two sensors, {having[asset]} and {sensor.name}, {what} the asset {asset}",
+                        "Pass the asset to one of the two builders.",
+                    )
+                having[asset] = sensor.name
     for kind in ("jobs", "schedules", "sensors"):
         names = Counter(each.name for each in getattr(definitions, kind) or [])
         for name in [name for name, count in names.items() if count > 1 and name.startswith("hudi__")]:
-            table = dict(jobs[name].tags or {}).get(TABLE_TAG) if name in jobs else None
-            if table is not None:
-                raise definition_error(
-                    f"Two build_hudi_services look after the table {table}, so the job {name} is there twice",
-                    "Pass the asset of a table to one of them.",
-                )
             raise definition_error(
                 f"Two {kind} have the name {name}",
                 "Pass name= to one of the calls that make them, such as name='large_tables'; give two lakes two resource keys.",
@@ -64,7 +69,7 @@ def refuse_twins(definitions: dg.Definitions) -> None:
     for key in [key for key, count in checks.items() if count > 1]:
         raise definition_error(
             f"The asset {key.asset_key.to_user_string()} has the check {key.name} twice",
-            "Pass the check of an asset to one build_hudi_checks, or the asset to one build_hudi_timeline_sensor.",
+            "Pass the check of an asset to one build_hudi_checks.",
         )
 
 

@@ -194,7 +194,7 @@ def _report(context: dg.OutputContext, info: HudiAssetInfo, step: runner.Step, w
     said = events.report(info, written, step.partition_keys, known)
     for key, entries in said.by_partition.items():
         add_output_entries(context, info.key, key, entries)
-    report_late(info, written, step, context.log_event)
+    report_late(info, written, step, context.log_event, known)
     set_output_data_version(context, info.key, written.commit.completion_time)
     context.add_output_metadata(said.entries)
 

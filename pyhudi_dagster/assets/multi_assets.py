@@ -24,6 +24,7 @@ from pyhudi_dagster.dagster_internals import with_resources
 from pyhudi_dagster.lake import pre_commit as checks_before
 from pyhudi_dagster.lake.info import HudiAssetInfo
 from pyhudi_dagster.partitions.asset_partitions import Backfill, HudiPartitions
+from pyhudi_dagster.reporting.checks import readable_spec
 
 
 def hudi_multi_asset(
@@ -114,11 +115,12 @@ class _Declared:
             specs.append(asset_spec(spec, infos[name], inputs, [*self.deps, *output.deps], given))
         _refuse_equal(infos)
         checks = [each for info in infos.values() for each in checks_before.check_specs(info.key, info.pre_commit)]
+        checks += [readable_spec(info.key) for info in infos.values()]
         keys = shared.resource_keys
         called = AssetFunction(function, inputs, self.lake, lake_by_key=keys is not None)
         made = dg.multi_asset(
             specs=specs,
-            check_specs=checks or None,
+            check_specs=checks,
             ins=inputs.loaded,
             name=shared.name or function.__name__,
             can_subset=self.can_subset,

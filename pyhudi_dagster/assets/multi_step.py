@@ -28,7 +28,7 @@ from pyhudi_dagster.dagster_internals import is_called_directly
 from pyhudi_dagster.lake import pre_commit
 from pyhudi_dagster.lake.info import HudiAssetInfo
 from pyhudi_dagster.lake.resource import HudiLakeResource
-from pyhudi_dagster.reporting import step_events
+from pyhudi_dagster.reporting import checks, step_events
 from pyhudi_dagster.steps import runner, writer
 from pyhudi_dagster.steps.pipes import HudiPipes
 from pyhudi_dagster.steps.returned import NO_REQUEST, Request, giver, request_of
@@ -73,14 +73,17 @@ class HudiMultiAsset:
     infos: Mapping[str, HudiAssetInfo]
 
     def run(self, context: dg.AssetExecutionContext, inputs: dict[str, Any]) -> Iterator[Results]:
-        """Yield the step."""
+        """Yield the step; of tables whose check alone the run selects, only its result."""
         lake = self.function.lake(context, inputs)
+        yield from self._only_checked(context, lake)
         selected = None if is_called_directly(context) else context.selected_asset_keys
         outputs = [
             _Output(name, info, runner.step_of(context, info.key))
             for name, info in self.infos.items()
             if selected is None or info.key in selected
         ]
+        if not outputs:
+            return
         done = _Done()
         try:
             runner.run(outputs[0].step, lambda: self._write(context, outputs, lake, inputs, done))
@@ -91,6 +94,15 @@ class HudiMultiAsset:
         for output in outputs:
             yield from self._results(context, output, done)
 
+    def _only_checked(self, context: dg.AssetExecutionContext, lake: HudiLakeResource) -> Iterator[Results]:
+        if is_called_directly(context):
+            return
+        for info in self.infos.values():
+            key = dg.AssetCheckKey(info.key, checks.READABLE)
+            if key in context.selected_asset_check_keys and info.key not in context.selected_asset_keys:
+                check = checks.HudiCheck(checks.READABLE)
+                yield checks.result_of(check, info, lake, context.instance, checks.utc_now())
+
     def _results(
         self, context: dg.AssetExecutionContext, output: _Output, done: _Done, error: BaseException | None = None
     ) -> Iterator[Results]:
@@ -100,11 +112,13 @@ class HudiMultiAsset:
             own = done.asked.get(output.name, NO_REQUEST)
             yield step_events.materialized(context, output.info, output.step, written, own.metadata, own.tags)
             yield from pre_commit.passed(key, rules, "Asked before the commit.")
+            yield checks.read_by_run(key, written.commit.instant.requested_time)
             return
         if written is not None:
             step_events.observe(context, output.info, output.step, written)
         if error is None:
             yield from pre_commit.passed(key, rules, "The run published no rows.")
+            yield checks.read_by_run(key)
             why = "there are no rows to write" if output.name in done.asked else "nothing has changed in the inputs"
             yield from nothing_written(context, key, why)
         elif output.name == done.failed and isinstance(error.__cause__, PreCommitError):

@@ -40,6 +40,7 @@ class HudiOutput:
     validators: Sequence[Validator]
     services: Services | None
     translator: HudiTranslator | None
+    column_lineage: Mapping[str, Sequence[str]]
     further: Mapping[str, Any]
 
     def named(self, default: str) -> dg.AssetKey:
@@ -96,7 +97,28 @@ class HudiOutput:
             lake=lake,
             services=self.services,
             pre_commit=checks_before.checked_validators(key.to_user_string(), self.validators, settings.schema),
+            column_lineage=_lineage(key, self.column_lineage, settings.schema),
         )
+
+
+def _lineage(key: dg.AssetKey, given: Mapping[str, Sequence[str]], schema: Any) -> dg.TableColumnLineage | None:
+    """Return the lineage of columns. Raises `InvalidOptionError` for a column that is not there, and for what names no column of an asset."""
+    found: dict[str, list[dg.TableColumnDep]] = {}
+    for column, sources in given.items():
+        if isinstance(schema, pa.Schema) and column not in schema.names:
+            raise definition_error(
+                f"The asset {key.to_user_string()} has column_lineage of {column!r}, which its schema does not have",
+                f"Use some of {', '.join(schema.names)}.",
+            )
+        for source in names(sources):
+            asset, _, named = source.rpartition(".")
+            if not asset or not named:
+                raise definition_error(
+                    f"The asset {key.to_user_string()} has column_lineage={{{column!r}: {source!r}}}, which names no column of an asset",
+                    "Write the asset's key and the column: 'sales/orders.amount'.",
+                )
+            found.setdefault(column, []).append(dg.TableColumnDep(dg.AssetKey(asset.split("/")), named))
+    return dg.TableColumnLineage(found) if found else None
 
 
 def _translator_of_lake(function: Callable[..., Any], lake: str) -> HudiTranslator | None:
@@ -123,6 +145,7 @@ def hudi_output(
     pre_commit: Sequence[Validator] = (),
     services: Services | None = None,
     translator: HudiTranslator | None = None,
+    column_lineage: Mapping[str, Sequence[str]] | None = None,
     **asset_arguments: Any,
 ) -> HudiOutput:
     """Return one table of ``@hudi_multi_asset``. ``@hudi_asset`` takes the same arguments for its only table.
@@ -142,9 +165,10 @@ def hudi_output(
                 if one refuses, its check fails, and nothing of its table is published.
         services: the table services that Dagster runs, and when; see `build_hudi_services`. Commits then run none of them.
         translator: defines the asset's key, table name, group and other attributes; default: that of the `HudiLakeResource`.
+        column_lineage: from which columns its columns come, as you know it: ``{"total": ["sales/orders.amount"]}``.
         asset_arguments: all other arguments of `dagster.AssetSpec`.
     """
     columns = names(partition_by) or (partitions.columns if partitions else ())
     settings = TableSettings(names(record_key), columns, ordering, table_type, schema, dict(options or {}))
-    about = (deps, pre_commit, services, translator, asset_arguments)
+    about = (deps, pre_commit, services, translator, column_lineage or {}, asset_arguments)
     return HudiOutput(key, key_prefix, table, settings, partitions, operation, on_foreign_rows, *about)

@@ -27,6 +27,7 @@ from pyhudi_dagster.lake.info import HudiAssetInfo, step_name
 from pyhudi_dagster.lake.pre_commit import Validator
 from pyhudi_dagster.lake.service_settings import Services
 from pyhudi_dagster.partitions.asset_partitions import Backfill, ForeignRows, HudiPartitions
+from pyhudi_dagster.reporting.checks import readable_spec
 
 
 def hudi_asset(
@@ -50,6 +51,7 @@ def hudi_asset(
     services: Services | None = None,
     lake: str = "lake",
     translator: HudiTranslator | None = None,
+    column_lineage: Mapping[str, Sequence[str]] | None = None,
     **asset_arguments: Any,
 ) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
     """Make an asset of a function that returns rows.
@@ -84,6 +86,7 @@ def hudi_asset(
         pre_commit=pre_commit,
         services=services,
         translator=translator,
+        column_lineage=column_lineage,
         **asset_arguments,
     )
     return _Declared(output, backfill, changes_of or {}, lake).asset_of
@@ -121,7 +124,8 @@ class _Declared:
         called = AssetFunction(function, inputs, self.lake, lake_by_key=keys is not None)
         made = dg.multi_asset(
             specs=[asset_spec(spec, info, inputs, output.deps, given)],
-            check_specs=checks_before.check_specs(info.key, info.pre_commit) or None,
+            check_specs=[*checks_before.check_specs(info.key, info.pre_commit), readable_spec(info.key)],
+            can_subset=not info.pre_commit,  # what is asked before a commit runs only with it
             ins=inputs.loaded,
             name=step_name(info.key),
             partitions_def=output.partitions.definition if output.partitions else None,

@@ -12,12 +12,14 @@ from contextlib import contextmanager
 from datetime import datetime
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import click
 import dagster as dg
 
 import pyhudi as hudi
 from pyhudi.errors import HudiError
+from pyhudi_core import orchestration
 from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_core.orchestration.instant_times import moment_of
 from pyhudi_core.orchestration.past_commits import PastCommit, commits_newest_first
@@ -26,8 +28,7 @@ from pyhudi_dagster.command import adopting, diagnosis
 from pyhudi_dagster.command.project import Project
 from pyhudi_dagster.observation.reconciling import Reconciled, reconcile
 from pyhudi_dagster.reporting.events import keys_of
-from pyhudi_dagster.services.service_jobs import ServiceTable
-from pyhudi_dagster.services.service_runs import triggered
+from pyhudi_dagster.services.service_jobs import NOT_RUN, ServiceTable, services_config
 from pyhudi_dagster.timeline.identity import PREFIX
 from pyhudi_dagster.timeline.reported_commits import reported_since
 
@@ -132,23 +133,28 @@ def run_services(project: Project, assets: tuple[str, ...], dry_run: bool, alway
     known = {job.name for job in definitions.resolve_all_job_defs()}
     for info in project.chosen(assets):
         if (name := ServiceTable(info).job_name) not in known:
-            what = f"{info.key.to_user_string()} has no job for its services"
+            what = f"{info.key.to_user_string()} has no job of its own for services"
             if assets:
-                raise definition_error(what, "Give the asset to build_hudi_services.")
-            click.echo(f"{what}: it was not given to build_hudi_services")
+                raise definition_error(what, "Give the asset services=, and pass it to build_hudi_services.")
+            click.echo(f"{what}: it has no services=, or was not passed to build_hudi_services")
             continue
         job = definitions.resolve_job_def(name)
-        names = [node.name for node in job.nodes]
-        when = {name: "always" if always else "due" if name in triggered(info) else "planned" for name in names}
-        config = {"ops": {name: {"config": {"when": when[name], "dry_run": dry_run}} for name in names}}
+        names = [kind.name for kind in orchestration.service_kinds()]
+        config = services_config(dict.fromkeys(names, "always" if always else "auto"), dry_run=dry_run)
         with _instance() as instance:
             result = job.execute_in_process(instance=instance, run_config=config, raise_on_error=False)
         for event in result.all_events:
             if event.event_type_value == "STEP_OUTPUT":
-                entries = {name: entry.value for name, entry in event.step_output_data.metadata.items()}
+                entries: dict[str, Any] = {name: entry.value for name, entry in event.step_output_data.metadata.items()}
+                service = entries.get("hudi/service")
+                for record in entries[NOT_RUN].records if NOT_RUN in entries else ():
+                    click.echo(
+                        f"{info.key.to_user_string()}  {record.data['service']:20} {record.data['skipped_because']}"
+                    )
                 wanted = ["hudi/plan"] * dry_run + ["hudi/done", "skipped_because"]
                 said = next((entries[name] for name in wanted if entries.get(name)), "")
-                click.echo(f"{info.key.to_user_string()}  {event.step_key or '':20} {said}")
+                if service:
+                    click.echo(f"{info.key.to_user_string()}  {service:20} {said}")
         if not result.success:
             raise definition_error(
                 f"The services of {info.key.to_user_string()} failed in run {result.run_id}", "See the run's log."

@@ -14,12 +14,14 @@ from typing import Any
 import dagster as dg
 from pydantic import Field, PrivateAttr
 
+from pyhudi.errors import InvalidOptionError
 from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_dagster.assets.definition_check import checked_tables, refuse_twins
 from pyhudi_dagster.component.scaffolding import LakeScaffolder
-from pyhudi_dagster.component.table_attributes import LakeExternal, LakeTable
+from pyhudi_dagster.component.shared_attributes import LakeDefaults, LakeShared, with_defaults
+from pyhudi_dagster.component.table_attributes import LakeExternal, LakeTable, LakeTranslation
 from pyhudi_dagster.component.template_env import TemplateEnv
-from pyhudi_dagster.component.upkeep_attributes import LakeChecks, LakeSensor, LakeServices, checks_made
+from pyhudi_dagster.component.upkeep_attributes import LakeCheck, LakeChecks, LakeSensor, LakeServices, checks_made
 from pyhudi_dagster.lake.names import LAKE
 from pyhudi_dagster.lake.resource import HudiLakeResource
 from pyhudi_dagster.observation.observation_definitions import build_hudi_timeline_sensor
@@ -29,22 +31,7 @@ from pyhudi_dagster.observation.observation_definitions import build_hudi_timeli
 class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
     """A lake of Hudi tables: its tables as assets, their services, the timeline sensor and checks.
 
-    Example:
-        .. code-block:: yaml
-
-            type: pyhudi_dagster.HudiLakeComponent
-            attributes:
-              warehouse: s3://lake
-              tables:
-                - key: sales/orders
-                  python: tables.py:orders
-                  record_key: [id]
-                  ordering: updated_at
-                  table_type: merge_on_read
-                  services: {compaction: {every_commits: 5}, cleaning: {keep_commits: 20}}
-              timeline_sensor: {}
-              services: {quiet_hours: ["08:00-10:00"]}
-              checks: [no_stuck_instants]
+    A table has a key, a function that returns its rows (python, as file.py:function), and its record key. What tables share is said once in defaults.
     """
 
     lake: str = Field(
@@ -56,6 +43,12 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
     )
     tables: list[LakeTable] = Field(default=[])
     external: list[LakeExternal] = Field(default=[], description="Tables that somebody else writes.")
+    defaults: LakeDefaults = Field(
+        default=LakeDefaults(), description="What all tables of this component share, unless they say it themselves."
+    )
+    translation: LakeTranslation = Field(
+        default=None, description="Attributes of every asset, as templates of its table and spec."
+    )
     services: LakeServices | list[LakeServices] | None = Field(
         default=None, description="Run the table services, by one policy or by several; without it nothing runs them."
     )
@@ -66,6 +59,7 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
         default={}, repr=False, description="Options of Hudi and of this package for every table."
     )
     _folder: Path = PrivateAttr(default=Path())
+    _columns: dict[str, dg.TableSchema] = PrivateAttr(default_factory=dict)
 
     @classmethod
     def get_spec(cls) -> dg.ComponentTypeSpec:
@@ -99,15 +93,21 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
         Raises `InvalidOptionError` for what cannot work, and names the asset, or the components that do not fit together.
         """
         self._folder = context.path
-        others = [each for each in context.component_tree.get_all_components(HudiLakeComponent) if each is not self]
+        return self.definitions(
+            [each for each in context.component_tree.get_all_components(HudiLakeComponent) if each is not self]
+        )
+
+    def definitions(self, others: "Sequence[HudiLakeComponent]") -> dg.Definitions:
+        """Return the definitions beside those of other components."""
         peers = [each for each in others if each.lake == self.lake]
         for peer in peers:
             _refuse_unequal(self, peer)
         lake = self._resource(peers)
-        own = self.assets()
+        own = self.tables_made()
         # Without tables of its own, a component looks after those of the others.
-        cared = own or [asset for peer in peers for asset in peer.assets()]
-        parts = [dg.Definitions(assets=own, resources={self.lake: lake}), *self._upkeep(lake, cared)]
+        cared = own or [(table, assets) for peer in peers for table, assets in peer.tables_made()]
+        assets = [asset for _, made in own for asset in made]
+        parts = [dg.Definitions(assets=assets, resources={self.lake: lake}), *self._upkeep(lake, cared)]
         for peer in peers:
             _refuse_twins(self, peer)
         known = [key for each in others for asset in each.assets() for key in _keys(asset)]
@@ -117,8 +117,24 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
 
     def assets(self) -> list[Any]:
         """Return the assets of its tables. Raises `InvalidOptionError` for what cannot work."""
-        made: list[Any] = [asset for table in self.tables for asset in table.made(self._folder, self.lake)]
-        return [*made, *(table.made(self.lake) for table in self.external)]
+        return [asset for _, assets in self.tables_made() for asset in assets]
+
+    def tables_made(self) -> list[tuple[LakeShared, list[Any]]]:
+        """Return its tables with their defaults, each with its assets. Raises `InvalidOptionError` for what cannot work."""
+        name = self._folder.name
+        tables: list[LakeTable | LakeExternal] = [*self.tables, *self.external]
+        self.defaults.refuse_unused(name, [(table, table.table_type) for table in tables])
+        made: list[tuple[LakeShared, list[Any]]] = []
+        for table in (with_defaults(table, self.defaults, table.table_type) for table in tables):
+            try:
+                if isinstance(table, LakeTable):
+                    made.append((table, table.made(self._folder, self.lake, self.translation)))
+                else:
+                    columns = self._columns.get(table.key)
+                    made.append((table, [table.made(self.lake, self.translation, columns)]))
+            except InvalidOptionError as error:
+                raise definition_error(f"The component {name}: {error.message}", error.hint or "") from error
+        return made
 
     def _resource(self, peers: "Sequence[HudiLakeComponent]") -> HudiLakeResource:
         whole = next((each for each in (self, *peers) if each.warehouse), None)
@@ -128,7 +144,10 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
             )
         return _lake(whole.warehouse, *(tuple(sorted(each.items())) for each in (whole.storage_options, whole.options)))
 
-    def _upkeep(self, lake: HudiLakeResource, assets: list[Any]) -> Iterator[dg.Definitions]:
+    def _upkeep(
+        self, lake: HudiLakeResource, tables: Sequence[tuple[LakeShared, list[Any]]]
+    ) -> Iterator[dg.Definitions]:
+        assets, own = [asset for _, made in tables for asset in made], bool(self.tables or self.external)
         if (self.timeline_sensor or self.services or self.checks) and not assets:
             raise definition_error(
                 f"The component {self._folder.name} has no tables, and no other component has tables of the lake {self.lake}",
@@ -140,7 +159,12 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
         named = {key for policy in policies for key in policy.tables}
         for policy in policies:
             yield policy.made(lake, assets, named)
-        yield from checks_made(self.checks, assets, self.lake)
+        groups: dict[str, tuple[Sequence[LakeCheck], list[Any]]] = {}
+        for table, made in tables:
+            checks = self.checks if table.checks is None else table.checks if own else []
+            if checks:
+                groups.setdefault(repr(checks), (checks, []))[1].extend(made)
+        yield from checks_made(list(groups.values()), self.lake)
 
     def table_keys(self) -> set[str]:
         """Return the keys of its tables."""
@@ -185,7 +209,8 @@ def _names(component: HudiLakeComponent, field: str) -> set[str | None]:
     if field == "services":
         return {policy.name for policy in component.policies()}
     if field == "checks":
-        return {check.name_of_job for check in component.checks if check.cron}
+        checks = [*component.checks, *(component.defaults.checks or [])]
+        return {check.name_of_job for check in checks if check.cron}
     return {component.timeline_sensor.name} if component.timeline_sensor is not None else set()
 
 

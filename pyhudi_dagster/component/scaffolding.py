@@ -20,7 +20,7 @@ def {name}() -> pa.Table:
 
 
 class LakeParams(dg.Model):
-    """What ``dg scaffold defs pyhudi_dagster.HudiLakeComponent`` asks for."""
+    """What dg scaffold asks for."""
 
     warehouse: str = "lake"
     table: str = "orders"

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Annotated, Any, Literal
 
 import dagster as dg
-from dagster.components.resolved.form_config import FormWidget
+from dagster.components.utils.translation import TranslationFnResolver
 from pydantic import Field
 
 import pyhudi as hudi
@@ -20,9 +20,18 @@ from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_dagster.assets.automation import HudiAutomation
 from pyhudi_dagster.assets.external import hudi_external_asset
 from pyhudi_dagster.assets.single_asset import hudi_asset
-from pyhudi_dagster.lake.service_settings import Every, Keep, OnCron, Services, Trigger
+from pyhudi_dagster.assets.translator import HudiTableDefinition, HudiTranslator
+from pyhudi_dagster.component.shared_attributes import LakeDefaults, LakeShared, services_of
 from pyhudi_dagster.partitions.asset_partitions import HudiPartitions
 from pyhudi_dagster.services.read_optimized import hudi_read_optimized_asset
+
+Translation = Callable[[dg.AssetSpec, Any], dg.AssetSpec]
+"""What ``translation:`` makes of the spec of a table's asset."""
+LakeTranslation = (
+    Annotated[Translation, TranslationFnResolver[Any](template_vars_for_translation_fn=lambda table: {"table": table})]
+    | None
+)
+_KIND = "dagster/kind/"
 
 
 class LakePartitions(dg.Model, dg.Resolvable):
@@ -51,33 +60,6 @@ class LakePartitions(dg.Model, dg.Resolvable):
         return make(self.column, self.start)
 
 
-class LakeTrigger(dg.Model, dg.Resolvable):
-    """When a service runs: one of ``every_...``, ``keep_...`` and ``cron``."""
-
-    every_commits: int | None = None
-    every_minutes: int | None = None
-    keep_commits: int | None = None
-    keep_hours: int | None = None
-    keep_versions: int | None = None
-    cron: Annotated[str, dg.Resolver.default(form_config=dg.ComponentFormConfig(widget=FormWidget.CRON))] = ""
-    timezone: str = "UTC"
-    by: list[str] = Field(default=[], description="The columns by which a clustering sorts.")
-
-    def made(self, service: str) -> Trigger:
-        """Return the trigger. Raises `InvalidOptionError` unless it is one of the three kinds."""
-        every = self.every_commits is not None or self.every_minutes is not None
-        keep = any(value is not None for value in (self.keep_commits, self.keep_hours, self.keep_versions))
-        if every + keep + bool(self.cron) != 1:
-            raise definition_error(
-                f"The service {service} does not say when it runs", "Give one of every_commits, keep_commits and cron."
-            )
-        if keep:
-            return Keep(commits=self.keep_commits, hours=self.keep_hours, versions=self.keep_versions)
-        if every:
-            return Every(commits=self.every_commits, minutes=self.every_minutes, by=self.by)
-        return OnCron(self.cron, by=self.by, timezone=self.timezone)
-
-
 class LakeRules(dg.Model, dg.Resolvable):
     """What has to hold before a commit: asset checks that are asked before anything is visible."""
 
@@ -92,8 +74,8 @@ class LakeRules(dg.Model, dg.Resolvable):
         return [*found, *map(hudi.satisfies, self.satisfies)]
 
 
-class LakeTable(dg.Model, dg.Resolvable):
-    """A table and its asset."""
+class LakeTable(LakeDefaults):
+    """A table and its asset. What it does not say of group, owners, services and others is in defaults."""
 
     key: str = Field(description="The asset key, which is the path of the table below the warehouse, too.")
     python: str = Field(description="Where the rows come from: file.py:function, beside defs.yaml.")
@@ -107,24 +89,26 @@ class LakeTable(dg.Model, dg.Resolvable):
     )
     operation: str = "upsert"
     options: dict[str, str] = Field(default={}, repr=False)
-    services: dict[str, LakeTrigger] = Field(default={}, description="Table services by their names.")
     index: list[str] = Field(default=[], description="Indexes of the metadata table: record, bloom, ...")
     pre_commit: LakeRules = LakeRules()
     changes_of: dict[str, str] = Field(default={}, description="The assets of Changes parameters, by parameter.")
     automation: Literal["on_commit"] | None = Field(default=None, description="Run after commits of upstream tables.")
     read_optimized: bool = Field(default=False, description="Whether the read-optimized view is an asset, too.")
     deps: list[str] = Field(default=[])
-    group_name: str | None = None
-    owners: list[str] = Field(default=[])
+    column_lineage: dict[str, list[str]] = Field(
+        default={}, description="From which columns its columns come: sales/orders.amount."
+    )
     description: str | None = None
 
-    def made(self, folder: Path, lake: str) -> list[dg.AssetsDefinition]:
+    def made(self, folder: Path, lake: str, translate: Translation | None = None) -> list[dg.AssetsDefinition]:
         """Return the asset, and that of its read-optimized view. Raises `InvalidOptionError` for what cannot work."""
         with _naming(self.key):
-            return self._made(folder, lake)
+            return self._made(folder, lake, translate)
 
-    def _made(self, folder: Path, lake: str) -> list[dg.AssetsDefinition]:
-        services: dict[str, Any] = {name: trigger.made(name) for name, trigger in self.services.items()}
+    def _made(self, folder: Path, lake: str, translate: Translation | None) -> list[dg.AssetsDefinition]:
+        of_step: dict[str, Any] = {"retry_policy": self.retry.made()} if self.retry else {}
+        if self.pool is not None:
+            of_step["pool"] = self.pool
         asset = hudi_asset(
             key=dg.AssetKey(self.key.split("/")),
             lake=lake,
@@ -136,39 +120,76 @@ class LakeTable(dg.Model, dg.Resolvable):
             on_foreign_rows=self.on_foreign_rows,
             operation=self.operation,  # type: ignore[arg-type]
             options=self.options,
-            services=Services(index=self.index, **services) if services or self.index else None,
+            services=services_of(self.services, self.index),
             pre_commit=self.pre_commit.made(),
             automation_condition=HudiAutomation.on_commit() if self.automation else None,
             changes_of={name: dg.AssetKey(upstream.split("/")) for name, upstream in self.changes_of.items()},
             deps=[dg.AssetKey(dep.split("/")) for dep in self.deps],
-            group_name=self.group_name,
-            owners=self.owners or None,
+            column_lineage=self.column_lineage,
             description=self.description,
+            kinds=set(self.kinds or ()) or None,
+            translator=_YamlTranslator(translate, self) if translate else None,
+            **self.attributes(),
+            **of_step,
         )(function_of(self.python, folder))
-        return [asset, hudi_read_optimized_asset(asset)] if self.read_optimized else [asset]
+        if not self.read_optimized:
+            return [asset]
+        (spec,) = asset.specs
+        own = {name: text for name, text in spec.tags.items() if not name.startswith(_KIND)}
+        return [asset, hudi_read_optimized_asset(asset, group_name=spec.group_name, owners=spec.owners, tags=own)]
 
 
-class LakeExternal(dg.Model, dg.Resolvable):
-    """A table that somebody else writes."""
+class LakeExternal(LakeShared):
+    """A table that somebody else writes. What it does not say of group, owners, services and others is in defaults."""
 
     key: str
     table_type: Literal["copy_on_write", "merge_on_read"] = "copy_on_write"
     partitions: LakePartitions | None = None
-    services: dict[str, LakeTrigger] = Field(default={})
-    group_name: str | None = None
+    deps: list[str] = Field(default=[])
+    description: str | None = None
 
-    def made(self, lake: str) -> dg.AssetSpec:
+    def made(
+        self, lake: str, translate: Translation | None = None, columns: dg.TableSchema | None = None
+    ) -> dg.AssetSpec:
         """Return the external asset. Raises `InvalidOptionError` for what cannot work."""
         with _naming(self.key):
-            services: dict[str, Any] = {name: trigger.made(name) for name, trigger in self.services.items()}
+            spec = dg.AssetSpec(
+                self.key.split("/"),
+                description=self.description,
+                deps=[dg.AssetKey(dep.split("/")) for dep in self.deps],
+                kinds=set(self.kinds or {"hudi"}),
+                metadata={"dagster/column_schema": columns} if columns else None,
+                **self.attributes(),
+            )
+            spec = translate(spec, self) if translate else spec
             return hudi_external_asset(
-                self.key,
+                spec.key,
+                table=self.key,
                 lake=lake,
                 table_type=self.table_type,
                 partitions=self.partitions.made() if self.partitions else None,
-                services=Services(**services) if services else None,
-                group_name=self.group_name,
+                services=services_of(self.services, []),
+                description=spec.description,
+                deps=spec.deps,
+                group_name=spec.group_name,
+                owners=spec.owners,
+                kinds=spec.kinds,
+                tags={name: text for name, text in spec.tags.items() if not name.startswith(_KIND)},
+                metadata=dict(spec.metadata),
+                freshness_policy=spec.freshness_policy,
+                automation_condition=spec.automation_condition,
             )
+
+
+class _YamlTranslator(HudiTranslator):
+    """Applies ``translation:`` to the asset of a table; the table stays where its key says."""
+
+    def __init__(self, translate: Translation, table: LakeTable) -> None:
+        self.translate, self.table = translate, table
+
+    def get_asset_spec(self, definition: HudiTableDefinition) -> dg.AssetSpec:
+        """Return the asset's spec with what the YAML says."""
+        return self.translate(super().get_asset_spec(definition), self.table)
 
 
 @contextmanager

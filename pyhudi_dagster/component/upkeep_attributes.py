@@ -18,7 +18,7 @@ from pyhudi_dagster.services.service_policy import PerTableJob, ServicePolicy, S
 
 
 class LakeServices(dg.Model, dg.Resolvable):
-    """How table services of the lake run; see `ServicePolicy`."""
+    """How table services of the lake run; see ServicePolicy."""
 
     name: str | None = Field(default=None, description="The name of the job and the sensor, if there are several.")
     tables: list[str] = Field(
@@ -58,7 +58,7 @@ class LakeServices(dg.Model, dg.Resolvable):
 
 
 class LakeSensor(dg.Model, dg.Resolvable):
-    """The timeline sensor of the lake; see `build_hudi_timeline_sensor`."""
+    """The timeline sensor of the lake; see build_hudi_timeline_sensor."""
 
     name: str | None = Field(default=None, description="Its name, if there are several.")
     minimum_interval_seconds: int = 30
@@ -66,10 +66,11 @@ class LakeSensor(dg.Model, dg.Resolvable):
 
 
 class LakeCheck(dg.Model, dg.Resolvable):
-    """A health check of all tables; see `HudiCheck`."""
+    """A health check of all tables; see HudiCheck."""
 
     name: str
     limit: float | None = None
+    column: str | None = Field(default=None, description="For data_freshness: a column of times.")
     severity: Literal["ERROR", "WARN"] = "ERROR"
     cron: Annotated[str, dg.Resolver.default(form_config=dg.ComponentFormConfig(widget=FormWidget.CRON))] = Field(
         default="", description="When it runs; without it, with the materializations."
@@ -81,7 +82,7 @@ class LakeCheck(dg.Model, dg.Resolvable):
 
     def made(self) -> HudiCheck:
         """Return the check."""
-        return HudiCheck(self.name, limit=self.limit, severity=dg.AssetCheckSeverity(self.severity))
+        return HudiCheck(self.name, limit=self.limit, column=self.column, severity=dg.AssetCheckSeverity(self.severity))
 
 
 def _check(context: dg.ResolutionContext, given: Any) -> LakeCheck:
@@ -92,20 +93,21 @@ LakeChecks = list[Annotated[LakeCheck, dg.Resolver(_check, model_field_type=str 
 """Checks by their names, or with more than a name."""
 
 
-def checks_made(checks: Sequence[LakeCheck], assets: Sequence[Any], lake: str) -> Iterator[dg.Definitions]:
-    """Yield the checks, with a schedule for each cron. The second one has a number in its name unless it has a name of its own."""
-    by_time: dict[tuple[str, str, str | None], list[HudiCheck]] = {}
-    for each in checks:
-        time = (each.cron, each.timezone, each.name_of_job) if each.cron else ("", "", None)
-        by_time.setdefault(time, []).append(each.made())
+def checks_made(groups: Sequence[tuple[Sequence[LakeCheck], Sequence[Any]]], lake: str) -> Iterator[dg.Definitions]:
+    """Yield the checks of groups of assets, with a schedule for each cron. The second one has a number in its name unless it has one of its own."""
     usual, number = name_of("checks", lake, None, "checks"), 0
-    for (cron, timezone, name), wanted in by_time.items():
-        if not cron:
-            yield build_hudi_checks(assets, wanted)
-            continue
-        number += 1
-        named = name or (usual if number == 1 else f"{usual}_{number}")
-        yield build_hudi_checks(assets, wanted, cron=cron, timezone=timezone, name=named)
+    for checks, assets in groups:
+        by_time: dict[tuple[str, str, str | None], list[HudiCheck]] = {}
+        for each in checks:
+            time = (each.cron, each.timezone, each.name_of_job) if each.cron else ("", "", None)
+            by_time.setdefault(time, []).append(each.made())
+        for (cron, timezone, name), wanted in by_time.items():
+            if not cron:
+                yield build_hudi_checks(assets, wanted)
+                continue
+            number += 1
+            named = name or (usual if number == 1 else f"{usual}_{number}")
+            yield build_hudi_checks(assets, wanted, cron=cron, timezone=timezone, name=named)
 
 
 def table_key_of(asset: Any) -> str:

@@ -38,6 +38,7 @@ class HudiAssetInfo:
         pre_commit: validators of each commit.
         reads: the assets whose changes it reads and that were given by their keys; `checked_definitions` looks for them.
         translated: whether a translator was given, for the assets that can have one.
+        column_lineage: from which columns of which assets its columns come, as its definition states.
     """
 
     key: dg.AssetKey
@@ -51,6 +52,7 @@ class HudiAssetInfo:
     pre_commit: tuple[Validator, ...] = ()
     reads: tuple[dg.AssetKey, ...] = ()
     translated: bool | None = None
+    column_lineage: dg.TableColumnLineage | None = None
 
     def __post_init__(self) -> None:
         name = self.key.to_user_string()
@@ -71,6 +73,16 @@ class HudiAssetInfo:
     def pool(self) -> str:
         """The pool of the steps that write the table. A pool's name has no spaces."""
         return f"hudi/{'_'.join(self.table.split())}"
+
+    @property
+    def services_job(self) -> str:
+        """The name of the job of `build_hudi_services` for an asset with services."""
+        return f"hudi__{step_name(self.key)}__services"
+
+    @property
+    def has_step(self) -> bool:
+        """Whether a decorator made the asset: its step reports that the timeline can be read."""
+        return self.translated is not None
 
     def metadata(self) -> dict[str, Any]:
         """Return the entry for the spec's metadata from which `info_of` restores this object."""

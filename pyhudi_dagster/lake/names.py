@@ -12,6 +12,8 @@ LAKE_TAG = "hudi/lake"
 TABLE_TAG = "hudi/table"
 SERVICES_TAG = "hudi/services"
 RECONCILE_TAG = "hudi/reconcile"
+SERVED, WATCHED = "hudi/served_assets", "hudi/watched_assets"
+"""The metadata entries of a sensor of services, and of a timeline sensor, with their assets."""
 
 
 def name_of(what: str, lake: str, name: str | None, builder: str) -> str:

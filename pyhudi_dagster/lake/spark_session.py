@@ -35,7 +35,7 @@ class SparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     """A Spark session with these settings, created on first use.
 
     It takes the settings of dagster-pyspark's lazy resource, which imports pyspark when definitions are loaded; this one does not. Settings may
-    be nested: ``{"spark": {"master": "local[2]"}}`` means ``{"spark.master": "local[2]"}``.
+    be nested: {"spark": {"master": "local[2]"}} means {"spark.master": "local[2]"}.
     """
 
     spark_config: dict[str, Any] = Field(default={}, description="Settings of the session, such as spark.master.")

@@ -9,11 +9,12 @@ import dagster as dg
 
 from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_core.orchestration.settings import refuse_no_count
+from pyhudi_dagster.lake.info import HudiAssetInfo
 from pyhudi_dagster.lake.names import name_of
 from pyhudi_dagster.lake.resource import HudiLakeResource
 from pyhudi_dagster.lake.service_settings import refuse_bad_cron
-from pyhudi_dagster.observation.timeline_sensor import READABLE, timeline_sensor
-from pyhudi_dagster.reporting.checks import KINDS, HudiCheck, checks_of, utc_now
+from pyhudi_dagster.observation.timeline_sensor import timeline_sensor
+from pyhudi_dagster.reporting.checks import KINDS, READABLE, HudiCheck, checks_of, utc_now
 from pyhudi_dagster.services.service_definitions import HudiAssets, tables_of, views_of_tables
 
 
@@ -59,7 +60,7 @@ def build_hudi_timeline_sensor(
     status = dg.DefaultSensorStatus.RUNNING if running else dg.DefaultSensorStatus.STOPPED
     return dg.Definitions(
         sensors=[timeline_sensor(infos, views, named, minimum_interval_seconds, max_events_per_tick, status)],
-        asset_checks=[checks_of(info, [HudiCheck(READABLE)], utc_now) for info in infos],
+        asset_checks=[checks_of(info, [HudiCheck(READABLE)], utc_now) for info in infos if not info.has_step],
         resources={infos[0].lake: lake},
     )
 
@@ -75,14 +76,16 @@ def build_hudi_checks(
 ) -> dg.Definitions:
     """Health checks of the assets' tables, as definitions to merge with the others. They start no JVM.
 
+    The job of the schedule runs them in one process.
+
     | check | passes if | default limit |
     |---|---|---|
     | ``no_stuck_instants`` | dead writers left nothing, and no plan waits longer than so many minutes | 60 |
     | ``compaction_lag`` | so many delta commits since the last compaction, or fewer | 20 |
-    | ``data_freshness`` | the newest commit with rows is at most so many hours old | 24 |
+    | ``data_freshness`` | the newest commit with rows (with ``column=`` its newest value) is at most so many hours old | 24 |
     | ``commit_retries`` | none of the last commits was planned again more often | 5 |
     | ``events_have_commits`` | the table has every commit that a materialization of so many hours names | 24 |
-    | ``timeline_readable`` | the table can be read (part of `build_hudi_timeline_sensor`) | |
+    | ``timeline_readable`` | the table can be read (part of each ``@hudi_asset``, and for other tables of `build_hudi_timeline_sensor`) | |
 
     Args:
         assets: assets of Hudi tables, including `hudi_external_asset`.
@@ -98,20 +101,38 @@ def build_hudi_checks(
     infos = tables_of(assets, "build_hudi_checks")
     wanted = [HudiCheck(check) if isinstance(check, str) else check for check in checks]
     _refuse_unfit_checks(wanted)
-    found = [checks_of(info, wanted, clock) for info in infos]
+    found = [checks_of(info, own, clock) for info in infos if (own := _of_own_step(info, wanted))]
+    if not found:
+        raise definition_error(
+            f"build_hudi_checks has only {READABLE}, which the step of each asset reports",
+            "Add a check, or omit the call.",
+        )
     if cron is None:
         return dg.Definitions(asset_checks=found)
     refuse_bad_cron("build_hudi_checks", cron, timezone)
     named = name_of("checks", infos[0].lake, name, "build_hudi_checks")
-    job = dg.define_asset_job(named, selection=dg.AssetSelection.checks(*found))
+    names = ", ".join(check.name for check in wanted)
+    about = f"Health checks of {len(found)} tables, one after the other in one process: {names}."
+    job = dg.define_asset_job(
+        named,
+        selection=dg.AssetSelection.checks(*found),
+        executor_def=dg.in_process_executor,
+        description=about,
+    )
     schedule = dg.ScheduleDefinition(
         name=named,
         job=job,
         cron_schedule=cron,
         execution_timezone=timezone,
         default_status=dg.DefaultScheduleStatus.RUNNING,
+        description=about,
     )
     return dg.Definitions(asset_checks=found, jobs=[job], schedules=[schedule])
+
+
+def _of_own_step(info: HudiAssetInfo, wanted: Sequence[HudiCheck]) -> list[HudiCheck]:
+    """Return the checks that need a step of their own: an asset of a decorator reports itself that its timeline can be read."""
+    return [check for check in wanted if check.name != READABLE or not info.has_step]
 
 
 def _refuse_unfit_checks(wanted: Sequence[HudiCheck]) -> None:
@@ -119,6 +140,12 @@ def _refuse_unfit_checks(wanted: Sequence[HudiCheck]) -> None:
     if not wanted:
         raise definition_error("build_hudi_checks has no check", f"Use some of {', '.join(KINDS)}.")
     names = [check.name for check in wanted]
+    for check in wanted:
+        if check.column is not None and check.name != "data_freshness":
+            raise definition_error(
+                f"build_hudi_checks has the check {check.name!r} with column={check.column!r}",
+                "Only data_freshness looks at a column.",
+            )
     for number, (name, limit) in enumerate((check.name, check.limit) for check in wanted):
         if name not in KINDS:
             raise definition_error(

@@ -194,7 +194,7 @@ class _Reconciliation:
 
 
 class ReconcileConfig(dg.Config):
-    """``since``: an ISO time with its zone, or nothing for everything; with ``dry_run`` nothing is stored."""
+    """What is reconciled: everything, or what completed after an ISO time with its zone. A dry run stores nothing."""
 
     since: str = ""
     dry_run: bool = False

@@ -17,10 +17,11 @@ from pyhudi_core.orchestration import past_commits
 from pyhudi_core.orchestration.instant_times import moment_of
 from pyhudi_core.orchestration.timeline_cursor import TablePosition, TimelineCursor, before, completion_of
 from pyhudi_dagster.lake.info import HudiAssetInfo
-from pyhudi_dagster.lake.names import RECONCILE_TAG
+from pyhudi_dagster.lake.names import RECONCILE_TAG, WATCHED
 from pyhudi_dagster.lake.resource import HudiLakeResource
 from pyhudi_dagster.partitions.partition_values import DynamicKeys
 from pyhudi_dagster.reporting import events
+from pyhudi_dagster.reporting.checks import READABLE
 from pyhudi_dagster.services import read_optimized
 from pyhudi_dagster.services.read_optimized import Views
 from pyhudi_dagster.services.service_policy import TICK_SECONDS
@@ -28,7 +29,6 @@ from pyhudi_dagster.services.ticks import ACTIVE
 from pyhudi_dagster.timeline.identity import is_left_to_its_run
 from pyhudi_dagster.timeline.reported_commits import Reported, reported_since, reported_until
 
-READABLE = "timeline_readable"
 Event = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation
 
 
@@ -212,5 +212,6 @@ def timeline_sensor(
         minimum_interval_seconds=interval,
         default_status=status,
         required_resource_keys={lake_key},
+        metadata={WATCHED: [info.key.to_user_string() for info in infos]},
         description="Reports commits of other writers as materializations, and table services as observations.",
     )

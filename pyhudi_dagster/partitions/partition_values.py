@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from itertools import islice
 from typing import Protocol
 from zoneinfo import ZoneInfo
@@ -155,6 +156,17 @@ def windows(
     step: Granularity | None = None,
 ) -> Windows:
     """Return the layout of time windows. Raises `InvalidOptionError` if two windows share a folder or a folder does not identify its window."""
+    return _windows(definition, tuple(columns), tuple(formats), step)
+
+
+@lru_cache
+def _windows(
+    definition: dg.TimeWindowPartitionsDefinition,
+    columns: tuple[str, ...],
+    formats: tuple[str, ...],
+    step: Granularity | None,
+) -> Windows:
+    """Return the same; windows that sixty tables share are examined once."""
     try:
         samples = list(_samples(definition))
         for key in samples[0]:
@@ -164,7 +176,7 @@ def windows(
             f"Dagster cannot read its own partition keys of the format {definition.fmt!r}: {error}",
             "Give the definition a format with a full date, such as '%Y-%m-%d', or '%G-W%V-%u' for weeks.",
         ) from error
-    given = tuple(formats) or _usual_formats(definition, samples[0], len(columns), step)
+    given = formats or _usual_formats(definition, samples[0], len(columns), step)
     if len(given) != len(columns):
         raise definition_error(
             f"{len(columns)} columns ({', '.join(columns)}) need as many formats, not {len(given)} ({', '.join(given)})",

@@ -9,14 +9,19 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import dagster as dg
+import pyarrow as pa
+import pyarrow.compute as pc
 
 import pyhudi as hudi
 from pyhudi.errors import HudiError
 from pyhudi_core.orchestration import past_commits
 from pyhudi_core.orchestration.instant_times import moment_of
 from pyhudi_dagster.lake.info import HudiAssetInfo, refuse_unfit_key, step_name
+from pyhudi_dagster.lake.names import name_of
+from pyhudi_dagster.lake.resource import HudiLakeResource
 from pyhudi_dagster.timeline.reported_commits import materialized_since
 
+READABLE = "timeline_readable"
 _EVENTS_READ = 20
 _NAMED = 5
 
@@ -39,6 +44,7 @@ class Examined:
     instance: dg.DagsterInstance
     now: datetime
     limit: float
+    column: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +63,14 @@ class HudiCheck:
     Attributes:
         name: one of the names of `build_hudi_checks`.
         limit: the number up to which the check passes; None: its default.
+        column: for ``data_freshness``, a column of times or days, whose newest value counts; without it the newest commit with rows counts.
         severity: of a failed check.
         blocking: whether a failed check keeps downstream assets of the same run from running.
     """
 
     name: str
     limit: float | None = None
+    column: str | None = None
     severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.ERROR
     blocking: bool = False
 
@@ -88,7 +96,7 @@ def no_stuck_instants(examined: Examined) -> CheckVerdict:
     if not dead and not old:
         return CheckVerdict(True, f"{pending} instants are pending, and none is stuck.", entries)
     text = "; ".join([*([str(dead)] if dead else []), *old[:_NAMED]])
-    job = f"hudi__{step_name(examined.info.key)}__services"
+    job = examined.info.services_job if examined.info.services else name_of("services", examined.info.lake, None, "")
     return CheckVerdict(
         False, f"{text}. The job {job} of build_hudi_services does this, or pyhudi on the command line.", entries
     )
@@ -108,19 +116,39 @@ def compaction_lag(examined: Examined) -> CheckVerdict:
         "hudi/log_bytes": logs,
         **({"hudi/log_to_base_ratio": round(logs / base, 3)} if base else {}),
     }
-    text = f"{waiting} delta commits since the last compaction, {examined.limit:g} may be"
+    text = f"{waiting} delta commits since the last compaction, limit {examined.limit:g}"
     return CheckVerdict(waiting <= examined.limit, text, entries)
 
 
 def data_freshness(examined: Examined) -> CheckVerdict:
-    """Return the newest commit that changed rows is at most so many hours old."""
+    """Return the newest commit that changed rows, or the newest value of a column, is at most so many hours old."""
+    if examined.column is not None:
+        return _freshness_by(examined, examined.column)
     newest = past_commits.newest_change(examined.table)
     if newest is None:
         return CheckVerdict(False, "The active timeline has no commit with rows.")
     age = _minutes_since(examined, newest.completion_time) / 60
     entries = {"hudi/data_age_hours": round(age, 3), "hudi/instant": newest.instant.requested_time}
     return CheckVerdict(
-        age <= examined.limit, f"The newest rows are {age:.1f} hours old, {examined.limit:g} may be", entries
+        age <= examined.limit, f"The newest rows are {age:.1f} hours old, limit {examined.limit:g}", entries
+    )
+
+
+def _freshness_by(examined: Examined, column: str) -> CheckVerdict:
+    """Look for values that are new enough. Statistics leave out files without such values, so of a table that is late no row is read."""
+    schema = examined.table.schema
+    kind = schema.field(column).type if column in schema.names else None
+    if kind is None or not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
+        what = f"has the type {kind}, which is no time" if kind is not None else "does not exist"
+        return CheckVerdict(False, f"The column {column} {what}. Name a column of timestamps or dates.")
+    since = examined.now - timedelta(hours=examined.limit)
+    bound: Any = since.date() if pa.types.is_date(kind) else since if kind.tz else since.replace(tzinfo=None)
+    found = examined.table.scan(columns=[column], where=pc.field(column) >= pa.scalar(bound, kind))
+    newest = pc.max(found.to_arrow()[column]).as_py()
+    if newest is None:
+        return CheckVerdict(False, f"No row has a {column} of the last {examined.limit:g} hours.")
+    return CheckVerdict(
+        True, f"The newest {column} is {newest}, limit {examined.limit:g} hours", {"hudi/newest": str(newest)}
     )
 
 
@@ -138,11 +166,11 @@ def commit_retries(examined: Examined) -> CheckVerdict:
     most = max(found.values(), default=0)
     entries = {"hudi/conflict_retries_max": most, "hudi/commits_examined": len(found)}
     if most <= examined.limit:
-        return CheckVerdict(True, f"At most {most} retries in {len(found)} commits, {examined.limit:g} may be", entries)
+        return CheckVerdict(True, f"At most {most} retries in {len(found)} commits, limit {examined.limit:g}", entries)
     worst = max(found, key=lambda instant: found[instant])
     hint = "Write different partitions at the same time, fewer writers at once, or raise pyhudi.commit.retries."
     return CheckVerdict(
-        False, f"The commit {worst} was planned again {most} times, {examined.limit:g} may be. {hint}", entries
+        False, f"The commit {worst} was planned again {most} times, limit {examined.limit:g}. {hint}", entries
     )
 
 
@@ -168,7 +196,7 @@ def events_have_commits(examined: Examined) -> CheckVerdict:
 
 
 KINDS: Mapping[str, Kind] = {
-    "timeline_readable": Kind("The table can be opened and its timeline listed", 0, timeline_readable),
+    READABLE: Kind("The table can be opened and its timeline listed", 0, timeline_readable),
     "no_stuck_instants": Kind(
         "Dead writers left nothing, and no plan waits longer than the limit in minutes", 60, no_stuck_instants
     ),
@@ -203,24 +231,43 @@ def checks_of(
     def examine(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         lake = getattr(context.resources, info.lake)
         for key in sorted(context.selected_asset_check_keys, key=lambda key: list(by_name).index(key.name)):
-            check = by_name[key.name]
-            limit = KINDS[check.name].limit if check.limit is None else check.limit
-            try:
-                table = lake.table(info.table, info.settings)
-                found = KINDS[check.name].look(Examined(info, table, context.instance, clock(), limit))
-            except HudiError as error:
-                entries = {"hudi/error": type(error).__name__, "hudi/hint": error.hint or ""}
-                found = CheckVerdict(False, f"The table cannot be examined: {error}", entries)
-            yield dg.AssetCheckResult(
-                passed=found.passed,
-                check_name=check.name,
-                asset_key=info.key,
-                description=found.text,
-                metadata=dict(found.entries),
-                severity=check.severity,
-            )
+            yield result_of(by_name[key.name], info, lake, context.instance, clock())
 
     return examine
+
+
+def result_of(
+    check: HudiCheck, info: HudiAssetInfo, lake: HudiLakeResource, instance: dg.DagsterInstance, now: datetime
+) -> dg.AssetCheckResult:
+    """Examine the table of an asset."""
+    limit = KINDS[check.name].limit if check.limit is None else check.limit
+    try:
+        table = lake.table(info.table, info.settings)
+        found = KINDS[check.name].look(Examined(info, table, instance, now, limit, check.column))
+    except HudiError as error:
+        entries = {"hudi/error": type(error).__name__, "hudi/hint": error.hint or ""}
+        found = CheckVerdict(False, f"The table cannot be examined: {error}", entries)
+    return dg.AssetCheckResult(
+        passed=found.passed,
+        check_name=check.name,
+        asset_key=info.key,
+        description=found.text,
+        metadata=dict(found.entries),
+        severity=check.severity,
+    )
+
+
+def readable_spec(key: dg.AssetKey) -> dg.AssetCheckSpec:
+    """Return the check that each asset of a decorator has in its own step, which reads the timeline anyway."""
+    return dg.AssetCheckSpec(READABLE, asset=key, description=f"{KINDS[READABLE].promise}.")
+
+
+def read_by_run(key: dg.AssetKey, published: str = "") -> dg.AssetCheckResult:
+    """Return the result of a step that has read the timeline, and perhaps ``published`` an instant: nothing is read again."""
+    said = f"published {published}" if published else "published nothing"
+    return dg.AssetCheckResult(
+        passed=True, check_name=READABLE, asset_key=key, description=f"The run has read it, and {said}."
+    )
 
 
 def _minutes_since(examined: Examined, time: str) -> float:

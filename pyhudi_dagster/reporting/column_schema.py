@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import dagster as dg
 import pyarrow as pa
 
 import pyhudi as hudi
+from pyhudi_core.orchestration.data import descriptions_of
 from pyhudi_core.orchestration.settings import TableSettings, names
 
 
-def column_schema(table: hudi.HudiTable) -> dg.TableSchema:
-    """Return the columns of an existing table, with their roles."""
+def column_schema(table: hudi.HudiTable, described: Mapping[str, str] | None = None) -> dg.TableSchema:
+    """Return the columns of an existing table, with their roles and these descriptions."""
     config = table.config
-    return _columns(table.schema, config.record_key_fields, config.partition_fields, config.ordering_fields)
+    return _columns(
+        table.schema, config.record_key_fields, config.partition_fields, config.ordering_fields, described or {}
+    )
 
 
 def declared_schema(settings: TableSettings) -> dg.TableSchema | None:
     """Return the declared columns of an asset; None if it declares none."""
     if not isinstance(settings.schema, pa.Schema):
         return None
-    return _columns(settings.schema, settings.record_key, settings.partition_by, names(settings.ordering))
+    described = descriptions_of(settings.schema)
+    return _columns(settings.schema, settings.record_key, settings.partition_by, names(settings.ordering), described)
 
 
 def _columns(
-    schema: pa.Schema, record_key: Sequence[str], partition_by: Sequence[str], ordering: Sequence[str]
+    schema: pa.Schema,
+    record_key: Sequence[str],
+    partition_by: Sequence[str],
+    ordering: Sequence[str],
+    described: Mapping[str, str],
 ) -> dg.TableSchema:
     columns = []
     for field in schema:
@@ -40,6 +48,7 @@ def _columns(
             dg.TableColumn(
                 name=field.name,
                 type=str(field.type),
+                description=described.get(field.name),
                 constraints=dg.TableColumnConstraints(nullable=field.name not in record_key),
                 tags={name: "" for name, holds in roles.items() if holds},
             )

@@ -1,8 +1,11 @@
 """The metadata entries of a step's own commit, and Dagster events for any other commit, including Hudi's.
 
 A commit to many partitions makes one event for each partition. Rows, files and bytes are those of the partition, so sums over the events are the
-commit's totals. Facts about the complete table or commit (size, durations, timeline, columns) are in the last event, because Dagster's overview
-shows this one.
+commit's totals. The other numbers (size of the table, durations) are the same in each of them, so that every plot has a dot for each event. Tables
+and charts are in the last event, because Dagster's overview shows this one.
+
+The overview takes the row count and the storage from the newest materialization, and what that does not have from the newest observation. So only
+materializations have them under Dagster's names: the overview never shows two states.
 
 The table's size is the size in an earlier event plus the changes of the commits since then (`HudiTable.size`).
 """
@@ -60,11 +63,13 @@ def _report(described: _Described, keys: Sequence[str]) -> CommitEntries:
     return CommitEntries(by_partition=by_partition)
 
 
-def late_entries(info: HudiAssetInfo, written: CompletedCommit, keys: Sequence[str]) -> dict[str, Entries]:
+def late_entries(
+    info: HudiAssetInfo, written: CompletedCommit, keys: Sequence[str], known: hudi.TableSize | None = None
+) -> dict[str, Entries]:
     """Return the entries for partitions outside the run that the commit also changed."""
     if info.partitions is None:
         return {}
-    described = _Described(info, written)
+    described = _Described(info, written, known)
     shares = shares_of(info.partitions, keys, written)
     return {key: {**described.plain(share), "hudi/late_data": True} for key, share in shares.items()}
 
@@ -225,7 +230,12 @@ def shares_of(partitions: HudiPartitions, keys: Sequence[str], written: Complete
 
 
 def _rows_of(written: CompletedCommit, values: Sequence[Value]) -> dict[Value, int | None]:
-    """Return the number of rows in each partition after the commit."""
+    """Return the number of rows in each partition after the commit.
+
+    None of a merge-on-read table: after most commits only a read of the logs would tell, and a plot with some of its dots misleads.
+    """
+    if written.table.config.table_type.value.lower() == "merge_on_read":
+        return {}
     named: dict[Value, tuple[str | None, ...]] = {
         value: tuple(None if text == _NULL else text for text in value) for value in values
     }
@@ -245,33 +255,33 @@ class _Described:
     written: CompletedCommit
     known: hudi.TableSize | None = None
     is_own: bool = True
+    measured: list[hudi.Size | None] = field(default_factory=list)
 
     def plain(self, share: Share) -> Entries:
         """Return the entries of one partition among several."""
-        commit = self.written.commit
+        written, size = self.written, self._size()
         return {
             **share.counted(),
-            **metadata.operation_entry(commit),
+            **metadata.size_entries(size),
+            **metadata.operation_entry(written.commit),
             **share.rows,
-            **metadata.name_entries(self.written.table, commit),
+            **metadata.name_entries(written.table, written.commit),
+            **({"hudi/adopted": True} if self.is_own and written.adopted else {}),
+            **(metadata.run_entry(written.commit) if written.adopted else {}),
+            **metadata.layout_entries(size),
+            **metadata.duration_entries(written),
         }
 
     def last(self, share: Share | None = None) -> Entries:
         """Return the entries of the last event of a commit, with ``share``; without it, of the only event."""
-        written, size = self.written, self._size()
+        written = self.written
         dropped = past_commits.dropped_rows(written.table, written.commit)
         share = share or Share.of(written.commit.metadata.stats, sum(dropped.values()))
         return {
-            **share.counted(),
-            **metadata.size_entries(size),
             **self.plain(share),
             **metadata.input_entries(written),
-            **({"hudi/adopted": written.adopted} if self.is_own else {}),
-            **(metadata.run_entry(written.commit) if written.adopted else {}),
-            **metadata.layout_entries(size),
-            **metadata.duration_entries(written),
             **metadata.wide_entries(written.table, written.commit, dropped),
-            **metadata.place_entries(self.info, written.table, written.commit.instant),
+            **metadata.place_entries(self.info, written),
         }
 
     def of_service(self) -> Entries:
@@ -279,9 +289,15 @@ class _Described:
         size, stats = self._size(), self.written.commit.metadata.stats
         rows = metadata.row_entries(stats)
         wrote = {name: rows[name] for name in ("hudi/files_written", "hudi/bytes_written")}
-        return {**metadata.size_entries(size), **wrote, **metadata.layout_entries(size)}
+        return {**metadata.size_entries(size, "hudi"), **wrote, **metadata.layout_entries(size)}
 
     def _size(self) -> hudi.Size | None:
+        """Return the size of the table after the commit; measured once for all of its events."""
+        if not self.measured:
+            self.measured.append(self._measure())
+        return self.measured[0]
+
+    def _measure(self) -> hudi.Size | None:
         table, instant = self.written.table, self.written.commit.instant
         try:
             return table.size(as_of=instant, known=self.known).size

@@ -12,9 +12,10 @@ from collections.abc import Callable, Sequence
 
 import dagster as dg
 
+import pyhudi as hudi
 from pyhudi_dagster.lake.info import HudiAssetInfo
 from pyhudi_dagster.partitions.partition_values import DynamicKeys
-from pyhudi_dagster.reporting import events
+from pyhudi_dagster.reporting import events, metadata
 from pyhudi_dagster.steps.runner import Step
 from pyhudi_dagster.steps.writer import CompletedCommit
 from pyhudi_dagster.timeline.reported_commits import is_observed, reported_until
@@ -23,23 +24,30 @@ _NAMED = 10
 
 
 def report_late(
-    info: HudiAssetInfo, written: CompletedCommit, step: Step, log_event: Callable[[dg.AssetObservation], None]
+    info: HudiAssetInfo,
+    written: CompletedCommit,
+    step: Step,
+    log_event: Callable[[dg.AssetObservation], None],
+    known: hudi.TableSize | None = None,
 ) -> None:
-    """Report the partitions outside the run that the commit changed. A retry that adopts the commit does not report them again."""
+    """Report the partitions outside the run that the commit changed. A retry that adopts the commit does not report them again.
+
+    ``known``: the table's size in an earlier event.
+    """
     partitions, instance, running = info.partitions, step.instance, step.run
     if partitions is None or not written.foreign:
         return
     if instance is None or running is None:  # a direct call has no instance to report to
         return
-    known = DynamicKeys(instance)
-    owners = {value: partitions.key_of(value, known) for value in written.foreign}
+    known_keys = DynamicKeys(instance)
+    owners = {value: partitions.key_of(value, known_keys) for value in written.foreign}
     if unowned := ["/".join(value) for value, key in owners.items() if key is None]:
         step.log.warning("the commit also changed folders that no partition of %s owns: %s", info.table, _some(unowned))
     keys = sorted({key for key in owners.values() if key is not None})
     statuses = instance.get_status_by_partition(info.key, keys, partitions.definition) or {}
     ran = [key for key in keys if statuses.get(key) is dg.AssetPartitionStatus.MATERIALIZED]
     run = {"hudi/run": dg.MetadataValue.dagster_run(running.run_id)}
-    for key, entries in events.late_entries(info, written, keys).items():
+    for key, entries in events.late_entries(info, written, keys, known).items():
         if written.adopted and _is_reported(instance, info.key, key, written):
             continue
         facts = {**entries, **run}
@@ -47,7 +55,8 @@ def report_late(
             tags = events.data_tags(written.commit)
             instance.report_runless_asset_event(dg.AssetMaterialization(info.key, None, facts, key, tags))
         else:
-            log_event(dg.AssetObservation(info.key, None, facts, key, events.event_tags(written.commit)))
+            shown = {name: value for name, value in facts.items() if name not in metadata.OVERVIEW}
+            log_event(dg.AssetObservation(info.key, None, shown, key, events.event_tags(written.commit)))
     if keys:
         step.log.info("late data: the commit also changed the partitions %s", _some(keys))
 

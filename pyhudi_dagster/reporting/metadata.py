@@ -16,6 +16,7 @@ import dagster as dg
 import pyhudi as hudi
 from pyhudi import CommitMetadata, WriteStat
 from pyhudi_core.orchestration import past_commits
+from pyhudi_core.orchestration.data import descriptions_of
 from pyhudi_core.orchestration.instant_times import moment_of, parsed
 from pyhudi_dagster.lake.info import HudiAssetInfo
 from pyhudi_dagster.reporting.column_schema import column_schema, declared_schema
@@ -27,7 +28,8 @@ from pyhudi_dagster.timeline.timeline_view import entries_until, operation_name,
 PARTITIONS_SHOWN = 30
 MOST_BYTES = 8 * 1024
 """Maximum size of the chart and the table rows together. Table headers and plain entries need nearly as much again."""
-_RECORD_BYTES = 40
+OVERVIEW = ("dagster/row_count", "dagster/size_bytes")
+"""What Dagster's overview takes from the newest materialization, or else from the newest observation."""
 
 
 def definition_metadata(info: HudiAssetInfo) -> dict[str, Any]:
@@ -41,16 +43,23 @@ def definition_metadata(info: HudiAssetInfo) -> dict[str, Any]:
         "dagster/table_name": info.table,
         "dagster/storage_kind": "hudi",
         "dagster/column_schema": declared_schema(settings),
+        "hudi/services_job": job_link(info) if info.services else None,
+        "dagster/column_lineage": info.column_lineage,
     }
     return {name: value for name, value in entries.items() if value}
 
 
-def size_entries(size: hudi.Size | None) -> dict[str, Any]:
+def job_link(info: HudiAssetInfo) -> dg.UrlMetadataValue:
+    """Return the address of the job of the table's services in the UI, which finds the code location by the name of the job."""
+    return dg.MetadataValue.url(f"/guess/{info.services_job}")
+
+
+def size_entries(size: hudi.Size | None, namespace: str = "dagster") -> dict[str, Any]:
     """Return the size of the table. The row count is omitted if it needs a read of the rows."""
     if size is None:
         return {}
-    rows = {} if size.rows is None else {"dagster/row_count": size.rows}
-    return {**rows, "dagster/size_bytes": size.bytes}
+    rows = {} if size.rows is None else {f"{namespace}/row_count": size.rows}
+    return {**rows, f"{namespace}/size_bytes": size.bytes}
 
 
 def layout_entries(size: hudi.Size | None) -> dict[str, Any]:
@@ -148,13 +157,16 @@ def wide_entries(
         shown, partitions = shown[len(shown) // 4 + 1 :], max(1, partitions * 2 // 3)
 
 
-def place_entries(info: HudiAssetInfo, table: hudi.HudiTable, instant: hudi.Instant) -> dict[str, Any]:
+def place_entries(info: HudiAssetInfo, written: CompletedCommit) -> dict[str, Any]:
     """Return the locations of the table and the commit, and the table's columns."""
+    table, instant = written.table, written.commit.instant
+    described = {**descriptions_of(info.settings.schema), **written.descriptions}
     return {
         "hudi/commit_url": dg.MetadataValue.path(f"{table.location}/.hoodie/timeline/{instant.file_name()}"),
         "dagster/uri": table.location,
         "dagster/table_name": info.table,
-        "dagster/column_schema": column_schema(table),
+        "dagster/column_schema": column_schema(table, described),
+        **({"dagster/column_lineage": info.column_lineage} if info.column_lineage else {}),
     }
 
 

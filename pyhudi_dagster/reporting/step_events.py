@@ -33,7 +33,7 @@ def materialized(
     for partition, entries in said.by_partition.items():
         if step.run is not None:  # A direct call makes no event; its result has the entries of the last partition.
             context.add_asset_metadata(entries, asset_key=key, partition_key=partition)
-    report_late(info, written, step, context.log_event)
+    report_late(info, written, step, context.log_event, known)
     return dg.MaterializeResult(
         asset_key=key,
         metadata={**added, **(said.entries if step.run is not None else {**entries, **said.entries})},

@@ -17,7 +17,7 @@ from pyhudi_core.orchestration.past_commits import PastCommit
 from pyhudi_dagster.assets.asset_arguments import only_spec
 from pyhudi_dagster.lake.info import HudiAssetInfo, info_of, step_name
 from pyhudi_dagster.lake.resource import HudiLakeResource
-from pyhudi_dagster.reporting import events
+from pyhudi_dagster.reporting import events, metadata
 from pyhudi_dagster.services import service_runs
 from pyhudi_dagster.steps import runner
 
@@ -59,7 +59,14 @@ def hudi_read_optimized_asset(
         )
     path = [*info.key.path[:-1], f"{info.key.path[-1]}_ro"]
     named = dg.AssetKey.from_coercible(key) if key is not None else dg.AssetKey(path)
-    entries = {**dict(spec.pop("metadata", None) or {}), VIEW: _ViewEntry(info), "dagster/table_name": info.table}
+    table_key = info.key.to_user_string()
+    spec.setdefault(
+        "description",
+        f"What read-optimized queries of {table_key} show: its rows up to the last compaction. Each compaction is a materialization.",
+    )
+    of_table = metadata.definition_metadata(info)
+    given = dict(spec.pop("metadata", None) or {})
+    entries = {**of_table, "hudi/table": dg.MetadataValue.asset(info.key), **given, VIEW: _ViewEntry(info)}
     kinds = set(spec.pop("kinds", None) or {"hudi"})
     deps = [*(spec.pop("deps", None) or []), info.key]
     described = dg.AssetSpec(named, deps=deps, metadata=entries, kinds=kinds, skippable=True, **spec)

@@ -32,15 +32,15 @@ def build_hudi_services(
 ) -> dg.Definitions:
     """Return the table services of the assets, as definitions to merge with the others.
 
-    - a job for each table (``hudi__orders__services``) with an op for each service of the core. Config of an op: ``when`` (due, always, planned,
-      never) and ``dry_run``, which shows the plan and writes nothing;
-    - a job for many tables in one process (``hudi__services``);
+    - a job for each table whose asset has services (``hudi__orders__services``). A run has a step for each service with something to do. Its config:
+      ``services`` (by name how it runs: due, always, planned) and ``dry_run``, which shows the plans and writes nothing;
+    - a job for many tables in one process (``hudi__services``), which looks after the tables without services, too;
     - a schedule for each cron expression of ``OnCron``, for all tables with it (``hudi__services__0_3_x_x_x``); with ``PerTableJob`` one for each
       table;
     - a sensor (``hudi__services``) that starts the other services of ``services=Services(...)`` when they are due, rolls back what dead writers
       left, and executes plans of any service that somebody else made (Hudi, ``pyhudi compact --schedule``) and that nobody executes.
 
-    An op with nothing to do succeeds, with the reason in ``skipped_because``. What a service did is an observation of the asset.
+    The output of a run says why the other services did nothing. What a service did is an observation of the asset.
 
     Args:
         lake: the lake resource of the assets; the definitions contain it under the assets' resource key.
@@ -65,14 +65,14 @@ def build_hudi_services(
     tables = _service_tables(lake, assets)
     named = name_of("services", tables[0].info.lake, name, "build_hudi_services")
     policy, how = policy or ServicePolicy(), _checked_runner(runner or SharedSession())
-    jobs = [job_of(table, policy, how) for table in tables]
+    jobs = [job_of(table, lake, policy, how) for table in tables if table.has_job]
     shared = batch_job(named, lake, tables, policy, how)
     if isinstance(how, SharedSession):
         schedules = list(shared_schedules(named, tables, shared, policy, how, clock))
     else:
         schedules = [
             schedule
-            for table, job in zip(tables, jobs, strict=True)
+            for table, job in zip([each for each in tables if each.has_job], jobs, strict=True)
             for schedule in own_schedules(table, job, policy, clock)
         ]
     sensor = service_sensor(named, tables, [*jobs, shared], policy, how, clock)

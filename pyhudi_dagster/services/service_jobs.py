@@ -1,14 +1,15 @@
-"""The jobs of table services: one for each table, with an op for each service, and one for many tables.
+"""The jobs of table services: one for each table that has services, and one for many tables.
 
-The ops come from ``orchestration.service_kinds()``, so a new service of the core has an op. They run in one process, one after the other, in the
-order in which the services run after a commit, and none waits for the success of another one. Their pools are not those of writers, so a service
-never makes a write wait in Dagster.
+A run of a table's job has a step for each service that was asked for and has something to do. The services come from
+``orchestration.service_kinds()``, so a new service of the core has its step. They run in one process, one after the other, in the order in which the
+services run after a commit, and none waits for the success of another one. Their pools are not those of writers, so a service never makes a write
+wait in Dagster.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast, get_args
 
 import dagster as dg
 from pydantic import Field
@@ -25,13 +26,16 @@ from pyhudi_dagster.services.service_runs import Asked, StepOutcome, When
 from pyhudi_dagster.steps import runner
 
 TABLES_OP, EACH_OP = "tables", "look_after"
+SERVICES_OP, SERVICE_OP = "services", "run"
+NOT_RUN = "hudi/not_run"
+"""The metadata entry with the services that a run had nothing to do for, and why."""
 
 
-class ServiceConfig(dg.Config):
-    """How one service runs: ``when`` is auto, due, always, planned or never; with ``dry_run`` the plan is shown, and nothing is written."""
+class ServicesConfig(dg.Config):
+    """The services of a run, each with how it runs: auto, due, always or planned. Without services all of them, as the sensor runs them."""
 
-    when: When = "auto"
-    dry_run: bool = False
+    services: dict[str, str] = Field(default={}, description="How services run: auto, due, always or planned.")
+    dry_run: bool = Field(default=False, description="Show the plans, and write nothing.")
 
 
 class TablesConfig(dg.Config):
@@ -50,6 +54,11 @@ class ServiceTable:
     group: str = "default"
 
     @property
+    def has_job(self) -> bool:
+        """Whether it has a job of its own: its asset names services. Others are looked after by the job for many tables."""
+        return self.info.services is not None
+
+    @property
     def identifier(self) -> str:
         """The asset key as an identifier."""
         return step_name(self.info.key)
@@ -57,12 +66,16 @@ class ServiceTable:
     @property
     def job_name(self) -> str:
         """The name of the table's job."""
-        return f"hudi__{self.identifier}__services"
+        return self.info.services_job
 
     def run_config(self, when: Mapping[str, When]) -> dict[str, Any]:
         """Return the config of the table's job for these services; the others do not run."""
-        kinds = [kind.name for kind in orchestration.service_kinds()]
-        return {"ops": {name: {"config": {"when": when.get(name, "never")}} for name in kinds}}
+        return services_config(when)
+
+
+def services_config(when: Mapping[str, When], *, dry_run: bool = False) -> dict[str, Any]:
+    """Return the config of the job of a table."""
+    return {"ops": {SERVICES_OP: {"config": {"services": dict(when), "dry_run": dry_run}}}}
 
 
 def batch_config(tables: Mapping[str, Mapping[str, When]]) -> dict[str, Any]:
@@ -70,43 +83,93 @@ def batch_config(tables: Mapping[str, Mapping[str, When]]) -> dict[str, Any]:
     return {"ops": {TABLES_OP: {"config": {"tables": {name: dict(when) for name, when in tables.items()}}}}}
 
 
-def job_of(table: ServiceTable, policy: ServicePolicy, how: ServiceRunner) -> dg.JobDefinition:
-    """Return the job of one table."""
-    kinds = orchestration.service_kinds()
-    ops = [_op(table, kind, policy, how, len(kinds) - place) for place, kind in enumerate(kinds)]
-    nodes: dict[Any, Any] = {
-        dg.NodeInvocation(op.name, alias=kind.name): {} for op, kind in zip(ops, kinds, strict=True)
-    }
-    graph = dg.GraphDefinition(name=table.job_name, node_defs=ops, dependencies=nodes)
-    return graph.to_job(
-        description=f"Table services of {table.info.table}. An op with nothing to do succeeds and says why.",
-        executor_def=dg.in_process_executor,
-        **_tags(policy, {TABLE_TAG: table.info.table, LAKE_TAG: table.info.lake, SERVICES_TAG: "table"}),
-    )
-
-
-def _op(
-    table: ServiceTable, kind: type[hudi.TableService[Any]], policy: ServicePolicy, how: ServiceRunner, priority: int
-) -> dg.OpDefinition:
+def job_of(table: ServiceTable, lake: HudiLakeResource, policy: ServicePolicy, how: ServiceRunner) -> dg.JobDefinition:
+    """Return the job of one table: a step that finds what is to do, and a step for each service that does it."""
     info = table.info
 
     @dg.op(
-        name=f"{table.identifier}__{kind.name}",
-        description=f"{kind.name}: {kind.summary}.",
+        name=f"{table.identifier}__{SERVICES_OP}",
+        out={"work": dg.DynamicOut(dict), "rest": dg.Out(dg.Nothing)},
+        required_resource_keys={info.lake},
+        tags={"dagster/kind/hudi": ""},
+    )
+    def find(context: dg.OpExecutionContext, config: ServicesConfig) -> Iterator[Any]:
+        asked = _checked(config.services)
+        opened, rest = service_runs.opened(getattr(context.resources, info.lake), info), {}
+        for name, when in asked.items():
+            why = "" if config.dry_run else _why_not(opened, info, name, Asked(when))
+            if why:
+                rest[name] = why
+            else:
+                yield dg.DynamicOutput(
+                    {"service": name, "when": when, "dry_run": config.dry_run}, mapping_key=name, output_name="work"
+                )
+        yield dg.Output(None, "rest", metadata={NOT_RUN: _reasons_table(rest)})
+
+    @dg.op(
+        name=f"{table.identifier}__{SERVICE_OP}",
         out=dg.Out(dg.Nothing),
         pool=f"{info.pool}/services",
         required_resource_keys={info.lake},
-        tags={"dagster/priority": str(priority), "dagster/kind/hudi": ""},
+        tags={"dagster/kind/hudi": ""},
     )
-    def look_after(context: dg.OpExecutionContext, config: ServiceConfig) -> None:
+    def look_after(context: dg.OpExecutionContext, work: dict) -> None:  # type: ignore[type-arg]
         lake = getattr(context.resources, info.lake)
-        step = runner.step_of(context, info.key, kind.name)
-        asked = Asked(config.when, config.dry_run, how.spark, _end_of(step, policy))
-        outcome = service_runs.look_after(step, lake, info, kind.name, asked)
+        step = runner.step_of(context, info.key, work["service"])
+        asked = Asked(work["when"], work["dry_run"], how.spark, _end_of(step, policy))
+        outcome = service_runs.look_after(step, lake, info, work["service"], asked)
         read_optimized.report(step, lake, info, table.view, outcome, context.log_event)
         context.add_output_metadata(outcome.entries())
 
-    return look_after
+    graph = dg.GraphDefinition(
+        name=table.job_name,
+        node_defs=[find, look_after],
+        dependencies={
+            dg.NodeInvocation(find.name, alias=SERVICES_OP): {},
+            dg.NodeInvocation(look_after.name, alias=SERVICE_OP): {
+                "work": dg.DependencyDefinition(SERVICES_OP, "work")
+            },
+        },
+    )
+    links = {"hudi/asset": dg.MetadataValue.asset(info.key)}
+    if table.view is not None:
+        links["hudi/read_optimized_view"] = dg.MetadataValue.asset(table.view)
+    return graph.to_job(
+        description=f"Table services of {info.table}. A run has a step for each service with something to do, and says why not for the others.",
+        executor_def=dg.in_process_executor,
+        # Not the code location's IO manager, which may store outputs as tables. With resources of its own, a job needs all of them.
+        resource_defs={"io_manager": dg.mem_io_manager, info.lake: lake},
+        metadata=links,
+        **_tags(policy, {TABLE_TAG: info.table, LAKE_TAG: info.lake, SERVICES_TAG: "table"}),
+    )
+
+
+def _checked(services: Mapping[str, str]) -> dict[str, When]:
+    """Return how services run, in their order; all if none is named. Raises `dagster.Failure` for what is none."""
+    kinds = [kind.name for kind in orchestration.service_kinds()]
+    words = get_args(When)
+    for name, when in services.items():
+        if name not in kinds or when not in words:
+            raise dg.Failure(
+                f"The config says {name}: {when}. Services are {', '.join(kinds)}, and each runs {', '.join(words)}",
+                allow_retries=False,
+            )
+    given = services or dict.fromkeys(kinds, "auto")
+    return {name: cast("When", given[name]) for name in kinds if given.get(name, "never") != "never"}
+
+
+def _why_not(table: hudi.HudiTable | str, info: HudiAssetInfo, name: str, asked: Asked) -> str:
+    """Return why a service does not run. If that cannot be said, it runs, and its step fails with the reason."""
+    try:
+        return service_runs.why_not(table, info, name, asked)
+    except HudiError:
+        return ""
+
+
+def _reasons_table(reasons: Mapping[str, str]) -> dg.TableMetadataValue:
+    columns = [dg.TableColumn(name, "string") for name in ("service", "skipped_because")]
+    records = [dg.TableRecord({"service": name, "skipped_because": why}) for name, why in reasons.items()]
+    return dg.MetadataValue.table(records=records, schema=dg.TableSchema(columns=columns))
 
 
 def batch_job(
@@ -152,7 +215,8 @@ def batch_job(
         },
     )
     return graph.to_job(
-        description="Table services of many tables, one after the other in one process.",
+        description=f"Table services of {len(tables)} tables, one after the other in one process, each with a step of its own.",
+        metadata={table.info.table: dg.MetadataValue.asset(table.info.key) for table in tables},
         executor_def=dg.in_process_executor,
         # Not the code location's IO manager, which may store outputs as tables. With resources of its own, a job needs all of them.
         resource_defs={"io_manager": dg.mem_io_manager, lake_key: lake},

@@ -93,6 +93,21 @@ def figures_table(figures: Mapping[str, int | float]) -> dg.TableMetadataValue:
     return dg.MetadataValue.table(records=records, schema=dg.TableSchema(columns=columns))
 
 
+def opened(lake: HudiLakeResource, info: HudiAssetInfo) -> hudi.HudiTable | str:
+    """Return the table of an asset, or why no service can work on it."""
+    try:
+        table = lake.table(info.table, info.settings)
+    except TableNotFoundError:
+        return "the table does not exist yet"
+    return table.config.why_not_written or table
+
+
+def why_not(table: hudi.HudiTable | str, info: HudiAssetInfo, service: str, asked: Asked) -> str:
+    """Return why a service of the table would not run if it was asked for in this way; empty if it would. Reads the table only."""
+    judged = _judged(table, service, _as_triggered(info, service, asked))
+    return judged.skipped_because if isinstance(judged, StepOutcome) else ""
+
+
 def look_after(
     step: runner.Step, lake: HudiLakeResource, info: HudiAssetInfo, service: str, asked: Asked
 ) -> StepOutcome:
@@ -100,8 +115,7 @@ def look_after(
 
     Raises what the service raises; errors that a retry cannot mend as `dagster.Failure` without retries.
     """
-    if asked.when == "auto":
-        asked = replace(asked, when="due" if service in triggered(info) else "planned")
+    asked = _as_triggered(info, service, asked)
     if asked.when == "never":
         return StepOutcome(service, skipped_because="this run was not asked for it")
     if asked.until is not None and datetime.now(UTC) >= asked.until:
@@ -111,15 +125,25 @@ def look_after(
     return replace(outcome, seconds=time.monotonic() - started) if outcome.done else outcome
 
 
-def _looked_after(
-    step: runner.Step, lake: HudiLakeResource, info: HudiAssetInfo, name: str, asked: Asked
-) -> StepOutcome:
-    try:
-        table = lake.table(info.table, info.settings)
-    except TableNotFoundError:
-        return StepOutcome(name, skipped_because="the table does not exist yet")
-    if why := table.config.why_not_written:
-        return StepOutcome(name, skipped_because=why)
+def _as_triggered(info: HudiAssetInfo, service: str, asked: Asked) -> Asked:
+    if asked.when != "auto":
+        return asked
+    return replace(asked, when="due" if service in triggered(info) else "planned")
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What a service that runs now does: so many plans of the timeline, or if 0, what it plans itself."""
+
+    table: hudi.HudiTable
+    state: ServiceState
+    plans: int
+
+
+def _judged(table: hudi.HudiTable | str, name: str, asked: Asked) -> StepOutcome | _Work:
+    """Return what a service does now, or the outcome that says why it does nothing."""
+    if isinstance(table, str):
+        return StepOutcome(name, skipped_because=table)
     service = table.services[name]
     if asked.when == "planned" and not asked.dry_run and not service.unattended():
         others = ", ".join(plan.requested_time for plan in service.under_way())
@@ -132,8 +156,18 @@ def _looked_after(
     runs = not attended and (asked.when == "always" or (asked.when == "due" and state.due))
     if not runs and not state.waiting:
         return StepOutcome(name, _planned(state), state.reason)
+    return _Work(table, state, 0 if runs else len(state.waiting))
+
+
+def _looked_after(
+    step: runner.Step, lake: HudiLakeResource, info: HudiAssetInfo, name: str, asked: Asked
+) -> StepOutcome:
+    work = _judged(opened(lake, info), name, asked)
+    if isinstance(work, StepOutcome):
+        return work
+    table, state = work.table, work.state
     step.log.info("%s: %s: %s", info.table, name, _planned(state))
-    results = _run(step, lake, table, service, asked, 0 if runs else len(state.waiting))
+    results = _run(step, lake, table, table.services[name], asked, work.plans)
     done = [result for result in results if result]
     if not done:
         return StepOutcome(name, _planned(state), state.reason if state.under_way else results[-1].why_not)

@@ -17,6 +17,7 @@ import dagster as dg
 import pyhudi as hudi
 from pyhudi.errors import HudiError, TableNotFoundError
 from pyhudi_core.orchestration.table_services import state_of
+from pyhudi_dagster.lake.names import SERVED
 from pyhudi_dagster.lake.resource import HudiLakeResource
 from pyhudi_dagster.services.fair_share import TableNeed, in_order, within_quotas
 from pyhudi_dagster.services.service_jobs import ServiceTable, batch_config
@@ -25,16 +26,20 @@ from pyhudi_dagster.services.service_runs import When, triggered
 from pyhudi_dagster.services.ticks import Clock, busy_tables, reasons
 
 _LETTERS_SHOWN = 200
+_NEAREST = 3
 _VERSION = 1
 
 
 @dataclass(slots=True)
 class Look:
-    """What the sensor knows of a table: its timeline as a checksum, when it was examined (seconds since 1970), and why nothing was started."""
+    """What the sensor knows of a table: its timeline as a checksum, when it was examined (seconds since 1970), why nothing was started, and which
+    service is nearest to its trigger (``progress``: 1 is due)."""
 
     timeline: int = 0
     at: float = 0.0
     why: str = ""
+    near: str = ""
+    progress: float = 0.0
 
 
 @dataclass(slots=True)
@@ -62,11 +67,13 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What is to run for one table, by service, and about how long it takes; if it is nothing, why."""
+    """What is to run for one table, by service, and about how long it takes; if it is nothing, why, and what is nearest."""
 
     when: Mapping[str, When]
     why_not: str
     seconds: float = 0.0
+    near: str = ""
+    progress: float = 0.0
 
 
 def examine(table: ServiceTable, lake: HudiLakeResource) -> Found:
@@ -76,7 +83,7 @@ def examine(table: ServiceTable, lake: HudiLakeResource) -> Found:
     if why := opened.config.why_not_written:
         return Found({}, why)
     when: dict[str, When] = {}
-    why_not, seconds = [], 0.0
+    why_not, seconds, nearest = [], 0.0, (0.0, "")
     for name, service in opened.services.items():
         if name in triggered(info):
             state = state_of(name, service)
@@ -85,9 +92,11 @@ def examine(table: ServiceTable, lake: HudiLakeResource) -> Found:
                 seconds += state.figures.get("estimated_seconds", 0)
             else:
                 why_not.append(f"{name}: {state.reason}")
+                nearest = max(nearest, (state.progress, f"{name}: {state.reason}"))
         elif service.unattended():
             when[name] = "planned"
-    return Found(when, "; ".join(why_not) or "no service runs by a trigger, and no plan waits", seconds)
+    why = "; ".join(why_not) or "no service runs by a trigger, and no plan waits"
+    return Found(when, why, seconds, nearest[1] if nearest[0] else "", nearest[0])
 
 
 @dataclass(slots=True)
@@ -122,6 +131,13 @@ class Tick:
         self.why_not.update(waiting)
         return taken
 
+    def nearest(self) -> str:
+        """Say which tables are nearest to a service, nearest first."""
+        looks = [(self._look(table), table.info.table) for table in self.tables]
+        near = sorted((look for look in looks if look[0].near), key=lambda each: (-each[0].progress, each[1]))
+        said = "; ".join(f"{name}, {look.near}" for look, name in near[:_NEAREST])
+        return f"Nearest: {said}. " if said else ""
+
     def _look(self, table: ServiceTable) -> Look:
         return self.memory.tables.setdefault(table.info.table, Look())
 
@@ -146,6 +162,7 @@ class Tick:
         again = f"asked for {', '.join(found.when)} at {self.now:%H:%M} UTC; nothing is new since"
         self.why_not[name] = found.why_not
         look.timeline, look.at = timeline, self.now.timestamp()
+        look.near, look.progress = found.near[:_LETTERS_SHOWN], round(found.progress, 3)
         look.why = (again if found.when else found.why_not)[:_LETTERS_SHOWN]
         return [TableNeed(table, found.when, found.seconds)] if found.when else []
 
@@ -173,7 +190,7 @@ def service_sensor(
         requests = list(_requests(name, due, how))
         return dg.SensorResult(
             run_requests=requests,
-            skip_reason=None if requests else f"Nothing to do. {reasons(tick.why_not)}",
+            skip_reason=None if requests else f"Nothing to do. {tick.nearest()}{reasons(tick.why_not)}",
             cursor=memory.text(names),
         )
 
@@ -184,18 +201,20 @@ def service_sensor(
         minimum_interval_seconds=policy.interval_seconds,
         default_status=dg.DefaultSensorStatus.RUNNING if policy.running else dg.DefaultSensorStatus.STOPPED,
         required_resource_keys={lake_key},
+        metadata={SERVED: [table.info.key.to_user_string() for table in tables]},
         description="Starts the table services that are due, and plans on the timeline that nobody executes.",
     )
 
 
 def _requests(job: str, due: Sequence[TableNeed], how: ServiceRunner) -> Iterator[dg.RunRequest]:
-    if isinstance(how, SharedSession) and len(due) > 1:
-        for first in range(0, len(due), how.batch):
-            work = {need.table.info.table: need.when for need in due[first : first + how.batch]}
+    batch = how.batch if isinstance(how, SharedSession) else 1
+    for first in range(0, len(due), batch):
+        needs = due[first : first + batch]
+        if (len(due) > 1 and isinstance(how, SharedSession)) or not needs[0].table.has_job:
+            work = {need.table.info.table: need.when for need in needs}
             yield dg.RunRequest(job_name=job, run_config=batch_config(work))
-        return
-    for need in due:
-        yield dg.RunRequest(job_name=need.table.job_name, run_config=need.table.run_config(need.when))
+        else:
+            yield dg.RunRequest(job_name=needs[0].table.job_name, run_config=needs[0].table.run_config(needs[0].when))
 
 
 def _checksum(timeline: hudi.Timeline) -> int:

@@ -33,7 +33,7 @@ _NAMED = 5
 class CompletedCommit:
     """A completed commit of this attempt, or of an earlier run that died before its event.
 
-    Times are in seconds; lock figures exist only for commits of this step.
+    Times are in seconds; lock figures and descriptions of columns exist only for commits of this step.
     """
 
     table: hudi.HudiTable
@@ -46,6 +46,7 @@ class CompletedCommit:
     retries: int = 0
     foreign: tuple[Value, ...] = field(default=())
     changes: tuple[incremental.Changes, ...] = ()
+    descriptions: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
@@ -143,7 +144,8 @@ def prepare(
             )
             return _advance(asked)
     table = lake.table_or_new(info.table, info.settings, rows.schema)
-    return PreparedCommit.of(asked, table, lambda begun: begun.write(rows), advances=True)
+    described = data_kinds.descriptions_of(rows.schema)
+    return PreparedCommit.of(asked, table, lambda begun: begun.write(rows), advances=True, descriptions=described)
 
 
 def _refuse_without_partition(info: HudiAssetInfo, step: Step, rows: Any) -> None:
@@ -221,6 +223,7 @@ class PreparedCommit:
     begun: hudi.Write
     fill: Callable[[hudi.Write], object]
     advances: bool
+    descriptions: Mapping[str, str]
     foreign: tuple[Value, ...] = ()
     stage_seconds: float | None = None
 
@@ -233,6 +236,7 @@ class PreparedCommit:
         *,
         advances: bool = False,
         allow_empty: bool = False,
+        descriptions: Mapping[str, str] | None = None,
     ) -> PreparedCommit:
         """Begin the write; nothing is written yet."""
         info, request = asked.info, asked.request
@@ -240,7 +244,7 @@ class PreparedCommit:
         begun = table.begin(
             request.operation, extra_metadata=extra, allow_empty=allow_empty, pre_commit=list(info.pre_commit)
         )
-        return cls(asked, table, begun, fill, advances)
+        return cls(asked, table, begun, fill, advances, descriptions or {})
 
     def stage(self) -> None:
         """Write the files now, before `publish`, and refuse what a commit would refuse. Leave ``begun`` afterwards, which rolls back what was not
@@ -276,6 +280,7 @@ class PreparedCommit:
             retries=made.commit.retries,
             foreign=self.foreign,
             changes=tuple(asked.changes),
+            descriptions=self.descriptions,
         )
 
     def _inspect(self) -> None:

@@ -94,7 +94,8 @@ def test_a_commit_of_several_partitions_is_an_event_for_each_key(lake, run, orde
     assert [event.partition for event in events] == ["2026-01-01", "2026-01-02"]
     assert [event.metadata["hudi/rows_inserted"].value for event in events] == [1, 1]
     assert [event.metadata["dagster/partition_row_count"].value for event in events] == [2, 1]
-    assert ["dagster/row_count" in event.metadata for event in events] == [False, True]
+    assert [event.metadata["dagster/row_count"].value for event in events] == [4, 4], "the rows of the table"
+    assert ["hudi/timeline" in event.metadata for event in events] == [False, True]
 
 
 def test_what_has_not_completed_has_no_event(lake, run, orders, asset_of):

@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 
 from pyhudi_core import create_table
+from pyhudi_core.errors import InvalidOptionError
 from pyhudi_dagster import (
     Changes,
     HudiIOManager,
@@ -308,3 +309,35 @@ def test_the_schedule_of_the_demo_requests_no_day_that_is_under_way(kept, tmp_pa
         assert request().skip_message == f"The day {first.partition_key} is under way."
         kept.delete_run(run.run_id)
     assert [each.partition_key for each in request().run_requests] == [first.partition_key]
+
+
+@pytest.mark.parametrize("schema", [None, pa.schema([("id", pa.int64()), ("total", pa.float64())])])
+def test_the_lineage_of_columns_is_what_the_definition_states(run, schema):
+    @hudi_asset(record_key="id", schema=schema, column_lineage={"total": ["sales/lines.price", "rates.factor"]})
+    def totals() -> pa.Table:
+        return pa.table({"id": [1], "total": [2.0]})
+
+    stated = dg.TableColumnLineage(
+        {
+            "total": [
+                dg.TableColumnDep(dg.AssetKey(["sales", "lines"]), "price"),
+                dg.TableColumnDep(dg.AssetKey("rates"), "factor"),
+            ]
+        }
+    )
+    assert next(iter(totals.specs)).metadata["dagster/column_lineage"] == stated
+    (event,) = run(totals).get_asset_materialization_events()
+    assert event.materialization.metadata["dagster/column_lineage"].value == stated
+
+
+@pytest.mark.parametrize(
+    ("lineage", "words"), [({"total": ["price"]}, "names no column of an asset"), ({"sum": ["a.b"]}, "does not have")]
+)
+def test_a_lineage_that_cannot_be_is_refused(lineage, words):
+    with pytest.raises(InvalidOptionError, match=words):
+        hudi_asset(
+            name="totals",
+            record_key="id",
+            schema=pa.schema([("id", pa.int64()), ("total", pa.int64())]),
+            column_lineage=lineage,
+        )(lambda: None)

@@ -71,7 +71,7 @@ def test_a_run_for_each_table_keeps_a_schedule_for_each_table(lake, kept):
     defs = definitions(lake, *tables(lake, CLUSTERED, ("a", "b")), runner=PerTableJob())
     assert [each.name for each in defs.schedules] == ["hudi__a__clustering", "hudi__b__clustering"]
     (request,) = at_night(defs, kept, lake, "hudi__a__clustering").run_requests
-    assert request.run_config["ops"]["clustering"]["config"]["when"] == "always"
+    assert request.run_config["ops"]["services"]["config"]["services"] == {"clustering": "always"}
 
 
 def test_a_batch_of_a_schedule_has_the_limit_of_the_runner(lake, kept):

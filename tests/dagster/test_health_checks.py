@@ -6,13 +6,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import dagster as dg
+import pyarrow as pa
 import pytest
 from support.dagster_services import filled, orders_asset
 from support.planned_services import expire
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import InvalidOptionError
-from pyhudi_dagster import HudiCheck, build_hudi_checks, hudi_external_asset
+from pyhudi_dagster import HudiCheck, build_hudi_checks, build_hudi_timeline_sensor, hudi_external_asset
 
 pytestmark = pytest.mark.row("U12")
 ALL = [
@@ -60,7 +61,7 @@ def test_what_a_dead_writer_left_and_a_plan_that_waits_turn_a_check_red_with_the
     soon = datetime.now(UTC) + timedelta(hours=2)
     late = checked(lake, instance, asset, ["no_stuck_instants"], soon)["no_stuck_instants"]
     assert not late.passed
-    assert plan.requested_time in late.description and "hudi__orders__services" in late.description
+    assert plan.requested_time in late.description and "hudi__services" in late.description
 
     table.compaction.execute()
     dead = table.begin("upsert")
@@ -84,7 +85,7 @@ def test_a_compaction_that_is_late_and_old_rows_turn_their_checks_red(lake, inst
         4,
     )
     assert lag.metadata["hudi/log_to_base_ratio"].value > 0
-    assert not age.passed and age.description.startswith("The newest rows are 30.0 hours old, 24 may be")
+    assert not age.passed and age.description.startswith("The newest rows are 30.0 hours old, limit 24")
 
 
 def test_log_compactions_are_no_lag(lake, instance):
@@ -128,10 +129,45 @@ def test_a_table_that_cannot_be_read_fails_its_checks_with_the_error_and_the_hin
     assert not found.passed and found.metadata["hudi/error"].value == "TableNotFoundError"
 
 
-def test_checks_run_on_a_schedule_if_they_are_given_one():
-    defs = build_hudi_checks([orders_asset(None)], ALL, cron="*/15 * * * *")
+def test_checks_run_on_a_schedule_if_they_are_given_one(lake, instance):
+    assets = [orders_asset(None, key=name) for name in ("one", "two")]
+    for asset in assets:
+        filled(lake, asset, 1)
+    defs = build_hudi_checks(assets, ["data_freshness", "commit_retries"], cron="*/15 * * * *")
     (schedule,) = defs.schedules
     assert (schedule.name, schedule.cron_schedule) == ("hudi__checks", "*/15 * * * *")
+    defs = dg.Definitions.merge(dg.Definitions(assets=assets, resources={"lake": lake}), defs)
+    job = defs.resolve_job_def("hudi__checks")
+    assert job.executor_def.name == "in_process", "a process for each table costs more than the checks"
+    said = "Health checks of 2 tables, one after the other in one process: data_freshness, commit_retries."
+    assert job.description == schedule.description == said
+    found = job.execute_in_process(instance=instance).get_asset_check_evaluations()
+    assert {(each.asset_key.to_user_string(), each.check_name) for each in found if each.passed} == {
+        (table, name) for table in ("one", "two") for name in ("data_freshness", "commit_retries")
+    }
+
+
+@pytest.mark.parametrize("rules", [[], [hudi.not_null("id")]])
+def test_a_run_reports_in_its_own_step_that_its_timeline_can_be_read(lake, instance, rules):
+    asset = orders_asset(None, pre_commit=rules)
+    watched = dg.Definitions.merge(
+        dg.Definitions(assets=[asset], resources={"lake": lake}), build_hudi_timeline_sensor(lake, [asset])
+    )
+    done = watched.resolve_implicit_global_asset_job_def().execute_in_process(instance=instance)
+    assert [event.step_key for event in done.all_events if event.is_step_start] == ["orders"]
+    found = {each.check_name: each for each in done.get_asset_check_evaluations()}
+    commit = lake.table("orders").timeline.commits[-1].requested_time
+    assert found["timeline_readable"].description == f"The run has read it, and published {commit}."
+
+
+def test_of_a_table_of_another_writer_the_sensor_brings_the_check(lake):
+    defs = build_hudi_timeline_sensor(lake, [hudi_external_asset("web/events"), orders_asset(None)])
+    assert [key.asset_key.path for each in defs.asset_checks for key in each.check_keys] == [["web", "events"]]
+
+
+def test_a_check_that_every_asset_has_alone_is_refused():
+    with pytest.raises(InvalidOptionError, match="only timeline_readable, which the step of each asset reports"):
+        build_hudi_checks([orders_asset(None)], ["timeline_readable"])
 
 
 @pytest.mark.parametrize(
@@ -208,3 +244,30 @@ def test_a_table_without_log_files_has_no_ratio_of_them(lake, instance):
     found = checked(lake, instance, asset, ["compaction_lag"])["compaction_lag"].metadata
     assert found["hudi/log_bytes"].value == 0
     assert "hudi/log_to_base_ratio" not in found
+
+
+@pytest.mark.parametrize(
+    ("kind", "newest"), [("timestamp", datetime.now(UTC).replace(tzinfo=None)), ("date", datetime.now(UTC).date())]
+)
+def test_the_newest_time_in_a_column_may_be_the_freshness(lake, instance, kind, newest):
+    column = pa.array([newest, newest - timedelta(days=9)], pa.timestamp("us") if kind == "timestamp" else pa.date32())
+    rows = pa.table({"id": [1, 2], "at": column})
+    hudi.create_table(lake.location("orders"), rows.schema, "id").upsert(rows)
+    asset = orders_asset(None, table_type="copy_on_write")
+
+    def seen(now, **arguments):
+        check = HudiCheck("data_freshness", limit=48, **arguments)
+        return checked(lake, instance, asset, [check], now)["data_freshness"]
+
+    now = datetime.now(UTC)
+    fresh = seen(now, column="at")
+    assert fresh.passed and fresh.description.startswith(f"The newest at is {newest}"), fresh.description
+    later = seen(now + timedelta(days=4), column="at")
+    assert not later.passed and later.description == "No row has a at of the last 48 hours."
+    assert "has the type int64, which is no time" in seen(now, column="id").description
+    assert "gone does not exist" in seen(now, column="gone").description
+
+
+def test_only_freshness_looks_at_a_column():
+    with pytest.raises(InvalidOptionError, match="Only data_freshness looks at a column"):
+        build_hudi_checks([orders_asset(None)], [HudiCheck("compaction_lag", column="ts")])

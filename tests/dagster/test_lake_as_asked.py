@@ -7,6 +7,7 @@ import types
 
 import dagster as dg
 import pyarrow as pa
+from support.dagster_services import told
 
 import pyhudi_core as hudi
 import pyhudi_dagster
@@ -85,17 +86,12 @@ def test_with_bodies_its_assets_have_rows_and_its_services_say_why_not(tmp_path,
     module = loaded(tmp_path, monkeypatch, BODIES.items())
     raw_rows(module)
     done = run(module, instance, module.orders, partition_key="2026-01-01")
-    (checked,) = done.get_asset_check_evaluations()
-    assert (checked.check_name, checked.passed) == ("not_null_id", True)
+    checked = {each.check_name: each.passed for each in done.get_asset_check_evaluations()}
+    assert checked == {"not_null_id": True, "timeline_readable": True}
     run(module, instance, module.orders, module.totals, selection=[module.totals])
     found = module.lake.table("totals").scan(columns=["day", "day_count"]).to_arrow().to_pylist()
     assert found == [{"day": "2026-01-01", "day_count": 2}]
     table = module.lake.table("orders")
     assert table.config.table_type.value == "MERGE_ON_READ"
     job = module.defs.resolve_job_def("hudi__orders__services").execute_in_process(instance=instance)
-    told = {
-        event.step_key: event.step_output_data.metadata["skipped_because"].value
-        for event in job.all_events
-        if event.event_type_value == "STEP_OUTPUT" and "skipped_because" in event.step_output_data.metadata
-    }
-    assert told["compaction"] == "no file group has log files"
+    assert told(job)["compaction"]["skipped_because"] == "no file group has log files"

@@ -249,7 +249,10 @@ def test_dg_finds_the_package_and_its_component_by_its_conventions() -> None:
     assert project["entry-points"]["dagster_dg_cli.registry_modules"] == {"pyhudi_dagster": "pyhudi_dagster"}
     assert DagsterLibraryRegistry.get()["pyhudi-dagster"] == pyhudi_dagster.__version__ == project["version"]
     # `dg` looks at what dir() says, and the package imports its names on first use.
-    assert [name for name, _ in get_package_objects_in_module(pyhudi_dagster)] == ["HudiLakeComponent"]
+    assert [name for name, _ in get_package_objects_in_module(pyhudi_dagster)] == [
+        "HudiLakeComponent",
+        "HudiLakeTablesComponent",
+    ]
     spec = HudiLakeComponent.get_spec()
     assert spec.description
     assert set(spec.produces or ()) == {"asset", "asset_check", "job", "schedule", "sensor"}

@@ -1,5 +1,6 @@
 """Definitions load without Spark and pandas, and in little more time than Dagster itself takes."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -39,9 +40,15 @@ defs = dg.Definitions.merge(defs, dg.Definitions(assets=[kept]), build_hudi_serv
 )
 
 
-def python(code: str) -> str:
+def python(code: str, environment: dict[str, str] | None = None) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
@@ -65,6 +72,44 @@ def test_loading_definitions_takes_at_most_twice_as_long_as_loading_dagster_alon
         float, python(f"{alone}{WITH_HUDI}\nprint(imported - began, time.process_time() - imported)").split()
     )
     assert hudi <= dagster, f"{hudi:.2f} s for pyhudi_dagster, {dagster:.2f} s for Dagster"
+
+
+SIXTY = """
+import pyarrow as pa
+from pyhudi_dagster import (
+    Every, HudiLakeResource, HudiPartitions, Keep, OnCron, Services, build_hudi_checks, build_hudi_services,
+    build_hudi_timeline_sensor, checked_definitions, hudi_asset,
+)
+
+def table(number):
+    @hudi_asset(
+        key=["raw", f"t{number}"], record_key="id", table_type="merge_on_read",
+        partitions=HudiPartitions.daily("day", "2026-01-01"),
+        services=Services(compaction=Every(commits=5), cleaning=Keep(commits=20), clustering=OnCron("0 3 * * *")),
+    )
+    def rows() -> pa.Table: ...
+    return rows
+
+assets, lake = [table(number) for number in range(60)], HudiLakeResource(warehouse="lake")
+checked_definitions(dagster.Definitions.merge(
+    dagster.Definitions(assets=assets, resources={"lake": lake}),
+    build_hudi_services(lake, assets),
+    build_hudi_timeline_sensor(lake, assets),
+    build_hudi_checks(assets, ["no_stuck_instants", "data_freshness"], cron="0 * * * *"),
+)).get_repository_def()
+"""
+
+
+def test_definitions_of_60_tables_load_in_at_most_twice_the_import_of_dagster(tmp_path):
+    """Processor time in one new process, with byte code, which this test has to make for itself if the environment writes none."""
+    timed = (
+        "import time\nbegan = time.process_time()\nimport dagster\nimported = time.process_time()\n"
+        f"{SIXTY}\nprint(imported - began, time.process_time() - imported)"
+    )
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path), "PYTHONDONTWRITEBYTECODE": ""}
+    python(timed, environment)
+    dagster, hudi = map(float, python(timed, environment).split())
+    assert hudi <= 2 * dagster, f"{hudi:.2f} s for the definitions, {dagster:.2f} s for Dagster"
 
 
 def test_an_asset_on_spark_without_pyspark_says_what_to_install(monkeypatch, tmp_path):

@@ -115,7 +115,7 @@ def test_several_assets_of_one_function_have_services_checks_and_a_sensor(lake, 
         build_hudi_checks([both], ["no_stuck_instants"]),
     )
     checked_definitions(defs)
-    assert {"hudi__orders__services", "hudi__lines__services"} <= {job.name for job in defs.jobs}
+    assert {"hudi__orders__services", "hudi__services"} <= {job.name for job in defs.jobs}
     lake.table("lines").upsert(rows(2))
     seen = tick(defs, instance, lake, name="hudi__timeline").asset_events
     assert [event.asset_key.to_user_string() for event in seen] == ["lines"], "the run has reported the others"

@@ -41,12 +41,44 @@ def observations(instance):
     return [record.event_log_entry.asset_observation for record in records]
 
 
-def test_the_job_of_a_table_has_an_op_for_each_service_of_the_core_and_they_run_in_its_order(defs, instance):
+def test_a_run_answers_for_each_service_of_the_core(defs, instance):
     names = [kind.name for kind in orchestration.service_kinds()]
     assert list(do(defs, instance, JOB)) == names
 
 
-def test_a_service_that_is_new_in_the_core_has_an_op(lake, asset, instance, monkeypatch):
+def test_a_run_has_a_step_for_each_service_with_something_to_do_in_the_order_of_the_core(lake, instance):
+    asset = orders_asset(Services(compaction=Every(commits=2), clustering=Every(commits=2), cleaning=Keep(commits=4)))
+    filled(lake, asset, 3)
+    job = definitions(lake, asset).resolve_job_def(JOB)
+    steps = [event.step_key for event in job.execute_in_process(instance=instance).all_events if event.is_step_start]
+    assert steps == ["services", "run[compaction]", "run[clustering]"]
+    only_asked = job.execute_in_process(instance=instance, run_config=only("cleaning"))
+    assert [event.step_key for event in only_asked.all_events if event.is_step_start] == ["services"]
+
+
+@pytest.mark.parametrize("services", [{"compactoin": "due"}, {"compaction": "soon"}])
+def test_a_service_or_a_word_that_does_not_exist_is_refused_by_name(defs, instance, services):
+    config = {"ops": {"services": {"config": {"services": services}}}}
+    result = defs.resolve_job_def(JOB).execute_in_process(instance=instance, run_config=config, raise_on_error=False)
+    said = result.failure_data_for_node("services").user_failure_data.description
+    (wrong,) = services.items()
+    assert f"{wrong[0]}: {wrong[1]}" in said and "archival" in said
+
+
+def test_only_a_table_with_services_has_a_job_and_each_leads_to_the_other(lake):
+    with_services, without = orders_asset(), orders_asset(None, key="others")
+    defs = definitions(lake, with_services, without)
+    assert {job.name for job in defs.jobs} == {JOB, "hudi__services"}
+    link = {spec.key.to_user_string(): spec.metadata for spec in (*with_services.specs, *without.specs)}
+    assert link["orders"]["hudi/services_job"].value == f"/guess/{JOB}"
+    assert "hudi/services_job" not in link["others"]
+    assert defs.resolve_job_def(JOB).metadata["hudi/asset"].value == dg.AssetKey("orders")
+    assert {name: value.value for name, value in defs.resolve_job_def("hudi__services").metadata.items()} == {
+        name: dg.AssetKey(name) for name in ("orders", "others")
+    }
+
+
+def test_a_service_that_is_new_in_the_core_is_answered_for(lake, asset, instance, monkeypatch):
     class Newest(FailedWrites):
         name = "newest"
         summary = "a service that did not exist"
@@ -61,7 +93,7 @@ def test_services_have_pools_of_their_own_and_never_the_writers(defs, asset):
         op
         for job in (JOB, "hudi__services")
         for op in defs.resolve_job_def(job).all_node_defs
-        if op.name != "hudi__tables"
+        if not op.name.endswith(("__tables", "__services"))
     }
     pools = {pool for op in ops for pool in op.pools}
     assert pools == {"hudi/orders/services", "hudi/services"}

@@ -40,13 +40,11 @@ def clock():
 
 
 def asked(result):
-    """The services that a tick asks for, by job."""
+    """The services that a tick asks for, by job; of the job for many tables by table."""
     return {
-        request.job_name: {
-            name: op["config"]["when"]
-            for name, op in request.run_config["ops"].items()
-            if op["config"]["when"] != "never"
-        }
+        request.job_name: next(
+            op["config"].get("services") or op["config"]["tables"] for op in request.run_config["ops"].values()
+        )
         for request in result.run_requests
     }
 
@@ -65,13 +63,30 @@ def test_a_run_starts_only_when_a_service_is_due_and_until_then_the_tick_gives_t
     assert asked(tick(defs, instance, lake, waiting.cursor)) == {"hudi__orders__services": {"compaction": "due"}}
 
 
+def test_the_tick_and_its_cursor_say_which_tables_are_nearest_to_a_service(lake, instance):
+    commits = {"first": 1, "second": 4, "third": 2}
+    assets = [orders_asset(Services(compaction=Every(commits=5)), key=name) for name in commits]
+    for asset, count in zip(assets, commits.values(), strict=True):
+        filled(lake, asset, count)
+    result = tick(definitions(lake, *assets), instance, lake)
+    said = "Nothing to do. Nearest: second, compaction: 4 of 5 delta commits; third, compaction: 2 of 5 delta commits. first: "
+    assert result.skip_message.startswith(said)
+    assert {name: look["progress"] for name, look in json.loads(result.cursor)["t"].items()} == {
+        "first": 0.0,  # a table without log files is not on its way
+        "second": 0.8,
+        "third": 0.4,
+    }
+    again = tick(definitions(lake, *assets), instance, lake, result.cursor)
+    assert again.skip_message.startswith(said), "from the cursor, without a new examination"
+
+
 def test_a_plan_that_another_program_made_is_executed_although_no_trigger_names_its_service(lake, instance):
     asset = orders_asset(None)
     table = filled(lake, asset, 2)
     assert not tick(definitions(lake, asset), instance, lake).run_requests
     table.compaction.schedule()
     assert asked(tick(definitions(lake, asset), instance, lake)) == {
-        "hudi__orders__services": {"compaction": "planned"}
+        "hudi__services": {"orders": {"compaction": "planned"}}
     }
 
 
@@ -240,7 +255,9 @@ def test_what_dead_writers_left_is_rolled_back_although_no_asset_names_that_serv
     dead = table.begin("upsert")
     dead.write(table.scan(columns=["id", "amount", "ts"]).to_arrow())
     expire(table, dead.instant)
-    assert asked(tick(definitions(lake, asset), instance, lake)) == {"hudi__orders__services": {"failed_writes": "due"}}
+    assert asked(tick(definitions(lake, asset), instance, lake)) == {
+        "hudi__services": {"orders": {"failed_writes": "due"}}
+    }
 
 
 def test_a_tick_starts_no_jvm(lake, instance):
@@ -265,7 +282,7 @@ def test_a_restore_that_somebody_planned_is_executed_by_nobody_else(lake, instan
     table.restore.schedule(table.timeline.commits.instants[0])
     assert table.services["restore"].waiting()
     assert asked(tick(definitions(lake, asset, clock=clock), instance, lake)) == {}
-    config = {"ops": {"restore": {"config": {"when": "always"}}}}
+    config = only("restore", "always")
     done = do(definitions(lake, asset, clock=clock), instance, "hudi__orders__services", run_config=config)
     assert "is pending" in done["restore"]["skipped_because"]
     assert table.services["restore"].waiting()
@@ -304,5 +321,5 @@ def test_a_service_that_is_refused_is_started_and_its_run_fails_with_what_to_do(
     job = defs.resolve_job_def("hudi__indexed__services")
     result = job.execute_in_process(instance=kept, raise_on_error=False, run_config=only("compaction"))
     (failure,) = [event for event in result.all_events if event.is_step_failure]
-    assert failure.step_key == "compaction"
+    assert failure.step_key == "run[compaction]"
     assert "set pyhudi.expression.index.timezone=UTC" in str(failure.event_specific_data.error)

@@ -151,13 +151,13 @@ def test_two_policies_and_two_intervals_of_checks_on_one_lake(lake: HudiLakeReso
 @pytest.mark.parametrize(
     ("twins", "words"),
     [
-        (lambda lake, one, two: [build_hudi_services(lake, [one]), build_hudi_services(lake, [one], name="more")], "Two build_hudi_services look after the table one"),
+        (lambda lake, one, two: [build_hudi_services(lake, [one]), build_hudi_services(lake, [one], name="more")], "Two sensors, hudi__services and more, look after the asset one"),
         (lambda lake, one, two: [build_hudi_services(lake, [one]), build_hudi_services(lake, [two])], "have the name hudi__services. Pass name="),
         (lambda lake, one, two: [build_hudi_reconcile(lake, [one]), build_hudi_reconcile(lake, [two])], "Two jobs have the name hudi__reconcile"),
         (lambda lake, one, two: [build_hudi_checks([each], ["data_freshness"], cron="@daily") for each in (one, two)], "Two jobs have the name hudi__checks"),
         (lambda lake, one, two: [build_hudi_checks([one], ["data_freshness"]) for _ in range(2)], "The asset one has the check data_freshness twice"),
         (lambda lake, one, two: [build_hudi_timeline_sensor(lake, [each]) for each in (one, two)], "Two sensors have the name hudi__timeline"),
-        (lambda lake, one, two: [build_hudi_timeline_sensor(lake, [one], name=name) for name in "ab"], "The asset one has the check timeline_readable twice"),
+        (lambda lake, one, two: [build_hudi_timeline_sensor(lake, [one], name=name) for name in "ab"], "Two sensors, a and b, report the commits of the asset one"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_together_is_refused_by_what_it_is(
@@ -236,9 +236,7 @@ def test_one_component_for_each_table_and_one_for_the_upkeep_of_all(tmp_path: Pa
     with project(tmp_path, one={"tables": [orders()]}, two={"tables": [reading]}, upkeep=upkeep) as load:
         defs = load()
         found = names(defs)
-    assert {"large", "hudi__services", "hudi__sales__orders__services", "hudi__sales__totals__services"} <= found[
-        "jobs"
-    ]
+    assert {"large", "hudi__services"} <= found["jobs"]
     assert found["sensors"] == {"large", "hudi__services", "hudi__timeline"}
     checks = {key.to_user_string() for each in defs.asset_checks or () for key in each.check_keys}
     assert {"sales/orders:data_freshness", "sales/totals:no_stuck_instants"} <= checks

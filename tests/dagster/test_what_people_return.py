@@ -198,14 +198,18 @@ def test_each_output_of_a_function_may_have_metadata_of_its_own(run, instance):
         assert event.metadata["source"].value == source
 
 
-def test_output_metadata_through_the_context_is_in_the_event(run, instance):
-    @hudi_asset(record_key="id")
+@pytest.mark.parametrize("rules", [[], [hudi.not_null("id")]])
+@pytest.mark.parametrize("key", ["rows", ["sales", "rows"]])
+def test_output_metadata_through_the_context_is_in_the_event(run, instance, key, rules):
+    """Although the checks of the asset are outputs of its step, too."""
+
+    @hudi_asset(key=key, record_key="id", pre_commit=rules)
     def rows(context: dg.AssetExecutionContext):
         context.add_output_metadata({"source": "web"})
         return ONE
 
     run(rows)
-    event = instance.get_latest_materialization_event(dg.AssetKey("rows")).asset_materialization
+    event = instance.get_latest_materialization_event(dg.AssetKey(key)).asset_materialization
     assert event.metadata["source"].value == "web"
     assert event.metadata["hudi/rows_inserted"].value == 1
 

@@ -1,5 +1,6 @@
 """What Dagster's UI says about a run is so: figures, sums, times and words. Everything here is read from the events of real runs."""
 
+import inspect
 import re
 from datetime import UTC, datetime
 
@@ -12,8 +13,18 @@ from dagster_shared.serdes import serialize_value
 from support.archival import AUTOMATIC
 
 import definitions
-from pyhudi_dagster import HudiIOManager, HudiLakeResource, HudiPartitions, HudiWrite
+from pyhudi_dagster import (
+    Every,
+    HudiIOManager,
+    HudiLakeResource,
+    HudiPartitions,
+    HudiWrite,
+    Services,
+    build_hudi_services,
+    hudi_read_optimized_asset,
+)
 from pyhudi_dagster.reporting.events import known_size
+from pyhudi_dagster.reporting.metadata import OVERVIEW
 
 RANGE = {"dagster/asset_partition_range_start": "2026-01-01", "dagster/asset_partition_range_end": "2026-01-12"}
 SUMS = ("rows_inserted", "rows_updated", "rows_deleted", "rows_unchanged", "files_written", "bytes_written")
@@ -162,8 +173,10 @@ def test_sums_over_the_events_of_a_run_are_the_totals_of_its_commit_once(run, la
         "files_written": 12,
         "bytes_written": sum(stat.size for stat in stats),
     }
-    assert sum("dagster/row_count" in event for event in events) == 1
-    assert sum("hudi/duration_total_s" in event for event in events) == 1
+    for name in ("dagster/row_count", "dagster/size_bytes", "hudi/file_groups", "hudi/duration_total_s"):
+        assert len({event[name] for event in events}) == 1, (
+            "of the table or the commit: the same, so plots have all dots"
+        )
     assert sum(event["dagster/partition_row_count"] for event in events) == 24
 
 
@@ -272,14 +285,82 @@ def test_an_event_stays_small_however_many_partitions_and_commits_there_are(run,
     assert re.fullmatch(r"partition \(\d+ of 60\)", title)
 
 
+# --- one state
+
+
+def test_storage_and_row_count_of_the_overview_come_from_one_event(run, lake, instance, orders, asset_of):
+    """The UI takes each of them from the newest materialization, or else from the newest observation."""
+    asset = asset_of(orders(1, 2), table_type="merge_on_read", services=Services(compaction=Every(commits=1)))
+    defs = dg.Definitions.merge(
+        dg.Definitions(assets=[asset], resources={"lake": lake}), build_hudi_services(lake, [asset])
+    )
+    run(asset)
+    for ts in (2, 3):
+        run(asset_of(orders(1, ts=ts), table_type="merge_on_read"))
+    assert defs.resolve_job_def("hudi__orders__services").execute_in_process(instance=instance).success
+    (record,) = instance.fetch_observations(KEY, limit=1).records
+    observed = record.event_log_entry.asset_observation.metadata
+    assert (observed["hudi/service"].value, observed["hudi/row_count"].value) == ("compaction", 2)
+    assert observed["hudi/size_bytes"].value == lake.table("orders").size().size.bytes
+    assert not set(OVERVIEW) & set(observed)
+
+
+def test_a_plot_by_partition_of_a_merge_on_read_table_is_not_made_with_gaps(run, instance, orders, asset_of):
+    for ts in (1, 2):
+        run(daily(asset_of, orders(1, 2, ts=ts), table_type="merge_on_read"), partition_key="2026-01-01")
+        assert "dagster/partition_row_count" not in newest(instance).metadata
+
+
+def test_a_view_says_what_it_is_which_columns_it_has_and_which_job_makes_it(orders, asset_of):
+    services = Services(compaction=Every(commits=1))
+    asset = asset_of(None, table_type="merge_on_read", services=services, schema=orders(1).schema)
+    (view,) = hudi_read_optimized_asset(asset).specs
+    assert view.description.startswith("What read-optimized queries of orders show")
+    assert view.metadata["hudi/services_job"].value == "/guess/hudi__orders__services"
+    assert view.metadata["hudi/table"].value == KEY
+    assert [each.name for each in view.metadata["dagster/column_schema"].columns] == orders(1).schema.names
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_descriptions_of_columns_come_from_the_metadata_of_arrow_fields(run, instance, orders, asset_of, declared):
+    said = {"id": {"comment": "Number of the order"}, "amount": {"description": "In euros"}}
+    rows = orders(1)
+    rows = rows.cast(pa.schema([field.with_metadata(said.get(field.name)) for field in rows.schema]))
+    asset = asset_of(rows, schema=rows.schema if declared else None)
+    run(asset)
+    shown = [newest(instance).metadata["dagster/column_schema"].schema]
+    shown += [next(iter(asset.specs)).metadata["dagster/column_schema"]] if declared else []
+    for schema in shown:
+        columns = {each.name: each.description for each in schema.columns}
+        assert columns == {"id": "Number of the order", "amount": "In euros", "day": None, "ts": None}
+
+
 # --- pages
 
 
-@pytest.mark.parametrize("resource", [HudiLakeResource, HudiIOManager])
-def test_the_page_of_a_resource_shows_no_markup(resource):
-    fields = [field.description or "" for field in resource.model_fields.values()]
-    shown = "\n".join([resource.__doc__, *fields])
-    assert not re.search(r"::|``|:\w+:`|\bArgs:|\bExample:|`", shown)
+def shown_on_pages():
+    """What the UI shows of classes: resources, components with their parts, and configs of jobs."""
+    import importlib
+    import pkgutil
+
+    import pyhudi_dagster
+
+    for found in pkgutil.walk_packages(pyhudi_dagster.__path__, "pyhudi_dagster."):
+        for kind in vars(importlib.import_module(found.name)).values():
+            is_own = inspect.isclass(kind) and kind.__module__ == found.name
+            if is_own and issubclass(kind, dg.ConfigurableResource | dg.ConfigurableIOManager | dg.Config | dg.Model):
+                yield kind
+
+
+def test_the_pages_of_resources_components_and_configs_show_no_markup():
+    kinds = list(shown_on_pages())
+    assert {"HudiLakeResource", "HudiIOManager", "HudiLakeComponent", "LakeTable", "ServicesConfig"} <= {
+        kind.__name__ for kind in kinds
+    }
+    for kind in kinds:
+        fields = [field.description or "" for field in kind.model_fields.values()]
+        for text in (kind.__doc__ or "", *fields):
+            assert not re.search(r"::|:\w+:`|\bArgs:|\bExample:|`", text), kind.__name__
 
 
 def test_the_plots_of_the_demo_show_its_first_partitions(instance):

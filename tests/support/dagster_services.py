@@ -11,6 +11,8 @@ import pyhudi_core as hudi
 from pyhudi_core import orchestration
 from pyhudi_dagster import Every, HudiLakeResource, Services, build_hudi_services, hudi_asset
 from pyhudi_dagster.lake.info import info_of
+from pyhudi_dagster.services.service_jobs import NOT_RUN, services_config
+from pyhudi_dagster.services.service_runs import When
 
 SERVICES = Services(compaction=Every(commits=2))
 
@@ -74,16 +76,19 @@ def do(defs: dg.Definitions, instance: dg.DagsterInstance, job: str, **arguments
 
 
 def told(result: dg.ExecuteInProcessResult) -> dict[str, dict[str, Any]]:
-    """The metadata of the outputs of a run, by step."""
-    return {
-        event.step_key: {name: entry.value for name, entry in event.step_output_data.metadata.items()}
-        for event in result.all_events
-        if event.event_type_value == "STEP_OUTPUT"
-    }
+    """The metadata of the outputs of a run, by step; of the job of a table by service, also of those that had nothing to do."""
+    found: dict[str, dict[str, Any]] = {}
+    for event in result.all_events:
+        if event.event_type_value == "STEP_OUTPUT":
+            entries = {name: entry.value for name, entry in event.step_output_data.metadata.items()}
+            for record in event.step_output_data.metadata[NOT_RUN].records if NOT_RUN in entries else ():
+                found[record.data["service"]] = {"skipped_because": record.data["skipped_because"]}
+            if event.step_key != "services":
+                found[entries.get("hudi/service", event.step_key)] = entries
+    order = [kind.name for kind in orchestration.service_kinds()]
+    return dict(sorted(found.items(), key=lambda each: order.index(each[0]) if each[0] in order else len(order)))
 
 
-def only(service: str, when: str = "due", dry_run: bool = False) -> dict[str, Any]:
+def only(service: str, when: When = "due", dry_run: bool = False) -> dict[str, Any]:
     """The run config of a table's job for one service."""
-
-    ops = {kind.name: {"config": {"when": "never"}} for kind in orchestration.service_kinds()}
-    return {"ops": {**ops, service: {"config": {"when": when, "dry_run": dry_run}}}}
+    return services_config({service: when}, dry_run=dry_run)

@@ -1,0 +1,156 @@
+"""`HudiLakeTablesComponent`: all tables of a lake as external assets, without a line for each of them.
+
+The list of the tables is state: ``dg utils refresh-defs-state`` makes it, and so does each start of ``dg dev``. Loading the code location reads the
+list, and never the lake. Tables that a `HudiLakeComponent` of the same lake has are left to it.
+"""
+
+import json
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+from dagster.components.utils.defs_state import DefsStateConfig, DefsStateConfigArgs, ResolvedDefsStateConfig
+from pydantic import Field
+
+import pyhudi as hudi
+from pyhudi.errors import HudiError
+from pyhudi_core import orchestration
+from pyhudi_core.orchestration.errors import definition_error
+from pyhudi_dagster.component.lake_component import HudiLakeComponent
+from pyhudi_dagster.component.shared_attributes import LakeDefaults
+from pyhudi_dagster.component.table_attributes import LakeExternal, LakeTranslation
+from pyhudi_dagster.component.template_env import TemplateEnv
+from pyhudi_dagster.component.upkeep_attributes import LakeChecks, LakeSensor, LakeServices
+from pyhudi_dagster.lake.names import LAKE
+from pyhudi_dagster.lake.resource import HudiLakeResource
+from pyhudi_dagster.reporting.column_schema import column_schema
+
+_VERSION = 1
+
+
+class HudiLakeTablesComponent(dg.StateBackedComponent, dg.Resolvable, dg.Model):
+    """All tables of a lake as external assets: other programs write them, and the timeline sensor reports their commits.
+
+    The list of the tables is refreshed by dg utils refresh-defs-state, and when dg dev starts.
+    """
+
+    warehouse: str = Field(description="Location of the tables: a folder or an s3:// address.")
+    lake: str = Field(default=LAKE, description="The resource key of the lake.")
+    include: list[str] = Field(default=["*"], description="Patterns of the tables' paths, such as sales/*.")
+    exclude: list[str] = Field(default=[], description="Patterns of paths that are left out.")
+    defaults: LakeDefaults = Field(default=LakeDefaults(), description="What all tables share.")
+    translation: LakeTranslation = Field(
+        default=None, description="Attributes of every asset, as templates of its table and spec."
+    )
+    services: LakeServices | list[LakeServices] | None = Field(default=None, description="Run the table services.")
+    timeline_sensor: LakeSensor | None = Field(default=LakeSensor(), description="Report commits of other writers.")
+    checks: LakeChecks = Field(default=[], description="Health checks of all tables.")
+    storage_options: dict[str, str] = Field(default={}, repr=False)
+    options: dict[str, str] = Field(default={}, repr=False, description="Options for every table.")
+    defs_state: ResolvedDefsStateConfig = DefsStateConfigArgs.local_filesystem()
+
+    @classmethod
+    def get_spec(cls) -> dg.ComponentTypeSpec:
+        """Return what ``dg list components`` shows."""
+        return dg.ComponentTypeSpec(
+            description="All tables of a lake as external assets, from a list that is refreshed",
+            tags=["hudi"],
+            produces=["asset", "asset_check", "job", "schedule", "sensor"],
+        )
+
+    @classmethod
+    def get_form_config(cls) -> dg.ComponentFormConfig:
+        """Lets people make and change it in Dagster's UI."""
+        return dg.ComponentFormConfig(label="All tables of a Hudi lake", editable=True)
+
+    @classmethod
+    def get_additional_scope(cls) -> dict[str, Any]:
+        """Return the names that templates in the YAML can use besides Dagster's."""
+        return {**super().get_additional_scope(), "env": TemplateEnv()}
+
+    @property
+    def defs_state_config(self) -> DefsStateConfig:
+        """Where the list is stored."""
+        return DefsStateConfig.from_args(self.defs_state, default_key=f"{type(self).__name__}[{self.warehouse}]")
+
+    def write_state_to_path(self, state_path: Path) -> None:
+        """List the lake, and write what the definitions need of each table. A table that cannot be opened is in the list with its error."""
+        root = HudiLakeResource(warehouse=self.warehouse).location("").rstrip("/")
+        tables = []
+        for location in orchestration.tables_below(root, self.storage_options):
+            path = location.removeprefix(root).strip("/")
+            if path and self._is_wanted(path):
+                tables.append({"table": path, **self._facts(location)})
+        state_path.write_text(json.dumps({"version": _VERSION, "tables": tables}, indent=1), encoding="utf-8")
+
+    def build_defs_from_state(self, context: dg.ComponentLoadContext, state_path: Path | None) -> dg.Definitions:
+        """Return the definitions of the tables in the list. Raises `InvalidOptionError` for what cannot work, and for a list of another release."""
+        listed = [] if state_path is None else _listed(state_path)
+        others = context.component_tree.get_all_components(HudiLakeComponent)
+        had = {key for each in others if each.lake == self.lake for key in each.table_keys()}
+        wanted = [each for each in listed if each["table"] not in had and self._is_wanted(each["table"])]
+        if not wanted:
+            return dg.Definitions()
+        lake = HudiLakeComponent(
+            lake=self.lake,
+            warehouse=self.warehouse,
+            external=[_external(each) for each in wanted],
+            defaults=self.defaults,
+            translation=self.translation,
+            services=self.services,
+            timeline_sensor=self.timeline_sensor,
+            checks=self.checks,
+            storage_options=self.storage_options,
+            options=self.options,
+        )
+        lake._folder = context.path
+        lake._columns = {each["table"]: _columns(each["columns"]) for each in wanted if each.get("columns")}
+        return lake.definitions(others)
+
+    def _is_wanted(self, path: str) -> bool:
+        return any(fnmatch(path, each) for each in self.include) and not any(
+            fnmatch(path, each) for each in self.exclude
+        )
+
+    def _facts(self, location: str) -> dict[str, Any]:
+        try:
+            table = hudi.open_table(location, storage_options=dict(self.storage_options), options=dict(self.options))
+            columns = [
+                {"name": each.name, "type": each.type, "nullable": each.constraints.nullable, "tags": dict(each.tags)}
+                for each in column_schema(table).columns
+            ]
+            return {"table_type": table.config.table_type.value.lower(), "columns": columns}
+        except HudiError as error:
+            return {"error": f"{type(error).__name__}: {error}"}
+
+
+def _listed(state_path: Path) -> list[dict[str, Any]]:
+    state = json.loads(state_path.read_text(encoding="utf-8"))
+    if state.get("version") != _VERSION:
+        raise definition_error(
+            f"The list of tables {state_path} has the version {state.get('version')}, and this release writes {_VERSION}",
+            "Refresh it: dg utils refresh-defs-state.",
+        )
+    found: list[dict[str, Any]] = state["tables"]
+    return found
+
+
+def _external(listed: dict[str, Any]) -> LakeExternal:
+    error = listed.get("error")
+    said = f"It could not be opened when the tables were listed. {error}" if error else None
+    return LakeExternal(key=listed["table"], table_type=listed.get("table_type", "copy_on_write"), description=said)
+
+
+def _columns(listed: list[dict[str, Any]]) -> dg.TableSchema:
+    return dg.TableSchema(
+        columns=[
+            dg.TableColumn(
+                each["name"],
+                each["type"],
+                constraints=dg.TableColumnConstraints(nullable=each["nullable"]),
+                tags=each["tags"],
+            )
+            for each in listed
+        ]
+    )
