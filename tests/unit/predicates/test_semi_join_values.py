@@ -88,14 +88,21 @@ def test_a_condition_names_the_values_of_its_own_column_alone() -> None:
     assert named_values(Predicate.of("NOT id = 1", schema), "id") is None
 
 
-def test_the_largest_whole_number_is_compared_with_a_decimal_of_many_digits() -> None:
-    most, digits = (1 << 64) - 1, 56
+@pytest.mark.parametrize("kind", [pa.decimal256(76, 56), pa.decimal128(30, 10)])
+def test_the_largest_whole_number_is_compared_with_decimals_of_any_digits(kind: pa.DataType) -> None:
+    most = (1 << 64) - 1
     rows = pa.table(
-        {
-            "n": pa.array([most, 7], pa.uint64()),
-            "d": pa.array([Decimal(most), Decimal("0.5")], pa.decimal256(76, digits)),
-        }
+        {"n": pa.array([most, 7, 8], pa.uint64()), "d": pa.array([Decimal(most), Decimal(7), Decimal("8.5")], kind)}
     )
     condition = Predicate.of("n = d", rows.schema)
     assert condition is not None
-    assert rows.filter(condition.expression)["n"].to_pylist() == [most]
+    assert rows.filter(condition.expression)["n"].to_pylist() == [most, 7]
+
+
+def test_a_whole_number_of_twenty_digits_is_compared_with_a_decimal_of_few() -> None:
+    rows = pa.table(
+        {"n": pa.array([(1 << 64) - 1, 7], pa.uint64()), "d": pa.array([Decimal(7), Decimal(7)], pa.decimal128(5, 3))}
+    )
+    condition = Predicate.of("n = d", rows.schema)
+    assert condition is not None
+    assert rows.filter(condition.expression)["n"].to_pylist() == [7]

@@ -139,3 +139,11 @@ def test_a_partition_that_is_no_text_is_refused_before_anything_is_changed(locat
     with pytest.raises(InvalidOptionError, match="is not the path of a partition"):
         table.delete_partitions([partition])
     assert len(table.timeline) == 1
+
+
+@pytest.mark.parametrize("extra", [{"a": "\ud800"}, {"\ud800": "a"}, {"a": 1}])
+def test_extra_metadata_that_is_no_text_is_refused_before_anything_is_written(location: str, extra: Any) -> None:
+    table = make(location)
+    with pytest.raises(InvalidOptionError, match="extra_metadata"):
+        table.upsert(orders((1, "a", 1.0)), extra_metadata=extra)
+    assert len(table.timeline) == 0
