@@ -14,7 +14,7 @@ from support.airflow_home import dag_of, states, xcoms
 
 from pyhudi_airflow import HudiServiceOperator, HudiWriteOperator
 
-SECRET = "kept-for-nobody-else"
+SECRET = "kept-for-one-run"
 DAG = """
 import os
 import pyarrow as pa
@@ -62,7 +62,8 @@ def test_a_run_shows_no_secret_in_xcoms_rendered_fields_and_logs(
 ) -> None:
     monkeypatch.setenv("STORE", store)
     monkeypatch.setenv(
-        "AIRFLOW_CONN_OF_THE_LOCK", json.dumps({"conn_type": "aws", "login": "locks", "password": SECRET + "-2"})
+        "AIRFLOW_CONN_OF_THE_LOCK",
+        json.dumps({"conn_type": "aws", "login": "locks-of-airflow", "password": SECRET + "-2"}),
     )
     storage = {"endpoint_url": store, "region": "us-east-1", "session_token": SECRET + "-3"}
     connection = {"conn_type": "hudi", "host": "s3://lake/tables", "login": "AKIDEXAMPLE", "password": SECRET}
@@ -71,7 +72,7 @@ def test_a_run_shows_no_secret_in_xcoms_rendered_fields_and_logs(
     finished = dag_of(DAG, "with_secrets").test()
     assert states(finished) == {"load": "success", "refused": "failed"}
     keys = {"aws_access_key_id": "AKIDEXAMPLE", "aws_secret_access_key": SECRET, "region_name": "us-east-1"}
-    assert boto3.client("dynamodb", endpoint_url=store, **keys).list_tables()["TableNames"] == ["locks"]
+    assert "locks-of-airflow" in boto3.client("dynamodb", endpoint_url=store, **keys).list_tables()["TableNames"]
     assert xcoms(finished, "load")["return_value"]["rows_inserted"] == 1
     shown = {"logs": caplog.text, "output": "".join(capfd.readouterr()), "database": _stored(home)}
     assert "hoodie.aws.secret.key" in shown["database"], "the rendered fields are there"

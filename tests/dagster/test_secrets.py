@@ -105,7 +105,7 @@ def test_services_the_timeline_sensor_checks_and_refused_writes_show_no_secret(s
     options = {**DYNAMODB, **{f"hoodie.write.lock.dynamodb.{name}": value for name, value in place.items()}}
     options["hoodie.aws.access.key"] = "AKIDEXAMPLE"
     storage = {**store, "secret_access_key": SECRET, "session_token": SECRET}
-    lake = HudiLakeResource(warehouse="s3://lake", storage_options=storage, options=options)
+    lake = HudiLakeResource(warehouse="s3://lake/with-services", storage_options=storage, options=options)
     orders = orders_asset()
     filled(lake, orders, 3)
 

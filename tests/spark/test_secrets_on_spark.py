@@ -40,7 +40,7 @@ def storage() -> Iterator[dict[str, str]]:
 def test_no_plan_shows_a_secret(spark: Any, storage: dict[str, str]) -> None:
     register(spark)
     rows = pa.table({"id": [1, 2], "price": [1.0, 2.0]})
-    place = "s3://lake/orders"
+    place = "s3://lake/with-secrets"
     lock = {
         "provider": "dynamodb",
         "dynamodb.table": "locks",

@@ -29,7 +29,6 @@ def with_database() -> Path:
     (HOME / "dags").mkdir(exist_ok=True)
     kept = ROOT / ".cache" / f"airflow-{version('apache-airflow')}.db"
     if not kept.exists():
-        kept.parent.mkdir(exist_ok=True)
         with tempfile.TemporaryDirectory() as folder:
             subprocess.run(
                 [sys.executable, "-m", "airflow", "db", "migrate"],
