@@ -10,7 +10,7 @@ from airflow.sdk import BaseOperator
 import pyhudi as hudi
 from pyhudi.errors import TableNotFoundError
 from pyhudi_airflow import lineage
-from pyhudi_airflow.hook import DEFAULT_CONNECTION, HudiHook
+from pyhudi_airflow.hook import DEFAULT_CONNECTION, HudiHook, mask_secrets
 from pyhudi_airflow.lineage import TableUse
 from pyhudi_airflow.task_run import TaskRun
 
@@ -27,6 +27,11 @@ class HudiOperator(BaseOperator):
     def __init__(self, *, hudi_conn_id: str = DEFAULT_CONNECTION, **more: Any) -> None:
         super().__init__(**more)
         self.hudi_conn_id = hudi_conn_id
+
+    def render_template_fields(self, context: Any, jinja_env: Any = None) -> None:
+        """Fill in the templates, and tell Airflow which options no log and no page of rendered fields may show."""
+        super().render_template_fields(context, jinja_env)
+        mask_secrets(getattr(self, "options", {}))
 
     @property
     def hook(self) -> HudiHook:

@@ -167,9 +167,8 @@ class Settings:
             storage.setdefault("access_key_id", connection.login)
             storage.setdefault("secret_access_key", connection.password or "")
         options = _mapping(extra.get("options"), "options", conn_id)
-        for name, value in (*storage.items(), *options.items()):
-            if value and orchestration.is_secret(name):
-                mask_secret(value)
+        mask_secrets(storage)
+        mask_secrets(options)
         warehouse = str(connection.host or "")
         if not warehouse:
             raise InvalidOptionError(
@@ -177,6 +176,13 @@ class Settings:
                 hint=f"Fill in its field Warehouse. {_example(conn_id)}",
             )
         return cls(warehouse.rstrip("/") or "/", storage, options)
+
+
+def mask_secrets(options: Mapping[str, object]) -> None:
+    """Tell Airflow which values of options no log may show."""
+    for name, value in options.items():
+        if value and orchestration.is_secret(name):
+            mask_secret(str(value))
 
 
 async def hook_in_loop(conn_id: str) -> HudiHook:

@@ -97,6 +97,7 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
     def execute(self, context: Any) -> Any:
         """Adopt the commit of an earlier try, or call the function and write its rows."""
         run = self.task_run(context)
+        self.settings = self.settings.with_options(self.options)  # whose templates are filled in now
         table = self._existing()
         made = self._made_before(run, table, context) if table is not None and self.adopt and _not_first(run) else None
         if table is None or made is None:

@@ -46,7 +46,11 @@ ROOMS = {
     f"pyhudi_core/{path.name}": f"tests/unit/{path.name}"
     for path in sorted((ROOT / "pyhudi_core").iterdir())
     if (ROOT / "tests" / "unit" / path.name).is_dir() and (path / "__init__.py").exists()
-} | {"pyhudi_dagster": "tests/dagster"}
+} | {
+    "pyhudi_core/opened_table": "tests/unit/write tests/unit/storage tests/unit/transaction",
+    "pyhudi_core/spark": "tests/unit/test_stream_batches.py tests/unit/test_stream_sink.py tests/unit/test_change_logs.py",
+    "pyhudi_dagster": "tests/dagster",
+}
 """The tests of each package."""
 ALL_TESTS = "tests/unit tests/dagster tests/golden tests/hostile tests/reliability"
 _KINDS = {

@@ -7,9 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import Progress as Bar
 
+from pyhudi_core.cli.progress import bar_of
 from pyhudi_core.cli.terminal import at_location, console, pairs, rename_option, reporting_errors, safe, table_option
 from pyhudi_core.importing.bootstrap import bootstrap as load
 
@@ -47,7 +46,7 @@ def bootstrap(context: click.Context, /, source: str, location: str, plan: bool,
     Exit code 0: done, or with --plan shown; 2: it failed. What was committed stays; run the command again to continue.
     """
     given["partition_by"] = given["partition_by"] or None
-    with reporting_errors(context), Bar(console=Console(stderr=True), transient=True) as bar:
+    with reporting_errors(context), bar_of() as bar:
         task = bar.add_task("files", total=None)
 
         def show(done: int, total: int) -> None:

@@ -9,12 +9,11 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.progress import Progress as Bar
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Column
 from rich.text import Text
 
-from pyhudi_core.cli.progress import Description
+from pyhudi_core.cli.progress import Description, bar_of
 from pyhudi_core.cli.terminal import (
     CANNOT_OPEN,
     FOUND,
@@ -98,7 +97,7 @@ def _progress() -> Iterator[Progress]:
         TextColumn("{task.fields[seen]}"),
         TimeElapsedColumn(table_column=Column(no_wrap=True)),
     )
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+    with bar_of(*columns) as bar:
         task = bar.add_task("opening", seen="", total=None)
 
         def show(area: str, done: int, total: int) -> None:

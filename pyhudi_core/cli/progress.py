@@ -6,7 +6,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.progress import Progress as Bar
 from rich.table import Column
 from rich.text import Text
@@ -36,6 +44,12 @@ class Description(TextColumn):
         return text
 
 
+def bar_of(*columns: ProgressColumn, console: Console | None = None) -> Bar:
+    """Return a bar on standard error, or on this console, that is gone at its end; one that prints nothing if there is no terminal."""
+    shown = console or Console(stderr=True)
+    return Bar(*columns, console=shown, transient=True, disable=not shown.is_terminal)
+
+
 @contextmanager
 def progress_bar(began: str, console: Console | None = None) -> Iterator[ServiceProgress]:
     """Show how far a service is. ``began``: what is shown until it says what it does; ``console``: standard error if omitted."""
@@ -46,8 +60,7 @@ def progress_bar(began: str, console: Console | None = None) -> Iterator[Service
         MofNCompleteColumn(table_column=Column(no_wrap=True)),
         TimeElapsedColumn(table_column=Column(no_wrap=True)),
     )
-    shown = console or Console(stderr=True)
-    with Bar(*columns, console=shown, transient=True, disable=not shown.is_terminal) as bar:
+    with bar_of(*columns, console=console) as bar:
         task, farthest = bar.add_task(safe(began), total=None), ("", 0)
 
         def show(what: str, done: int, total: int) -> None:

@@ -12,11 +12,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import Progress as Bar
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from pyhudi_core.cli.progress import bar_of
 from pyhudi_core.cli.terminal import (
     CANNOT_OPEN,
     FOUND,
@@ -108,7 +107,7 @@ def upkeep(
 def _progress() -> Iterator[UpkeepProgress]:
     """Show which service of which table is at work, if the output is a terminal."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+    with bar_of(*columns) as bar:
         task = bar.add_task("looking for tables", total=None)
 
         def show(table: str, service: str, done: int, total: int) -> None:

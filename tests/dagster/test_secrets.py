@@ -7,8 +7,16 @@ import pytest
 from dagster._core.remote_representation.external_data import RepositorySnap
 from dagster_shared.serdes import serialize_value
 from moto.server import ThreadedMotoServer
+from support.dagster_services import definitions, filled, orders_asset, tick
 
-from pyhudi_dagster import HudiIOManager, HudiLakeResource, hudi_asset, hudi_metadata
+from pyhudi_dagster import (
+    HudiIOManager,
+    HudiLakeResource,
+    build_hudi_checks,
+    build_hudi_timeline_sensor,
+    hudi_asset,
+    hudi_metadata,
+)
 
 SECRET = "very-secret-42"
 DYNAMODB = {
@@ -89,3 +97,39 @@ def test_a_run_with_a_secret_of_the_environment_shows_it_nowhere(store, caplog):
     assert "s3://lake" in "".join(events)
     assert SECRET not in "".join(events)
     assert SECRET not in caplog.text
+
+
+def test_services_the_timeline_sensor_checks_and_refused_writes_show_no_secret(store, caplog, instance):
+    caplog.set_level("DEBUG")
+    place = {"endpoint_url": store["endpoint_url"], "region": store["region"]}
+    options = {**DYNAMODB, **{f"hoodie.write.lock.dynamodb.{name}": value for name, value in place.items()}}
+    options["hoodie.aws.access.key"] = "AKIDEXAMPLE"
+    storage = {**store, "secret_access_key": SECRET, "session_token": SECRET}
+    lake = HudiLakeResource(warehouse="s3://lake/with-services", storage_options=storage, options=options)
+    orders = orders_asset()
+    filled(lake, orders, 3)
+
+    @hudi_asset(record_key="id")
+    def refused() -> pa.Table:
+        return pa.table({"id": pa.array([None], pa.int64())})
+
+    examine = dg.define_asset_job("examine", selection=dg.AssetSelection.checks_for_assets(orders))
+    defs = dg.Definitions.merge(
+        definitions(lake, orders),
+        build_hudi_timeline_sensor(lake, [orders]),
+        build_hudi_checks([orders], ["commit_retries", "events_have_commits"]),
+        dg.Definitions(assets=[refused], jobs=[examine]),
+    )
+    told = [serialize_value(event) for event in tick(defs, instance, lake, None, "hudi__timeline").asset_events]
+    assert len(told) == 3
+    told.append(repr(tick(defs, instance, lake)))
+    for job in ("hudi__orders__services", "examine"):
+        assert defs.resolve_job_def(job).execute_in_process(instance=instance).success
+    wrong = dg.materialize([refused], resources={"lake": lake}, instance=instance, raise_on_error=False)
+    assert not wrong.success
+    told += [serialize_value(event) for run in instance.get_runs() for event in instance.all_logs(run.run_id)]
+    assert "compaction" in "".join(told)
+    assert "null" in "".join(told), "the refusal of the write is there"
+    assert SECRET not in "".join(told)
+    # botocore itself logs tokens at this level (SECURITY.md).
+    assert not [one for one in caplog.records if SECRET in one.getMessage() and not one.name.startswith("botocore")]

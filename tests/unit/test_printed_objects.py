@@ -443,3 +443,26 @@ def test_the_history_prints_as_lines_and_is_taken_as_arrow() -> None:
         found[2]
     with pytest.raises(AttributeError, match="nothing_of_arrow"):
         _ = found.nothing_of_arrow
+
+
+def test_a_word_of_sixty_letters_is_whole_and_a_longer_one_is_shortened() -> None:
+    @printable
+    class Said:
+        def __init__(self, word: str) -> None:
+            self.word = word
+
+        def __str__(self) -> str:
+            return self.word
+
+    assert repr(Said("a" * 60)) == "Said: " + "a" * 60
+    assert repr(Said("a" * 61)) != "Said: " + "a" * 61
+    assert len(repr(Said("a" * 61))) <= 66
+
+
+def test_the_newest_commit_is_in_the_line_of_a_history_and_the_state_in_the_table_of_a_scan(location: str) -> None:
+    table = make(location)
+    assert "its creation" in table.scan()._repr_html_()
+    table.upsert(orders((1, "a", 1.0)))
+    newest = table.delete(orders((1, "a", 1.0)).select(["id", "day"]))
+    assert f"newest DELETE {newest.instant}".lower() in repr(table.history()).lower()
+    assert newest.completion_time in table.scan()._repr_html_()

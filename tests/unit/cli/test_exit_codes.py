@@ -139,3 +139,14 @@ def test_the_plan_of_an_index_on_a_column_says_from_which_commit_on_writers_keep
     table.upsert(orders((1, "a", 1.0)))
     done = CliRunner().invoke(main, ["index", location, "create", "by_day", "--column", "day", "--plan"])
     assert (done.exit_code, "up to" in done.output) == (0, True), done.output
+
+
+def test_a_rollback_that_was_done_ends_with_0(location: str) -> None:
+    table = make(location)
+    table.upsert(orders((1, "a", 1.0)))
+    write = table.begin("upsert").write(orders((2, "a", 1.0)))
+    assert write.instant is not None
+    assert CliRunner().invoke(main, ["rollback", location, write.instant, "--force", "--plan"]).exit_code == 0
+    done = CliRunner().invoke(main, ["rollback", location, write.instant, "--force"])
+    assert done.exit_code == 0, done.output
+    assert CliRunner().invoke(main, ["rollback", location, write.instant]).exit_code == 1

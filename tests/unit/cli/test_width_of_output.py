@@ -290,11 +290,21 @@ def test_csv_tells_null_from_an_empty_text(location: str) -> None:
     assert printed(location, "head", "--csv", env=PIPE) == 'id,said\n1,""\n2,\n3,"a ""b"",\nc"\n'
 
 
-def test_an_error_is_one_line_in_a_pipe(tmp_path: Path) -> None:
+NO_TABLE = [name for name, words in RUNS.items() if "{new}" not in words and name != "recover"]
+"""Commands that open a table; `recover` asks a question instead."""
+
+
+@pytest.mark.parametrize("command", NO_TABLE)
+def test_an_error_is_one_line_in_a_pipe(tmp_path: Path, command: str) -> None:
+    """Of every command, for a table that is not there and whose name is longer than a line; nor is there a line of a progress bar."""
     place = str(tmp_path / ("a long name " * 15).strip())
-    found = CliRunner().invoke(main, ["show", place], env=PIPE)
+    words = [word.format(wide=place, twice=place, instant="20200101000000001") for word in RUNS[command]]
+    found = CliRunner().invoke(main, [command, *words], env=PIPE)
     assert found.exit_code == 2
-    assert place in found.output.splitlines()[0]
+    told, *more = (found.stdout if command == "check" else found.stderr).splitlines()
+    assert place in told
+    assert found.stderr == ("" if command == "check" else f"{told}\n")
+    assert len(more) == (2 if command == "check" else 0)
 
 
 def test_show_tells_lists_and_numbers(location: str) -> None:

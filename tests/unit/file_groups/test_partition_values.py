@@ -46,3 +46,12 @@ def test_rows_show_what_the_folder_says() -> None:
     )
     assert with_constants(batch, {"number": 7, "text": "a"}).to_pylist() == [{"id": "k", "number": 7}]
     assert with_constants(batch, {"number": None}).to_pylist() == [{"id": "k", "number": None}]
+
+
+@pytest.mark.parametrize("name", ["id", "text", "at"])
+def test_a_value_of_the_folder_replaces_that_of_its_column_wherever_it_is(name: str) -> None:
+    batch = pa.record_batch([pa.array([None, None], item.type) for item in SCHEMA], schema=SCHEMA)
+    value = dt.datetime(2024, 1, 2, tzinfo=dt.UTC) if name == "at" else "x"
+    found = with_constants(batch, {name: value, "absent": 1})
+    assert found.schema == SCHEMA
+    assert found.to_pylist() == [{**dict.fromkeys(SCHEMA.names), name: value}] * 2

@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pyhudi_core.errors import CorruptLogBlockError, UnsupportedTableError
+from pyhudi_core.errors import CorruptLogBlockError, LimitExceededError, UnsupportedTableError
 from pyhudi_core.file_groups.slice import LogFile
 from pyhudi_core.formats.log.blocks import BlockType, Header, encode_block
 from pyhudi_core.formats.log.contents import DeleteRecord, write_deletes, write_records
 from pyhudi_core.formats.log.deletes import Deletes
-from pyhudi_core.merge.key_parts import KeyPart, LogsTooLargeError
+from pyhudi_core.merge.key_parts import MOST_PARTS, KeyPart, LogsTooLargeError
 from pyhudi_core.merge.log_scan import LogColumns, LogScan
 from pyhudi_core.model.file_names import LogFileName
 from pyhudi_core.runtime import SystemClock
@@ -84,6 +84,43 @@ def test_a_block_of_deletes_that_is_too_large_is_refused_before_all_of_it_is_rea
     assert raised.value.parts == 16, "as many as all of the block needs, although a part of it was read"
     parts = [scan.entries(columns, part, most_bytes=limit) for part in KeyPart().cut(raised.value.parts)]
     assert sum(len(part) for part in parts if part is not None) == 100_000
+
+
+def of_one_key(rows: int) -> tuple[LogScan, LogColumns, KeyPart]:
+    """Logs with so many entries of one key, and the smallest part of the keys that has it."""
+    key = "k" * 80
+    content = data(T1, *((key, number) for number in range(rows)))
+    storage = MemoryStorage("memory://logs/slice", MemoryBucket(), SystemClock())
+    name = LogFileName("f", T1, 1, "1-0-1")
+    storage.put(str(name), content)
+    scan = LogScan(storage, [LogFile("", name, len(content))], lambda _time: True)
+    part = KeyPart()
+    while part.of < MOST_PARTS:
+        part = next(one for one in part.cut(8) if one.holds(pa.array([key]))[0])
+    return scan, LogColumns(SCHEMA, (), lambda batch: batch.column("k")), part
+
+
+def test_entries_of_one_key_that_are_larger_than_the_limit_are_refused_and_other_keys_are_read() -> None:
+    """All entries of a key are merged at once, so no cut makes them fewer."""
+    scan, columns, part = of_one_key(7_000)
+    with pytest.raises(LimitExceededError, match="for a few keys") as raised:
+        scan.entries(columns, part, most_bytes=1 << 20)
+    assert raised.value.limit == 1 << 20
+    assert raised.value.path == scan.logs[0].path
+    assert "hoodie.memory.merge.max.size" in str(raised.value)
+    with pytest.raises(LimitExceededError):
+        scan.entries(columns, part, most_bytes=raised.value.seen - 1)
+    entries = scan.entries(columns, part, most_bytes=raised.value.seen)
+    assert entries is not None
+    assert len(entries) == 7_000
+    assert scan.entries(columns, KeyPart((part.number + 1) % MOST_PARTS, MOST_PARTS), most_bytes=1) is None
+
+
+def test_less_than_a_mebibyte_of_one_key_is_read_however_low_the_limit_is() -> None:
+    scan, columns, part = of_one_key(5_000)
+    entries = scan.entries(columns, part, most_bytes=1)
+    assert entries is not None
+    assert len(entries) == 5_000
 
 
 NULLABLE = AVRO.replace('"k","type":"string"', '"k","type":["null","string"]')

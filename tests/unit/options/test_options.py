@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.samples import examples
+from support.sources import ROOT
 
 from pyhudi_core.errors import HudiError, InvalidOptionError, UnknownOptionError
 from pyhudi_core.lock.kind import LockKind
@@ -20,6 +21,7 @@ from pyhudi_core.model.new_table import new_table_config
 from pyhudi_core.model.properties import TableConfig, TableType
 from pyhudi_core.options import TableOptions, WriteOptions, every_option, render_docs, without_secrets
 from pyhudi_core.options.definitions import TABLE_OPTIONS, WRITE_OPTIONS
+from pyhudi_core.options.fitting import refuse_unfit_options
 from pyhudi_core.options.registry import read_value, render_own_options
 from pyhudi_core.storage.kind import StorageKind
 from pyhudi_core.storage.opening import every_kind as every_storage
@@ -271,3 +273,28 @@ def test_a_storage_declares_its_options_where_they_are_read_and_they_are_on_the_
             assert not isinstance(kind.values.parse({}, "").__getattribute__(option.key), Secret) or option.secret
         with pytest.raises(UnknownOptionError, match="It is an option of the storage"):
             WriteOptions.parse({option.key: "x"})
+
+
+def test_the_page_of_options_has_each_default_and_meaning_as_the_code_has_them() -> None:
+    assert render_docs() in (ROOT / "docs" / "options.md").read_text()
+
+
+def test_a_lock_that_fits_the_place_of_a_table_is_taken_and_another_refused_before_there_is_a_table() -> None:
+    stored = {"hoodie.write.lock.provider": "storage_based"}
+    refuse_unfit_options(stored)
+    refuse_unfit_options(stored, location="s3://bucket/orders")
+    refuse_unfit_options({}, location="/lake/orders")
+    with pytest.raises(InvalidOptionError, match="/lake/orders is a folder on a disk"):
+        refuse_unfit_options(stored, location="/lake/orders")
+
+
+@pytest.mark.parametrize(("kind", "shown"), [(None, "SIZE_BASED"), ("SINGLE_FILE_SORT", "SINGLE_FILE_SORT")])
+def test_an_execution_of_other_clustering_plans_is_refused_with_the_plan_that_was_meant(
+    kind: str | None, shown: str
+) -> None:
+    key = "hoodie.clustering.plan.strategy.class"
+    given = {
+        "hoodie.clustering.execution.strategy.class": "org.apache.hudi.client.clustering.run.strategy.SparkStreamCopyClusteringExecutionStrategy"
+    }
+    with pytest.raises(InvalidOptionError, match=f"does not execute plans of {shown}[.]"):
+        WriteOptions.parse(given | ({} if kind is None else {key: kind}))

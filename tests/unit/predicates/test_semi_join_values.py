@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from pyhudi_core.errors import PredicateError
-from pyhudi_core.predicates import ColumnStats, SemiJoin
+from pyhudi_core.predicates import ColumnStats, Predicate, SemiJoin
+from pyhudi_core.predicates.equality import named_values
 
 UTC = pa.timestamp("us", "UTC")
 
@@ -76,3 +77,32 @@ def test_keys_of_a_kindred_type_are_taken() -> None:
 def test_statistics_of_a_column_that_had_another_type_leave_no_file_out() -> None:
     join = SemiJoin.of(["a"], "c", pa.schema([("c", pa.string())]), None)
     assert join.could_match({"c": ColumnStats(1, 9, 0, 5)})
+
+
+def test_a_condition_names_the_values_of_its_own_column_alone() -> None:
+    schema = pa.schema([("id", pa.int64()), ("other", pa.int64())])
+    condition = Predicate.of("id = 1 AND other IN (2, 3)", schema)
+    assert named_values(condition, "id") == [1]
+    assert named_values(condition, "other") == [2, 3]
+    assert named_values(condition, "absent") is None
+    assert named_values(Predicate.of("NOT id = 1", schema), "id") is None
+
+
+@pytest.mark.parametrize("kind", [pa.decimal256(76, 56), pa.decimal128(30, 10)])
+def test_the_largest_whole_number_is_compared_with_decimals_of_any_digits(kind: pa.DataType) -> None:
+    most = (1 << 64) - 1
+    rows = pa.table(
+        {"n": pa.array([most, 7, 8], pa.uint64()), "d": pa.array([Decimal(most), Decimal(7), Decimal("8.5")], kind)}
+    )
+    condition = Predicate.of("n = d", rows.schema)
+    assert condition is not None
+    assert rows.filter(condition.expression)["n"].to_pylist() == [most, 7]
+
+
+def test_a_whole_number_of_twenty_digits_is_compared_with_a_decimal_of_few() -> None:
+    rows = pa.table(
+        {"n": pa.array([(1 << 64) - 1, 7], pa.uint64()), "d": pa.array([Decimal(7), Decimal(7)], pa.decimal128(5, 3))}
+    )
+    condition = Predicate.of("n = d", rows.schema)
+    assert condition is not None
+    assert rows.filter(condition.expression)["n"].to_pylist() == [7]

@@ -81,3 +81,16 @@ def test_an_index_of_another_function_column_or_format_is_not_asked() -> None:
         IndexDefinition("expr_index_f", "column_stats", "lower", "no such column", {}),
     ]
     assert list(indexed_calls(predicate.calls, predicate.columns or frozenset(), others, SCHEMA, utc=True)) == []
+
+
+@pytest.mark.parametrize(
+    ("function", "least", "greatest", "known"),
+    [("year", 2020, 2021, (2019, 2022)), ("month", 2, 11, (1, 12)), ("month", 1, 11, None), ("month", 2, 12, None),
+     ("day", 2, 27, (1, 28)), ("day", 2, 28, None)],
+)  # fmt: skip
+def test_values_of_a_local_zone_may_be_one_more_or_one_less_in_utc(
+    function: str, least: int, greatest: int, known: tuple[int, int] | None
+) -> None:
+    call = IndexedCall("expr_index_i", "at", "at", pa.int32(), (function, ""))
+    found = call.known(ColumnStats(least, greatest))
+    assert (None if found is None else (found.min, found.max)) == known

@@ -108,3 +108,28 @@ def test_the_decoder_ends_at_its_limits(tmp_path: Path, monkeypatch: pytest.Monk
         monkeypatch.setattr(isolated, name, 1)
     with pytest.raises(ValueError, match=r"status -\d+|Error"):
         list(orc_stripes(data, ["a"], [0]))
+
+
+def test_an_error_after_the_first_stripe_is_told_in_the_words_of_the_decoder(tmp_path: Path) -> None:
+    path = tmp_path / "rows.orc"
+    orc.write_table(pa.table({"id": [1, 2]}), path)
+    rows = orc_stripes(pa.py_buffer(path.read_bytes()), ["id"], [0, 7])
+    with pytest.raises(ValueError, match="stripe|[Ii]ndex"):
+        list(rows)
+
+
+def test_the_decoder_leaves_no_core_dump_and_ends_with_1_for_what_is_no_orc() -> None:
+    asked = json.dumps({"columns": [], "stripes": [0], "bytes": 4 << 30, "seconds": 60}).encode()
+    given = len(asked).to_bytes(4, "big") + asked + b"no ORC"
+    ended = subprocess.run([sys.executable, orc_child.__file__], input=given, capture_output=True, check=False)
+    assert (ended.returncode, ended.stdout) == (1, b"")
+    assert b"Not an ORC file" in ended.stderr
+    code = f"""
+import contextlib, io, resource
+from pyhudi_core.runtime import orc_child
+with contextlib.suppress(Exception):
+    orc_child.decode(io.BytesIO({given!r}), io.BytesIO())
+print(resource.getrlimit(resource.RLIMIT_CORE)[0])
+"""
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout == "0\n"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import subprocess
+import sys
 import threading
 import time
 
@@ -18,6 +21,8 @@ from pyhudi_core.runtime import (
     available_cores,
     system_runtime,
 )
+from pyhudi_core.runtime.held_settings import HeldSettings
+from pyhudi_core.runtime.process import SystemProcess, start_time
 
 
 @pytest.mark.parametrize(
@@ -179,3 +184,43 @@ def test_the_system_runtime_uses_the_cores_of_the_process() -> None:
     assert system_runtime(4).executor == ThreadExecutor(4)
     assert system_runtime(1).executor == SerialExecutor()
     assert available_cores() >= 1
+
+
+def test_a_process_is_gone_when_it_has_ended_and_nobody_else_is() -> None:
+    here = SystemProcess()
+    host, machine, pid, started = here.identity().split("|")
+    assert (int(pid), started) == (os.getpid(), start_time(os.getpid()))
+    assert started
+    assert not here.is_gone(here.identity())
+    ended = subprocess.Popen([sys.executable, "-S", "-c", ""])
+    ended.wait()
+    assert start_time(ended.pid) is None
+    assert here.is_gone(f"{host}|{machine}|{ended.pid}|{started}")
+    assert here.is_gone(f"{host}|{machine}|{pid}|1"), "another process has got its number"
+    for other in ("x", "", "\u0663", "-1", "9" * 11):
+        assert not here.is_gone(f"{host}|{machine}|{other}|{started}")
+    assert not here.is_gone(f"{host}|{machine}|{pid}|")
+    assert not here.is_gone(f"elsewhere|{machine}|{pid}|1")
+    assert not here.is_gone(f"{host}|elsewhere|{pid}|1")
+
+
+def test_held_settings_are_as_before_when_the_last_of_several_users_leaves() -> None:
+    held, store = HeldSettings(), Settings({"a": "before", "b": "other"})
+    with held.under("session", store, {"a": "1"}):
+        with held.under("session", store, {"a": "2", "b": "3"}):
+            assert store.values == {"a": "2", "b": "3"}
+        assert store.values == {"a": "2", "b": "other"}
+    assert store.values == {"a": "before", "b": "other"}
+
+
+class Settings:
+    """Settings in memory."""
+
+    def __init__(self, values: dict[str, str]) -> None:
+        self.values = values
+
+    def get(self, key: str) -> str | None:
+        return self.values.get(key)
+
+    def set(self, key: str, value: str) -> None:
+        self.values[key] = value

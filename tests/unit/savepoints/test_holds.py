@@ -204,3 +204,13 @@ def test_holds_are_listed_made_and_deleted_by_a_command(location: str) -> None:
     assert CliRunner().invoke(main, ["hold", location, "delete", "--name", made["name"]]).exit_code == 0
     assert CliRunner().invoke(main, ["hold", location, "create"]).exit_code == 2
     assert not records(location)
+
+
+def test_a_hold_lasts_a_hundred_years_at_most(location: str) -> None:
+    table = filled(location, 1)
+    longest = 100 * 366 * 24 * HOUR
+    table.holds.create(seconds=longest)
+    for seconds in (longest + 1, 0, -1):
+        with pytest.raises(InvalidOptionError):
+            table.holds.create(seconds=seconds)
+    assert len(list(table.holds)) == 1

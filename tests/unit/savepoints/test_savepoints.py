@@ -157,7 +157,7 @@ def test_a_half_deleted_savepoint_is_named_by_the_clean_that_waits_for_it_and_by
     assert kept.cleaning.run().files
 
 
-@pytest.mark.parametrize("age", ["old", "of an hour", "young"])
+@pytest.mark.parametrize("age", ["old", "of a day", "of an hour", "young"])
 def test_a_savepoint_that_was_left_half_made_or_half_deleted_is_removed_by_the_repair(location: str, age: str) -> None:
     table, done = table_of_three(location)
     kept = table.savepoints.create(done[0].instant)
@@ -166,14 +166,13 @@ def test_a_savepoint_that_was_left_half_made_or_half_deleted_is_removed_by_the_r
     folder = Path(location, ".hoodie/timeline")
     (folder / half.file_name()).unlink()
     left = folder / f"{done[1].instant}.savepoint.inflight"
-    if age != "old":
-        an_hour_ago = time.time() - (3600 if age == "of an hour" else 0)
-        os.utime(left, (an_hour_ago, an_hour_ago))
+    made = time.time() - {"old": 1e9, "of a day": 24 * 3600 + 60, "of an hour": 3600, "young": 0}[age]
+    os.utime(left, (made, made))
+    if age in ("of an hour", "young"):
         assert not table.failed_writes.plan()
         assert not table.failed_writes.run()
         assert left.exists()
         return
-    os.utime(left, (1, 1))
     plan = table.failed_writes.plan()
     assert str(plan) == f"remove the half-made savepoint of {done[1].instant}"
     assert [i.requested_time for i in table.failed_writes.run().instants] == [done[1].instant]

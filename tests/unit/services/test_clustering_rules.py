@@ -242,3 +242,9 @@ def test_an_execution_strategy_is_accepted_with_its_plan_strategy() -> None:
     assert WriteOptions.parse(both).clustering.plan_strategy == "SINGLE_FILE_SORT"
     alone = {EXECUTIONS: f"{OF_EXECUTIONS}SparkConsistentBucketClusteringExecutionStrategy"}
     assert WriteOptions.parse(alone).clustering.plan_strategy is None
+
+
+def test_whole_numbers_that_a_double_does_not_hold_have_places_in_their_order() -> None:
+    values = pa.table({"a": pa.array([1 << 60, (1 << 60) + (1 << 40), None, (1 << 53) + 1, -1], pa.int64())})
+    found = places(values, ("a",), bounds_of(sample(values, ("a",)), ("a",)), "ZORDER").to_numpy()
+    assert np.argsort(found, kind="stable").tolist() == [2, 4, 3, 0, 1]

@@ -15,11 +15,17 @@ from support.golden import unpack
 from support.homes import context_of
 from support.metadata_tables import GROUPS, assert_metadata_is_true, build
 from support.planned_services import all_rows, begun, interrupted
-from support.tables import FAST, make, orders, reopen, rows
+from support.tables import FAST, create_plain, make, orders, reopen, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.engine.local import LocalEngine
-from pyhudi_core.errors import CommitConflictError, CorruptTimelineError, InvalidOptionError, UnsupportedTableError
+from pyhudi_core.errors import (
+    CommitConflictError,
+    CorruptTimelineError,
+    InvalidOptionError,
+    LimitExceededError,
+    UnsupportedTableError,
+)
 from pyhudi_core.formats.avro.container import decode_record, encode_record
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.runtime.executors import SerialExecutor
@@ -312,3 +318,19 @@ def test_extra_metadata_of_its_own_is_refused(table: hudi.HudiTable, key: str) -
     with pytest.raises(InvalidOptionError, match="extra_metadata"):
         table.compaction.execute(extra_metadata={key: "x"})
     assert json.dumps(table.compaction.plan().figures)
+
+
+@pytest.mark.row("C5")
+def test_a_key_with_more_entries_than_the_memory_stops_a_compaction_and_is_still_read(location: str) -> None:
+    """Its entries are merged together, and no part of the keys is smaller than one key."""
+    schema = pa.schema([("id", pa.int64()), ("text", pa.string())])
+    options = {"hoodie.memory.merge.max.size": 1 << 20, "hoodie.compact.inline.max.delta.commits": 1}
+    table = create_plain(location, schema, "id", table_type="mor", options=options)
+    for letter in "abcd":
+        table.upsert(pa.table({"id": [1], "text": [letter * 700_000]}, schema=schema))
+    with pytest.raises(LimitExceededError, match="for a few keys") as raised:
+        table.compaction.run()
+    assert raised.value.limit == 1 << 20
+    assert [row["text"][0] for row in table.scan().to_arrow().to_pylist()] == ["d"]
+    assert reopen(table, hoodie__memory__merge__max__size=1 << 30).compaction.run()
+    assert [row["text"][0] for row in table.scan().to_arrow().to_pylist()] == ["d"]

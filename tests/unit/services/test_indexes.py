@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 from support.failing import FailingStorage
 from support.metadata_tables import SCHEMA, assert_metadata_is_true, left_in_metadata_table, rows
-from support.tables import create_plain
+from support.tables import create_plain, make
 
 import pyhudi_core as hudi
 from pyhudi_core.cli.main import main
@@ -340,3 +340,9 @@ def test_the_command_for_statements(location: str) -> None:
     failed = command("sql", location, "CREATE INDEX a ON trips (price)")
     assert failed.exit_code == 2
     assert "secondary_index_a" in failed.output
+
+
+def test_an_index_that_is_not_there_is_told_with_those_that_are(location: str) -> None:
+    table = make(location, options={"hoodie.metadata.enable": True})
+    with pytest.raises(InvalidOptionError, match="has no index 'nothing'.*It has: column_stats, partition_stats"):
+        table.indexes.drop("nothing")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from support.tables import make, orders, rows
+from support.tables import archive_all_but_the_newest, make, orders, rows
 
 from pyhudi_core.errors import UnsupportedTableError
 
@@ -49,3 +49,21 @@ def test_many_commits_leave_one_slice_a_group(location: str) -> None:
     slices = table.snapshot().view.all_slices()
     assert [piece.partition for piece in slices] == ["day=a", "day=b"]
     assert len(rows(table, "id")) == 9
+
+
+def test_a_snapshot_prints_the_time_of_its_state(location: str) -> None:
+    table = make(location)
+    assert repr(table.snapshot()).endswith("/table as of its creation")
+    commit = table.upsert(orders((1, "a", 1.0)))
+    assert repr(table.snapshot()).endswith(f"/table as of {commit.completion_time}")
+
+
+def test_a_snapshot_has_the_columns_that_later_states_call_otherwise(location: str) -> None:
+    """Also if the commits that said so are archived."""
+    table = make(location)
+    first = table.upsert(orders((1, "a", 1.0)))
+    table.alter(rename={"price": "cost"})
+    assert table.snapshot(as_of=first.completion_time).schema.names == ["id", "day", "price", "ts"]
+    archive_all_but_the_newest(table, orders((2, "b", 2.0)).rename_columns(["id", "day", "cost", "ts"]))
+    assert table.snapshot().schema.names == ["id", "day", "cost", "ts"]
+    assert table.scan(columns=["id", "cost"]).to_arrow().to_pylist() == [{"id": 1, "cost": 1.0}, {"id": 2, "cost": 2.0}]

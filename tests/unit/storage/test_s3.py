@@ -12,6 +12,8 @@ from typing import Any
 
 import boto3
 import pytest
+from botocore.awsrequest import AWSRequest
+from botocore.exceptions import ClientError
 from moto import mock_aws
 from moto.s3.models import S3Backend
 from support.emulated_s3 import one_request_at_a_time
@@ -23,7 +25,7 @@ from pyhudi_core.errors import (
     StorageError,
     UnknownOptionError,
 )
-from pyhudi_core.storage import open_storage, s3_files, storage_from_spec
+from pyhudi_core.storage import open_storage, s3_client, s3_files, storage_from_spec
 from pyhudi_core.storage.s3 import S3Storage
 from pyhudi_core.testing.storage_kit import StorageKit
 
@@ -196,3 +198,27 @@ def test_of_several_swaps_at_one_moment_the_emulator_lets_one_win(
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(swap, range(1, 5)))
     assert len(won) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "may"), [(0, True), (404, False), (412, False), (499, False), (500, True), (503, True)]
+)
+def test_a_request_may_have_happened_if_the_server_does_not_know_its_end(status: int, may: bool) -> None:
+    error = ClientError({"Error": {"Code": "x"}, "ResponseMetadata": {"HTTPStatusCode": status}}, "PutObject")
+    assert s3_client.may_have_happened(error) == may
+    assert s3_client.may_have_happened(ConnectionResetError())
+    assert not s3_client.may_have_happened(ValueError())
+
+
+@pytest.mark.parametrize(
+    ("size", "asks"), [(0, False), (1, False), (s3_client._ASK_ABOVE, False), (s3_client._ASK_ABOVE + 1, True)]
+)
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_only_before_a_large_object_the_server_is_asked_whether_it_takes_it(
+    size: int, asks: bool, wrapped: bool
+) -> None:
+    request = AWSRequest("PUT", "http://x/y", {"Expect": "100-continue"}, b"" if wrapped else bytes(size))
+    if wrapped:
+        request.headers["X-Amz-Decoded-Content-Length"] = str(size)
+    s3_client._send_at_once(request)
+    assert ("Expect" in request.headers) == asks

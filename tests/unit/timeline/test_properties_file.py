@@ -237,3 +237,16 @@ def test_a_table_in_local_time_is_written_in_local_time(location: str, monkeypat
     finally:
         monkeypatch.undo()
         time.tzset()
+
+
+def test_changes_of_the_properties_are_made_once_and_only_while_they_are_wanted(location: str) -> None:
+    storage = context_of(make(location)).storage
+    properties_file.apply(storage, {"a": "1"}, "not wanted", lambda: False)
+    assert "a" not in properties_file.read(storage)
+    properties_file.apply(storage, {"a": "1"}, "wanted")
+    assert properties_file.read(storage)["a"] == "1"
+    before = _main(location).read_bytes()
+    properties_file.apply(storage, {"a": "1"}, "once more")
+    assert _main(location).read_bytes() == before
+    properties_file.apply(storage, {"a": None}, "taken back")
+    assert "a" not in properties_file.read(storage)

@@ -388,3 +388,16 @@ def test_the_schema_comes_from_the_newest_commit_that_defines_one(location: str)
     table.upsert(orders((1, "a", 1.0)))
     table.upsert(orders((1, "a", 1.0)).append_column("more", pa.array([1])))
     assert table.schema.names == ["id", "day", "price", "ts", "more"]
+
+
+def test_an_instant_is_found_by_its_time_and_by_its_action_in_each_state() -> None:
+    commit = Instant("20260101000000000", Action.COMMIT, State.COMPLETED, "20260101000000001")
+    savepoint = Instant("20260101000000000", Action.SAVEPOINT, State.COMPLETED, "20260101000000003")
+    planned = Instant("20260101000000010", Action.COMPACTION, State.REQUESTED)
+    found = Timeline((savepoint, commit, planned))
+    assert found.find(commit.requested_time) is commit
+    assert found.find(commit.requested_time, Action.COMMIT) is commit
+    assert found.find(commit.requested_time, Action.SAVEPOINT) is savepoint
+    assert found.find(commit.requested_time, Action.CLEAN) is None
+    assert found.find(planned.requested_time, Action.COMMIT) is planned
+    assert found.find("20260101000000099") is None

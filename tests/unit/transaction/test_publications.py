@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 from support.failing import FailingStorage
@@ -11,6 +11,7 @@ from support.tables import make, orders
 import pyhudi_core as hudi
 from pyhudi_core.errors import StorageError, StorageStateUnknownError
 from pyhudi_core.model.instant import State
+from pyhudi_core.opened_table.protections import Protections
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.runtime.clock import SystemClock
 from pyhudi_core.storage.memory import MemoryBucket, MemoryStorage
@@ -124,3 +125,7 @@ def test_only_creations_may_be_published_without_the_lock(kind: str, alone: bool
     other = Publication("b", "staged/b", PublicationKind(kind))
     assert Intent("1", "2", "commit", "f", "1-n", (created, other)).only_creates is alone
     assert Intent("1", "2", "commit", "f", "1-n", (other, created)).only_creates is alone
+
+
+def test_every_protection_is_on() -> None:
+    assert [item.name for item in fields(Protections) if getattr(Protections(), item.name) is not True] == []

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from support.compactions import with_logs
 from support.disk import contents, data_files
-from support.tables import FAST, ORDERS, create_plain, make, orders, reopen, rows
+from support.tables import FAST, ORDERS, create_plain, in_memory, make, orders, reopen, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import (
@@ -317,3 +317,20 @@ def test_a_table_without_meta_columns_is_validated(location: str) -> None:
         "1 rows (id=2) for which it is not true",
         "3 rows",
     ]
+
+
+def test_validators_read_a_table_that_is_in_this_process_alone() -> None:
+    schema = pa.schema([("id", pa.int64())])
+    table = create_plain(in_memory(), schema, "id")
+    table.upsert(pa.table({"id": [1, 2]}), pre_commit=[hudi.unique("id"), hudi.row_count(at_least=2)])
+    with pytest.raises(PreCommitError):
+        table.upsert(pa.table({"id": [3]}), pre_commit=[hudi.row_count(at_most=2)])
+
+
+@pytest.mark.parametrize(
+    "validator",
+    [hudi.not_null("id" * 99), hudi.in_range("id", low=1), hudi.unique("id" * 99), hudi.row_count(at_least=1)],
+)
+def test_a_validator_is_one_line_and_a_table_in_a_notebook(validator: Any) -> None:
+    assert len(repr(validator)) <= 100
+    assert "<table" in validator._repr_html_()

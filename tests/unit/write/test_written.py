@@ -13,11 +13,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from support.global_index import job, written_by
+from support.homes import context_of
 from support.tables import make, orders
 
 import pyhudi_core as hudi
+from pyhudi_core.errors import CommitAbortedError, InvalidOptionError
 from pyhudi_core.model.meta_fields import META_FIELDS
 from pyhudi_core.model.operation import OperationType
+from pyhudi_core.write.validation import Validation
 
 KINDS = pa.schema(
     [
@@ -119,3 +122,28 @@ def test_a_key_that_did_not_fit_into_its_planned_group_is_noted_where_it_is(loca
             assert sorted(noted.to_pylist()) == sorted(keys.to_pylist())
         written.release()
     assert found.num_rows == 20_000
+
+
+def test_validators_are_asked_twenty_times_about_one_attempt(location: str) -> None:
+    validation = Validation(context_of(make(location)), None, ())
+    for _ in range(20):
+        validation.run()
+    with pytest.raises(CommitAbortedError, match="20 times"):
+        validation.run()
+
+
+@pytest.mark.parametrize("partition", ["\ud800", 7, None])
+def test_a_partition_that_is_no_text_is_refused_before_anything_is_changed(location: str, partition: Any) -> None:
+    table = make(location)
+    table.upsert(orders((1, "a", 1.0)))
+    with pytest.raises(InvalidOptionError, match="is not the path of a partition"):
+        table.delete_partitions([partition])
+    assert len(table.timeline) == 1
+
+
+@pytest.mark.parametrize("extra", [{"a": "\ud800"}, {"\ud800": "a"}, {"a": 1}])
+def test_extra_metadata_that_is_no_text_is_refused_before_anything_is_written(location: str, extra: Any) -> None:
+    table = make(location)
+    with pytest.raises(InvalidOptionError, match="extra_metadata"):
+        table.upsert(orders((1, "a", 1.0)), extra_metadata=extra)
+    assert len(table.timeline) == 0
