@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from pyhudi_core.model.printing import printable
+
 MODE = "hoodie.record.merge.mode"
 _STRATEGY_ID = ("hoodie.record.merge.strategy.id", "hoodie.compaction.record.merger.strategy")
 _PAYLOAD = ("hoodie.compaction.payload.class", "hoodie.table.legacy.payload.class")
@@ -47,6 +49,7 @@ _MERGE_MODES = {
 
 
 @dataclass(frozen=True, slots=True)
+@printable
 class MergeRules:
     """What the properties of a table say of merging beside its mode; version 8 says nothing more.
 
