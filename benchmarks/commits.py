@@ -32,7 +32,7 @@ from pyhudi_core.formats.history_file import HistoryRow
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.timeline.history_writing import HistoryWriter
 from pyhudi_core.transaction import decision
-from pyhudi_core.transaction.locking import holding_lock
+from pyhudi_core.transaction.locking import LockHolding, holding_lock
 from pyhudi_core.transaction.publication import create_once
 
 TABLES = ROOT / ".data" / "bench" / "commits"
@@ -197,10 +197,12 @@ def _processor_time() -> Iterator[list[float]]:
     used: list[float] = []
 
     @contextmanager
-    def measured(context: TableContext, purpose: str) -> Iterator[Callable[[], float]]:
-        with holding_lock(context, purpose) as left:
+    def measured(
+        context: TableContext, purpose: str, beside: Callable[[], object] | None = None
+    ) -> Iterator[LockHolding]:
+        with holding_lock(context, purpose, beside) as holding:
             began = time.process_time()
-            yield left
+            yield holding
             used.append(time.process_time() - began)
 
     with patch.object(decision, "holding_lock", measured):

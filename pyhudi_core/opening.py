@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -28,6 +29,7 @@ from pyhudi_core.opened_table.opened_table import OpenedTable
 from pyhudi_core.options import TableOptions, WriteOptions
 from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.runtime.system import system_runtime
+from pyhudi_core.storage.at_once import all_of, each
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.storage.paths import Place, allowing
@@ -189,13 +191,17 @@ def create_at(
     """
     config = checked_config(opened, schema, record_key, partition_by, ordering, table_type, name, properties)
     storage = opened.storage
-    _refuse_existing(storage)
-    _refuse_remains(storage)
+    all_of(
+        storage,
+        opened.runtime.executor,
+        partial(_refuse_existing, storage, opened),
+        partial(_refuse_remains, storage, opened),
+    )
     opened.refuse_unusable_lock(config)
     try:
         properties_file.create(storage, config.to_properties(), f"created by pyhudi {opened.runtime.ids.uuid()}")
     except PreconditionFailedError:
-        _refuse_existing(storage)
+        _refuse_existing(storage, opened)
         raise
     return HudiTable(opened)
 
@@ -424,11 +430,11 @@ def table_type_of(word: str) -> TableType:
     return found
 
 
-def _refuse_remains(storage: Storage) -> None:
+def _refuse_remains(storage: Storage, opened: OpenedTable) -> None:
     """Raise `TableError` for data files of a table whose ``.hoodie`` is gone. A new table would not show them, and a sweep would delete them."""
     data = first_data_file(storage)
     if data is not None:
-        _refuse_existing(storage)  # another process may have made the table, and written to it, meanwhile
+        _refuse_existing(storage, opened)  # another process may have made the table, and written to it, meanwhile
         raise TableError(
             "The folder has data files of a Hudi table, but no .hoodie/hoodie.properties",
             table=storage.location,
@@ -438,9 +444,11 @@ def _refuse_remains(storage: Storage) -> None:
         )
 
 
-def _refuse_existing(storage: Storage) -> None:
-    for path in (properties_file.PATH, properties_file.BACKUP):
-        if storage.head(path) is not None:
+def _refuse_existing(storage: Storage, opened: OpenedTable) -> None:
+    paths = properties_file.PATH, properties_file.BACKUP
+    found = each(storage, opened.runtime.executor, storage.head, paths)
+    for path, info in zip(paths, found, strict=True):
+        if info is not None:
             raise TableExistsError(
                 "A Hudi table already exists here",
                 table=storage.location,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.errors import InvalidOptionError, at_table
 from pyhudi_core.lazy import lazy, lazy_in
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Instant
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pyhudi_core.read.sizes import Partition, Size, TableSize
     from pyhudi_core.services import after_commit
     from pyhudi_core.snapshot.snapshot import Snapshot
+    from pyhudi_core.transaction import begin as beginning
     from pyhudi_core.transaction import status
     from pyhudi_core.validators import Validator
     from pyhudi_core.write import batch, handle, merging, replacing, result, states, updating
@@ -50,7 +51,7 @@ else:
     replacing, result = lazy_in("pyhudi_core.write", "replacing", "result")
     states, updating = lazy_in("pyhudi_core.write", "states", "updating")
     reads, sizes, snapshots = lazy_in("pyhudi_core.read", "reads", "sizes", "snapshots")
-    status = lazy("pyhudi_core.transaction.status")
+    beginning, status = lazy("pyhudi_core.transaction.begin"), lazy("pyhudi_core.transaction.status")
 
 
 @set_module("pyhudi")
@@ -126,8 +127,9 @@ class HudiTable(TableServices):
 
     def snapshot(self, as_of: TimePoint | None = None) -> Snapshot:
         """Return the table's state, now or as of a time: configuration, timeline and file groups."""
-        with self._opened.verb() as context:
-            return snapshots.snapshot(context, as_of)
+        with at_table(self.location):
+            context, seen = self._opened.context_and(snapshots.look)
+            return snapshots.snapshot(context, as_of, seen)
 
     def snapshot_token(self, as_of: TimePoint | None = None) -> SnapshotToken:
         """Return a token that identifies the table's state, now or as of a time. Lists all partitions.
@@ -423,7 +425,8 @@ class HudiTable(TableServices):
                 table=self.location,
                 hint='Use mode="snapshot" or mode="read_optimized"; refuse_pending_deletes needs mode="read_optimized".',
             )
-        with self._opened.verb() as context:
+        with at_table(self.location):
+            context, seen = self._opened.context_and(snapshots.look)
             return reads.scan(
                 context,
                 columns,
@@ -433,6 +436,7 @@ class HudiTable(TableServices):
                 meta=meta,
                 optimized=optimized,
                 refuse_deletes=refuse_pending_deletes,
+                seen=seen,
             )
 
     def incremental(
@@ -475,9 +479,10 @@ class HudiTable(TableServices):
         leaves: bool = False,
     ) -> Iterator[Write]:
         """The handle of one write."""
-        with self._opened.verb() as context:
+        with at_table(self.location):
+            context, seen = self._opened.context_and(beginning.look)
             request = self._request(context, operation, extra, spark, pre_commit)
-            with handle.Write(replace(request, partial=partial, leaves=leaves), reads) as write:
+            with handle.Write(replace(request, partial=partial, leaves=leaves, seen=seen), reads) as write:
                 yield write
 
     def _request(

@@ -38,6 +38,9 @@ class ReadOnlyStorage(Storage):
     def head(self, path: str) -> ObjectInfo | None:
         return self._storage.head(path)
 
+    def get_tagged(self, path: str, unless: str = "") -> tuple[ObjectInfo, bytes] | None:
+        return self._storage.get_tagged(path, unless)
+
     def list(self, prefix: str, start_after: str = "") -> builtins.list[ObjectInfo]:
         return self._storage.list(prefix, start_after)
 

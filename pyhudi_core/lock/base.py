@@ -66,3 +66,18 @@ class LockProvider(Protocol):
     def acquire(self, timeout_s: float, note: str = "") -> LockSession:
         """Wait at most ``timeout_s`` seconds for the lock. Raises `LockTimeoutError`, which describes the holder if it is known."""
         ...
+
+
+@runtime_checkable
+class LooksAhead(Protocol):
+    """A lock whose state can be read before it is asked for."""
+
+    def look_ahead(self) -> None:
+        """Read the lock's state for the next `LockProvider.acquire`. An old state is safe: the lock is taken on condition of it."""
+        ...
+
+
+def look_ahead(lock: LockProvider) -> None:
+    """Let the lock be looked at before it is asked for, if that saves something."""
+    if isinstance(lock, LooksAhead):
+        lock.look_ahead()

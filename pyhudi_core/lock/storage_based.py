@@ -18,10 +18,12 @@ A damaged file counts as held until its modification time plus the validity.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from pyhudi_core.errors import (
     InvalidOptionError,
+    LimitExceededError,
     LockTimeoutError,
     ObjectNotFoundError,
     PreconditionFailedError,
@@ -30,7 +32,7 @@ from pyhudi_core.errors import (
 )
 from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.lock.kind import LockKind, LockRequest, lock_option
-from pyhudi_core.lock.storage_lock_file import LOCK_FILE, MOST_BYTES, LockFile, Owner, shown
+from pyhudi_core.lock.storage_lock_file import LOCK_FILE, LockFile, Owner, shown
 from pyhudi_core.lock.storage_session import Grant, StorageBasedLockSession
 from pyhudi_core.lock.waiting import Patience, acquire_patiently
 from pyhudi_core.runtime.base import Runtime
@@ -120,6 +122,7 @@ class StorageBasedLockProvider:
         self._validity_ms = validity_s * 1000
         self._renew_s = renew_s
         self._retry_wait_ms = retry_wait_ms
+        self._ahead: tuple[Seen | None] | None = None
 
     @property
     def identity(self) -> str:
@@ -127,7 +130,9 @@ class StorageBasedLockProvider:
 
     def acquire(self, timeout_s: float, note: str = "") -> StorageBasedLockSession:
         clock, ids = self._runtime.clock, self._runtime.ids
-        acquisition = _Acquisition(self, Owner(ids.uuid(), 0, clock.now_ms(), note, self._runtime.process.identity()))
+        seen, self._ahead = self._ahead, None
+        owner = Owner(ids.uuid(), 0, clock.now_ms(), note, self._runtime.process.identity())
+        acquisition = _Acquisition(self, seen, owner)
         patience = Patience(clock, ids, *self._retry_wait_ms, growth=_GROWTH)
         try:
             grant: Grant = acquire_patiently(
@@ -140,6 +145,12 @@ class StorageBasedLockProvider:
             raise
         return StorageBasedLockSession(self, grant, self._runtime, self._renew_s)
 
+    def look_ahead(self) -> None:
+        self._ahead = None
+        if self._storage.capabilities.parallel_calls > 1:
+            with suppress(StorageError):  # `acquire` reads it then, and is patient with a storage that fails
+                self._ahead = (self.read(),)
+
     def content(self, owner: Owner, *, expired_at_ms: int | None = None) -> LockFile:
         """Return the content of the owner's next write: valid from now on, or released."""
         if expired_at_ms is not None:
@@ -148,18 +159,14 @@ class StorageBasedLockProvider:
 
     def read(self, known: Seen | None = None) -> Seen | None:
         """Read the lock file; None if it does not exist. If it is still the file that is ``known``, its content is not read again."""
-        # The tag is read before the content, so a conditional replacement never replaces a file that is newer than this content.
-        info = self._storage.head(LOCK_FILE)
-        if info is None:
-            return None
-        if info.size > MOST_BYTES:
-            return Seen(info, None)
-        if known is not None and known.info.etag == info.etag:
-            return Seen(info, known.lock)
         try:
-            return Seen(info, LockFile.parse(self._storage.get(LOCK_FILE)))
+            found = self._storage.get_tagged(LOCK_FILE, "" if known is None else known.info.etag)
         except ObjectNotFoundError:
             return None
+        except LimitExceededError:
+            info = self._storage.head(LOCK_FILE)
+            return None if info is None else Seen(info, None)
+        return known if found is None else Seen(found[0], LockFile.parse(found[1]))
 
     def is_free(self, seen: Seen) -> bool:
         """Say whether another writer may take the lock."""
@@ -200,8 +207,9 @@ class StorageBasedLockProvider:
 class _Acquisition:
     """The attempts of one holding to acquire the lock."""
 
-    def __init__(self, provider: StorageBasedLockProvider, owner: Owner) -> None:
+    def __init__(self, provider: StorageBasedLockProvider, ahead: tuple[Seen | None] | None, owner: Owner) -> None:
         self._provider = provider
+        self._ahead = ahead
         self._owner = owner
         self._unsettled = False
         self._failures = 0
@@ -232,7 +240,8 @@ class _Acquisition:
             return  # the lock expires at the end of its validity
 
     def _try(self) -> Grant | None:
-        seen = self._known = self._provider.read(self._known)
+        ahead, self._ahead = self._ahead, None
+        seen = self._known = self._provider.read(self._known) if ahead is None else ahead[0]
         late = self._adopt(seen)
         if late is not None:
             return late

@@ -10,7 +10,7 @@ The entries of one slice are held in memory, in the wanted columns only; if they
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -60,6 +60,8 @@ class LogColumns:
     marked: tuple[str, str] = ("", "")
 
 
+_HELD_BYTES = 8 << 20
+"""Logs of so many bytes together are held in memory while they are read."""
 _FEW_BYTES = 1 << 20
 """A part of the keys with fewer bytes is read however low the limit is."""
 
@@ -79,8 +81,9 @@ class LogScan:
         """
         found = EntryCollector(columns.schema, columns.ordering, columns.marked)
         whole, read = sum(log.size for log in self.logs), 0
-        for path, blocks in _by_file(self._blocks()):
-            with self.storage.open_input(path) as source:
+        held = self._held(whole)
+        for path, blocks in _by_file(self._blocks(held)):
+            with self._opened(path, held) as source:
                 reader = LogReader(source, path)
                 for block in blocks:
                     for size in _add(found, block, reader.content(block), columns, path, part):
@@ -91,11 +94,21 @@ class LogScan:
                             _refuse_few(found.bytes, most_bytes, path)
         return found.finish()
 
-    def _blocks(self) -> list[tuple[str, LogBlock]]:
+    def _held(self, whole: int) -> Mapping[str, bytes]:
+        """Return the bytes of logs that are few, on a network storage: each is read for its blocks, and then for what they hold."""
+        if self.storage.capabilities.parallel_calls <= 1 or whole > _HELD_BYTES:
+            return {}
+        return {log.path: self.storage.get(log.path) for log in self.logs}
+
+    def _opened(self, path: str, held: Mapping[str, bytes]) -> pa.NativeFile:
+        data = held.get(path)
+        return self.storage.open_input(path) if data is None else pa.BufferReader(pa.py_buffer(data))
+
+    def _blocks(self, held: Mapping[str, bytes]) -> list[tuple[str, LogBlock]]:
         """Return the blocks that count, in the order in which they are read."""
         found: list[tuple[str, LogBlock]] = []
         for log in self.logs:
-            with self.storage.open_input(log.path) as source:
+            with self._opened(log.path, held) as source:
                 reader = LogReader(source, log.path)
                 for block in reader.blocks():
                     self._take(found, log.path, block)

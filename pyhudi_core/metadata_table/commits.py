@@ -60,12 +60,33 @@ class LogWriting:
 
     def write(self, partition: str, number: int, version: int, records: Records) -> WriteStat:
         """Write one log file of a file group. The records are those of this file group, sorted by key."""
+        log = self.made(partition, number, version, records)
+        log.write()
+        return log.stat
+
+    def made(self, partition: str, number: int, version: int, records: Records) -> NewLog:
+        """Return a log file that is still to be written."""
         name = LogFileName(file_groups.file_id(partition, number), self.requested_time, version, self.token)
         path = f"{partition}/{name}"
-        if self.announces:
-            markers.create(self.storage, self.requested_time, path, "APPEND")
-        info = self.storage.put(path, file_groups.log_file(partition, self.requested_time, records))
-        return file_stat(path, info.size, len(records), len(records.gone))
+        data = file_groups.log_file(partition, self.requested_time, records)
+        return NewLog(self, path, data, file_stat(path, len(data), len(records), len(records.gone)))
+
+
+@dataclass(frozen=True, slots=True)
+class NewLog:
+    """A log file that is to be written, and what the commit says of it."""
+
+    writing: LogWriting
+    path: str
+    data: bytes
+    stat: WriteStat
+
+    def write(self) -> None:
+        """Write it, after its marker if it has one."""
+        writing = self.writing
+        if writing.announces:
+            markers.create(writing.storage, writing.requested_time, self.path, "APPEND")
+        writing.storage.put(self.path, self.data)
 
 
 def commit_body(stats: Sequence[WriteStat]) -> bytes:

@@ -11,7 +11,7 @@ Files of older slices are not needed: their entries are in the base file. For th
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyhudi_core.errors import CorruptionError, HudiError, SnapshotExpiredError
@@ -69,12 +69,12 @@ class CommittedFiles:
 
     Attributes:
         folder: its timeline.
-        read_commit: reads a commit of the data table.
+        data: the timeline of the data table.
         whole: whether the metadata table's own commits are read for every instant on the data table's timeline, as `check` does.
     """
 
     folder: TimelineFolder
-    read_commit: Callable[[Instant], CommitMetadata]
+    data: TimelineFolder
     whole: bool = False
     _said: dict[Instant, Said] = field(default_factory=dict)
 
@@ -102,9 +102,11 @@ class CommittedFiles:
         known = {i.requested_time for i in data.completed} if self.whole else parts.keys()
         logged = [i for i in deltas if i.requested_time in known]
         newest = logged[-1:]
-        for instant in logged:
-            if (instant.completion_time or "") >= since or instant in newest:
-                yield self._of(instant, parts.get(instant.requested_time))
+        needed = [i for i in logged if (i.completion_time or "") >= since or i in newest]
+        unread = (parts.get(i.requested_time) for i in needed if i not in self._said)
+        self.data.read_commits(part for part in unread if part is not None)
+        for instant in needed:
+            yield self._of(instant, parts.get(instant.requested_time))
         if newest and not self.whole and self._said[newest[0]].counts is not None:
             return
         compactions = [i for i in own.commits if i.action is Action.COMMIT]
@@ -115,7 +117,7 @@ class CommittedFiles:
     def _of(self, instant: Instant, part: Instant | None) -> Said:
         known = self._said.get(instant)
         if known is None:
-            noted = None if part is None else _noted(instant, self.read_commit(part))
+            noted = None if part is None else _noted(instant, self.data.read_commit(part))
             if noted is None or self.whole:
                 sizes = {stat.path: stat.size for stat in self._body(instant).stats}
                 noted = Said(instant, sizes, None if noted is None else noted.counts)

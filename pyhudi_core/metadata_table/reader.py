@@ -60,10 +60,16 @@ class MetadataTable:
 
     @classmethod
     def open(
-        cls, data: Timeline, folder: TimelineFolder, partitions: Sequence[str], *, whole: bool = False
+        cls,
+        data: Timeline,
+        folder: TimelineFolder,
+        partitions: Sequence[str],
+        *,
+        whole: bool = False,
+        own: Timeline | None = None,
     ) -> MetadataTable:
         """Read its timeline, and nothing else yet. Arguments as for `MetadataSlices.load`."""
-        return cls(MetadataSlices.load(data, folder, whole=whole), tuple(partitions))
+        return cls(MetadataSlices.load(data, folder, whole=whole, own=own), tuple(partitions))
 
     def has(self, partition: str) -> bool:
         """Say whether readers may use this partition."""

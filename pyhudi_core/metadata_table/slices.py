@@ -9,15 +9,21 @@ table's active timeline counts if its archived timeline has it. The entries of a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.errors import CorruptHFileError, HudiError
+from pyhudi_core.errors import (
+    CorruptHFileError,
+    CorruptionError,
+    HudiError,
+    ObjectNotFoundError,
+    SnapshotExpiredError,
+)
 from pyhudi_core.file_groups.slice import BaseFile, LogFile
 from pyhudi_core.file_groups.slicing import SlicePiece, slices_of
 from pyhudi_core.formats.hfile import Entries, HFileReader
@@ -25,15 +31,20 @@ from pyhudi_core.formats.log.blocks import BlockType, Header, LogBlock
 from pyhudi_core.formats.log.delete_columns import read_delete_columns
 from pyhudi_core.formats.log.reader import LogReader
 from pyhudi_core.metadata_table.committed_files import CommittedFiles
-from pyhudi_core.metadata_table.names import FOLDER, INITIAL_INSTANTS, REBUILD
+from pyhudi_core.metadata_table.names import FILES, FOLDER, INITIAL_INSTANTS, REBUILD
 from pyhudi_core.model.file_names import PARTITION_METAFILE, BaseFileName, LogFileName, parse_data_file
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant
-from pyhudi_core.storage.base import Storage
+from pyhudi_core.runtime.base import Executor
+from pyhudi_core.runtime.executors import SerialExecutor
+from pyhudi_core.storage.at_once import all_of, each
+from pyhudi_core.storage.base import ObjectInfo, Storage
 from pyhudi_core.timeline.active import Timeline, TimelineFolder
 from pyhudi_core.timeline.history import ArchivedTimeline
 
 _TIMELINE = f"{FOLDER}/.hoodie/timeline"
 _JOINED_BYTES = 16 << 20
+_SMALL = 1 << 20
+"""A file of so many bytes is read at once."""
 Find = Callable[[HFileReader], Iterator[Entries]]
 
 
@@ -77,23 +88,75 @@ class MetadataSlices:
     blocks_read: int = 0
     unmarked: set[str] = field(default_factory=set)
     committed: CommittedFiles | None = None
+    executor: Executor = SerialExecutor()
     _slices: dict[str, tuple[SlicePiece, ...]] = field(default_factory=dict)
     _history: ArchivedTimeline | None = None
     _asked: set[str] = field(default_factory=set)
     _counting: dict[str, bool] = field(default_factory=dict)
     _completions: dict[str, str] = field(default_factory=dict)
+    _listed: dict[str, tuple[ObjectInfo, ...]] = field(default_factory=dict)
+    _early: set[str] = field(default_factory=set)
+    _kept: dict[str, bytes] = field(default_factory=dict)
 
     @classmethod
-    def load(cls, data: Timeline, folder: TimelineFolder, *, whole: bool = False) -> MetadataSlices:
-        """Read the metadata table's timeline once. ``folder``: the timeline of the data table; ``whole`` as in `CommittedFiles`."""
-        own = folder.below(_TIMELINE)
-        return cls(folder.storage, own.load(), data, committed=CommittedFiles(own, folder.read_commit, whole))
+    def load(
+        cls, data: Timeline, folder: TimelineFolder, *, whole: bool = False, own: Timeline | None = None
+    ) -> MetadataSlices:
+        """Read the metadata table's timeline once, if the caller has not (``own``). ``folder``: the timeline of the data table; ``whole`` as in
+        `CommittedFiles`.
+        """
+        place = folder.below(_TIMELINE)
+        listed = place.load() if own is None else own
+        committed = CommittedFiles(place, folder, whole)
+        return cls(folder.storage, listed, data, committed=committed, executor=folder.executor)
+
+    def prepare(self, partitions: Iterable[str]) -> None:
+        """Say that `pieces` will be asked for these partitions: on a network storage their folders are listed together."""
+        unknown = sorted({*partitions} - self._slices.keys() - self._listed.keys())
+        if self.storage.capabilities.parallel_calls > 1 and len(unknown) > 1:
+            found = each(self.storage, self.executor, self._list, unknown)
+            self._listed |= dict(zip(unknown, found, strict=True))
+
+    def take(self, partition: str, listed: tuple[ObjectInfo, ...]) -> None:
+        """Take the folder of a partition as it was listed at the same time as the timelines. If it is older than these, it is listed again."""
+        self._listed[partition] = listed
+        self._early.add(partition)
+
+    def read_ahead(self, partitions: Iterable[str] = ()) -> None:
+        """On a network storage: list the folders of these partitions and of the list of files, and read the small files of that.
+
+        What is lost raises no error here: whoever asks for it gets the error.
+        """
+        if self.storage.capabilities.parallel_calls > 1:
+            self.prepare([FILES, *partitions])
+            with suppress(CorruptionError, ObjectNotFoundError, SnapshotExpiredError):
+                self._assembled(FILES, reads=True)
+
+    def _list(self, partition: str) -> tuple[ObjectInfo, ...]:
+        return self.storage.list_folder(f"{FOLDER}/{partition}").objects
 
     def pieces(self, partition: str) -> tuple[SlicePiece, ...]:
         """Return the newest slice of each file group of a partition, in the order of the groups' numbers."""
         self._asked.add(partition)
+        return self._assembled(partition)
+
+    def pieces_to_write(self, partition: str) -> tuple[SlicePiece, ...]:
+        """Return the same for a writer that adds to the file groups, and does not believe what they say; not among `used`."""
+        return self._assembled(partition)
+
+    def _assembled(self, partition: str, *, reads: bool = False) -> tuple[SlicePiece, ...]:
+        """Return the pieces of a partition; ``reads``: their small files are read while it is asked whether one is lost."""
         if partition not in self._slices:
-            self._slices[partition] = tuple(self._assemble(partition))
+            listed = self._listed.pop(partition, None)
+            early, listed = partition in self._early, self._list(partition) if listed is None else listed
+            self._early.discard(partition)
+            try:
+                found = self._assemble(partition, listed, reads=reads)
+            except CorruptionError:
+                if not early:
+                    raise
+                found = self._assemble(partition, self._list(partition), reads=reads)
+            self._slices[partition] = found
         return self._slices[partition]
 
     @property
@@ -103,17 +166,37 @@ class MetadataSlices:
 
     def arrivals(self, piece: SlicePiece, find: Find) -> Iterator[Arrival]:
         """Return the entries of a slice that ``find`` finds, and all deletes, in the order of their arrival."""
+        held = self._read_small(piece)
         if piece.base is not None:
-            with _naming(piece.base.path), self.storage.open_input(piece.base.path) as source:
+            with _naming(piece.base.path), self._opened(piece.base.path, held) as source:
                 yield from self._found(HFileReader(source, piece.base.path), find)
         for log in piece.logs:
-            with _naming(log.path), self.storage.open_input(log.path) as source:
+            with _naming(log.path), self._opened(log.path, held) as source:
                 reader = LogReader(source, log.path)
                 for block in reader.blocks():
                     if self.counts(block.instant_time):
                         yield from self._block(reader, block, find, log.path)
                 # If older statistics replaced lost ones, pruning would omit files with matching rows.
                 reader.refuse_damage(REBUILD)
+
+    def _read_small(self, piece: SlicePiece) -> Mapping[str, bytes]:
+        """Return the bytes of a slice's small files, by path: on a network storage they are read together. Those of the list of files, which is asked
+        for partitions and then for files, are read once.
+        """
+        if self.storage.capabilities.parallel_calls <= 1:
+            return {}
+        files: list[BaseFile | LogFile] = [] if piece.base is None else [piece.base]
+        files += piece.logs
+        small = [file.path for file in files if file.size <= _SMALL]
+        unknown = [path for path in small if path not in self._kept]
+        found = dict(zip(unknown, each(self.storage, self.executor, self.storage.get, unknown), strict=True))
+        if any(path.startswith(f"{FOLDER}/{FILES}/") for path in found):
+            self._kept |= found
+        return {**self._kept, **found}
+
+    def _opened(self, path: str, held: Mapping[str, bytes]) -> pa.NativeFile:
+        data = held.get(path)
+        return self.storage.open_input(path) if data is None else pa.BufferReader(pa.py_buffer(data))
 
     def counts(self, requested_time: str) -> bool:
         """Say whether blocks of this instant are read."""
@@ -201,11 +284,13 @@ class MetadataSlices:
             return False
         return not self.own.has_history or self.history.find(requested_time) is not None
 
-    def _assemble(self, partition: str) -> Iterable[SlicePiece]:
+    def _assemble(
+        self, partition: str, listed: tuple[ObjectInfo, ...], *, reads: bool = False
+    ) -> tuple[SlicePiece, ...]:
         folder = f"{FOLDER}/{partition}"
         bases: dict[str, list[BaseFile]] = {}
         logs: dict[str, list[LogFile]] = {}
-        found = {info.path.rpartition("/")[2]: info for info in self.storage.list_folder(folder).objects}
+        found = {info.path.rpartition("/")[2]: info for info in listed}
         if not any(name.startswith(PARTITION_METAFILE) for name in found):
             self.unmarked.add(partition)
         for file_name, info in found.items():
@@ -219,15 +304,20 @@ class MetadataSlices:
             for file_id in sorted({*bases, *logs})
             for piece in self._newest(bases.get(file_id, []), logs.get(file_id, []))
         ]
+        steps: list[Callable[[], object]] = []
         if pieces and self.committed is not None:
-            counting = tuple(i for i in self.own if self.counts(i.requested_time))
+            counting = replace(self.own, instants=tuple(i for i in self.own if self.counts(i.requested_time)))
             sizes = {name: info.size for name, info in found.items()}
-            self.committed.refuse_lost(replace(self.own, instants=counting), self.data, partition, sizes, pieces)
-        return pieces
+            steps.append(partial(self.committed.refuse_lost, counting, self.data, partition, sizes, pieces))
+        if reads:
+            steps += [partial(self._read_small, piece) for piece in pieces]
+        all_of(self.storage, self.executor, *steps)
+        return tuple(pieces)
 
     def base_times(self, partition: str) -> dict[str, int]:
         """Say how many file groups of a partition have a base file of which requested time; empty text for none."""
-        return Counter("" if piece.base is None else piece.base.name.requested_time for piece in self.pieces(partition))
+        pieces = self.pieces_to_write(partition)
+        return Counter("" if piece.base is None else piece.base.name.requested_time for piece in pieces)
 
     def _newest(self, bases: list[BaseFile], logs: list[LogFile]) -> Iterable[SlicePiece]:
         """Return the newest slice of a file group, if it has files that count. Older files are not asked for: their instants may be archived."""

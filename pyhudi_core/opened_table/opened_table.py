@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, TypeVar
 
-from pyhudi_core.errors import ConfigError, CorruptionError, TableError, at_table
+from pyhudi_core.errors import ConfigError, CorruptionError, StorageError, TableError, at_table
 from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.lock.kind import LockRequest
 from pyhudi_core.lock.opening import ask_server, open_instants, open_lock
@@ -15,9 +17,24 @@ from pyhudi_core.opened_table.protections import Protections
 from pyhudi_core.opened_table.table_context import METADATA_TABLE, CommitProtocol, Folders, PreCommit, TableContext
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.runtime.base import Clock, Runtime
+from pyhudi_core.storage.at_once import Ahead, both, each
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import TimelineFolder
+
+T = TypeVar("T")
+
+
+_Files = tuple[bytes | None, bytes | None]
+"""The files of the properties of a table and of its metadata table; None for what was not read."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The table as this handle found it last, and the files of the properties that say so."""
+
+    files: _Files = field(repr=False)
+    context: TableContext
 
 
 @dataclass(slots=True)
@@ -33,6 +50,9 @@ class OpenedTable:
     _folders: dict[str, TimelineFolder] = field(default_factory=dict)
     _metadata_folders: dict[str, TimelineFolder] = field(default_factory=dict)
     _instants: dict[str, Clock | None] = field(default_factory=dict)
+    _remembered: dict[str, Any] = field(default_factory=dict)
+    _lists_metadata: bool = True
+    _known: _Known | None = None
 
     @contextmanager
     def verb(self) -> Iterator[TableContext]:
@@ -54,11 +74,46 @@ class OpenedTable:
     def context(self) -> TableContext:
         """Return the table as it is configured now. Raises `TableError` or `ConfigError` if it cannot be used."""
         with at_table(self.storage.location):
-            config = TableConfig.from_properties(properties_file.read(self.storage), table=self.storage.location)
-            options, lock, runtime = self._lock_and_runtime(config)
-        protocol = CommitProtocol(self.storage, runtime, lock, options, self.protections, self.pre_commit)
+            return self._of(self._files())
+
+    def context_and(self, look: Callable[[TableContext], T]) -> tuple[TableContext, T]:
+        """Return the table as it is configured now, and what ``look`` finds after that.
+
+        On a network storage both are asked for at once, if this handle has read the properties before. What is found counts if the files of the
+        properties are still the same, byte for byte: then it is as if they had been read first.
+        """
+        known = self._known
+        if known is None or self.storage.capabilities.parallel_calls <= 1:
+            context = self.context()
+            return context, look(context)
+        with at_table(self.storage.location):
+            attempt = partial(Ahead.of, partial(look, known.context))
+            now, found = both(self.storage, self.runtime.executor, self._files, attempt)
+            context = self._of(now)
+            return context, look(context) if found.error or now != known.files else found.get()
+
+    def _files(self) -> _Files:
+        """On a network storage: read the properties of the table and, if it is worth it, of its metadata table. What fails here is read again."""
+        storage = self.storage
+        if storage.capabilities.parallel_calls <= 1:
+            return None, None
+        below = f"{METADATA_TABLE}/{properties_file.PATH}"
+        wanted = (properties_file.PATH, below) if self._lists_metadata else (properties_file.PATH,)
+        found = each(storage, self.runtime.executor, partial(_read, storage), wanted)
+        return found[0], found[1] if len(found) > 1 else None
+
+    def _of(self, files: _Files) -> TableContext:
+        properties = properties_file.read(self.storage, files[0])
+        config = TableConfig.from_properties(properties, table=self.storage.location)
+        options, lock, runtime = self._lock_and_runtime(config)
+        protocol = CommitProtocol(
+            self.storage, runtime, lock, options, self.protections, self.pre_commit, self._remembered
+        )
         context = TableContext.of(self.storage, config, protocol, folders=self._folders, clock=self.runtime.clock)
-        return _with_metadata_table(context, self._metadata_folders)
+        context = _with_metadata_table(context, self._metadata_folders, files[1])
+        self._lists_metadata = bool(config.metadata_partitions)
+        self._known = _Known(files, context) if files[0] is not None else None
+        return context
 
     def _lock_and_runtime(self, config: TableConfig) -> tuple[WriteOptions, LockProvider, Runtime]:
         """Return the options with what they choose: the lock, and the runtime with its source of instants. No request is sent."""
@@ -91,11 +146,19 @@ def reopened(context: TableContext) -> TableContext:
     return _with_metadata_table(now, {known.folder.path: known.folder for known in context.companions})
 
 
-def _with_metadata_table(context: TableContext, folders: Folders) -> TableContext:
-    """With its metadata table as a companion, if the table lists one that is there."""
+def _read(storage: Storage, path: str) -> bytes | None:
+    """Return a file; None if that failed: who needs it reads it then."""
+    try:
+        return storage.get(path)
+    except StorageError:
+        return None
+
+
+def _with_metadata_table(context: TableContext, folders: Folders, properties: bytes | None = None) -> TableContext:
+    """With its metadata table as a companion, if the table lists one that is there. ``properties``: its file, if it was just read."""
     if not context.config.metadata_partitions or not context.config.reads_metadata_table:
         return context
     try:
-        return replace(context, companions=(context.below(METADATA_TABLE, folders),))
+        return replace(context, companions=(context.below(METADATA_TABLE, folders, properties),))
     except (TableError, CorruptionError, ConfigError):
         return context  # reads go on without it, and writes are refused

@@ -7,7 +7,7 @@ Every step of a write, a read or a service gets it. A data table is at the root 
 from __future__ import annotations
 
 from collections.abc import MutableMapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -56,6 +56,7 @@ class CommitProtocol:
         options: what the writer chose.
         protections: all on, except in tests.
         pre_commit: validators of every commit of this handle, those of table services included.
+        remembered: what a handle keeps from one decision to the next (``transaction/decision.py``).
     """
 
     storage: Storage
@@ -64,6 +65,7 @@ class CommitProtocol:
     options: WriteOptions
     protections: Protections = Protections()
     pre_commit: PreCommit | None = None
+    remembered: MutableMapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,8 @@ class TableContext:
         path = config.timeline_folder
         folder = folders.get(path) if folders is not None else None
         if folder is None:
-            folder = TimelineFolder.of(storage, config, clock or protocol.runtime.clock)
+            waits = clock or protocol.runtime.clock
+            folder = TimelineFolder.of(storage, config, waits, protocol.runtime.executor)
             if folders is not None:
                 folders[path] = folder
         return cls(storage, config, folder, protocol, prefix)
@@ -160,13 +163,15 @@ class TableContext:
         """Say whether a path from the root is a file of this table's timeline."""
         return path.rpartition("/")[0] == self.from_root(self.folder.path)
 
-    def below(self, prefix: str, folders: Folders | None = None) -> TableContext:
+    def below(self, prefix: str, folders: Folders | None = None, properties: bytes | None = None) -> TableContext:
         """Return the table in a folder below the root, under the same protocol. Raises `TableError` or `ConfigError` if it cannot be used.
+
+        ``properties``: its file, if it was just read.
 
         The properties of a metadata table do not say the zone of its times; it is that of the data table.
         """
         storage = StorageBelow(self.root, prefix) if prefix else self.root
-        config = TableConfig.from_properties(properties_file.read(storage), table=storage.location)
+        config = TableConfig.from_properties(properties_file.read(storage, properties), table=storage.location)
         config = replace(config, timeline_timezone=self.config.timeline_timezone)
         return TableContext.of(storage, config, self.protocol, prefix, folders)
 

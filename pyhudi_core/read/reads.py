@@ -20,7 +20,7 @@ from pyhudi_core.read.lookups import SemiJoinOn, joined, located, probing
 from pyhudi_core.read.read_optimized import refuse_pending_deletes, without_logs
 from pyhudi_core.read.retention import refuse_cleaned, refuse_forgotten
 from pyhudi_core.read.scan import Scan
-from pyhudi_core.read.snapshots import Columns, archived_between, make_scan, search_archived, snapshot
+from pyhudi_core.read.snapshots import Columns, StateSeen, archived_between, make_scan, search_archived, snapshot
 from pyhudi_core.snapshot.evolution import find_evolution
 from pyhudi_core.snapshot.snapshot import Snapshot, build
 from pyhudi_core.storage.base import ObjectInfo
@@ -38,13 +38,15 @@ def scan(
     meta: bool = True,
     optimized: bool = False,
     refuse_deletes: bool = False,
+    seen: StateSeen | None = None,
 ) -> Scan:
     """Choose what a scan reads: the state, then the rows, then the files. `Scan.to_batches` reads these files, and merges logs with base files.
 
     Args:
+        seen: what the caller has just seen of the table.
         optimized: read base files alone. With ``refuse_deletes``, `PendingDeletesError` is raised if the logs have deletes.
     """
-    state = snapshot(context, as_of)  # 1. the state: now, or as of a time; which commits and files count
+    state = snapshot(context, as_of, seen)  # 1. the state: now, or as of a time; which commits and files count
     if refuse_deletes:
         refuse_pending_deletes(state, context.storage)
     found = make_scan(context, without_logs(state) if optimized else state, columns, where, meta=meta)  # 2. the rows

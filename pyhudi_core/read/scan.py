@@ -137,7 +137,8 @@ class Scan(Conversions):
             return pa.Table.from_batches(list(self.to_batches()), self.schema)
         slices = self.slices()
         rows = replace(self.rows, threads=len(slices) < self.executor.workers)
-        read = self.executor.map(lambda piece: list(rows.read_slice(self.storage, piece, self.merging)), slices)
+        executor = self.executor.at_least(self.storage.capabilities.parallel_calls)
+        read = executor.map(lambda piece: list(rows.read_slice(self.storage, piece, self.merging)), slices)
         return pa.Table.from_batches([batch for batches in read for batch in batches], self.schema)
 
     def to_dataset(self) -> Any:

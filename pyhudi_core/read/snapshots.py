@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -18,31 +19,58 @@ from pyhudi_core.errors import (
     UnsupportedTableError,
     columns_named,
 )
+from pyhudi_core.metadata_table.names import FILES
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.meta_fields import OPERATION, with_meta_fields
 from pyhudi_core.model.snapshot_token import SnapshotToken
-from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.opened_table.table_context import METADATA_TABLE, TableContext
 from pyhudi_core.predicates import Predicate
 from pyhudi_core.read.bounds import Archived, TimePoint, completion_bound, token_of
 from pyhudi_core.read.expired import naming_clean, to_keep_files
 from pyhudi_core.read.retention import refuse_cleaned, refuse_forgotten
 from pyhudi_core.read.row_filter import RowFilter
 from pyhudi_core.read.scan import Scan
-from pyhudi_core.snapshot.snapshot import Snapshot, build
+from pyhudi_core.snapshot.snapshot import Beside, Snapshot, build
+from pyhudi_core.storage.at_once import both
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.timeline.lost_files import newest_policy
 from pyhudi_core.transaction import lost_completions
+from pyhudi_core.transaction.begin import metadata_timeline, timelines_of
 
 Columns = Sequence[str] | None
 
 
-def snapshot(context: TableContext, as_of: TimePoint | None = None) -> Snapshot:
-    """Return the table's state now, or as of a time, an instant or a token.
+@dataclass(frozen=True, slots=True)
+class StateSeen:
+    """What a read sees of a table at one time: its timeline, and its metadata table."""
+
+    timeline: Timeline
+    beside: Beside | None
+
+
+def look(context: TableContext) -> StateSeen:
+    """StateSeen at the table, all at once. Raises as `snapshot`."""
+    storage, executor = context.root, context.runtime.executor
+    network = storage.capabilities.parallel_calls > 1
+    lists = network and any(place.prefix == METADATA_TABLE for place in context.companions)
+    timelines, files = both(
+        storage,
+        executor,
+        lambda: timelines_of(context) if lists else (context.folder.load(),),
+        lambda: storage.list_folder(f"{METADATA_TABLE}/{FILES}").objects if lists else None,
+    )
+    own = metadata_timeline(context, timelines[1:])
+    return StateSeen(lost_completions.restored(context, timelines[0]), None if own is None else Beside(own, files))
+
+
+def snapshot(context: TableContext, as_of: TimePoint | None = None, seen: StateSeen | None = None) -> Snapshot:
+    """Return the table's state now, or as of a time, an instant or a token. ``seen``: what the caller has just seen of the table.
 
     Raises `SnapshotExpiredError` if files of an older state are missing, or if the time is before everything known, and `CorruptTimelineError` if the
     completed file of a commit is lost, and the commit record does not have it.
     """
-    timeline = lost_completions.load(context)
+    seen = look(context) if seen is None else seen
+    timeline = seen.timeline
 
     def archived(requested_time: str) -> Instant | None:
         return context.folder.archived(timeline, requested_time)
@@ -61,6 +89,7 @@ def snapshot(context: TableContext, as_of: TimePoint | None = None) -> Snapshot:
         bound,
         by_name=by_name,
         executor=context.runtime.executor,
+        beside=seen.beside,
     )
     if token is not None and token_for(found) != token:
         raise SnapshotExpiredError(

@@ -21,7 +21,7 @@ from pyhudi_core.services.outdated import Outdating, refuse_outdated
 from pyhudi_core.services.service import Execution, Figures, ServicePlan, ServiceResult, TableService, refused_by
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import plan_executors
-from pyhudi_core.transaction.begin import Transaction, reserve
+from pyhudi_core.transaction.begin import Transaction, look, reserve
 from pyhudi_core.transaction.plan_executors import Groundwork, Refusal
 from pyhudi_core.transaction.record import Publication
 from pyhudi_core.transaction.requested_plans import give_back, put_plan
@@ -90,7 +90,7 @@ class PlannedService(TableService[R], Generic[P, W, R]):
         plan = self._planned(timeline, triggered=triggered)
         if not plan:
             return _nothing_planned(plan)
-        transaction = reserve(context, self.action, timeline)
+        transaction = reserve(context, self.action, look(context, timeline))
         try:
             if not self._is_current(timeline, transaction.start):
                 plan = self._planned(transaction.start, triggered=triggered)

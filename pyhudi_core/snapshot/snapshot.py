@@ -17,7 +17,7 @@ from pyhudi_core.file_groups.named_files import NamedFiles
 from pyhudi_core.file_groups.view import FileGroupView
 from pyhudi_core.file_groups.visibility import Visibility
 from pyhudi_core.metadata_table.listing import MetadataListing
-from pyhudi_core.metadata_table.names import FILES, FOLDER, readable_partitions
+from pyhudi_core.metadata_table.names import FILES, readable_partitions
 from pyhudi_core.metadata_table.reader import MetadataTable
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.internal_schema import Evolution
@@ -28,12 +28,22 @@ from pyhudi_core.model.schema import from_avro
 from pyhudi_core.runtime.base import Executor
 from pyhudi_core.runtime.executors import SerialExecutor
 from pyhudi_core.snapshot.evolution import find_evolution
-from pyhudi_core.storage.base import Storage
+from pyhudi_core.storage.base import ObjectInfo, Storage
 from pyhudi_core.timeline.active import Timeline, TimelineFolder
 from pyhudi_core.timeline.lost_files import lost_file
 
 _log = logging.getLogger(__name__)
 _SERIAL = SerialExecutor()
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What was read of the metadata table at the same time as the table's timeline: its own timeline, and the folder of its list of files (None: not
+    listed).
+    """
+
+    timeline: Timeline
+    files: tuple[ObjectInfo, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +94,12 @@ def build(
     *,
     by_name: bool = True,
     executor: Executor = _SERIAL,
+    beside: Beside | None = None,
 ) -> Snapshot:
     """Build the snapshot of a loaded timeline.
 
     Args:
+        beside: what is known of the metadata table; None: its timeline is listed now.
         by_name: files count only if a commit names them; False in tests.
         executor: lists folders.
     """
@@ -96,7 +108,7 @@ def build(
     visibility = Visibility.of(
         timeline, bound, folder.read_commit, history.exists, by_name=by_name, history=history, raised=raised
     )
-    metadata = _metadata_table(folder, config, timeline, visibility)
+    metadata = _metadata_table(folder, config, timeline, visibility, beside)
     stored: FileListing = StorageListing(
         storage, bool(config.partition_fields), executor, folder.settled_files, visibility.is_settled
     )
@@ -134,7 +146,7 @@ def metadata_file_groups(
 
 
 def _metadata_table(
-    folder: TimelineFolder, config: TableConfig, timeline: Timeline, visibility: Visibility
+    folder: TimelineFolder, config: TableConfig, timeline: Timeline, visibility: Visibility, beside: Beside | None
 ) -> MetadataTable | None:
     """Return the metadata table if the properties list it, it exists, and it knows every commit. Commits come first,
     then it, then the storage's listing.
@@ -143,10 +155,17 @@ def _metadata_table(
     readable = readable_partitions(config)
     if FILES not in readable:
         return None
-    if storage.head(f"{FOLDER}/.hoodie/hoodie.properties") is None:
+    own = None if beside is None else beside.timeline
+    found = MetadataTable.open(timeline, folder, readable, own=own)
+    if own is not None and not (len(own) and found.slices.knows(visibility.commits)):
+        # It was listed at the same time as the table's, so it may be older than that.
+        found = MetadataTable.open(timeline, folder, readable)
+    elif beside is not None and beside.files is not None:
+        found.slices.take(FILES, beside.files)
+        found.slices.read_ahead()
+    if not len(found.slices.own):
         _log.warning("%s lists a metadata table that is not there; its files are listed instead", storage.location)
         return None
-    found = MetadataTable.open(timeline, folder, readable)
     if not found.slices.knows(visibility.commits):
         _log.warning(
             "the metadata table of %s does not know all commits; its files are listed instead", storage.location

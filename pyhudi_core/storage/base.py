@@ -109,6 +109,20 @@ class Storage(Protocol):
         """Size, time and tag of the object; None if it does not exist."""
         ...
 
+    def get_tagged(self, path: str, unless: str = "") -> tuple[ObjectInfo, bytes] | None:
+        """Return the object's bytes with the facts that belong to them; None if its tag is ``unless``. Raises as `get`.
+
+        An object store answers this with one request. The default looks before and after the bytes are read, until both looks agree.
+        """
+        while True:
+            before = self.head(path)
+            if before is not None and unless and before.etag == unless:
+                return None
+            data = self.get(path)
+            after = self.head(path)
+            if before is not None and after is not None and after.etag == before.etag:
+                return after, data
+
     def list(self, prefix: str, start_after: str = "") -> builtins.list[ObjectInfo]:
         """Return all objects, at any depth, whose path starts with ``prefix`` and is greater than ``start_after``; sorted by path."""
         ...

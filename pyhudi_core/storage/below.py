@@ -47,6 +47,10 @@ class StorageBelow(Storage):
         found = self._call(self.parent.head, self._path(path))
         return None if found is None else self._own(found)
 
+    def get_tagged(self, path: str, unless: str = "") -> tuple[ObjectInfo, bytes] | None:
+        found = self._call(self.parent.get_tagged, self._path(path), unless)
+        return None if found is None else (self._own(found[0]), found[1])
+
     def list(self, prefix: str, start_after: str = "") -> builtins.list[ObjectInfo]:
         check_prefix(prefix, self.location)
         after = f"{self.folder}/{start_after}" if start_after else ""

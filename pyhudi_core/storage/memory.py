@@ -157,6 +157,12 @@ class MemoryStorage(Storage):
         found = self._bucket.read(self._key(path))
         return None if found is None else _info(path, found)
 
+    def get_tagged(self, path: str, unless: str = "") -> tuple[ObjectInfo, bytes] | None:
+        found = self._bucket.read(self._key(path))
+        if found is None:
+            raise ObjectNotFoundError("The object does not exist", table=self._location, path=path)
+        return None if unless and found.etag == unless else (_info(path, found), found.data)
+
     def list(self, prefix: str, start_after: str = "") -> builtins.list[ObjectInfo]:
         check_prefix(prefix, self._location)
         bound = self._base + start_after if start_after else ""

@@ -15,14 +15,21 @@ from typing import Any
 import pyarrow as pa
 from botocore.exceptions import ClientError
 
-from pyhudi_core.errors import ObjectNotFoundError
 from pyhudi_core.runtime.base import Clock, Ids
 from pyhudi_core.runtime.clock import RandomIds, SystemClock
 from pyhudi_core.storage.base import Capabilities, Folder, ObjectInfo, Storage, StorageSpec, report_failed
 from pyhudi_core.storage.paths import check_folder, check_path, check_prefix, parse_location, parse_sources
 from pyhudi_core.storage.s3_batches import BatchDeleter
 from pyhudi_core.storage.s3_client import connect, s3_errors, status_of
-from pyhudi_core.storage.s3_files import READ_AHEAD, RangedReader, S3OutputFile, read_body, written_info
+from pyhudi_core.storage.s3_files import (
+    READ_AHEAD,
+    Body,
+    RangedReader,
+    S3OutputFile,
+    read_beginning,
+    read_object,
+    written_info,
+)
 from pyhudi_core.storage.s3_options import S3Options
 from pyhudi_core.storage.s3_writes import ConditionalWriter, S3Object
 
@@ -76,7 +83,9 @@ class S3Storage(Storage):
         return StorageSpec(self._location, self._options.to_mapping())
 
     def get(self, path: str) -> bytes:
-        return read_body(self._client, self._target(path))
+        found = read_object(self._client, self._target(path))
+        assert found is not None, "no condition was set"
+        return found.data
 
     def head(self, path: str) -> ObjectInfo | None:
         target = self._target(path)
@@ -89,6 +98,11 @@ class S3Storage(Storage):
                     return None
                 raise
         return ObjectInfo(path, found["ContentLength"], _ms(found["LastModified"]), found["ETag"].strip('"'))
+
+    def get_tagged(self, path: str, unless: str = "") -> tuple[ObjectInfo, bytes] | None:
+        condition = {"IfNoneMatch": f'"{unless}"'} if unless else {}
+        found = read_object(self._client, self._target(path), **condition)
+        return None if found is None else (_found_info(path, found), found.data)
 
     def list(self, prefix: str, start_after: str = "") -> builtins.list[ObjectInfo]:
         check_prefix(prefix, self._location)
@@ -132,10 +146,11 @@ class S3Storage(Storage):
         self._writer.delete(self._target(path), etag)
 
     def open_input(self, path: str) -> pa.NativeFile:
-        found = self.head(path)
-        if found is None:
-            raise ObjectNotFoundError("The object does not exist", table=self._location, path=path)
-        raw = RangedReader(self._client, self._target(path), found.size, found.etag)
+        target = self._target(path)
+        found = read_beginning(self._client, target)
+        if len(found.data) == found.size:
+            return pa.BufferReader(pa.py_buffer(found.data))
+        raw = RangedReader(self._client, target, found)
         return pa.PythonFile(io.BufferedReader(raw, READ_AHEAD), mode="r")
 
     def open_output(self, path: str) -> S3OutputFile:
@@ -154,6 +169,10 @@ class S3Storage(Storage):
             if not found["Key"].endswith("/"):
                 path = found["Key"][len(self._base) :]
                 yield ObjectInfo(path, found["Size"], _ms(found["LastModified"]), found["ETag"].strip('"'))
+
+
+def _found_info(path: str, found: Body) -> ObjectInfo:
+    return ObjectInfo(path, found.size, _ms(found.modified), found.etag)
 
 
 def _ms(time: Any) -> int:

@@ -1,8 +1,8 @@
 """Random reads of an S3 object, and writes of a large object in parts.
 
-Reads are range requests on condition of the tag that the object had when it was opened, so a reader never mixes two versions. Writes hold at most
-one part in memory; a small file is one put. A file is published on condition that the object does not exist (If-None-Match), so a data file never
-replaces another one, whatever names two writers choose.
+Opening reads the first bytes, which are all of a small object. Further reads are range requests on condition of the tag that the object had then, so
+a reader never mixes two versions. Writes hold at most one part in memory; a small file is one put. A file is published on condition that the object
+does not exist (If-None-Match), so a data file never replaces another one, whatever names two writers choose.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -27,11 +28,54 @@ _BODY_ATTEMPTS = 4
 _BROKEN_BODY = (ResponseStreamingError, OSError)
 
 
-def read_body(client: Any, target: S3Object, **request: str) -> bytes:
+@dataclass(frozen=True, slots=True)
+class Body:
+    """Bytes of an object, from its beginning or from a range, and the facts that belong to them; ``size`` is that of the complete object."""
+
+    data: bytes
+    size: int
+    etag: str
+    modified: Any
+
+
+def read_object(client: Any, target: S3Object, **condition: str) -> Body | None:
+    """Get an object; None if a condition (If-None-Match) says that it is the known one."""
+    try:
+        return _read(client, target, **condition)
+    except _NotModifiedError:
+        return None
+
+
+def read_beginning(client: Any, target: S3Object) -> Body:
+    """Get the beginning of an object, which is all of a small one, by one request."""
+    try:
+        return _read(client, target, Range=f"bytes=0-{READ_AHEAD - 1}")
+    except _NoRangeError:  # it is empty
+        return _read(client, target)
+
+
+class _NotModifiedError(Exception):
+    """The object is the known one."""
+
+
+class _NoRangeError(Exception):
+    """The object ends before the range."""
+
+
+_MEANINGS = {304: _NotModifiedError, 416: _NoRangeError}
+
+
+def _read(client: Any, target: S3Object, **request: str) -> Body:
     """Get an object or a range of it; repeat the request if the connection breaks."""
     for attempt in range(_BODY_ATTEMPTS):
         with s3_errors(target.table, target.path):
-            answer = client.get_object(Bucket=target.bucket, Key=target.key, **request)
+            try:
+                answer = client.get_object(Bucket=target.bucket, Key=target.key, **request)
+            except ClientError as error:
+                meaning = _MEANINGS.get(status_of(error))
+                if meaning is not None:
+                    raise meaning from error
+                raise
             if "Range" not in request:
                 refuse_large(answer["ContentLength"], target.table, target.path)
             try:
@@ -44,7 +88,9 @@ def read_body(client: Any, target: S3Object, **request: str) -> bytes:
                         path=target.path,
                     ) from error
                 continue
-            return data
+            complete = answer.get("ContentRange", "").rpartition("/")[2]
+            size = int(complete) if complete.isdigit() else len(data)
+            return Body(data, size, answer["ETag"].strip('"'), answer["LastModified"])
     raise AssertionError("unreachable")
 
 
@@ -54,16 +100,16 @@ class RangedReader(io.RawIOBase):
     Args:
         client: a client that repeats requests.
         target: the object.
-        size: its size in bytes.
-        etag: its tag.
+        beginning: its first bytes, which are not asked for again.
     """
 
-    def __init__(self, client: Any, target: S3Object, size: int, etag: str) -> None:
+    def __init__(self, client: Any, target: S3Object, beginning: Body) -> None:
         super().__init__()
         self._client = client
         self._target = target
-        self._size = size
-        self._etag = etag
+        self._size = beginning.size
+        self._etag = beginning.etag
+        self._beginning = memoryview(beginning.data)
         self._position = 0
 
     def readable(self) -> bool:
@@ -86,8 +132,10 @@ class RangedReader(io.RawIOBase):
         wanted = min(len(buffer), self._size - self._position)
         if wanted <= 0:
             return 0
-        last = self._position + wanted - 1
-        data = read_body(self._client, self._target, Range=f"bytes={self._position}-{last}", IfMatch=self._etag)
+        data: bytes | memoryview = self._beginning[self._position : self._position + wanted]
+        if not data:
+            last = self._position + wanted - 1
+            data = _read(self._client, self._target, Range=f"bytes={self._position}-{last}", IfMatch=self._etag).data
         buffer[: len(data)] = data
         self._position += len(data)
         return len(data)

@@ -16,6 +16,7 @@ from pathlib import Path
 VERBS = frozenset(
     {
         "get",
+        "get_tagged",
         "head",
         "list",
         "list_folder",

@@ -67,7 +67,11 @@ class Profile(Enum):
         if self is Profile.NO_CAS:
             return Capabilities()
         return Capabilities(
-            put_if_absent=True, put_if_match=not self.tears, one_clock=self.tears, temporaries=self.tears
+            put_if_absent=True,
+            put_if_match=not self.tears,
+            one_clock=self.tears,
+            temporaries=self.tears,
+            parallel_calls=1 if self.tears else 16,
         )
 
     @property
@@ -179,6 +183,10 @@ class SimStorage(Storage):
         raise_before(fault, path)
         found = self._found(path, fault)
         return None if found is None else found.info
+
+    def get_tagged(self, path: str, unless: str = "") -> tuple[ObjectInfo, bytes] | None:
+        found = self._read("get", path)
+        return None if unless and found.info.etag == unless else (found.info, found.data)
 
     def list(self, prefix: str, start_after: str = "") -> builtins.list[ObjectInfo]:
         check_prefix(prefix, self.location)

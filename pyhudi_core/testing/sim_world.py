@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from pyhudi_core.errors import LockTimeoutError
 from pyhudi_core.naming import set_module
-from pyhudi_core.runtime.base import Process, Runtime, UnknownProcess
-from pyhudi_core.runtime.executors import SerialExecutor
+from pyhudi_core.runtime.base import Executor, Process, Runtime, UnknownProcess
+from pyhudi_core.runtime.executors import BackwardsExecutor, SerialExecutor
 from pyhudi_core.testing.hashing import stable_hash
 from pyhudi_core.testing.scheduler import Call, Disturbance, Scheduler, Wait
 from pyhudi_core.testing.sim_clock import START_MS, ActorClock, SimClock, SimIds, SimTimer
@@ -126,7 +126,8 @@ class SimOptions:
     """The options of a world: storage profile, shared paths, objects at the start, clocks and their tick, seed, and the lock.
 
     ``offsets_ms`` is a short form for clocks that have only an offset. Stale answers omit the latest ``stale_operations`` changes, slow calls take
-    ``slow_s``, and a pause takes ``pause_s``. With ``one_machine`` the actors are processes of one machine, so other actors detect a crash; otherwise
+    ``slow_s``, and a pause takes ``pause_s``. With ``backwards``, calls that may be made at once are made one after the other, the last one first.
+    With ``one_machine`` the actors are processes of one machine, so other actors detect a crash; otherwise
     they detect it only by an expired heartbeat or lease.
     """
 
@@ -144,6 +145,7 @@ class SimOptions:
     lease_s: float = 300
     lock_excludes: bool = True
     one_machine: bool = False
+    backwards: bool = False
 
 
 @set_module("pyhudi.testing")
@@ -172,4 +174,5 @@ class SimWorld:
         self.timer = SimTimer(self.scheduler, self.clock)
         self.lock = SimLock(self.scheduler, chosen.lease_s, chosen.lock_excludes)
         process: Process = SimProcess(self.scheduler) if chosen.one_machine else UnknownProcess()
-        self.runtime = Runtime(self.clock, self.ids, SerialExecutor(), self.timer, process)
+        executor: Executor = BackwardsExecutor() if chosen.backwards else SerialExecutor()
+        self.runtime = Runtime(self.clock, self.ids, executor, self.timer, process)

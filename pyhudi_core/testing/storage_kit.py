@@ -73,6 +73,20 @@ class StorageKit:
             with pytest.raises(ObjectNotFoundError):
                 storage.open_input(path).read()
 
+    def test_bytes_come_with_their_tag_unless_it_is_known(self, storage: Storage) -> None:
+        first = storage.put("a", b"one")
+        found = storage.get_tagged("a")
+        assert found is not None
+        assert found[1] == b"one"
+        assert _same(found[0], first)
+        assert storage.get_tagged("a", first.etag) is None
+        second = storage.put("a", b"other")
+        found = storage.get_tagged("a", first.etag)
+        assert found is not None
+        assert (found[0].etag, found[1]) == (second.etag, b"other")
+        with pytest.raises(ObjectNotFoundError):
+            storage.get_tagged("b", first.etag)
+
     def test_put_if_absent_writes_once(self, storage: Storage) -> None:
         info = storage.put_if_absent("x/once", b"first")
         with pytest.raises(PreconditionFailedError):
@@ -264,7 +278,7 @@ class StorageKit:
         assert storage.list("") == []
 
     def test_an_input_reads_at_any_position(self, storage: Storage) -> None:
-        data = bytes(range(256)) * 4000
+        data = bytes(range(256)) * 5000
         storage.put("big", data)
         with storage.open_input("big") as file:
             assert file.size() == len(data)

@@ -27,7 +27,9 @@ from pyhudi_core.model.operation import SERVICE_OPERATIONS
 from pyhudi_core.model.printing import printable
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.naming import set_module
-from pyhudi_core.runtime.base import Clock
+from pyhudi_core.runtime.base import Clock, Executor
+from pyhudi_core.runtime.executors import SerialExecutor
+from pyhudi_core.storage.at_once import each
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.settled_files import SettledFiles
 from pyhudi_core.timeline import restored
@@ -165,10 +167,9 @@ class TimelineFolder:
     """Reads the active timeline of one table.
 
     ``history_path`` is relative to it; ``layout`` says how both are stored; for ``raised`` see `ArchivedTimeline`. ``utc``: times never go back
-    (local times do, once a year). ``clock``
-    waits for completed files that another process is still writing; without it they are read as they are. ``latest`` is what the last `load`
-    returned, and ``undone`` the requested times that it left out because restores name them. ``settled_files`` is for listings of the
-    table's data: this object lives as long as a handle.
+    (local times do, once a year). ``clock`` waits for completed files that another process is still writing; without it they are read as they are.
+    ``executor`` makes calls at once that do not wait for each other. ``latest`` is what the last `load` returned, and ``undone`` the requested times
+    that it left out because restores name them. ``settled_files`` is for listings of the table's data: this object lives as long as a handle.
     """
 
     storage: Storage
@@ -180,19 +181,24 @@ class TimelineFolder:
     _history: ArchivedTimeline | None = None
     utc: bool = False
     clock: Clock | None = None
+    executor: Executor = SerialExecutor()
     _parsed: tuple[Names, Timeline] | None = None
     latest: Timeline | None = None
     undone: frozenset[str] = frozenset()
     _restores: dict[str, frozenset[str]] = field(default_factory=dict)
     settled_files: SettledFiles = field(default_factory=SettledFiles)
     _below: dict[str, TimelineFolder] = field(default_factory=dict)
+    _own: tuple[str, bytes] = ("", b"")
 
     @classmethod
-    def of(cls, storage: Storage, config: TableConfig, clock: Clock | None = None) -> TimelineFolder:
+    def of(
+        cls, storage: Storage, config: TableConfig, clock: Clock | None = None, executor: Executor | None = None
+    ) -> TimelineFolder:
         """Return the timeline of the table with these properties, in the layout that they name."""
         utc, path = config.timeline_timezone == "UTC", config.timeline_folder
         layout = LayoutOne() if config.timeline_layout == 1 else LAYOUT_TWO
-        return cls(storage, path, config.history_path, config.was_raised, layout, utc=utc, clock=clock)
+        calls = executor or SerialExecutor()
+        return cls(storage, path, config.history_path, config.was_raised, layout, utc=utc, clock=clock, executor=calls)
 
     @property
     def history(self) -> ArchivedTimeline:
@@ -203,7 +209,7 @@ class TimelineFolder:
 
     def below(self, path: str) -> TimelineFolder:
         """Return the timeline of a table below this one, with what it remembers; ``path`` from this table's folder."""
-        return self._below.setdefault(path, TimelineFolder(self.storage, path))
+        return self._below.setdefault(path, TimelineFolder(self.storage, path, executor=self.executor))
 
     def load(self) -> Timeline:
         """List the folder once."""
@@ -316,10 +322,21 @@ class TimelineFolder:
         self._commits[path] = commit
         return commit
 
+    def read_commits(self, instants: Iterable[Instant]) -> None:
+        """Read commits that will be asked for, all at once. Raises as `read_commit`."""
+        unknown = [instant for instant in instants if self.file(instant) not in self._commits]
+        if self.storage.capabilities.parallel_calls > 1 and len(unknown) > 1:
+            each(self.storage, self.executor, self.read_commit, unknown)
+
     def keep(self, instant: Instant, body: bytes) -> None:
         """Take these bytes for the file of a completed instant, which is lost."""
         path = self.file(instant)
         self._commits[path] = self.layout.decode(body, instant, path)
+
+    def published(self, instant: Instant, body: bytes) -> None:
+        """Remember the file of a completed instant that this process has just made. On a network storage it need not be read then."""
+        if self.storage.capabilities.parallel_calls > 1:
+            self._own = (self.file(instant), body)
 
     def _written(self, instant: Instant, path: str) -> CommitMetadata | None:
         """Return the content of a completed file, waited for while another process writes it; None if the file stays empty."""
@@ -364,6 +381,9 @@ class TimelineFolder:
 
     def _completed(self, instant: Instant, path: str) -> bytes:
         """Return the bytes of a completed file, active or archived by now. Raises `SnapshotExpiredError` if it is neither."""
+        own, body = self._own
+        if path == own:
+            return body
         try:
             return self.storage.get(path)
         except ObjectNotFoundError as error:

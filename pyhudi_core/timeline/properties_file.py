@@ -18,6 +18,9 @@ from pyhudi_core.errors import (
     TableNotFoundError,
 )
 from pyhudi_core.model import properties as text
+from pyhudi_core.runtime.base import Executor
+from pyhudi_core.runtime.executors import SerialExecutor
+from pyhudi_core.storage.at_once import both
 from pyhudi_core.storage.base import ObjectInfo, Storage
 
 PATH = ".hoodie/hoodie.properties"
@@ -25,6 +28,7 @@ BACKUP = ".hoodie/hoodie.properties.backup"
 COMMENT = "changed by pyhudi"
 """How the comment of a change begins; a time or a token makes it unique."""
 _TRIES = 3
+_SERIAL = SerialExecutor()
 _WRITERS = (
     b"#created by pyhudi",
     f"#{COMMENT}".encode(),
@@ -42,14 +46,14 @@ class _Soundness(IntEnum):
     WHOLE = 2
 
 
-def read(storage: Storage) -> dict[str, str]:
-    """Return the table's properties. Raises `TableNotFoundError` and `CorruptPropertiesError`."""
+def read(storage: Storage, found_now: bytes | None = None) -> dict[str, str]:
+    """Return the table's properties; ``found_now``: the file, if it was just read. Raises `TableNotFoundError` and `CorruptPropertiesError`."""
     best: tuple[_Soundness, dict[str, str]] = (_Soundness.DAMAGED, {})
     damage = ""
     found = False
     for path in (PATH, BACKUP):
         try:
-            data = storage.get(path)
+            data = found_now if path == PATH and found_now is not None else storage.get(path)
             properties = text.parse(data, path=path)
         except ObjectNotFoundError:
             continue
@@ -122,7 +126,11 @@ def update(
 
 
 def apply(
-    storage: Storage, changes: Mapping[str, str | None], comment: str, wanted: Callable[[], bool] = lambda: True
+    storage: Storage,
+    changes: Mapping[str, str | None],
+    comment: str,
+    wanted: Callable[[], bool] = lambda: True,
+    executor: Executor = _SERIAL,
 ) -> None:
     """Apply the changes to the current content of the file; no effect if they are already applied. Any process may call this, any number of times.
 
@@ -132,12 +140,13 @@ def apply(
     Raises as `update`.
     """
     for _ in range(_TRIES):
-        seen = storage.head(PATH)
-        current = read(storage)
+        seen, current = _whole(storage, executor) if storage.capabilities.put_if_match else (None, None)
+        if current is None:
+            current = read(storage)
         if _holds(current, changes) or not wanted():
             return
         try:
-            if seen is None or not storage.capabilities.put_if_match or storage.head(BACKUP) is not None:
+            if seen is None:
                 update(storage, changes, comment, wanted)
             else:
                 _replace(storage, text.render(_changed(current, changes), comment), seen)
@@ -149,6 +158,18 @@ def apply(
         path=PATH,
         hint="Nothing was changed by this one; try again.",
     )
+
+
+def _whole(storage: Storage, executor: Executor) -> tuple[ObjectInfo | None, dict[str, str] | None]:
+    """Return the file and its content; None if it is not whole, or if there is a backup of it."""
+    try:
+        found, backup = both(storage, executor, lambda: storage.get_tagged(PATH), lambda: storage.head(BACKUP))
+        assert found is not None, "no condition was set"
+        properties = text.parse(found[1], path=PATH)
+    except (ObjectNotFoundError, CorruptPropertiesError):
+        return None, None
+    whole = backup is None and _soundness(properties, found[1]) is _Soundness.WHOLE
+    return (found[0], properties) if whole else (None, None)
 
 
 def _holds(current: Mapping[str, str], changes: Mapping[str, str | None]) -> bool:

@@ -11,6 +11,7 @@ time that was both would identify two states.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pyhudi_core.errors import (
@@ -22,7 +23,9 @@ from pyhudi_core.errors import (
 )
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State, epoch_ms, format_time, is_time, time_after
-from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.opened_table.table_context import METADATA_TABLE, TableContext
+from pyhudi_core.storage.at_once import all_of, both, each
+from pyhudi_core.storage.base import ObjectInfo
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import heartbeat, layout, markers
 from pyhudi_core.transaction.heartbeat import Heartbeat
@@ -37,15 +40,56 @@ TOKEN_KEY = "pyhudi.commit_token"  # noqa: S105  (a name, not a secret)
 """Where a commit keeps the token of the attempt that made it, in its extra metadata."""
 
 
+@dataclass(frozen=True, slots=True)
+class TableSeen:
+    """What is known of a table before a time in it is reserved: its timeline, those of its companion places, and the reserved times."""
+
+    timeline: Timeline
+    companions: tuple[Timeline, ...]
+    heartbeats: tuple[ObjectInfo, ...]
+
+
+def look(context: TableContext, timeline: Timeline | None = None) -> TableSeen:
+    """Look at a table, all at once; ``timeline``: as the caller has just listed it."""
+    storage, executor = context.root, context.runtime.executor
+    timelines, heartbeats = both(
+        storage,
+        executor,
+        lambda: timelines_of(context) if timeline is None else (timeline, *timelines_of(context, own=False)),
+        lambda: storage.list(f"{layout.HEARTBEATS}/"),
+    )
+    return TableSeen(timelines[0], timelines[1:], tuple(heartbeats))
+
+
+def timelines_of(context: TableContext, *, own: bool = True) -> tuple[Timeline, ...]:
+    """Return the timelines of the table (``own``) and of its companion places, as they are now."""
+    places = (context, *context.companions) if own else context.companions
+    return tuple(each(context.root, context.runtime.executor, lambda place: place.folder.load(), places))
+
+
+def metadata_timeline(context: TableContext, companions: Sequence[Timeline]) -> Timeline | None:
+    """Return the timeline of the metadata table among those of the companion places; None if there is none, or if they were not listed."""
+    found = zip(context.companions, companions, strict=False)
+    return next((timeline for place, timeline in found if place.prefix == METADATA_TABLE), None)
+
+
 @dataclass(slots=True)
 class Transaction:
-    """A pending instant of ours. ``start`` is the timeline that its write reads; ``token`` names the attempt for ever."""
+    """A pending instant of ours. ``token`` names the attempt for ever.
+
+    Attributes:
+        start: the timeline that its write reads.
+        companions: the timelines of the companion places at that time.
+        markers: the files of its markers, if this process alone makes them and has listed them when all were made.
+    """
 
     context: TableContext
     requested: Instant
     nonce: str
     start: Timeline
     heartbeat: Heartbeat
+    companions: tuple[Timeline, ...] = ()
+    markers: tuple[str, ...] | None = None
 
     @property
     def requested_time(self) -> str:
@@ -65,10 +109,10 @@ class Transaction:
         return bytes.fromhex(self.nonce)
 
 
-def reserve(context: TableContext, action: Action, seen: Timeline | None = None, at: str | None = None) -> Transaction:
+def reserve(context: TableContext, action: Action, seen: TableSeen | None = None, at: str | None = None) -> Transaction:
     """Reserve a requested time and start its heartbeat; nothing is on the timeline yet.
 
-    ``seen`` is the timeline as the caller has just listed it, and saves a listing: whether the time is above all others is checked again
+    ``seen`` is what the caller has just seen, and saves that look: whether the time is above all others is checked again
     after it was reserved. ``at``: this requested time and no other, for the first instant of a table.
 
     Raises `ClockSkewError` if the timeline is ahead of the clock by more than the bound, and `InvalidOptionError` on a storage that cannot keep
@@ -86,13 +130,14 @@ def reserve(context: TableContext, action: Action, seen: Timeline | None = None,
         beat = heartbeat.start(context, requested_time, content)
         try:
             _wait_for_skew(context)
-            start = context.folder.load()
+            start, *companions = timelines_of(context)
         except BaseException:
             beat.handle.cancel()  # no other code would end it; the file expires
             raise
-        highest = max(start.high_water_mark, companions_high_water_mark(context))
+        highest = max(timeline.high_water_mark for timeline in (start, *companions))
         if highest < requested_time or not context.protections.monotonic_times:
-            return Transaction(context, Instant(requested_time, action, State.REQUESTED), nonce, start, beat)
+            requested = Instant(requested_time, action, State.REQUESTED)
+            return Transaction(context, requested, nonce, start, beat, tuple(companions))
         beat.stop(context)
     if at:
         raise CommitAbortedError(
@@ -125,9 +170,17 @@ def announce(transaction: Transaction, requested_body: bytes | None, inflight_bo
 
 
 def begin_write(
-    context: TableContext, action: Action, operation: str, seen: Timeline | None = None, at: str | None = None
+    context: TableContext,
+    action: Action,
+    operation: str,
+    seen: TableSeen | None = None,
+    at: str | None = None,
+    beside: Callable[[Transaction], object] = lambda _transaction: None,
 ) -> Transaction:
-    """Reserve and announce a commit, deltacommit or replacecommit; ``seen`` and ``at`` as in `reserve`."""
+    """Reserve and announce a commit, deltacommit or replacecommit; ``seen`` and ``at`` as in `reserve`.
+
+    ``beside`` is called at the same time as the instant is announced; what it does must not depend on that.
+    """
     transaction = reserve(context, action, seen, at)
     requested = b""
     record = "HoodieCommitMetadata"
@@ -136,7 +189,12 @@ def begin_write(
     begun = {"operationType": operation, "extraMetadata": {TOKEN_KEY: transaction.token}}
     inflight = encode_record(record, begun, sync_marker=transaction.sync_marker)
     try:
-        announce(transaction, requested, inflight)
+        all_of(
+            context.root,
+            context.runtime.executor,
+            lambda: announce(transaction, requested, inflight),
+            lambda: beside(transaction),
+        )
     except CommitAbortedError:
         transaction.heartbeat.stop(context)
         raise
@@ -175,7 +233,7 @@ def _withdraw(transaction: Transaction) -> None:
         _log.warning("could not withdraw %s of %s: %s", transaction.requested_time, context.table, error)
 
 
-def _candidate(context: TableContext, seen: Timeline | None) -> str:
+def _candidate(context: TableContext, seen: TableSeen | None) -> str:
     """Return the next free time: the clock's at the end of the wait for skew, or just above everything that is known.
 
     Commits that complete during this wait then have earlier times. Otherwise a writer could not begin while others commit all the time.
@@ -183,17 +241,17 @@ def _candidate(context: TableContext, seen: Timeline | None) -> str:
     if not context.protections.monotonic_times:
         return context.now()
     now = format_time((context.runtime.instant_ms() + _skew_wait_ms(context)) // 2 * 2, utc=context.utc)
-    reserved = (info.path.rpartition("/")[2] for info in context.root.list(f"{layout.HEARTBEATS}/"))
-    timeline = context.folder.load() if seen is None else seen
-    marks = timeline.high_water_mark, companions_high_water_mark(context)
+    seen = look(context) if seen is None else seen
+    reserved = (info.path.rpartition("/")[2] for info in seen.heartbeats)
+    marks = (timeline.high_water_mark for timeline in (seen.timeline, *seen.companions))
     highest = max([*marks, *(name for name in reserved if is_time(name))])
-    check_skew(context, timeline, highest)
+    check_skew(context, seen.timeline, highest)
     return _or_next(max(now, time_after(highest)) if highest else now, _EVEN)
 
 
 def companions_high_water_mark(context: TableContext) -> str:
     """Return the greatest time on the timelines of the companion places, which go by the same clock; empty if there is none."""
-    return max((place.folder.load().high_water_mark for place in context.companions), default="")
+    return max((timeline.high_water_mark for timeline in timelines_of(context, own=False)), default="")
 
 
 def completion_time_after(context: TableContext, highest: str) -> str:

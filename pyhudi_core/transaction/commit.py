@@ -10,7 +10,8 @@ start, and asks the gate.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -26,6 +27,7 @@ from pyhudi_core.model.commit import UNSHOWN_KEYS
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.storage.at_once import Ahead, all_of, both, each
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import layout, markers, metadata_removal, plan_executors
@@ -118,6 +120,7 @@ def complete(
     *,
     kept: Kept = frozenset(),
     may_remove: bool | None = None,
+    looked_ahead: bool = False,
 ) -> Finished:
     """Publish the transaction's completed file, or raise and publish nothing. The caller cleans up (`Finished.clean_up`).
 
@@ -131,6 +134,7 @@ def complete(
             asked again without the lock and then with it, and the third slow answer gives the commit up.
         kept: partitions of a metadata table that stay correct, in addition to those that the commits of the companions write.
         may_remove: whether a metadata table that does not stay correct may be taken off the list; None: as the options say.
+        looked_ahead: as in `Terms`.
 
     Raises `CommitAbortedError`, `CommitConflictError`, `LockError` (nothing published) or `CommitStateUnknownError`.
     """
@@ -140,7 +144,7 @@ def complete(
     needed = {**metadata_removal.notes(context.config, kept), **notes_of(companions)}
     allowed = context.options.metadata.remove_unkept if may_remove is None else may_remove
     finishing = _Finishing(transaction, encode, needed, tuple(companions), kept, tuple(attachments), may_remove=allowed)
-    finishing.stage()
+    finishing.encode_body()
 
     def checked(timeline: Timeline) -> None:
         check(timeline)
@@ -151,12 +155,18 @@ def complete(
         (transaction.inflight,),
         any_lock=transaction.requested.action is Action.ROLLBACK,
         seems_alive=lambda: transaction.heartbeat.is_young(context),
+        look=finishing.look,
+        looked_ahead=looked_ahead,
     )
     try:
-        decision = decide(context, finishing.intent, checked, terms)
+        decision = decide(
+            context, finishing.intent, checked, terms, finishing.stage, partial(_sweep, transaction, finishing)
+        )
     except OutcomeUnknown as unknown:
         raise _state_unknown(transaction, unknown) from unknown.error
     completed = finishing.completed or _published(transaction, decision)
+    if decision.published:
+        context.folder.published(completed, finishing.body)
     notes = tuple(sorted((name, text) for name, text in finishing.notes.items() if name not in UNSHOWN_KEYS))
     held = decision.lock_held - keeper.seconds
     return Finished(completed, decision.lock_wait, held, notes, partial(_clean_up, transaction, finishing))
@@ -214,20 +224,39 @@ class _Finishing:
     body: bytes = b""
     completed: Instant | None = None
     may_remove: bool = False
+    swept: bool = False
+    _properties: Ahead[dict[str, str]] | None = None
+    _marks: Ahead[list[str]] | None = None
 
     @property
     def staged(self) -> str:
         return layout.staged(self.transaction.requested_time, self.transaction.nonce)
 
-    def stage(self) -> None:
-        """Write the bytes to the staging path, from which any process can publish them."""
+    def encode_body(self) -> None:
+        """Make the bytes of the completed file."""
         self.body = self.encode(self.notes)
-        self._stage_attachments()
-        self.transaction.context.root.put(self.staged, self.body)
 
-    def _stage_attachments(self) -> None:
-        for number, attachment in enumerate(self.attachments):
-            self.transaction.context.root.put(self.attached(number), attachment.body)
+    def stage(self) -> None:
+        """Write the bytes to their staging paths, from which any process can publish them."""
+        context = self.transaction.context
+        bodies = [(self.attached(number), attachment.body) for number, attachment in enumerate(self.attachments)]
+        bodies.append((self.staged, self.body))
+        own = [partial(self._put, *body) for body in bodies]
+        all_of(context.root, context.runtime.executor, *(companion.write for companion in self.companions), *own)
+
+    def _put(self, path: str, body: bytes) -> None:
+        self.transaction.context.root.put(path, body)
+
+    def look(self) -> None:
+        """Read what the intent depends on beside the timeline: the table's properties, and the timelines of the companions."""
+        context = self.transaction.context
+        storage, executor = context.root, context.runtime.executor
+        self._properties, self._marks = both(
+            storage,
+            executor,
+            lambda: Ahead.of(partial(_properties, context)),
+            lambda: Ahead.of(lambda: each(storage, executor, CompanionCommit.high_water_mark, self.companions)),
+        )
 
     def attached(self, number: int) -> str:
         """Say where the bytes of an attachment wait."""
@@ -241,7 +270,9 @@ class _Finishing:
         if self.completed is not None:
             return None
         still_wanted(transaction, timeline)
-        found = metadata_removal.notes_of(_properties(context), self.kept)
+        assert self._properties is not None, "look comes first"
+        assert self._marks is not None, "look comes first"
+        found = metadata_removal.notes_of(self._properties.get(), self.kept)
         if found and (self.companions or not self.may_remove):
             raise CommitConflictError(
                 f"The metadata table was made, or given another partition, while this write ran ({', '.join(found.values())})",
@@ -251,13 +282,14 @@ class _Finishing:
             )
         if found.keys() - self.notes.keys():
             self.notes = {**self.notes, **found}
+            self.encode_body()
             self.stage()
         publications: list[Publication] = []
         bodies: dict[str, bytes] = {}
         if found:
             # Readers that trust a metadata table must have stopped to do so before there are rows that it does not know.
             publications.append(metadata_removal.removal())
-        time = _completion_time(transaction, timeline, [companion.high_water_mark() for companion in self.companions])
+        time = _completion_time(transaction, timeline, self._marks.get())
         for companion in self.companions:
             path = companion.completed_path(time)
             publications.append(Publication(path, companion.staged))
@@ -383,16 +415,40 @@ def _state_unknown(transaction: Transaction, unknown: OutcomeUnknown) -> CommitS
 def _clean_up(transaction: Transaction, finishing: _Finishing) -> None:
     """What stays behind if this fails is harmless, so a failure must not make a commit look undone."""
     context = transaction.context
-    try:
-        transaction.heartbeat.handle.cancel()
-        markers.remove(context.storage, transaction.requested_time)
-        context.root.delete(finishing.staged)
-        if finishing.attachments:
-            context.root.delete_many(map(finishing.attached, range(len(finishing.attachments))))
-        for companion in finishing.companions:
-            companion.clean_up()
+    if not finishing.swept:
+        _sweep(transaction, finishing)
+    if not finishing.swept:
+        return
+    with _harmless(transaction):
         if transaction.requested.action in plan_executors.PLANNED:
             plan_executors.forget(context, transaction.requested_time)
         transaction.heartbeat.stop(context)  # last: by the heartbeat the next writer finds what a crash here leaves
+
+
+def _sweep(transaction: Transaction, finishing: _Finishing) -> None:
+    """Remove markers and staged bytes, when all is published."""
+    context = transaction.context
+    places = [companion.context for companion in finishing.companions if companion.has_markers]
+    if transaction.markers is None:
+        places.insert(0, context)
+    storage, executor = context.root, context.runtime.executor
+    with _harmless(transaction):
+        transaction.heartbeat.handle.cancel()
+        listed = each(storage, executor, lambda place: markers.files_below(place, transaction.requested_time), places)
+        listed.append([context.from_root(path) for path in transaction.markers or ()])
+        staged = [finishing.staged, *map(finishing.attached, range(len(finishing.attachments)))]
+        staged += [companion.staged for companion in finishing.companions]
+        storage.delete_many([*(path for paths in listed for path in paths), *staged])
+        for place in (context, *(companion.context for companion in finishing.companions)):
+            place.storage.remove_empty_folders(layout.markers(transaction.requested_time))
+        finishing.swept = True
+
+
+@contextmanager
+def _harmless(transaction: Transaction) -> Iterator[None]:
+    """Log an error of the clean-up instead of raising it."""
+    try:
+        yield
     except HudiError as error:
-        _log.warning("could not sweep up after commit %s of %s: %s", transaction.requested_time, context.table, error)
+        table = transaction.context.table
+        _log.warning("could not sweep up after commit %s of %s: %s", transaction.requested_time, table, error)

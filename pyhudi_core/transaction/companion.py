@@ -12,7 +12,7 @@ it left at the companion places (``markers.remove_at_companions``).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pyhudi_core.errors import CommitAbortedError, CommitConflictError
@@ -20,8 +20,9 @@ from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.commit import METADATA_FILES_KEY, CommitMetadata
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.storage.at_once import all_of
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import layout, markers
+from pyhudi_core.transaction import layout
 from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction
 from pyhudi_core.transaction.freshness import load_showing
 from pyhudi_core.transaction.publication import creating
@@ -42,6 +43,7 @@ class CompanionCommit:
         keeps: the partitions of a metadata table that learn of the data table's commit by this one.
         files: its files, with their sizes.
         bases: for each partition of a metadata table, how many file groups had a base file of which requested time (empty: none).
+        has_markers: whether there may be markers of its files.
         builds: the completed instants that had built the companion's partitions when the write read it. Its records are for the file groups of those.
     """
 
@@ -53,6 +55,8 @@ class CompanionCommit:
     files: Mapping[str, int] = field(default_factory=dict)
     bases: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     builds: frozenset[Instant] = frozenset()
+    has_markers: bool = True
+    _waiting: tuple[Callable[[], object], ...] = ()
 
     @property
     def requested_time(self) -> str:
@@ -75,10 +79,17 @@ class CompanionCommit:
         completed = replace(self.inflight, state=State.COMPLETED, completion_time=completion_time)
         return self.context.from_root(self.context.folder.file(completed))
 
-    def stage(self, commit: CommitMetadata, bases: Mapping[str, Mapping[str, int]]) -> None:
-        """Write the bytes of the completed file to the staging path, from which any process can publish them.
+    def stage(
+        self,
+        commit: CommitMetadata,
+        bases: Mapping[str, Mapping[str, int]],
+        files: Sequence[Callable[[], object]] = (),
+    ) -> None:
+        """Make the bytes of the completed file. `write` writes them to the staging path, from which any process can publish them.
 
-        ``bases`` as in the attribute, for every partition that learns of the commit.
+        Args:
+            bases: as in the attribute, for every partition that learns of the commit.
+            files: each writes one of the commit's files; `write` does that, too.
         """
         self.keeps, self.bases = frozenset(bases), bases
         self.files = {stat.path: stat.size for stat in commit.stats}
@@ -86,7 +97,12 @@ class CompanionCommit:
         commit = replace(commit, extra={**commit.extra, TOKEN_KEY: self.transaction.token})
         record = commit.to_avro(action)
         self.body = encode_record(commit.record_name(action), record, sync_marker=self.transaction.sync_marker)
-        self.context.root.put(self.staged, self.body)
+        self._waiting = (*files, lambda: self.context.root.put(self.staged, self.body))
+
+    def write(self) -> None:
+        """Write what is not written yet; before the decision."""
+        waiting, self._waiting = self._waiting, ()
+        all_of(self.context.root, self.context.runtime.executor, *waiting)
 
     def high_water_mark(self) -> str:
         """Return the greatest time on the companion's timeline; under the lock.
@@ -108,11 +124,6 @@ class CompanionCommit:
         return CommitConflictError(
             what, table=self.context.table, instant=self.requested_time, hint="Nothing was published; write again."
         )
-
-    def clean_up(self) -> None:
-        """Remove what only this process needed, after the decision."""
-        markers.remove(self.context.storage, self.requested_time)
-        self.context.root.delete(self.staged)
 
 
 def begin_companion(

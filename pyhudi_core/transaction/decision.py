@@ -20,7 +20,7 @@ latest one and its later files are not there, and on condition that the content 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -31,20 +31,24 @@ from pyhudi_core.errors import (
     StorageError,
     StorageStateUnknownError,
 )
+from pyhudi_core.lock.base import look_ahead as look_at_lock
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.storage.at_once import Ahead, all_of, both, each
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import layout, locking, lost_completions, metadata_removal
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.freshness import load_showing, published
 from pyhudi_core.transaction.locking import holding_lock
-from pyhudi_core.transaction.publication import creating, replace_once
+from pyhudi_core.transaction.publication import create_once, creating, replace_once
 from pyhudi_core.transaction.record import Intent, Publication, PublicationKind, Record, record_store, swap_settled
 from pyhudi_core.transaction.rollback_plans import names_rolled_back
 
 _log = logging.getLogger(__name__)
 _DECISIONS = 5
+_PUBLISHED = "published record"
+"""Where a handle remembers the latest record that it has seen, if all that it names is published."""
 _RECENT_S = 1.0
 """For so long after the timeline was listed a living writer publishes its own decision without another look at it."""
 
@@ -70,10 +74,23 @@ class OutcomeUnknown(Exception):  # noqa: N818  (each caller turns it into an er
 
 @dataclass(frozen=True, slots=True)
 class StagedIntent:
-    """An intent that is not decided yet, and the bytes of the files that it creates, by path; the bytes are also staged, for other processes."""
+    """An intent that is not decided yet.
+
+    Attributes:
+        bodies: the bytes of files that it makes, by path; they are also staged, for other processes.
+        groups: how many of the publications, in their order, the process that decides may make at once; empty: one after the other.
+    """
 
     intent: Intent
     bodies: Mapping[str, bytes]
+    groups: tuple[int, ...] = ()
+
+    def in_groups(self) -> Iterator[tuple[Publication, ...]]:
+        """Yield the publications that may be made at once."""
+        rest = self.intent.publications
+        for size in self.groups or (1,) * len(rest):
+            yield rest[:size]
+            rest = rest[size:]
 
 
 def staged_intent(
@@ -84,8 +101,11 @@ def staged_intent(
     completion_time: str = "",
     inflight: str = "",
     companions: Sequence[str] = (),
+    groups: tuple[int, ...] = (),
 ) -> StagedIntent:
-    """Return the intent of a transaction. ``inflight`` is the file that must exist for it to count; empty: the transaction's reservation.
+    """Return the intent of a transaction; ``bodies`` and ``groups`` as in `StagedIntent`.
+
+    ``inflight`` is the file that must exist for it to count; empty: the transaction's reservation.
 
     A process that registers as an executor has no transaction yet, so ``plan_executors.py`` makes that intent itself.
     """
@@ -99,7 +119,7 @@ def staged_intent(
         tuple(publications),
         tuple(companions),
     )
-    return StagedIntent(intent, bodies)
+    return StagedIntent(intent, bodies, groups)
 
 
 BuildIntent = Callable[[Timeline], StagedIntent | None]
@@ -115,12 +135,16 @@ class Terms:
         expected: instants that the listing of the timeline must show if their files are there.
         any_lock: the decision may be made under any lock, and when it has ended: a rollback, because the record alone keeps it safe.
         seems_alive: whether other processes certainly consider the deciding process alive now; decided without a storage call.
+        looked_ahead: the caller has called `look_ahead` just now.
+        look: called under the lock before each intent is built, at the same time as the timeline is listed: reads what the intent depends on.
     """
 
     purpose: str
     expected: tuple[Instant, ...] = ()
     any_lock: bool = False
     seems_alive: Callable[[], bool] = lambda: False
+    look: Callable[[], object] = lambda: None
+    looked_ahead: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,34 +157,62 @@ class Decision:
     lock_held: float = 0.0
 
 
-def decide(context: TableContext, build_intent: BuildIntent, check: Check, terms: Terms) -> Decision:
+def decide(
+    context: TableContext,
+    build_intent: BuildIntent,
+    check: Check,
+    terms: Terms,
+    stage: Callable[[], object] = lambda: None,
+    after: Callable[[], object] = lambda: None,
+) -> Decision:
     """Decide and publish what ``build_intent`` makes of the timeline, if ``check`` raises nothing; both run under the lock.
+
+    ``stage`` writes what has to be staged, at the latest while the lock is waited for. ``after`` is called when all is published, at the same time as
+    the lock is given back; it raises no `HudiError`.
 
     ``check`` raises `PreparationNeeded` if it has to read first; it does that a bounded number of times.
 
     Raises what the two raise, `LockError` or `CommitAbortedError` (nothing was decided), and `OutcomeUnknown`.
     """
     clock = context.runtime.clock
-    deciding = _Deciding(context, build_intent, check, terms)
+    deciding = _Deciding(context, build_intent, check, terms, context.protocol.remembered.get(_PUBLISHED))
+    storage, executor = context.root, context.runtime.executor
     waited = held = 0.0
     decision: Decision | None = None
+    ahead: tuple[Callable[[], object], ...] = (stage,)
     while decision is None:
         needed: PreparationNeeded | None = None
-        deciding.look_ahead()
+        if ahead and terms.looked_ahead:
+            beside: Callable[[], object] | None = stage
+        else:
+            all_of(storage, executor, *ahead, partial(look_at_lock, context.lock), deciding.look_ahead)
+            beside = None
+        ahead = ()
         asked = clock.monotonic()
-        with holding_lock(context, terms.purpose) as lease_left_s:
+        with holding_lock(context, terms.purpose, beside) as holding:
             acquired = clock.monotonic()
             try:
-                decision = deciding.run(lease_left_s)
+                decision = deciding.run(holding.lease_left_s)
             except PreparationNeeded as found:
                 needed = found
+            if decision is not None and decision.published:
+                holding.after.append(after)
         waited += acquired - asked
-        held += clock.monotonic() - acquired
+        held += holding.given_back - acquired
         if needed is not None:
             needed.prepare()
     if decision.intent is not None:
         record_store(context.root).sweep()
     return Decision(decision.intent, decision.published, waited, held)
+
+
+def look_ahead(context: TableContext) -> None:
+    """Read the commit record and the lock before a decision (`Terms.looked_ahead`), while something else is done. For storages with If-Match."""
+    deciding = _Deciding(
+        context, lambda _: None, lambda _: None, Terms(""), context.protocol.remembered.get(_PUBLISHED)
+    )
+    all_of(context.root, context.runtime.executor, partial(look_at_lock, context.lock), deciding.look_ahead)
+    deciding.remember(deciding.known)
 
 
 @dataclass(slots=True)
@@ -172,7 +224,7 @@ class _Deciding:
     check: Check
     terms: Terms
     known: Record | None = None
-    mine: Intent | None = None
+    mine: Record | None = None
 
     def look_ahead(self) -> None:
         """Read the record and publish what it names without the lock, so that under it one call shows that nothing changed."""
@@ -205,9 +257,11 @@ class _Deciding:
             if not self.terms.any_lock:
                 locking.refuse_lost(context, lease_left_s)
             in_doubt = True
-            self.mine = draft.intent
-            if self._swap(record, draft):
-                return Decision(draft.intent, self._publish(draft, looked))
+            made = self._swap(record, draft)
+            if made is not None:
+                published_all = self._publish(draft, looked)
+                self.remember(made if published_all else None)
+                return Decision(draft.intent, published_all)
         raise CommitAbortedError(
             f"Other writers decided their commits {_DECISIONS} times while this one held the lock",
             table=context.table,
@@ -217,46 +271,89 @@ class _Deciding:
     def _latest(self) -> tuple[Record | None, Timeline]:
         """Return the record, with all that it names published, and the timeline as it is then."""
         context, terms = self.context, self.terms
-        record = record_store(context.root).read(self.known) if context.protections.commit_record else None
+        looked: Timeline | None = None
+        if context.root.capabilities.parallel_calls > 1:
+            # All is looked at in one round. It counts if the record is the known one; else what it names may be published after the listing.
+            record, looked_ahead = both(
+                context.root, context.runtime.executor, self._read, lambda: Ahead.of(self._look)
+            )
+            looked = looked_ahead.get() if record is self.known else None
+        else:
+            record = self._read()
         if not terms.any_lock:
             locking.refuse_foreign(context, record)
         if record is not None and record is not self.known and context.protections.roll_forward:
             publish_intent(context, record.intent, record.last_file)
         self.known = record
-        decided = published(context, record.intent if record is not None else None)
-        return record, load_showing(context, [*terms.expected, *decided, *published(context, self.mine)])
+        return record, self._look() if looked is None else looked
 
-    def _swap(self, record: Record | None, draft: StagedIntent) -> bool:
+    def _read(self) -> Record | None:
+        return record_store(self.context.root).read(self.known) if self.context.protections.commit_record else None
+
+    def _look(self) -> Timeline:
+        """List the timeline, which shows what the known record names, and read what else the intent depends on."""
+        context, terms = self.context, self.terms
+        intents = [record.intent for record in (self.known, self.mine) if record is not None]
+        decided = [instant for intent in intents for instant in published(context, intent)]
+        expected = [*terms.expected, *decided]
+        executor = context.runtime.executor
+        return both(context.root, executor, lambda: load_showing(context, expected), terms.look)[0]
+
+    def remember(self, record: Record | None) -> None:
+        """Remember a record for the next decision of this handle, if all that it names is published. No other record has its tag."""
+        capable = self.context.root.capabilities.put_if_match
+        if record is not None and capable and record.intent.only_creates:
+            self.context.protocol.remembered[_PUBLISHED] = record
+
+    def _swap(self, record: Record | None, draft: StagedIntent) -> Record | None:
         """Step 5. The record keeps the completed file of a commit."""
         context, intent = self.context, draft.intent
         kept = draft.bodies[intent.publications[-1].path] if lost_completions.names_commit(intent) else b""
-        if not context.protections.commit_record:
-            return True
         lock = locking.recorded_lock(context, record, any_lock=self.terms.any_lock)
+        self.mine = Record(intent, lock, last_file=kept)
+        if not context.protections.commit_record:
+            return self.mine
         try:
-            return swap_settled(record_store(context.root), record, Record(intent, lock, last_file=kept))
+            return swap_settled(record_store(context.root), record, self.mine)
         except StorageStateUnknownError as error:
             raise OutcomeUnknown(error, decided=False) from error
 
     def _publish(self, draft: StagedIntent, looked: float) -> bool:
         """Step 6. A living writer that has just listed the timeline need not list it again: no process has rolled back its instant.
 
-        It may still stop for a long time at any call. So it looks at the record before each replacement, as everybody does.
+        It has the bytes of new files, so it creates them without a look at what is there; before each group of them it looks at the record once.
+        It may stop for a long time at any call. So it asks its clock before each file, and does as everybody does if too much time has passed.
         """
         context = self.context
-        recent = context.runtime.clock.monotonic() - looked < _RECENT_S and self.terms.seems_alive()
         try:
-            if context.protections.commit_record and recent:
-                create = creating(context.protections.completed_once)
-                for publication in draft.intent.publications:
-                    if publication.kind is not PublicationKind.CREATE:
-                        _change(context, draft.intent, publication, partial(_is_wanted, context, draft.intent))
-                    elif not create(context.root, publication.path, draft.bodies[publication.path]):
-                        return False
-                return True
-            return publish_intent(context, draft.intent)
+            if not (context.protections.commit_record and self._is_recent(looked)):
+                return publish_intent(context, draft.intent)
+            return all(self._make_group(draft, looked, group) for group in draft.in_groups())
         except (StorageError, CorruptionError) as error:
             raise OutcomeUnknown(error, decided=True) from error
+
+    def _make_group(self, draft: StagedIntent, looked: float, group: Sequence[Publication]) -> bool:
+        """Make publications of our own decision. Returns False if somebody else's file is at the place of one, and stays there."""
+        context = self.context
+        has_new = any(one.kind is PublicationKind.REPLACE and one.path in draft.bodies for one in group)
+        wanted = has_new and _is_wanted(context, draft.intent)
+
+        def make(publication: Publication) -> bool:
+            body = draft.bodies.get(publication.path)
+            if publication.kind is PublicationKind.CREATE:
+                assert body is not None, publication.path
+                return creating(context.protections.completed_once)(context.root, publication.path, body)
+            is_new = publication.kind is PublicationKind.REPLACE and not publication.replaces
+            known = wanted and is_new and body is not None and self._is_recent(looked)
+            if not (known and create_once(context.root, publication.path, body or b"")):
+                _change(context, draft.intent, publication, partial(_is_wanted, context, draft.intent))
+            return True
+
+        return all(each(context.root, context.runtime.executor, make, group))
+
+    def _is_recent(self, looked: float) -> bool:
+        """Say whether it is so short a time since we looked under the lock that no other process can have taken us for dead."""
+        return self.context.runtime.clock.monotonic() - looked < _RECENT_S and self.terms.seems_alive()
 
 
 def finish_decided(context: TableContext, record: Record) -> None:
@@ -358,7 +455,7 @@ def _change(context: TableContext, intent: Intent, publication: Publication, wan
         unlists = metadata_removal.unlists(publication.changes)
         what = metadata_removal.COMMENT if unlists else properties_file.COMMENT
         comment = f"{what} {intent.completion_time} {intent.token}"
-        properties_file.apply(storage, dict(publication.changes), comment, wanted)
+        properties_file.apply(storage, dict(publication.changes), comment, wanted, context.runtime.executor)
         if unlists and wanted():
             metadata_removal.remove_folder(storage)
         return

@@ -41,9 +41,9 @@ class Heartbeat:
 
     def revive(self, context: TableContext) -> None:
         """Put the file back if another process removed it because this process was paused and seemed dead: without it nobody would ever find out
-        that the writer of an announced instant is gone.
+        that the writer of an announced instant is gone. A young one is not looked for.
         """
-        if context.root.head(self.path) is None:
+        if not self.is_young(context) and context.root.head(self.path) is None:
             context.root.put(self.path, self.body)
 
     def stop(self, context: TableContext) -> None:

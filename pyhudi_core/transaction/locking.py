@@ -13,33 +13,75 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyhudi_core.errors import HudiError, LockLostError, LockServerError, at_table
 from pyhudi_core.lock.base import LockProvider, LockSession, lease_left_s
 from pyhudi_core.lock.identity import refuse_other_lock
 from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.storage.at_once import Ahead, all_of, both
 from pyhudi_core.transaction.record import Record
 
 _log = logging.getLogger(__name__)
 _ATTEMPTS = 3
 
 
+@dataclass(slots=True)
+class LockHolding:
+    """One holding of the lock.
+
+    Attributes:
+        session: None if the lock is switched off.
+        after: what is done at the same time as the lock is given back; it raises no `HudiError`.
+        given_back: when it was, by the monotonic clock.
+    """
+
+    session: LockSession | None
+    after: list[Callable[[], object]] = field(default_factory=list)
+    given_back: float = 0.0
+    _ended: bool = False
+
+    def acquire(self, context: TableContext, purpose: str) -> None:
+        """Wait for the lock. If the holding was ended meanwhile (an interruption), the lock is given back at once."""
+        if context.protections.lock:
+            self.session = context.lock.acquire(context.options.lock.wait_ms / 1000, purpose)
+        if self._ended:
+            self.end(context)
+
+    def lease_left_s(self) -> float:
+        """Say for how many seconds it is still ours."""
+        return float("inf") if self.session is None else lease_left_s(self.session)
+
+    def end(self, context: TableContext) -> None:
+        """Give the lock back."""
+        self._ended = True
+        if self.session is not None:
+            give_back(context, self.session)
+        self.given_back = context.runtime.clock.monotonic()
+
+
 @contextmanager
-def holding_lock(context: TableContext, purpose: str) -> Iterator[Callable[[], float]]:
-    """Wait for the lock and hold it; gives what tells the seconds that it is still ours. Raises `LockTimeoutError` that says which table it
-    is about, and `TableVersionError` for a table that is only read.
+def holding_lock(
+    context: TableContext, purpose: str, beside: Callable[[], object] | None = None
+) -> Iterator[LockHolding]:
+    """Wait for the lock and hold it. ``beside`` is called while it is waited for; a `HudiError` of it is raised when the lock is there.
+
+    Raises `LockTimeoutError` that says which table it is about, and `TableVersionError` for a table that is only read.
     """
     context.config.refuse_writing(context.table)
-    if not context.protections.lock:
-        yield lambda: float("inf")
-        return
-    with at_table(context.table):
-        session = context.lock.acquire(context.options.lock.wait_ms / 1000, purpose)
+    storage, executor = context.root, context.runtime.executor
+    holding = LockHolding(None)
     try:
-        yield lambda: lease_left_s(session)
+        with at_table(context.table):
+            if beside is None:
+                holding.acquire(context, purpose)
+            else:
+                step = beside
+                done, _ = both(storage, executor, lambda: Ahead.of(step), lambda: holding.acquire(context, purpose))
+                done.get()
+        yield holding
     finally:
-        give_back(context, session)
+        all_of(storage, executor, lambda: holding.end(context), *holding.after)
 
 
 def give_back(context: TableContext, session: LockSession) -> None:

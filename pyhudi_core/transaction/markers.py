@@ -6,7 +6,7 @@ the file. Folders that Hudi's timeline server wrote (``MARKERS.type`` and ``MARK
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pyhudi_core.errors import UnsafePathError
@@ -29,21 +29,24 @@ def create(storage: Storage, requested_time: str, path: str, kind: str) -> None:
     storage.put(f"{layout.markers(requested_time)}/{path}.marker.{kind}", b"")
 
 
-def announced(storage: Storage, requested_time: str) -> list[str]:
-    """Return the data files that an instant's markers name; paths relative to the table. Names outside the table are ignored."""
-    return sorted(announced_kinds(storage, requested_time))
+def announced(storage: Storage, requested_time: str, listed: Sequence[str] | None = None) -> list[str]:
+    """Return the data files that an instant's markers name; paths relative to the table. Names outside the table are ignored.
+
+    ``listed``: the files of the markers, if they were just listed.
+    """
+    return sorted(announced_kinds(storage, requested_time, listed))
 
 
-def announced_kinds(storage: Storage, requested_time: str) -> dict[str, str]:
+def announced_kinds(storage: Storage, requested_time: str, listed: Sequence[str] | None = None) -> dict[str, str]:
     """Return the same with the kind of each file: CREATE, MERGE or APPEND."""
     folder = layout.markers(requested_time)
     found: list[str] = []
-    for info in storage.list(f"{folder}/"):
-        name = info.path[len(folder) + 1 :]
+    for path in marker_files(storage, requested_time) if listed is None else listed:
+        name = path[len(folder) + 1 :]
         if name == _SERVER_TYPE:
             continue
         if name.startswith("MARKERS") and "/" not in name:
-            found.extend(storage.get(info.path).decode("utf-8", "replace").splitlines())
+            found.extend(storage.get(path).decode("utf-8", "replace").splitlines())
         else:
             found.append(name)
     named = ((_data_file(marker), marker.rpartition(".")[2]) for marker in found)
@@ -65,12 +68,14 @@ def remove_leaks(
     requested_time: str,
     wanted: Collection[str] = (),
     is_own: Callable[[str], bool] = lambda _path: True,
+    listed: Sequence[str] | None = None,
 ) -> list[str]:
-    """Remove files of task attempts that were given up: announced by a marker, but not part of the result. ``is_own``: only these are looked at.
+    """Remove files of task attempts that were given up: announced by a marker, but not part of the result. ``is_own``: only these are looked at;
+    ``listed`` as in `announced`.
 
     Returns their paths.
     """
-    found = announced(context.storage, requested_time)
+    found = announced(context.storage, requested_time, listed)
     leaked = [path for path in found if path not in wanted and is_own(path)]
     if leaked:
         removal.delete_data_files(context.storage, leaked, contained=context.protections.path_containment)
@@ -80,6 +85,11 @@ def remove_leaks(
 def marker_files(storage: Storage, requested_time: str) -> list[str]:
     """Return the files of an instant's markers."""
     return [info.path for info in storage.list(f"{layout.markers(requested_time)}/")]
+
+
+def files_below(place: TableContext, requested_time: str) -> list[str]:
+    """Return the files of an instant's markers at a place, from the root."""
+    return [place.from_root(path) for path in marker_files(place.storage, requested_time)]
 
 
 def remove(storage: Storage, requested_time: str) -> None:

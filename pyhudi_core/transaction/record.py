@@ -17,7 +17,7 @@ import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -186,8 +186,11 @@ class RecordStore(Protocol):
         """Return the record as it is now; one call instead of several if it is still the one that is known."""
         ...
 
-    def swap(self, previous: Record | None, record: Record) -> None:
-        """Replace ``previous`` (None: no record yet). Raises `PreconditionFailedError` or `StorageStateUnknownError`."""
+    def swap(self, previous: Record | None, record: Record) -> Record:
+        """Replace ``previous`` (None: no record yet); returns the record with its position.
+
+        Raises `PreconditionFailedError` or `StorageStateUnknownError`.
+        """
         ...
 
     def kept(self) -> Iterator[Record]:
@@ -215,23 +218,18 @@ class TaggedRecordStore:
         return f"{COMMIT_RECORD}.json"
 
     def read(self, known: Record | None = None) -> Record | None:
-        while True:
-            before = self.storage.head(self.path)
-            if before is None:
-                return None
-            if known is not None and known.position == before.etag:
-                return known
-            data = self.storage.get(self.path)
-            after = self.storage.head(self.path)
-            # The bytes belong to the tag only if it did not change around the read.
-            if after is not None and after.etag == before.etag:
-                return Record.decode(data, self.path, after.etag)
+        try:
+            found = self.storage.get_tagged(self.path, "" if known is None else known.position)
+        except ObjectNotFoundError:
+            return None
+        return known if found is None else Record.decode(found[1], self.path, found[0].etag)
 
-    def swap(self, previous: Record | None, record: Record) -> None:
+    def swap(self, previous: Record | None, record: Record) -> Record:
         if previous is None:
-            self.storage.put_if_absent(self.path, record.encode())
+            written = self.storage.put_if_absent(self.path, record.encode())
         else:
-            self.storage.put_if_match(self.path, record.encode(), previous.position)
+            written = self.storage.put_if_match(self.path, record.encode(), previous.position)
+        return replace(record, position=written.etag)
 
     def kept(self) -> Iterator[Record]:
         """Yield the one."""
@@ -271,7 +269,7 @@ class NumberedRecordStore:
             except ObjectNotFoundError:
                 continue  # it was superseded and swept between the two calls
 
-    def swap(self, previous: Record | None, record: Record) -> None:
+    def swap(self, previous: Record | None, record: Record) -> Record:
         number = int(previous.position) + 1 if previous else 1
         self.storage.put_if_absent(self._path(number), record.encode())
         try:
@@ -283,6 +281,7 @@ class NumberedRecordStore:
         if not numbers or numbers[-1] != number:
             # Our number had been used and swept long ago, or others went on after us, or the listing of a network disk is old; the caller finds out.
             raise StorageStateUnknownError("The commit record moved on", path=self._path(number))
+        return replace(record, position=str(number))
 
     def kept(self) -> Iterator[Record]:
         """Yield the newest few."""
@@ -299,8 +298,8 @@ class NumberedRecordStore:
             _log.warning("could not remove old commit records: %s", error)
 
 
-def swap_settled(store: RecordStore, previous: Record | None, record: Record) -> bool:
-    """Swap and find out what happened: True if our intent was decided and is still the record, False if ours can never stand.
+def swap_settled(store: RecordStore, previous: Record | None, record: Record) -> Record | None:
+    """Swap and find out what happened: the record if our intent was decided and is still the record, None if ours can never stand.
 
     As long as the record is what it was, a swap without an answer may still arrive. So it is sent again, which decides nothing twice, until one
     of them shows; else a commit could be called undone, and stand a moment later.
@@ -311,7 +310,7 @@ def swap_settled(store: RecordStore, previous: Record | None, record: Record) ->
     for _ in range(_SENDS):
         refusal: StorageError | None = None
         try:
-            store.swap(previous, record)
+            made = store.swap(previous, record)
         except PreconditionFailedError:
             pass  # by the swap of another process, or by an earlier one of ours: the record shows it
         except StorageStateUnknownError:
@@ -319,15 +318,15 @@ def swap_settled(store: RecordStore, previous: Record | None, record: Record) ->
         except StorageError as error:
             refusal = error
         else:
-            return True
+            return made
         found = _read_back(store)
         if found is not None and found.intent == record.intent:
             if refusal is not None:
                 # It is there, but a disk that fails while it makes it durable does not say that it stays.
                 raise StorageStateUnknownError("The commit record was changed, but perhaps not for good") from refusal
-            return True
+            return found
         if _position(found) != _position(previous) or not (in_doubt or refusal):
-            return False
+            return None
         if refusal is not None and not in_doubt:
             raise refusal
     raise StorageStateUnknownError("The storage does not say whether the commit record was changed")

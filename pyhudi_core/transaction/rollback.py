@@ -7,6 +7,7 @@ Another process may take over an unfinished rollback; every step can be done twi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -15,9 +16,10 @@ from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.instant import Action, Instant, State, is_time, parse_time
 from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.storage.base import ObjectInfo
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import begin, heartbeat, layout, markers, plan_executors, removal
-from pyhudi_core.transaction.begin import Transaction
+from pyhudi_core.transaction.begin import TableSeen, Transaction
 from pyhudi_core.transaction.commit import finish
 from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, Terms, decide, publish_decided, staged_intent
 from pyhudi_core.transaction.freshness import load_showing
@@ -53,11 +55,11 @@ def roll_back(context: TableContext, requested_time: str) -> Instant | None:
         raise
 
 
-def repair_by_policy(context: TableContext, seen: Timeline | None = None) -> list[str]:
+def repair_by_policy(context: TableContext, seen: TableSeen | None = None) -> list[str]:
     """Repair the table before a new write, as the failed-writes policy requires: LAZY rolls back dead writers, EAGER also writers without a
     heartbeat.
 
-    ``seen`` is the timeline as the caller has just listed it; if nothing is pending on it, it is not listed again.
+    ``seen`` is what the caller has just seen; if nothing is pending there, nothing is listed again.
 
     Raises `CommitAbortedError` under EAGER if another writer is alive, because this policy allows only one writer.
     """
@@ -86,12 +88,13 @@ def _roll_back_the_unclaimed(context: TableContext) -> list[str]:
     return done
 
 
-def repair(context: TableContext, seen: Timeline | None = None) -> list[str]:
+def repair(context: TableContext, seen: TableSeen | None = None) -> list[str]:
     """Finish what dead processes left: their rollbacks, their writes, their reservations. Returns the requested times rolled back.
 
-    The timeline is listed once if nothing is pending; not at all if ``seen``, which the caller has just listed, says so.
+    The timeline is listed once if nothing is pending; not at all if ``seen``, which the caller has just seen, says so.
     """
-    timeline = context.folder.load() if seen is None or len(seen.pending) else seen
+    quiet = seen if seen is not None and not len(seen.timeline.pending) else None
+    timeline = context.folder.load() if quiet is None else quiet.timeline
     if len(timeline.pending):
         _resume_the_dead(context)
         timeline = context.folder.load()
@@ -111,7 +114,8 @@ def repair(context: TableContext, seen: Timeline | None = None) -> list[str]:
     if overtaken:
         # A dead process had decided to roll it back, and its plan is on the timeline only now.
         _resume_the_dead(context)
-    found_dead, announced = _sweep_reservations(context, None if len(timeline.pending) else timeline)
+    heartbeats = None if quiet is None else quiet.heartbeats
+    found_dead, announced = _sweep_reservations(context, None if len(timeline.pending) else timeline, heartbeats)
     if announced:
         _resume_the_dead(context)
     _sweep_temporaries(context, everywhere=found_dead or overtaken or bool(done))
@@ -332,16 +336,18 @@ def sweep_late_bytes(context: TableContext, archived_until: str) -> None:
             _sweep_own(context, time)
 
 
-def _sweep_reservations(context: TableContext, seen: Timeline | None) -> tuple[bool, bool]:
+def _sweep_reservations(
+    context: TableContext, seen: Timeline | None, heartbeats: Sequence[ObjectInfo] | None
+) -> tuple[bool, bool]:
     """Remove what dead processes left that never came to announce their instant, or whose commit completed.
 
-    An older timeline does here: of what it does not show as pending, each is looked at again.
+    An older timeline and older heartbeats do here: of what they do not show as pending, each is looked at again.
 
     Returns whether there were any, and whether one had announced its instant after all.
     """
     found_dead = announced = False
     known = {instant.requested_time: instant for instant in (context.folder.load() if seen is None else seen)}
-    for info in context.root.list(f"{layout.HEARTBEATS}/"):
+    for info in context.root.list(f"{layout.HEARTBEATS}/") if heartbeats is None else heartbeats:
         time = info.path.rpartition("/")[2]
         instant = known.get(time)
         if instant is not None and instant.is_pending:

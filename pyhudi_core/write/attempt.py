@@ -10,7 +10,7 @@ writers do. What was read outside stays true, because completed files do not cha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -32,12 +32,13 @@ from pyhudi_core.model.operation import OVERWRITING, OperationType
 from pyhudi_core.model.schema import to_avro
 from pyhudi_core.opened_table.table_context import PreCommit
 from pyhudi_core.snapshot.snapshot import Snapshot
+from pyhudi_core.storage.at_once import all_of, both
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import markers, plan_executors
 from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction
 from pyhudi_core.transaction.commit import Attachment, Finished, Gate, complete
 from pyhudi_core.transaction.companion import CompanionCommit
-from pyhudi_core.transaction.decision import Check, PreparationNeeded
+from pyhudi_core.transaction.decision import Check, PreparationNeeded, look_ahead
 from pyhudi_core.write.column_numbers import Numbers, numbers_after
 from pyhudi_core.write.prepare import Prepared
 from pyhudi_core.write.retrying import Retries
@@ -150,7 +151,9 @@ def extra_of(
 class CommitCheck:
     """The check of one attempt; called with the timeline that was found under the lock. Raises `CommitError` or `PreparationNeeded`.
 
-    ``validation``: the validators that were asked without the lock.
+    Attributes:
+        validation: the validators that were asked without the lock.
+        looked_ahead: as in `Terms`.
     """
 
     attempt: Attempt
@@ -158,6 +161,7 @@ class CommitCheck:
     rounds: int = field(default=0)
     looked: Timeline | None = None
     validation: Validation | None = None
+    looked_ahead: bool = False
 
     @classmethod
     def of(cls, attempt: Attempt) -> CommitCheck:
@@ -248,13 +252,21 @@ def check_before_lock(check: CommitCheck, retries: Retries) -> None:
     attempt = check.attempt
     transaction = attempt.transaction
     context = transaction.context
-    _remove_leaks(attempt)
-    claim = retries.claim_before(attempt.touched)
+    storage, executor = context.root, context.runtime.executor
+    with at_table(context.table):
+        (_, claim), timeline = both(
+            storage,
+            executor,
+            lambda: both(
+                storage, executor, lambda: _remove_leaks(attempt), lambda: retries.claim_before(attempt.touched)
+            ),
+            lambda: both(storage, executor, context.folder.load, lambda: _ready(check))[0],
+        )
     if claim is not None and not concurrent.keeps_its_groups(context, transaction.requested.action, attempt.touched):
         raise concurrent.conflict_error(context, claim, transaction.requested_time)
     check.validation = validation_of(attempt)
     with at_table(context.table):
-        check.outside(context.folder.load())
+        check.outside(timeline)
         if check.validation is not None:
             check.validation.run()
 
@@ -278,14 +290,39 @@ def decide_attempt(check: CommitCheck, gate: Gate | None = None) -> Finished:
             attempt.companions,
             attempt.attachments,
             may_remove=attempt.removes_metadata or transaction.context.options.metadata.remove_unkept,
+            looked_ahead=check.looked_ahead and check.validation is None,
         )
+
+
+def _ready(check: CommitCheck) -> None:
+    """Write what the commits of companions still lack; on a network storage, read the commit record and the lock."""
+    context = check.attempt.transaction.context
+    steps: list[Callable[[], object]] = [companion.write for companion in check.attempt.companions]
+    capabilities = context.root.capabilities
+    check.looked_ahead = capabilities.parallel_calls > 1 and capabilities.put_if_match
+    if check.looked_ahead:
+        steps.append(partial(look_ahead, context))
+    all_of(context.root, context.runtime.executor, *steps)
 
 
 def _remove_leaks(attempt: Attempt) -> None:
     """Remove what task attempts wrote that are not part of the result. Another process may execute the same plan; its files stay."""
     transaction, time = attempt.transaction, attempt.transaction.requested_time
-    is_own = partial(plan_executors.is_own, transaction)
-    mine = (is_own,) if transaction.requested.action in plan_executors.PLANNED else ()
-    markers.remove_leaks(transaction.context, time, attempt.metadata.paths, *mine)
-    for companion in attempt.companions:
-        markers.remove_leaks(companion.context, time, set(companion.files), *mine)
+    context, planned = transaction.context, transaction.requested.action in plan_executors.PLANNED
+    is_own = partial(plan_executors.is_own, transaction) if planned else _is_any
+
+    def own() -> None:
+        listed = markers.marker_files(context.storage, time)
+        markers.remove_leaks(context, time, attempt.metadata.paths, is_own, listed)
+        if not planned and (attempt.engine is None or attempt.engine.in_process):
+            transaction.markers = tuple(listed)
+
+    def of_part(part: CompanionCommit) -> None:
+        markers.remove_leaks(part.context, time, set(part.files), is_own)
+
+    parts = [partial(of_part, part) for part in attempt.companions if part.has_markers]
+    all_of(context.root, context.runtime.executor, own, *parts)
+
+
+def _is_any(path: str) -> bool:
+    return True

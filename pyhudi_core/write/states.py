@@ -33,10 +33,11 @@ from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.opened_table.table_context import PreCommit, TableContext
-from pyhudi_core.snapshot.snapshot import Snapshot, build
+from pyhudi_core.snapshot.snapshot import Beside, Snapshot, build
+from pyhudi_core.storage.at_once import Ahead
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import lost_completions
-from pyhudi_core.transaction.begin import Transaction
+from pyhudi_core.transaction.begin import TableSeen, Transaction, metadata_timeline
 from pyhudi_core.transaction.locking import WholeWrite
 from pyhudi_core.write import cases, checks
 from pyhudi_core.write.attempt import Attempt, Basis, CommitCheck
@@ -64,6 +65,7 @@ class WriteSpec:
         pre_commit: validators of this write alone.
         makes_metadata_table: before the write, the metadata table is made that the options ask for.
         after: what follows the commit: the table services. It is given, because services are above writing. None: nothing.
+        seen: the table, if it was looked at when it was opened for this write.
     """
 
     context: TableContext
@@ -77,6 +79,7 @@ class WriteSpec:
     pre_commit: PreCommit | None = None
     makes_metadata_table: bool = True
     after: After | None = field(default=None, repr=False)
+    seen: TableSeen | None = field(default=None, repr=False)
 
     @property
     def table(self) -> str:
@@ -138,9 +141,13 @@ class Draft(WriteState):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun(WriteState):
-    """An attempt whose instant is on the timeline; its files are being written, or that failed."""
+    """An attempt whose instant is on the timeline; its files are being written, or that failed.
+
+    ``state``: what it starts from.
+    """
 
     transaction: Transaction
+    state: Ahead[Snapshot]
 
     def pending(self) -> Transaction:
         """As `WriteState.pending`."""
@@ -234,11 +241,21 @@ class Committed(WriteState):
         return self.end
 
 
-def load(context: TableContext, timeline: Timeline | None = None, *, publish: bool = False) -> Snapshot:
+def load(
+    context: TableContext,
+    timeline: Timeline | None = None,
+    companions: Sequence[Timeline] = (),
+    *,
+    publish: bool = False,
+) -> Snapshot:
     """Return the table's state now, or as of a timeline. ``publish``: a lost completed file is published again, as the commit record says.
+
+    ``companions``: the timelines of the companion places, if they were listed at the same time.
 
     Raises `CorruptTimelineError` if the completed file of a commit is lost, and the record does not have it.
     """
     found = context.folder.load() if timeline is None else timeline
     found = (lost_completions.published_again if publish else lost_completions.restored)(context, found)
-    return build(context.storage, context.folder, context.config, found, executor=context.runtime.executor)
+    executor, own = context.runtime.executor, metadata_timeline(context, companions)
+    beside = None if own is None else Beside(own)
+    return build(context.storage, context.folder, context.config, found, executor=executor, beside=beside)

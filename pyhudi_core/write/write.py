@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
 
@@ -34,9 +34,9 @@ from pyhudi_core.model.operation import OperationType
 from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.snapshot.snapshot import Snapshot
-from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.storage.at_once import Ahead, both
 from pyhudi_core.transaction import markers
-from pyhudi_core.transaction.begin import Transaction, begin_write, withdraw
+from pyhudi_core.transaction.begin import TableSeen, Transaction, begin_write, look, withdraw
 from pyhudi_core.transaction.commit import Finished, Gate
 from pyhudi_core.transaction.locking import after_failure, hold
 from pyhudi_core.transaction.rollback import repair_by_policy, roll_back, sweep_late_files
@@ -72,13 +72,17 @@ from pyhudi_core.write.column_numbers import ColumnsThen, history_files, numbers
 from pyhudi_core.write.first_metadata.asked_metadata_table import make_if_due
 from pyhudi_core.write.indexing import index_notes
 from pyhudi_core.write.metadata_part import metadata_update
-from pyhudi_core.write.pipeline import WriteJob
+from pyhudi_core.write.pipeline import TaggedRows, WriteJob
+from pyhudi_core.write.plan import Plan
 from pyhudi_core.write.prepare import Prepared, prepare_keys, prepare_rows
 from pyhudi_core.write.result import Commit, CommitStats
 from pyhudi_core.write.retrying import Retries
 from pyhudi_core.write.states import Begun, Committed, Draft, Staged, Unchanged, WriteSpec, WriteState, load
 from pyhudi_core.write.streams import Streams
 from pyhudi_core.write.tasks import Written
+
+_FEW = 100_000
+"""A write of so many rows is short."""
 
 
 @dataclass(slots=True)
@@ -104,7 +108,7 @@ class WriteRun:
 def write(
     run: WriteRun,
     given: Given | None = None,
-    look: Callable[[], object] | None = None,
+    examine: Callable[[], object] | None = None,
     gate: Gate | None = None,
     *,
     commits: bool = True,
@@ -113,13 +117,13 @@ def write(
 
     Args:
         given: what the write brings; None for a further attempt with the batch that the write has.
-        look: called before the seventh step; raises to refuse what is staged.
+        examine: called before the seventh step; raises to refuse what is staged.
         gate: asked just before the commit is decided.
         commits: False stops before the seventh step.
 
-    Raises `DataError` before anything is written, and `CommitError`; After an error call `undo`, which removes all files of the attempt.
+    Raises `DataError` before anything is written, and `CommitError`; after an error call `undo`, which removes all files of the attempt.
     """
-    seen: Timeline | None = None
+    seen: TableSeen | None = None
     if given is not None:
         run.state, seen = prepare(run, given)  # 1. check the rows, give each its key and partition
     if isinstance(run.state, Draft):
@@ -132,12 +136,12 @@ def write(
             if start.job is not None:  # there are rows
                 tagged = start.job.tag()  # 4. find the file group of each key
                 plan = start.job.plan(tagged)  # 5. choose a file group for each row
-                written = start.job.write(tagged, plan)  # 6. merge the rows and write the files
+                written = writing(start, start.job)(tagged, plan)  # 6. merge the rows and write the files
             run.state = stage(start, written)
     if not commits:
         return
-    if look is not None:
-        look()
+    if examine is not None:
+        examine()
     end = run.state.ready()
     if isinstance(end, Staged):
         check_before_lock(end.check, run.retries)  # 7. look for conflicts, ask the validators
@@ -150,8 +154,8 @@ def write(
     run.state = followed(run.state)
 
 
-def prepare(run: WriteRun, given: Given) -> tuple[Draft | Unchanged, Timeline]:
-    """Check what the write brings, and keep it for all attempts. Returns the timeline that was read, too.
+def prepare(run: WriteRun, given: Given) -> tuple[Draft | Unchanged, TableSeen]:
+    """Check what the write brings, and keep it for all attempts. Returns what was seen of the table, too.
 
     Raises `DataError` and `ConfigError`, and `CommitConflictError` if an index came or went, or a clustering is pending: a later attempt may succeed.
     """
@@ -161,7 +165,8 @@ def prepare(run: WriteRun, given: Given) -> tuple[Draft | Unchanged, Timeline]:
     refusals.of_arguments(case)
     if isinstance(given, Partitions):
         given = replace(given, paths=checks.checked_partitions(given.paths, draft.context.config, request.table))
-    snapshot = load(draft.context, publish=True)
+    seen = request.seen or look(draft.context)
+    snapshot = load(draft.context, seen.timeline, seen.companions, publish=True)
     refusals.before_rows(cases.in_state(case, draft.context, snapshot))
     if isinstance(given, UserRows):
         draft = _with_rows(draft, _kept_stream(run, given.data, snapshot), snapshot)
@@ -179,7 +184,7 @@ def prepare(run: WriteRun, given: Given) -> tuple[Draft | Unchanged, Timeline]:
     else:
         draft = replace(draft, batch=given)
         is_empty = False
-    return nothing_to_change(draft, snapshot) if is_empty else draft, snapshot.timeline
+    return nothing_to_change(draft, snapshot) if is_empty else draft, replace(seen, timeline=snapshot.timeline)
 
 
 _GIVES: Mapping[type[Given], Literal["rows", "partitions"]] = {
@@ -263,10 +268,10 @@ def renewed(draft: Draft) -> Draft:
     return replace(draft, lock=lock, request=replace(draft.request, context=reopened(draft.request.context)))
 
 
-def repair(draft: Draft, seen: Timeline | None) -> tuple[Draft, Timeline | None]:
-    """Make the metadata table that the options ask for, and finish what dead writers left. ``seen``: the timeline, if it was just listed.
+def repair(draft: Draft, seen: TableSeen | None) -> tuple[Draft, TableSeen | None]:
+    """Make the metadata table that the options ask for, and finish what dead writers left. ``seen``: the table, if it was just looked at.
 
-    Returns None instead of the timeline if the repair changed it.
+    Returns None instead if the repair changed the table.
     """
     batch = draft.filled()
     removes = removes_metadata(batch)
@@ -274,19 +279,39 @@ def repair(draft: Draft, seen: Timeline | None) -> tuple[Draft, Timeline | None]
     if draft.request.makes_metadata_table and draft.context.options.metadata.asks_for_more:
         engine = engine_of(batch) or engine_for(None, draft.context.runtime.executor, draft.request.spark)
         if make_if_due(draft.context, engine):
-            draft = renewed(draft)
+            draft, seen = renewed(draft), None
     return draft, None if repair_by_policy(draft.context, seen) else seen
 
 
-def begin(draft: Draft, seen: Timeline | None) -> Begun:
-    """Put the instant of an attempt on the timeline."""
+def begin(draft: Draft, seen: TableSeen | None) -> Begun:
+    """Put the instant of an attempt on the timeline, and read the state that it starts from."""
     context, request, prepared = draft.context, draft.request, rows_of(draft.batch)
     if prepared is not None:
         removes = removes_metadata(draft.batch)
         refusals.at_begin(cases.at_begin(context, request.operation, prepared.schema, removes=removes))
     action = request.operation.action_on(context.config.table_type)
-    transaction = begin_write(context, action, str(request.operation), seen)
-    return Begun(request=request, batch=draft.batch, basis=draft.basis, lock=draft.lock, transaction=transaction)
+    state: list[Ahead[Snapshot]] = []
+
+    def read(transaction: Transaction) -> None:
+        state.append(Ahead.of(partial(_state_at, context, transaction)))
+
+    transaction = begin_write(context, action, str(request.operation), seen, beside=read)
+    return Begun(
+        request=request,
+        batch=draft.batch,
+        basis=draft.basis,
+        lock=draft.lock,
+        transaction=transaction,
+        state=state[0],
+    )
+
+
+def _state_at(context: TableContext, transaction: Transaction) -> Snapshot:
+    """Return the state that an attempt starts from. On a network storage the lists of its metadata table's files are read now, too."""
+    snapshot = load(context, transaction.start, transaction.companions)
+    if snapshot.metadata is not None and metadata_update.keeps(context.config):
+        snapshot.metadata.slices.read_ahead(context.config.written_metadata_partitions)
+    return snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,6 +325,7 @@ class Start:
         kept: the metadata table that the commit keeps true; None if there is none, or the commit removes it.
         prepared: the rows, as they fit the table now.
         job: tags, plans and writes the rows; None if there are none.
+        metadata: the metadata table's part of the commit, as far as it is begun.
     """
 
     begun: Begun
@@ -308,6 +334,7 @@ class Start:
     kept: MetadataSlices | None
     prepared: Prepared | None
     job: WriteJob | None
+    metadata: metadata_update.MetadataPart = field(default_factory=metadata_update.MetadataPart)
 
 
 @contextmanager
@@ -318,7 +345,7 @@ def started(begun: Begun) -> Iterator[Start]:
     """
     context, transaction = begun.context, begun.transaction
     with restores_as_conflicts(context, transaction.start, transaction.requested_time):
-        start = _start(begun, load(context, transaction.start))
+        start = _start(begun, begun.state.get())
         if start.job is None:
             yield start
             return
@@ -376,6 +403,23 @@ def _schema_after(begun: Begun, batch: Batch, snapshot: Snapshot) -> pa.Schema:
     return snapshot.schema if deletes or prepared is None else prepared.schema
 
 
+def writing(start: Start, job: WriteJob) -> Callable[[TaggedRows, Plan], Written]:
+    """Return what writes the files. In a network storage, a short write announces the commit of the metadata table at the same time.
+
+    A long write does that later: as long as it is announced, other programs may not compact the metadata table.
+    """
+    context, kept = start.begun.context, start.kept
+    is_short = context.root.capabilities.parallel_calls > 1 and job.engine.in_process and job.prepared.total <= _FEW
+    if kept is None or not is_short:
+        return job.write
+
+    def announcing(tagged: TaggedRows, plan: Plan) -> Written:
+        announce = partial(start.metadata.announce, start.begun.transaction, kept)
+        return both(context.root, context.runtime.executor, lambda: job.write(tagged, plan), announce)[0]
+
+    return announcing
+
+
 def stage(start: Start, written: Written | None) -> Staged | Unchanged:
     """Return the attempt with its files, and with everything else that its commit will publish. If it changes nothing, the instant is taken back."""
     begun, batch, snapshot, prepared = start.begun, start.batch, start.snapshot, start.prepared
@@ -407,7 +451,7 @@ def stage(start: Start, written: Written | None) -> Staged | Unchanged:
         schema,
         begun.basis,
         request.requirements,
-        metadata_update.stage(transaction, start.kept, snapshot, written, replaced, schema, engine),
+        metadata_update.stage(transaction, start.kept, snapshot, written, replaced, schema, engine, start.metadata),
         history_files(transaction, snapshot, numbers),
         guard=None if new is None else partial(altering.refuse_plans, begun.context),
         pre_commit=request.pre_commit,

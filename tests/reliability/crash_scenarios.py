@@ -393,6 +393,11 @@ def setup_for(profile: Profile, **options: object) -> TableSetup:
     return TableSetup(SimOptions(profile=profile, lease_s=60), {**OPTIONS, **options})
 
 
+def backwards(setup: TableSetup) -> TableSetup:
+    """The same, with calls that may be made at once in the other order."""
+    return replace(setup, sim=replace(setup.sim, backwards=True))
+
+
 def with_real_lock(profile: Profile) -> TableSetup:
     """The default lock of tables: Hudi's lock file on a disk, its conditional lock on an object store; with an audit."""
     options = {**OPTIONS, "hoodie.write.lock.filesystem.expire": 1, "pyhudi.lock.audit": True}

@@ -166,6 +166,7 @@ class IndexingRun(PlanRun[IndexingWork, Indexed]):
         refusals.before_rows(cases.in_state(cases.of_call(context, OperationType.INDEX), context, snapshot))
         builds = [staged_groups(self.staging, first) for first in self._builds(snapshot.timeline, groups)]
         definitions = metadata_build.definitions_change(self.staging, snapshot, groups)
+        self.staging.write()
         return self.decisions.begin(builds, definitions)
 
     def _fill(self, base: Timeline, groups: dict[str, int]) -> None:
@@ -176,6 +177,7 @@ class IndexingRun(PlanRun[IndexingWork, Indexed]):
         builds = self._builds(base, groups)
         steps = Steps(self.how.progress, "build indexes", len(builds))
         staged = [files.staged_base(first) for first in steps.over(builds)]
+        self.staging.write()
         filled = self.decisions.fill(staged)
         if names.RECORD_INDEX in groups and {*filled.completed} - {*base.completed}:
             refuse_keys_elsewhere(self.transaction.context, self._state(filled))

@@ -83,7 +83,7 @@ class MetadataCompaction(AtMetadataTable[CompactionPlan, tuple[FileSlice, ...], 
         why_not = f"another process builds {building}" if building else _why_not(timeline, data)
         if why_not:
             return CompactionPlan(why_not=why_not)
-        committed = CommittedFiles(self.context.folder, self.data.folder.read_commit)
+        committed = CommittedFiles(self.context.folder, self.data.folder)
         slices = MetadataSlices(self.context.root, timeline, data, committed=committed).as_planned()
         found = [
             CompactionOperation(_file_slice(partition, piece), _DEFAULT_BYTES)

@@ -32,10 +32,11 @@ from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.options.write_options import MetadataOptions
 from pyhudi_core.snapshot.snapshot import Snapshot, build
+from pyhudi_core.storage.at_once import Ahead, both
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import heartbeat, metadata_removal
-from pyhudi_core.transaction.begin import Transaction, companions_high_water_mark, completion_time_after
+from pyhudi_core.transaction.begin import Transaction, companions_high_water_mark, completion_time_after, look
 from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, Terms, decide, staged_intent
 from pyhudi_core.transaction.metadata_removal import LISTED
 from pyhudi_core.transaction.publication import digest
@@ -184,8 +185,9 @@ def _attempt(
     missing = {name: groups.get(name, 1) for name in wanted if name not in context.config.metadata_partitions}
     if not missing:
         return Built()
-    repair_by_policy(known)
-    with staged_decision(context) as transaction:
+    seen = look(known)
+    repaired = repair_by_policy(known, seen)
+    with staged_decision(context, None if repaired or drop is not None else seen) as transaction:
         snapshot = build(
             context.storage, context.folder, context.config, transaction.start, executor=context.runtime.executor
         )
@@ -228,7 +230,7 @@ def definitions_change(
     if not found:
         return None
     known = definitions_now(context)
-    staged = staging.kept(changed_definitions(known, found))
+    staged = staging.later(changed_definitions(known, found))
     return Publication(context.config.index_defs_path, staged, PublicationKind.REPLACE, digest(known))
 
 
@@ -306,10 +308,12 @@ class _Build:
         listed = context.config.metadata_partitions
         table_files = [] if listed else [staging.put(*new_metadata_table.properties_file(context.config.name))]
         definitions = definitions_change(staging, self.snapshot, self.missing, self.added)
-        deciding = _BuildDecision(transaction, tuple(builds), tuple(table_files), definitions)
+        deciding = _BuildDecision(transaction, tuple(builds), tuple(table_files), definitions, staging.held)
+        staging.write()
         if self.drop is not None:
             self.drop()
-        terms = Terms("make the metadata table", seems_alive=lambda: transaction.heartbeat.is_young(context))
+        alive = lambda: transaction.heartbeat.is_young(context)  # noqa: E731
+        terms = Terms("make the metadata table", seems_alive=alive, look=deciding.look)
         try:
             decide(context, deciding.intent, lambda _: None, terms)
         except OutcomeUnknown as unknown:
@@ -319,12 +323,39 @@ class _Build:
 
 @dataclass(slots=True)
 class _BuildDecision:
-    """The intent of a build."""
+    """The intent of a build. ``held``: staged bytes that this process still has, by their staging paths."""
 
     transaction: Transaction
     builds: tuple[StagedBuild, ...]
     table_files: tuple[Moved, ...]
     definitions: Publication | None
+    held: Mapping[str, bytes]
+    _found: Ahead[tuple[TableConfig, bytes | None]] | None = None
+    _left: Ahead[list[str]] | None = None
+
+    def look(self) -> None:
+        """Read what the intent depends on beside the timeline: properties, index definitions, and what is in the metadata table's folder."""
+        context = self.transaction.context
+        root, executor = context.root, context.runtime.executor
+
+        def left() -> list[str]:
+            if context.config.metadata_partitions:
+                return metadata_removal.files_of(root, [staged.first.partition for staged in self.builds])
+            return [info.path for info in root.list(f"{names.FOLDER}/")]
+
+        self._found, self._left = both(
+            root,
+            executor,
+            lambda: Ahead.of(
+                lambda: both(
+                    root,
+                    executor,
+                    lambda: TableConfig.from_properties(properties_file.read(context.storage), table=context.table),
+                    lambda: None if self.definitions is None else definitions_now(context),
+                )
+            ),
+            lambda: Ahead.of(left),
+        )
 
     @property
     def target(self) -> str:
@@ -335,44 +366,55 @@ class _BuildDecision:
     def intent(self, timeline: Timeline) -> StagedIntent | None:
         """Return what is to be decided on this timeline; None if it is done. Raises `CommitConflictError` if the table is not as it was any more."""
         context = self.transaction.context
-        config = TableConfig.from_properties(properties_file.read(context.storage), table=context.table)
+        assert self._found is not None, "look comes first"
+        assert self._left is not None, "look comes first"
+        config, definitions = self._found.get()
         if ",".join(config.metadata_partitions) == self.target:
             return None
         if (
             set(timeline.completed) != set(self.transaction.start.completed)
             or config.metadata_partitions != context.config.metadata_partitions
             or config.metadata_partitions_inflight
-            or (self.definitions is not None and digest(definitions_now(context)) != self.definitions.replaces)
+            or (self.definitions is not None and digest(definitions) != self.definitions.replaces)
         ):
             raise self._conflict(
                 "Another writer completed an instant, or changed the list of the metadata table's partitions"
             )
         refuse_pending_restore(context, timeline)
         refuse_foreign_writes(context, timeline)
+        # What is there is not listed: a build that Hudi gave up, or an index of the same name that was dropped. Its files would count.
+        metadata_removal.remove_files(context.root, self._left.get())
         if not config.metadata_partitions:
-            # No program uses a folder that the table does not list; it may be of a build that Hudi gave up.
-            metadata_removal.remove_folder(context.root)
-        else:
-            # An index of the same name may have been here, and its files would count.
-            left = metadata_removal.files_of(context.root, [staged.first.partition for staged in self.builds])
-            metadata_removal.remove_files(context.root, left)
-        publications = [moved.publication for moved in self.table_files]
+            context.root.remove_empty_folders(names.FOLDER)
+        files = [*self.table_files, *(file for staged in self.builds for file in staged.files)]
+        completed: list[Moved] = []
         time = self._first_time(timeline)
         for staged in self.builds:
-            publications += staged.publications(time)
+            completed.append(staged.completed_at(time))
             time = completion_time_after(context, time)
         changes = {LISTED: self.target}
-        if self.definitions is not None:
-            publications.append(self.definitions)
+        defined = [] if self.definitions is None else [self.definitions]
+        if defined:
             changes[INDEX_DEFINITIONS] = config.index_defs_path
-        listing = tuple(sorted(changes.items()))
-        publications.append(Publication(properties_file.PATH, "", PublicationKind.PROPERTIES, changes=listing))
-        return staged_intent(self.transaction, publications, {}, completion_time=time)
+        listing = Publication(
+            properties_file.PATH, "", PublicationKind.PROPERTIES, changes=tuple(sorted(changes.items()))
+        )
+        # A completed deltacommit comes after the files that it names, and the list after all that it lists.
+        groups = ([file.publication for file in files], [file.publication for file in completed] + defined, [listing])
+        publications = [publication for group in groups for publication in group]
+        return staged_intent(
+            self.transaction,
+            publications,
+            {one.path: self.held[one.staged] for one in publications if one.staged in self.held},
+            completion_time=time,
+            groups=tuple(map(len, groups)),
+        )
 
     def refuse_unpublished(self) -> None:
         """Raise `CommitConflictError` if the decision was overtaken before it was published: its reservation was swept."""
         context = self.transaction.context
-        listed = reopened(context).config.metadata_partitions
+        config = TableConfig.from_properties(properties_file.read(context.storage), table=context.table)
+        listed = config.metadata_partitions
         if not {staged.first.partition for staged in self.builds} <= {*listed}:
             raise self._conflict("Another process took this one for dead")
 

@@ -40,16 +40,15 @@ class FirstFiles:
     def staged(self, first: FirstBuild) -> StagedBuild:
         """Stage all files of one partition. Raises as `built_index`."""
         base = self._base_files(first)
-        groups = staged_groups(self.staging, first)
-        files = (*(Moved(file.path, file.staged) for file in base), *groups.files)
-        return StagedBuild(first, files, self.staging.kept(first.completed_body(base)))
+        files = (*(Moved(file.path, file.staged) for file in base), *_files_of_groups(self.staging, first))
+        return StagedBuild(first, files, self.staging.later(first.completed_body(base)))
 
     def staged_base(self, first: FirstBuild) -> StagedBuild:
         """Stage the base files alone, for file groups that are there. Raises as `built_index`."""
-        base, nothing = self._base_files(first), self.staging.kept(b"")
+        base, nothing = self._base_files(first), self.staging.nothing()
         files = [Moved(file.path, file.staged) for file in base]
         files += [Moved(path, nothing) for path in first.pending_paths()]
-        return StagedBuild(first, tuple(files), self.staging.kept(first.completed_body(base, logs=False)))
+        return StagedBuild(first, tuple(files), self.staging.later(first.completed_body(base, logs=False)))
 
     def _base_files(self, first: FirstBuild) -> list[FirstFile]:
         transaction, snapshot, prefix = self.transaction, self.snapshot, self.staging.prefix
@@ -63,7 +62,7 @@ class FirstFiles:
             every = self._slices() if index.of_slices else self._files()
             return built_files(transaction, index, every, first, self.engine, prefix)
         records = records_of(self._known(), first.partition)
-        return [file.at(self.staging.kept(file.data)) for file in first.base_files(records)]
+        return [file.at(self.staging.later(file.data)) for file in first.base_files(records)]
 
     def _files(self) -> list[GroupEntries]:
         """Return all files, as if each were new."""
@@ -90,10 +89,10 @@ class FirstFiles:
 
 def staged_groups(staging: Staging, first: FirstBuild) -> StagedBuild:
     """Stage what makes the file groups of a partition: its metafile, and a log without records for each."""
-    log, nothing = staging.kept(first.first_log()), staging.kept(b"")
-    files = [
-        staging.put(*first.metafile()),
-        *(Moved(path, log) for path in first.log_paths()),
-        *(Moved(path, nothing) for path in first.pending_paths()),
-    ]
-    return StagedBuild(first, tuple(files), staging.kept(first.completed_body(())))
+    return StagedBuild(first, _files_of_groups(staging, first), staging.later(first.completed_body(())))
+
+
+def _files_of_groups(staging: Staging, first: FirstBuild) -> tuple[Moved, ...]:
+    log, nothing = staging.later(first.first_log()), staging.nothing()
+    logs = (Moved(path, log) for path in first.log_paths())
+    return staging.put(*first.metafile()), *logs, *(Moved(path, nothing) for path in first.pending_paths())

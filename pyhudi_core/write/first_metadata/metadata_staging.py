@@ -8,19 +8,22 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyhudi_core.errors import CommitStateUnknownError, HudiError, at_table
 from pyhudi_core.metadata_table import names
 from pyhudi_core.metadata_table.new_metadata_table import FirstBuild
 from pyhudi_core.model.instant import Action
 from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.storage.at_once import each
 from pyhudi_core.transaction import begin, layout
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.decision import OutcomeUnknown
 from pyhudi_core.transaction.publication import digest
 from pyhudi_core.transaction.record import Publication, PublicationKind
 
+_LITTLE = 1 << 20
+"""So many bytes are held in memory until all files of a build are staged."""
 _log = logging.getLogger(__name__)
 
 
@@ -45,10 +48,13 @@ class StagedBuild:
     files: tuple[Moved, ...]
     completed: str
 
+    def completed_at(self, completion_time: str) -> Moved:
+        """Return the completed deltacommit."""
+        return Moved(self.first.completed_path(completion_time), self.completed)
+
     def publications(self, completion_time: str) -> list[Publication]:
         """Return all files, the completed deltacommit last."""
-        completed = Moved(self.first.completed_path(completion_time), self.completed)
-        return [moved.publication for moved in (*self.files, completed)]
+        return [moved.publication for moved in (*self.files, self.completed_at(completion_time))]
 
 
 @dataclass(slots=True)
@@ -57,6 +63,9 @@ class Staging:
 
     transaction: Transaction
     count: int = 0
+    held: dict[str, bytes] = field(default_factory=dict)
+    _waiting: list[str] = field(default_factory=list)
+    _nothing: str = ""
 
     @property
     def prefix(self) -> str:
@@ -69,15 +78,39 @@ class Staging:
         self.transaction.context.root.put(path, data)
         return path
 
+    def later(self, data: bytes) -> str:
+        """As `kept`; little is staged by `write`, together with the rest, and held until then."""
+        if len(data) > _LITTLE:
+            return self.kept(data)
+        self.count += 1
+        path = f"{self.prefix}.{self.count}"
+        self.held[path] = data
+        self._waiting.append(path)
+        return path
+
+    def nothing(self) -> str:
+        """As `later`, for empty files."""
+        self._nothing = self._nothing or self.later(b"")
+        return self._nothing
+
+    def write(self) -> None:
+        """Stage what is held. It stays held, for the process that publishes it."""
+        context, paths = self.transaction.context, self._waiting
+        self._waiting = []
+        each(context.root, context.runtime.executor, lambda path: context.root.put(path, self.held[path]), paths)
+
     def put(self, path: str, data: bytes) -> Moved:
-        """Stage a file of the metadata table."""
-        return Moved(path, self.kept(data))
+        """Stage a file of the metadata table, by `write`."""
+        return Moved(path, self.later(data))
 
 
 @contextmanager
-def staged_decision(context: TableContext) -> Iterator[Transaction]:
-    """The reservation that a decision stands on. At the end its staged bytes and the reservation are removed, unless the outcome is not known."""
-    transaction = begin.reserve(context, Action.INDEXING)
+def staged_decision(context: TableContext, seen: begin.TableSeen | None = None) -> Iterator[Transaction]:
+    """The reservation that a decision stands on. At the end its staged bytes and the reservation are removed, unless the outcome is not known.
+
+    ``seen``: the table, if it was just looked at.
+    """
+    transaction = begin.reserve(context, Action.INDEXING, seen)
     try:
         with at_table(context.table):
             yield transaction

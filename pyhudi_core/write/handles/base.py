@@ -42,19 +42,21 @@ from pyhudi_core.model.meta_fields import (
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.schema import to_avro
 from pyhudi_core.options import FileOptions
-from pyhudi_core.runtime.base import Clock, Ids, Runtime
+from pyhudi_core.runtime.base import Clock, Executor, Ids, Runtime
 from pyhudi_core.runtime.clock import RandomIds, SystemClock
+from pyhudi_core.runtime.executors import SerialExecutor
 from pyhudi_core.storage.base import Storage, StorageSpec
 from pyhudi_core.storage.opening import storage_from_spec
 
 
 @dataclass(frozen=True, slots=True)
 class TaskRuntime:
-    """The outside of one task: the table's storage, ids and the clock."""
+    """The outside of one task: the table's storage, ids and the clock. ``executor`` makes calls at once that do not wait for each other."""
 
     storage: Storage
     ids: Ids
     clock: Clock
+    executor: Executor = SerialExecutor()
 
 
 OpenRuntime = Callable[[], TaskRuntime]
@@ -66,7 +68,7 @@ def runtime_opener(engine: Engine, storage: Storage, runtime: Runtime) -> OpenRu
     Raises `ConfigError` for storage that lives in this process only.
     """
     if engine.in_process:
-        shared = TaskRuntime(storage, runtime.ids, runtime.clock)
+        shared = TaskRuntime(storage, runtime.ids, runtime.clock, runtime.executor)
         return lambda: shared
     return partial(_open, storage.spec())
 

@@ -6,6 +6,7 @@ the new rows of the file group, a row group of the base file and the file being 
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,11 +17,14 @@ import pyarrow.compute as pc
 from pyhudi_core.file_groups.partition_values import with_constants
 from pyhudi_core.file_groups.skeletons import may_be_skeleton, open_base
 from pyhudi_core.file_groups.slice import BaseFile
+from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.index.base import leaving
 from pyhudi_core.merge.law import Mask, MergeLaw, TableMerger, Versions, mask
+from pyhudi_core.model.file_names import BaseFileName
 from pyhudi_core.model.internal_schema import in_file, names_at
 from pyhudi_core.model.meta_fields import COMMIT_TIME, FILE_NAME, RECORD_KEY
 from pyhudi_core.model.schema import conform
+from pyhudi_core.storage.at_once import both
 from pyhudi_core.write.handles.base import (
     HandleContext,
     KnownKeys,
@@ -55,8 +59,11 @@ class MergeHandle:
         # The rows get the name of the new file, so the old one is not read.
         columns = [name for name in settings.schema.names if name != FILE_NAME]
         constants = settings.constants_of(bucket.partition) if may_be_skeleton(base.path) else {}
-        with open_base(self._context.runtime.storage, base.path, in_file(called, columns)) as reader:
-            self._open = NewFile.open(self._context, bucket.partition, bucket.file_id, reader.footer(), len(rows))
+        with ExitStack() as opened:
+            reader, name = self._opened(opened, in_file(called, columns))
+            self._open = NewFile.open(
+                self._context, bucket.partition, bucket.file_id, reader.footer(), len(rows), announced=name
+            )
             if settings.changes is not None:
                 self._changes = ChangeLog(self._context, self._open, settings.changes)
             for batch in reader.iter_batches():
@@ -73,6 +80,19 @@ class MergeHandle:
         if fitting < len(left):
             self._overflow = RollingFiles(self._context, bucket.partition, self._context.new_file_id())
             self._overflow.insert(left.slice(fitting))
+
+    def _opened(self, opened: ExitStack, columns: list[str] | None) -> tuple[BaseFileReader, BaseFileName | None]:
+        """Open the base file. On a network storage the new file is announced at the same time: return its name, too."""
+        context, bucket, runtime = self._context, self._bucket, self._context.runtime
+        base = open_base(runtime.storage, self._base.path, columns)
+        if runtime.storage.capabilities.parallel_calls <= 1:
+            return opened.enter_context(base), None
+        return both(
+            runtime.storage,
+            runtime.executor,
+            lambda: opened.enter_context(base),
+            lambda: NewFile.announce(context, bucket.partition, bucket.file_id, "MERGE"),
+        )
 
     def close(self) -> list[WrittenFile]:
         """As `WriteHandle.close`."""

@@ -41,13 +41,14 @@ class NewFile:
         file_id: str,
         previous: BaseFileFooter | None,
         incoming: int = 0,
+        announced: BaseFileName | None = None,
     ) -> NewFile:
-        """Announce and open a file of a file group, for ``incoming`` rows in addition to those of ``previous``."""
+        """Announce and open a file of a file group, for ``incoming`` rows in addition to those of ``previous``. ``announced``: by `announce`."""
         settings, runtime = context.settings, context.runtime
-        token = new_token(context.task, runtime.ids, salt=settings.salt, of=settings.token_salt)
-        name = BaseFileName(file_id, token, settings.requested_time)
+        name = announced or _name(context, file_id)
         path = join(partition, str(name))
-        markers.create(runtime.storage, settings.requested_time, path, "MERGE" if previous else "CREATE")
+        if announced is None:
+            markers.create(runtime.storage, settings.requested_time, path, "MERGE" if previous else "CREATE")
         if previous and settings.early is not None:
             settings.early.refuse(runtime.storage, runtime.clock, partition, file_id)
         output = runtime.storage.open_output(path)
@@ -66,6 +67,13 @@ class NewFile:
         # All keys of the old file are added again if it has no filter that is large enough.
         unknown = previous is not None and known is None
         return cls(context, partition, name, output, writer, unknown)
+
+    @classmethod
+    def announce(cls, context: HandleContext, partition: str, file_id: str, kind: str) -> BaseFileName:
+        """Choose the name of a file, and create its marker."""
+        name, requested_time = _name(context, file_id), context.settings.requested_time
+        markers.create(context.runtime.storage, requested_time, join(partition, str(name)), kind)
+        return name
 
     @property
     def path(self) -> str:
@@ -124,6 +132,12 @@ class NewFile:
     def _named(self, rows: pa.Table | pa.RecordBatch) -> pa.Table | pa.RecordBatch:
         names = one_value(str(self.name), len(rows))
         return rows.set_column(rows.schema.get_field_index(FILE_NAME), FILE_NAME, names)
+
+
+def _name(context: HandleContext, file_id: str) -> BaseFileName:
+    settings = context.settings
+    token = new_token(context.task, context.runtime.ids, salt=settings.salt, of=settings.token_salt)
+    return BaseFileName(file_id, token, settings.requested_time)
 
 
 def new_token(task: int, ids: Ids, *, salt: bool = True, of: int | None = None) -> str:

@@ -27,7 +27,7 @@ from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.metadata_table import column_statistics, defined_indexes, file_groups, names
 from pyhudi_core.metadata_table.bloom_filters import BloomFilterIndex
 from pyhudi_core.metadata_table.changes import CommitChanges, records_of
-from pyhudi_core.metadata_table.commits import OPERATION, LogWriting, commit_of
+from pyhudi_core.metadata_table.commits import OPERATION, LogWriting, NewLog, commit_of
 from pyhudi_core.metadata_table.defined_indexes import IndexedTable
 from pyhudi_core.metadata_table.file_entries import FileIndex
 from pyhudi_core.metadata_table.index_definitions import IndexDefinition, read_definitions
@@ -49,6 +49,8 @@ from pyhudi_core.write.metadata_part.record_index_update import RecordIndexUpdat
 from pyhudi_core.write.refusals import Case, at_begin
 from pyhudi_core.write.tasks import Written
 
+_HELD = 16 << 20
+"""So many bytes of log files are held in memory, on a network storage, until the commit is checked."""
 _VERSION = 2
 """Of the log files that are written here; those of the record index that come before them have 1."""
 _OF_CLEANS = frozenset({names.FILES, names.COLUMN_STATS, names.BLOOM_FILTERS})
@@ -197,7 +199,8 @@ def _why_outdated(slices: MetadataSlices, snapshot: Snapshot, schema: pa.Schema)
     if not slices.knows(snapshot.timeline.commits):
         return "it is out of date: another writer committed without it"
     try:
-        building = [name for name in snapshot.config.metadata_partitions_inflight if not slices.pieces(name)]
+        slices.prepare({*snapshot.config.metadata_partitions_inflight, *partitions})
+        building = [name for name in snapshot.config.metadata_partitions_inflight if not slices.pieces_to_write(name)]
         other = [partition for partition in partitions if not has_known_groups(slices, partition)]
     except CorruptionError as error:
         return f"it is damaged ({error.path}): {error.message}"
@@ -210,6 +213,21 @@ def _why_outdated(slices: MetadataSlices, snapshot: Snapshot, schema: pa.Schema)
     return ""
 
 
+@dataclass(slots=True)
+class MetadataPart:
+    """The metadata table's part of one commit, as far as it is begun."""
+
+    companion: CompanionCommit | None = None
+
+    def announce(self, transaction: Transaction, slices: MetadataSlices) -> CompanionCommit:
+        """Announce its instant, if that is not done. Who gives the write up removes it with the write's own (`markers.remove_at_companions`)."""
+        if self.companion is None:
+            place = _place_of(transaction.context)
+            assert place is not None, "there are slices of a metadata table"
+            self.companion = begin_companion(transaction, place, OPERATION, slices.own)
+        return self.companion
+
+
 def stage(
     transaction: Transaction,
     slices: MetadataSlices | None,
@@ -218,14 +236,19 @@ def stage(
     replaced: Mapping[str, Sequence[str]],
     schema: pa.Schema,
     engine: Engine | None,
+    begun: MetadataPart | None = None,
 ) -> tuple[CompanionCommit, ...]:
-    """Write and stage the metadata table's part of a write, if there is one (``slices``). Arguments as in `_MetadataUpdate`; releases ``written``."""
+    """Write and stage the metadata table's part of a write, if there is one (``slices``). Arguments as in `_MetadataUpdate`; releases ``written``.
+
+    On a network storage, little is written later, at the same time as what else the commit needs (`CompanionCommit.write`).
+    """
     written = written or Written.nothing(schema)
     try:
         if slices is None:
             return ()
         with at_table(transaction.context.table):
-            return (_MetadataUpdate(transaction, slices, snapshot, written, replaced, schema, engine).stage(),)
+            update = _MetadataUpdate(transaction, slices, snapshot, written, replaced, schema, engine)
+            return (update.stage(begun or MetadataPart()),)
     except (ObjectNotFoundError, CorruptionError):
         refuse_changed(transaction.context)  # an index was dropped while this write read it
         raise
@@ -247,7 +270,7 @@ def stage_removed(
     schema = snapshot.schema
     with at_table(transaction.context.table):
         update = _MetadataUpdate(transaction, slices, snapshot, Written.nothing(schema), {}, schema, None, removed)
-        return (update.stage(),)
+        return (update.stage(MetadataPart()),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,20 +297,21 @@ class _MetadataUpdate:
     engine: Engine | None
     removed: Mapping[str, Sequence[str]] | None = None
 
-    def stage(self) -> CompanionCommit:
+    def stage(self, begun: MetadataPart) -> CompanionCommit:
         """Write and stage the metadata table's commit."""
         place = _place_of(self.transaction.context)
         assert place is not None, "there are slices of a metadata table"
         partitions = self.transaction.context.config.written_metadata_partitions
-        companion = begin_companion(self.transaction, place, OPERATION, self.slices.own)
+        companion = begun.announce(self.transaction, self.slices)
         changes = self._changes()
         stats: list[WriteStat] = []
+        logs: list[NewLog] = []
         defined = self._defined()
         cleans = self.removed is not None
         ready = {} if cleans else self._ready(changes, [name for name in partitions if name not in defined])
         for partition in partitions:
             if cleans:
-                stats += self._without_files(place, partition, changes)
+                logs += self._without_files(place, partition, changes)
             elif partition == names.RECORD_INDEX:
                 stats += self._index(place).write(self.engine)
             elif partition == names.BLOOM_FILTERS:
@@ -297,8 +321,13 @@ class _MetadataUpdate:
             elif defined_indexes.kind_of(partition) is not None:
                 continue  # a service that keeps all rows changes nothing of it
             else:
-                stats += self._log(place, partition, ready[partition])
-        companion.stage(commit_of(stats), {name: self.slices.base_times(name) for name in partitions})
+                logs += self._logs(place, partition, ready[partition])
+        bases = {name: self.slices.base_times(name) for name in partitions}
+        companion.has_markers = bool(stats) or any(log.writing.announces for log in logs)
+        companion.stage(commit_of([*stats, *(log.stat for log in logs)]), bases, [log.write for log in logs])
+        on_network = place.storage.capabilities.parallel_calls > 1
+        if not on_network or sum(len(log.data) for log in logs) > _HELD:
+            companion.write()
         return companion
 
     def _ready(self, changes: CommitChanges, partitions: Sequence[str]) -> dict[str, Records]:
@@ -312,15 +341,15 @@ class _MetadataUpdate:
             self.transaction, place, self.slices, self.snapshot, self.written, self.replaced, self._instant_ms
         )
 
-    def _without_files(self, place: TableContext, partition: str, changes: CommitChanges) -> Iterable[WriteStat]:
-        """Write the log files of one partition after files were deleted."""
+    def _without_files(self, place: TableContext, partition: str, changes: CommitChanges) -> Iterable[NewLog]:
+        """Return the log files of one partition after files were deleted."""
         if partition in _OF_CLEANS:
-            return self._log(place, partition, records_of(changes, partition))
+            return self._logs(place, partition, records_of(changes, partition))
         kind = defined_indexes.kind_of(partition)
         if kind is None or kind.removed is None:
             return ()
         [definition] = _listed_definitions(self.transaction.context, [partition])
-        return self._log(place, partition, kind.removed(definition, self.removed or {}))
+        return self._logs(place, partition, kind.removed(definition, self.removed or {}))
 
     def _defined(self) -> dict[str, FileIndex]:
         """Return the indexes that users defined and that this commit changes, by partition of the metadata table."""
@@ -333,7 +362,7 @@ class _MetadataUpdate:
     def _from_files(self, place: TableContext, index: FileIndex) -> list[WriteStat]:
         """Write the log files of an index that is made from the written files."""
         context = self.transaction.context
-        groups, salt = len(self.slices.pieces(index.partition)), plan_executors.salt_of(self.transaction.nonce)
+        groups, salt = len(self.slices.pieces_to_write(index.partition)), plan_executors.salt_of(self.transaction.nonce)
         update = FileIndexUpdate(self.transaction, place.prefix, index, groups, salt)
         changes = changes_of(self.snapshot, self.written.stats, self.replaced, self.written.holders)
         return update.write(self.engine or engine_for(None, context.runtime.executor), changes)
@@ -348,16 +377,16 @@ class _MetadataUpdate:
         context = self.transaction.context
         return epoch_ms(self.transaction.requested_time, utc=context.utc) or context.runtime.clock.now_ms()
 
-    def _log(self, place: TableContext, partition: str, records: Records) -> Iterator[WriteStat]:
-        """Write the log files of one partition from here."""
+    def _logs(self, place: TableContext, partition: str, records: Records) -> Iterator[NewLog]:
+        """Yield the log files of one partition that are written from here."""
         # The salt tells the files of two executions of one plan apart.
         salt = plan_executors.salt_of(self.transaction.nonce)
         token = new_token(0, self.transaction.context.runtime.ids, of=salt)
         # Only of a plan there may be two executions at one time, and one of them gives its files up.
         planned = self.transaction.requested.action in plan_executors.PLANNED
         writing = LogWriting(place.storage, self.transaction.requested_time, token, announces=planned)
-        for number, inside in file_groups.split(records, len(self.slices.pieces(partition))):
-            yield writing.write(partition, number, _VERSION, inside)
+        for number, inside in file_groups.split(records, len(self.slices.pieces_to_write(partition))):
+            yield writing.made(partition, number, _VERSION, inside)
 
 
 def _place_of(context: TableContext) -> TableContext | None:
@@ -378,5 +407,5 @@ def _listed(found: Sequence[str]) -> str:
 
 def has_known_groups(slices: MetadataSlices, partition: str) -> bool:
     """Say whether the file groups of a partition have the names that we write to. Those of a record index kept by partition have others."""
-    found = [piece.file_id for piece in slices.pieces(partition)]
+    found = [piece.file_id for piece in slices.pieces_to_write(partition)]
     return bool(found) and found == [file_groups.file_id(partition, number) for number in range(len(found))]

@@ -137,10 +137,14 @@ def test_a_lease_ends_by_the_clock_that_is_further(what: str) -> None:
 
 def test_an_uncertain_write_of_a_writer_that_gives_up_is_taken_back() -> None:
     world = SimWorld(SimOptions(profile=Profile.S3))
-    provider = StorageBasedLockProvider(world.storage, world.runtime)
-    world.storage.inject(Fault.LOST_ACK, "put_if_absent", LOCK_FILE)
-    # The look after the write does not find it yet, and the time is over.
-    world.storage.inject(Fault.FAIL_BEFORE, "get", LOCK_FILE)
+
+    def the_look_after_the_write_fails() -> None:
+        disturbed._before = lambda: None
+        world.storage.inject(Fault.LOST_ACK, "put_if_absent", LOCK_FILE)
+        world.storage.inject(Fault.FAIL_BEFORE, "get", LOCK_FILE)
+
+    disturbed = Disturbed(world.storage, before=the_look_after_the_write_fails)
+    provider = StorageBasedLockProvider(disturbed, world.runtime)
     with pytest.raises(LockTimeoutError):
         provider.acquire(0)
     lock = LockFile.parse(world.storage.get(LOCK_FILE))
@@ -169,7 +173,7 @@ def test_a_writer_that_gives_up_leaves_the_lock_of_another_alone() -> None:
 @pytest.mark.parametrize("failures", [4, 5])
 def test_a_storage_may_fail_four_times_in_a_row_while_the_lock_is_waited_for(failures: int) -> None:
     world = SimWorld(SimOptions(profile=Profile.S3))
-    world.storage.inject(Fault.FAIL_BEFORE, "head", LOCK_FILE, times=failures)
+    world.storage.inject(Fault.FAIL_BEFORE, "get", LOCK_FILE, times=failures)
     provider = StorageBasedLockProvider(world.storage, world.runtime)
     if failures == 4:
         assert provider.acquire(60).still_held()
@@ -186,9 +190,8 @@ def test_a_writer_that_waits_reads_an_unchanged_lock_file_once_and_tries_again_s
     waiting = StorageBasedLockProvider(counted, world.runtime)
     with pytest.raises(LockTimeoutError):
         waiting.acquire(2)
-    looks = counted.calls["head"]
-    assert 10 < looks < 60
-    assert counted.calls["get"] == 2, "once to learn the holder, and once for the message"
+    assert 10 < counted.calls["looks"] < 60
+    assert counted.calls["contents"] == 2, "once to learn the holder, and once for the message"
     held.release()
     waiting.acquire(0).release()
 
@@ -198,37 +201,34 @@ def test_a_lock_file_that_others_change_while_a_writer_waits_is_read_again() -> 
     sessions = [StorageBasedLockProvider(world.storage, world.runtime).acquire(0)]
 
     def hand_over() -> None:
-        if counted.calls["head"] in (3, 6):
+        if counted.calls["looks"] in (3, 6):
             sessions.pop().release()
             sessions.append(StorageBasedLockProvider(world.storage, world.runtime).acquire(0))
-        elif counted.calls["head"] == 9:
+        elif counted.calls["looks"] == 9:
             sessions.pop().release()
 
     counted = Counted(world.storage, hand_over)
     session = StorageBasedLockProvider(counted, world.runtime).acquire(20)
     assert session.still_held()
-    assert counted.calls == {"head": 9 + 1, "get": 4 + 1}, "the last of each are of still_held"
+    assert counted.calls == {"looks": 9 + 1, "contents": 4 + 1}, "the last of each are of still_held"
 
 
 class Counted:
-    """A storage that counts its reads; ``before`` runs before each `head`."""
+    """A storage that counts looks at an object, and those that bring its content; ``before`` runs before each look."""
 
     def __init__(self, storage: Any, before: Callable[[], object] = lambda: None) -> None:
         self._storage, self._before = storage, before
         self.calls: Counter[str] = Counter()
 
     def __getattr__(self, name: str) -> Any:
-        real = getattr(self._storage, name)
-        if name not in ("head", "get"):
-            return real
+        return getattr(self._storage, name)
 
-        def call(path: str) -> Any:
-            self.calls[name] += 1
-            if name == "head":
-                self._before()
-            return real(path)
-
-        return call
+    def get_tagged(self, path: str, unless: str = "") -> Any:
+        self.calls["looks"] += 1
+        self._before()
+        found = self._storage.get_tagged(path, unless)
+        self.calls["contents"] += found is not None
+        return found
 
 
 class Disturbed:
@@ -295,7 +295,7 @@ def test_a_renewal_that_hangs_does_not_revive_a_lock_that_was_given_back() -> No
 
 def test_a_storage_that_never_answers_is_an_error_of_the_storage() -> None:
     world = SimWorld(SimOptions(profile=Profile.S3))
-    world.storage.inject(Fault.THROTTLED, "head", LOCK_FILE, times=1_000)
+    world.storage.inject(Fault.THROTTLED, "get", LOCK_FILE, times=1_000)
     with pytest.raises(StorageError, match="throttled"):
         StorageBasedLockProvider(world.storage, world.runtime).acquire(60)
     with pytest.raises(LockTimeoutError, match="cannot be asked for the holder"):

@@ -19,6 +19,7 @@ from pyhudi_core.errors import PreconditionFailedError
 from pyhudi_core.model.instant import Action, format_time
 from pyhudi_core.storage.local import LocalStorage
 from pyhudi_core.table import HudiTable
+from pyhudi_core.transaction.begin import look
 from pyhudi_core.transaction.rollback import repair
 
 OLD = [(1, 1.0), (2, 2.0)]
@@ -230,7 +231,7 @@ def test_a_dead_writer_that_announced_itself_late_does_not_hide_the_next_dead_on
     never.write_bytes((beats / str(late.instant)).read_bytes())
     for path in (beats / str(late.instant), never):
         os.utime(path, (1, 1))
-    repair(context_of(table), seen)
+    repair(context_of(table), look(context_of(table), seen))
     assert files(str(beats)) == [str(late.instant)]
     reopen(table).upsert(orders((2, "b", 2.0)))
     assert rows(table, "id") == [(2,)]

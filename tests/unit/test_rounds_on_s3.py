@@ -1,0 +1,129 @@
+"""How many requests an operation on a table in an object store costs, and in how many rounds: with its metadata table, against an emulator that
+answers when nothing more comes.
+
+The bounds are those that are reached. They may be lowered, never raised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count
+
+import pyarrow as pa
+import pytest
+from support.counted_s3 import BUCKET, CountedS3, Request, Trace, counted_s3, rounds
+
+import pyhudi_core as hudi
+from pyhudi_core.table import HudiTable
+from pyhudi_core.transaction import decision
+
+OPTIONS = {"hoodie.time.generator.max_expected_clock_skew_ms": 0}
+ROWS = pa.table({"id": [1, 2], "ts": [1, 1], "day": ["a", "a"], "price": [1.0, 2.0]})
+TRIES = 4
+"""A busy machine sends requests apart from each other that are sent at once. It never sends those at once that wait for another."""
+_numbers = count(1)
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[CountedS3]:
+    with counted_s3() as store:
+        yield store
+
+
+@pytest.fixture(autouse=True)
+def _no_writer_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine a writer would look again before it publishes, as it should."""
+    monkeypatch.setattr(decision, "_RECENT_S", 60.0)
+
+
+def row(key: int) -> pa.Table:
+    ts = 10 + next(_numbers)
+    return pa.table({"id": [key], "ts": [ts], "day": ["a"], "price": [float(ts)]})
+
+
+def new_place() -> str:
+    return f"s3://{BUCKET}/t{next(_numbers)}"
+
+
+def create(store: CountedS3, location: str, table_type: str = "copy_on_write") -> HudiTable:
+    return hudi.create_table(
+        location, ROWS.schema, "id", "day", "ts", table_type, storage_options=store.options, options=OPTIONS
+    )
+
+
+def a_table(store: CountedS3, table_type: str = "copy_on_write", commits: int = 3) -> HudiTable:
+    """A table with some commits, all by this handle."""
+    table = create(store, new_place(), table_type)
+    table.upsert(ROWS)
+    for _ in range(commits - 1):
+        table.upsert(row(1))
+    return table
+
+
+def measured(store: CountedS3, operation: Callable[[], object], most: int) -> Trace:
+    """Return the trace of an operation; of several tries, the first with so few rounds."""
+    for _ in range(TRIES):
+        with store.traced() as trace:
+            operation()
+        if trace.rounds <= most:
+            break
+    return trace
+
+
+def assert_within(store: CountedS3, operation: Callable[[], object], requests: int, most: int) -> None:
+    trace = measured(store, operation, most)
+    assert trace.rounds <= most, str(trace)
+    assert len(trace.requests) <= requests, str(trace)
+
+
+def test_rounds_are_the_longest_chain_of_requests_that_do_not_overlap() -> None:
+    requests = [Request("GET", *times) for times in ((0, 5), (1, 3), (2, 4), (4.5, 6), (3, 4), (6, 7))]
+    assert rounds(requests) == 4
+    assert rounds(requests[:1]) == 1
+    assert rounds([]) == 0
+
+
+def test_a_create(store: CountedS3) -> None:
+    assert_within(store, lambda: create(store, new_place()), 65, 26)
+
+
+def test_an_upsert_of_one_row(store: CountedS3) -> None:
+    table = a_table(store)
+    assert_within(store, lambda: table.upsert(row(1)), 45 + TRIES - 1, 15)
+
+
+def test_an_insert_of_one_row(store: CountedS3) -> None:
+    table = a_table(store)
+    assert_within(store, lambda: table.insert(row(next(_numbers))), 47 + TRIES - 1, 16)
+
+
+def test_an_upsert_of_one_row_that_becomes_a_log(store: CountedS3) -> None:
+    table = a_table(store, "merge_on_read")
+    assert_within(store, lambda: table.upsert(row(1)), 48 + TRIES - 1, 19)
+
+
+def test_open_and_scan(store: CountedS3) -> None:
+    location = a_table(store).location
+    assert_within(store, lambda: hudi.open_table(location, store.options).scan().to_arrow(), 16, 4)
+
+
+def test_a_read_has_no_more_rounds_after_more_commits_and_two_more_requests_for_each(store: CountedS3) -> None:
+    location = a_table(store, commits=5).location
+    assert_within(store, lambda: hudi.open_table(location, store.options).scan().to_arrow(), 16 + 2 * 2, 4)
+
+
+def test_a_token_of_the_state(store: CountedS3) -> None:
+    table = hudi.open_table(a_table(store).location, store.options)
+    assert_within(store, table.snapshot_token, 13, 2)
+
+
+def test_under_the_lock_are_a_look_the_decision_and_the_publication_of_two_commits(store: CountedS3) -> None:
+    table = a_table(store)
+    for _ in range(TRIES):
+        with store.traced() as trace:
+            table.upsert(row(1))
+        held = trace.between("table_lock.json", "PUT")
+        if rounds(held) <= 4:
+            break
+    assert rounds(held) <= 4, str(trace)
+    assert len(held) == 7, str(trace)
