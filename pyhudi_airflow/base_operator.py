@@ -28,10 +28,13 @@ class HudiOperator(BaseOperator):
         super().__init__(**more)
         self.hudi_conn_id = hudi_conn_id
 
-    def render_template_fields(self, context: Any, jinja_env: Any = None) -> None:
-        """Fill in the templates, and tell Airflow which options no log and no page of rendered fields may show."""
-        super().render_template_fields(context, jinja_env)
-        mask_secrets(getattr(self, "options", {}))
+    def _do_render_template_fields(self, parent: Any, *arguments: Any, **named: Any) -> None:
+        """Fill in the templates, and tell Airflow which options no log and no page of rendered fields may show.
+
+        Airflow calls it for each task, also for a mapped one, whose values are in ``parent``.
+        """
+        super()._do_render_template_fields(parent, *arguments, **named)
+        mask_secrets(getattr(parent, "options", {}))
 
     @property
     def hook(self) -> HudiHook:

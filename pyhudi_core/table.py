@@ -305,7 +305,8 @@ class HudiTable(TableServices):
             target_alias: what the table is called there.
         """
         open_write = partial(self._writing, OperationType.UPSERT, extra_metadata, None, pre_commit, leaves=True)
-        return merging.Merge(source, on, (source_alias, target_alias), open_write)
+        rows = replacing.rows_here(source, "merge", self.location)
+        return merging.Merge(rows, on, (source_alias, target_alias), open_write)
 
     def truncate(self, extra_metadata: Mapping[str, str] | None = None, pre_commit: Sequence[Validator] = ()) -> Commit:
         """Delete all rows. The columns, the options and the history of the table stay."""

@@ -41,7 +41,7 @@ TAGS = pa.schema([(TAG_PARTITION, pa.string()), (TAG_FILE_ID, pa.string()), (TAG
 """The columns that an index adds."""
 
 TAG_LEAVES = "_pyhudi_tag_leaves"
-"""Whether the row takes its key out of the file group of its tag; a column (bool) that only an index adds which moves keys."""
+"""Whether the row takes its key out of the file group of its tag; a column (bool) of rows that move, and of writes that also delete (`merge`)."""
 
 
 def leaving(rows: pa.Table | pa.RecordBatch) -> npt.NDArray[np.bool_]:

@@ -21,7 +21,7 @@ from pyhudi_core.engine.base import SORT, TASK, Dataset, TaskInfo
 from pyhudi_core.engine.grouping import dealt, runs, slotted, with_slots, without_slots
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.key_hash import hash_keys
-from pyhudi_core.index.base import NOT_FOUND, TAG_FILE_ID, TAG_LEAVES, TAG_PARTITION, TAGS
+from pyhudi_core.index.base import NOT_FOUND, TAG_FILE_ID, TAG_LEAVES, TAG_PARTITION, TAGS, leaving
 from pyhudi_core.merge.law import Mask, Versions, mask, says_deleted
 from pyhudi_core.merge.merged_slice import LivingRows
 from pyhudi_core.model.meta_fields import PARTITION_PATH, RECORD_KEY
@@ -50,7 +50,8 @@ class Moves:
     def of(self, tagged: Dataset, slices: Sequence[FileSlice]) -> Dataset:
         """Tagged rows, with `TAG_LEAVES`. ``slices`` are those that rows may leave."""
         places = tuple(f"{piece.partition}/{piece.file_id}" for piece in slices)
-        decided = pa.schema([*tagged.schema, (TAG_LEAVES, pa.bool_())])
+        given = [field for field in tagged.schema if field.name != TAG_LEAVES]
+        decided = pa.schema([*given, (TAG_LEAVES, pa.bool_())])
         shuffled = tagged.map(_Slot(places, self.tasks, self.elsewhere, self.inside), slotted(tagged.schema)).shuffle(
             TASK, self.tasks, SORT
         )
@@ -74,7 +75,7 @@ class _Slot:
             number = pc.fill_null(pc.index_in(place, value_set=places, skip_nulls=True), NOT_FOUND).to_numpy()
             known = mask(batch.column(TAG_PARTITION).is_valid())
             other = mask(pc.fill_null(pc.not_equal(batch.column(TAG_PARTITION), batch.column(PARTITION_PATH)), False))
-            may_move = (other & self.elsewhere) | (known & ~other & self.inside)
+            may_move = ((other & self.elsewhere) | (known & ~other & self.inside)) & ~leaving(batch)
             sort = np.where(may_move, number, NOT_FOUND).astype(np.int64)
             spread = hash_keys(batch.column(RECORD_KEY)).astype(np.int64)
             yield with_slots(batch, np.where(sort == NOT_FOUND, spread, sort) % self.tasks, sort)
@@ -94,7 +95,7 @@ class _Decide:
         for number, run in runs(batches, SORT):
             rows = without_slots(run)
             if number == NOT_FOUND:
-                yield from self._given(rows, np.zeros(len(rows), bool))
+                yield from self._given(rows, leaving(rows))
                 continue
             there, moves = self._fates(storage, task.payload[number], rows)
             tagged = rows.filter(pa.array(there))
@@ -122,5 +123,6 @@ class _Decide:
         return there, wins & ~stays
 
     def _given(self, rows: pa.Table, leaves: Mask) -> Iterator[pa.RecordBatch]:
-        whole = pa.Table.from_arrays([*rows.columns, pa.array(leaves)], schema=self.schema)
+        own = [rows.column(name) for name in self.schema.names[:-1]]
+        whole = pa.Table.from_arrays([*own, pa.array(leaves)], schema=self.schema)
         yield from whole.combine_chunks().to_batches()

@@ -6,8 +6,11 @@ never rounds a value.
 
 from __future__ import annotations
 
+import datetime as dt
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -88,10 +91,36 @@ def _expression(
     if isinstance(value, str):
         return _of_sql(field, value, rows, zone, resolve)
     item = value.as_py() if isinstance(value, pa.Scalar) else value
+    if item is not None and not isinstance(item, Mapping | list | tuple) and item != item:  # noqa: PLR0124
+        item = (
+            item if isinstance(item, float) and pa.types.is_floating(field.type) else None
+        )  # NaN and NaT are null elsewhere
     try:
-        return pc.scalar(pa.scalar(getattr(item, "item", lambda: item)(), field.type))
+        if isinstance(item, dt.datetime) and not getattr(item, "nanosecond", 0):
+            return _literal(field, Literal(item), repr(item), zone)
+        if hasattr(item, "dtype"):  # a value of numpy
+            return pc.scalar(pa.scalar(item).cast(field.type))
+        if pa.types.is_temporal(field.type) and isinstance(item, int | float | Decimal):
+            raise TypeError("a number does not say in which unit it counts")
+        made = pa.scalar(item, field.type)
+        if not _is_exact(made.as_py(), item):
+            raise ValueError(f"it would become {made.as_py()!r:.80}")
+        return pc.scalar(made)
     except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
         raise _unfit(field, f"the value {value!r:.80}", f"{error}".splitlines()[0]) from None
+
+
+def _is_exact(stored: object, given: Any) -> bool:
+    """Say whether a column has stored a Python value as it was given, all fields of structs included."""
+    if isinstance(stored, dict):
+        same = isinstance(given, Mapping) and stored.keys() == given.keys()
+        return same and all(_is_exact(stored[name], given[name]) for name in stored)
+    if isinstance(stored, list | tuple):
+        parts = list(given.items()) if isinstance(given, Mapping) else given
+        return len(parts) == len(stored) and all(map(_is_exact, stored, parts))
+    if isinstance(stored, float):  # the nearest number is stored
+        return math.isinf(stored) == math.isinf(given)
+    return bool(stored == given)
 
 
 def _of_sql(
@@ -121,9 +150,16 @@ def _literal(field: pa.Field, node: Literal, text: str, zone: TimeZone) -> pc.Ex
         return pc.scalar(pa.scalar(None, field.type))
     try:
         fitted = fit_literal(node, field.type, zone)
-        return pc.scalar(pa.scalar(fitted.value, fitted.type).cast(field.type))
-    except (PredicateError, pa.ArrowException) as error:
-        raise _unfit(field, text[:80], f"{error}".splitlines()[0]) from None
+        if isinstance(node.value, dt.datetime) and pa.types.is_date(field.type):
+            raise PredicateError("it has a time of day")
+        if isinstance(node.value, int) and isinstance(fitted.value, float) and int(fitted.value) != node.value:
+            raise PredicateError("it would be rounded")
+        return pc.scalar(_stored(pa.chunked_array([pa.array([fitted.value], fitted.type)]), field)[0])
+    except (PredicateError, pa.ArrowException, OverflowError) as error:
+        why = error.message if isinstance(error, PredicateError) else str(error)
+        raise _unfit(
+            field, text[:80], why.replace("cannot be compared with a value of type", "does not fit").splitlines()[0]
+        ) from None
 
 
 def _may_hold(column: pa.DataType, value: pa.DataType) -> bool:
@@ -140,18 +176,22 @@ def _may_hold(column: pa.DataType, value: pa.DataType) -> bool:
 def _unfit(field: pa.Field, what: str, why: str) -> PredicateError:
     return PredicateError(
         f"Column {field.name} is {field.type} and does not take {what}: {why}",
-        hint=f"Cast it, such as CAST(... AS {_SQL.get(str(field.type), str(field.type).upper())}); text needs quotes inside: \"'new'\"",
+        hint=_HOW.get(str(field.type), "Give a value of this type; a struct with all of its fields")
+        + "; text in SQL has quotes inside: \"'new'\"",
     )
 
 
-_SQL = {
-    "int32": "INT",
-    "int64": "BIGINT",
-    "float": "FLOAT",
-    "double": "DOUBLE",
-    "string": "STRING",
-    "bool": "BOOLEAN",
-    "date32[day]": "DATE",
+_HOW = {
+    str(kind): f"Give a value of this type, or CAST(... AS {word}) in SQL"
+    for kind, word in (
+        (pa.int32(), "INT"),
+        (pa.int64(), "BIGINT"),
+        (pa.float32(), "FLOAT"),
+        (pa.float64(), "DOUBLE"),
+        (pa.string(), "STRING"),
+        (pa.bool_(), "BOOLEAN"),
+        (pa.date32(), "DATE"),
+    )
 }
 
 
@@ -164,13 +204,26 @@ def evaluated(rows: pa.Table, expression: pc.Expression) -> pa.ChunkedArray:
     return project.to_table(use_threads=False).column(0)
 
 
+def _stored(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    """Return values in the type of a column. Raises `pyarrow.ArrowException` and `OverflowError` for a value that the type cannot hold.
+
+    A double becomes the nearest number of a narrower floating-point type.
+    """
+    if not pa.types.is_floating(field.type) or not pa.types.is_floating(column.type):
+        return column.cast(field.type)
+    narrow = column.cast(field.type)
+    if pc.any(pc.and_(pc.is_inf(narrow), pc.invert(pc.is_inf(column)))).as_py():
+        raise OverflowError(f"a number is too large for {field.type}")
+    return narrow
+
+
 def _computed(rows: pa.Table, expression: pc.Expression, field: pa.Field) -> pa.ChunkedArray:
     try:
         column = evaluated(rows, expression)
         if not _may_hold(field.type, column.type):
             raise _unfit(field, "the expression", f"it is {column.type}")
-        return column.cast(field.type, safe=not pa.types.is_floating(field.type))
-    except pa.ArrowException as error:
+        return _stored(column, field)
+    except (pa.ArrowException, OverflowError) as error:
         raise DataError(
             f"The new value of {field.name} cannot be computed or stored for a row: {str(error).splitlines()[0]:.200}",
             hint="A column takes values that it can hold exactly: write round(...) or CAST(...), or exclude such rows by where=",

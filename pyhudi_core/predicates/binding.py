@@ -133,6 +133,10 @@ class _Binder:
         kind = pa.struct(list(self._schema)) if inside is None else self._schema.field(inside[0]).type
         fields = [kind.field(index).name for index in range(kind.num_fields)] if pa.types.is_struct(kind) else []
         near = difflib.get_close_matches(column.path[0 if inside is None else 1], fields, n=1)
+        structs = [name for name in fields if inside is None and pa.types.is_struct(kind.field(name).type)]
+        if len(structs) == len(fields):  # the two sides of a merge: their columns are meant
+            fields = [f"{name}.{part.name}" for name in structs for part in kind.field(name).type]
+            near = near or [full for full in fields if full.partition(".")[2].lower() == column.path[-1].lower()][:1]
         names = ", ".join(fields[:30])
         known = f"Did you mean {near[0]}?" if near else f"The columns are {names}; write text in quotes, such as 'a'"
         hint = meant_by(column.name) or meant_by(f"= {column.name}") or known

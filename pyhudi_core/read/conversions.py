@@ -74,7 +74,7 @@ class Conversions(NamesInstead, ABC):
 
     def head(self, rows: int = 5) -> pa.Table:
         """Read the first rows, and no more files than they need. Which rows are first is not defined, but stays the same for one read."""
-        return self.limit(max(rows, 0) if isinstance(rows, int) else rows).to_arrow()
+        return self.limit(rows).to_arrow()
 
     def count(self) -> int:
         """Return the number of rows."""

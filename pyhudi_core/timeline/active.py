@@ -359,7 +359,7 @@ class TimelineFolder:
 
     def _refuse_emptied(self, instant: Instant, path: str) -> None:
         """Raise `CorruptTimelineError` for an empty file of an instant that was begun or planned with content: no writer completes it without."""
-        infos = map(self.storage.head, map(self.file, _begun(instant)))
+        infos = [self.storage.head(self.file(begun)) for begun in _begun(instant)]
         if any(info is not None and info.size for info in infos):
             raise CorruptTimelineError(
                 "The completed file of a commit is empty, so its files are not known",

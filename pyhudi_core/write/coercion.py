@@ -69,7 +69,7 @@ def schema_after(
     incoming = normalise(data, known=before)
     refuse_internal_names(data, table, takes)
     if may_lack != "anything":
-        _refuse_missing(before, incoming, table, may_lack == "columns")
+        refuse_missing(before, incoming, table, may_lack == "columns")
     fixed = (*keys, *ordering)
     doubtful = floats_for_integers(before, incoming, fixed)
     if not doubtful:
@@ -137,7 +137,8 @@ def meant(name: str, known: Sequence[str]) -> str | None:
     return next(iter(get_close_matches(name, known, n=1)), None)
 
 
-def _refuse_missing(before: pa.Schema, data: pa.Schema, table: str, fields_only: bool) -> None:
+def refuse_missing(before: pa.Schema, data: pa.Schema, table: str, fields_only: bool = False) -> None:
+    """Raise `SchemaMismatchError` for columns, or fields of structs alone, that a table has and data lacks."""
     seen = [level for level in walk(data, before) if isinstance(level, Level) and level.missing]
     levels = [level for level in seen if level.parent or not fields_only]
     if levels:

@@ -125,6 +125,9 @@ class Sides:
                         f'It has {", ".join(schema.names[:30])}. Columns of other names: on="target.id = source.key".'
                     )
                     raise PredicateError(f"The {alias} of the merge has no column {name!r}", hint=hint)
+        for name in names:
+            paths = (ColumnName((self.target_alias, name)), ColumnName((self.source_alias, name)))
+            bind(Compare("=", *paths), self.seen())  # refuses types that cannot be compared
         return Matching(tuple((name, name) for name in names))
 
     def _of_text(self, text: str) -> Matching:
@@ -162,6 +165,8 @@ def target_condition(sides: Sides, match: Matching, source: pa.Table) -> pc.Expr
     """Return a condition on the table that every row fulfils that a row of the source can meet, by which files are left out."""
     parts = []
     for target, own in match.pairs:
+        if pa.types.is_floating(sides.target.field(target).type):
+            continue  # a comparison of floating-point numbers leaves out NaN, and tells the zeros apart
         keys = _as_type(source.column(own), sides.target.field(target), own).unique().drop_null()
         parts.append(pc.field(target).isin(keys))
         if len(keys) and not pa.types.is_boolean(keys.type) and not pa.types.is_nested(keys.type):
@@ -170,7 +175,7 @@ def target_condition(sides: Sides, match: Matching, source: pa.Table) -> pc.Expr
     for part in match.of_table:
         plain = with_columns(part, lambda column: ColumnName(column.path[1:]))
         parts.append(to_expression(bind(plain, sides.target, sides.zone or UTC)))
-    return reduce(lambda left, right: left & right, parts)
+    return reduce(lambda left, right: left & right, parts, pc.scalar(True))
 
 
 def merged(
@@ -192,8 +197,16 @@ def merged(
 
 
 def _as_type(column: pa.ChunkedArray, wanted: pa.Field, name: str) -> pa.Array:
+    """Return keys in the type of the table's column; null where the column cannot hold a key exactly, so that it meets nothing."""
     try:
-        return column.cast(wanted.type).combine_chunks()
+        fitted = column.cast(wanted.type, safe=False) if column.type != wanted.type else column
+        if column.type != wanted.type:
+            back = fitted.cast(column.type, safe=False)
+            same = pc.equal(back, column)
+            if pa.types.is_floating(column.type):
+                same = pc.or_(same, pc.and_(pc.is_nan(back), pc.is_nan(column)))
+            fitted = pc.if_else(same, fitted, pa.scalar(None, wanted.type))
+        return _plain(fitted.combine_chunks())
     except pa.ArrowException as error:
         raise DataError(
             f"Column {name} of the source is {column.type} and is compared with {wanted.name}, which is {wanted.type}:"
@@ -202,12 +215,19 @@ def _as_type(column: pa.ChunkedArray, wanted: pa.Field, name: str) -> pa.Array:
         ) from error
 
 
+def _plain(keys: pa.Array) -> pa.Array:
+    """Return keys by which rows are joined: the two zeros of floating-point numbers are one."""
+    if isinstance(keys, pa.ChunkedArray):
+        keys = pa.concat_arrays(keys.chunks) if keys.num_chunks else pa.array([], keys.type)
+    return pc.add(keys, pa.scalar(0.0, keys.type)) if pa.types.is_floating(keys.type) else keys
+
+
 def _joined(sides: Sides, match: Matching, source: pa.Table, target: pa.Table) -> tuple[Rows, Rows]:
     """Return the numbers of rows that meet, of the source and of the table. A null meets nothing."""
     keys = [f"k{number}" for number in range(len(match.pairs))]
     left = pa.table([_as_type(source.column(own), sides.target.field(of), own) for of, own in match.pairs], keys)
     right = pa.table(
-        [target.column(of).cast(sides.target.field(of).type).combine_chunks() for of, _ in match.pairs], keys
+        [_plain(target.column(of).cast(sides.target.field(of).type).combine_chunks()) for of, _ in match.pairs], keys
     )
     left = left.append_column("source", pa.array(np.arange(len(source))))
     right = right.append_column("target", pa.array(np.arange(len(target))))
@@ -233,7 +253,12 @@ def _seen(sides: Sides, source: pa.Table, target: pa.Table, at_source: Rows | No
 def _true(rows: pa.Table, expression: pc.Expression) -> npt.NDArray[np.bool_]:
     """Say for which rows a condition is true. Raises `PredicateError` if it cannot be computed."""
     try:
-        return np.asarray(pc.fill_null(evaluated(rows, expression), False).to_numpy(zero_copy_only=False), bool)
+        found = evaluated(rows, expression)
+        if not (pa.types.is_boolean(found.type) or pa.types.is_null(found.type)):
+            raise PredicateError(
+                f"A condition of the merge gives {found.type}, not true or false", hint="Compare it with something"
+            )
+        return np.asarray(pc.fill_null(found.cast(pa.bool_()), False).to_numpy(zero_copy_only=False), bool)
     except pa.ArrowException as error:
         raise PredicateError(
             f"A condition of the merge cannot be computed for a row: {str(error).splitlines()[0]:.200}",
@@ -281,6 +306,16 @@ class _Work:
             self.deleted.append(at_target)
             return
         values = self._values(clause)
+        lacking = [
+            name
+            for name in self.fixed
+            if field_path(pa.schema([(given, pa.null()) for given in values]), (name,)) is None
+        ]
+        if at_target is None and lacking:
+            raise InvalidOptionError(
+                f"An insert of the merge sets no {', '.join(lacking)}, and without it the row has no place in the table",
+                hint="Set the columns of the record key and the partition columns.",
+            )
         given = Assignments.of(values, self.sides.target, schema, self.sides.zone, partial(self.sides.resolve, schema))
         new = given.computed(_seen(self.sides, self.source, self.target, at_source, at_target))
         if at_target is None:
@@ -315,6 +350,12 @@ class _Work:
             raise InvalidOptionError(
                 f"The source of the merge has {', '.join(map(repr, unknown))}, which the table lacks",
                 hint="Add the columns (table.alter(add=...)), leave them out (exclude=[...]), or set columns one by one.",
+            )
+        missing = [name for name in self.sides.target.names if name not in (*self.source.column_names, *clause.exclude)]
+        if missing and clause.action == "insert_all":
+            raise InvalidOptionError(
+                f"The source of the merge lacks {', '.join(map(repr, missing))}, which the table has, so a row could not be inserted whole",
+                hint="Add the columns (nulls are fine), name them in exclude=[...], or set the columns: when_not_matched_insert({...}).",
             )
         taken = [name for name in self.source.column_names if name not in clause.exclude]
         return {name: pc.field(self.sides.source_alias, name) for name in taken}

@@ -17,12 +17,15 @@ import pyarrow.compute as pc
 
 from pyhudi_core.engine.local import as_table
 from pyhudi_core.errors import DuplicateKeyError, InvalidOptionError, at_table
+from pyhudi_core.metadata_table.names import RECORD_INDEX
+from pyhudi_core.model.meta_fields import META_FIELDS
 from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import NotCalled, set_module
+from pyhudi_core.write import refusals
 from pyhudi_core.write.batch import UserRows
 from pyhudi_core.write.handle import Write, write_found
 from pyhudi_core.write.merge_clauses import Action, Clause, Matching, MergeRows, Sides, When, merged, target_condition
-from pyhudi_core.write.replacing import mixed, names_of, refuse_without_keys, rows_here
+from pyhudi_core.write.replacing import in_types_of, keys_of, mixed, names_of, refuse_without_keys
 from pyhudi_core.write.result import Commit
 from pyhudi_core.write.states import load
 
@@ -147,8 +150,19 @@ class Merge(NotCalled):
                 "The merge has no clause, so it would do nothing", hint="Add one, such as .when_matched_update_all()."
             )
         refuse_without_keys(context, "merge", "Use update(where=...), delete(where=...) and insert.")
+        refusals.before_rows(write._state.request.case)
         schema = load(context).schema
-        source = as_table(rows_here(self.source, None, "merge", context.table), schema)
+        given = as_table(self.source, schema)
+        if {*META_FIELDS} <= {*given.column_names}:  # rows of a scan, as an upsert takes them
+            given = given.drop_columns(list(META_FIELDS))
+        source = in_types_of(given, schema)
+        for clause in self.clauses:
+            unknown = [name for name in clause.exclude if name not in source.column_names]
+            if unknown:
+                hint = f"It has {', '.join(source.column_names[:30])}."
+                raise InvalidOptionError(
+                    f"exclude names {unknown[0]!r}, which the source of the merge lacks", hint=hint
+                )
         sides = self._sides(write, source, schema)
         return source, sides, sides.matching(self.on)
 
@@ -178,19 +192,28 @@ class Merge(NotCalled):
         done = merged(sides, match, self.clauses, source, found.to_arrow(), fixed)
         if len(done.inserted):
             _refuse_repeated(done.inserted, write)
-            if not set(fixed) <= {name for name, _ in match.pairs}:
+            if not self._are_new(source, match, done.inserted, write):
                 _refuse_known(done.inserted, write, fixed)
         return done
 
+    def _are_new(self, source: pa.Table, match: Matching, inserted: pa.Table, write: Write) -> bool:
+        """Say whether the condition alone tells that no row of the table has a key of the rows to insert: it compares what names a row, nothing else,
+        and the rows keep the names that they have in the source.
+        """
+        fixed, config = _fixed(write), write.context.config
+        if {*match.pairs} != {(name, name) for name in fixed} or match.rest or _is_global(write):
+            return False
+        if any(inserted[name].null_count or pa.types.is_floating(inserted[name].type) for name in fixed):
+            return False
+        return bool(pc.all(pc.is_in(names_of(inserted, config), value_set=names_of(source, config))).as_py())
+
     def _is_upsert(self, sides: Sides, match: Matching, fixed: Sequence[str]) -> bool:
         """Say whether the merge is an upsert of its source, which reads less."""
-        plain = {(clause.action, clause.where, clause.exclude) for clause in self.clauses}
-        same = {*match.pairs} == {(name, name) for name in fixed} and not match.rest
-        return (
-            same
-            and plain == {("update_all", None, ()), ("insert_all", None, ())}
-            and {*sides.source.names} == {*sides.target.names}
-        )
+        if match.rest or any(clause.where is not None or clause.exclude for clause in self.clauses):
+            return False
+        whole = {clause.action for clause in self.clauses} == {"update_all", "insert_all"}
+        same = {*match.pairs} == {(name, name) for name in fixed}
+        return whole and same and {*sides.source.names} == {*sides.target.names}
 
 
 def _fixed(write: Write) -> tuple[str, ...]:
@@ -199,8 +222,23 @@ def _fixed(write: Write) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*config.record_key_fields, *config.partition_fields)))
 
 
+def _is_global(write: Write) -> bool:
+    """Say whether a key may be in one partition of the table alone, because the index of the write has one place for a key."""
+    named = write.context.options.index.type
+    if named is not None:
+        return named.startswith("GLOBAL") or named == "RECORD_INDEX"
+    return RECORD_INDEX in write.context.config.metadata_partitions
+
+
+def _names_in(rows: pa.Table, write: Write) -> pa.Array:
+    """Return what names each row: its key, and its partition unless the index is global."""
+    if not _is_global(write):
+        return names_of(rows, write.context.config)
+    return keys_of(rows, write.context.config)
+
+
 def _refuse_repeated(rows: pa.Table, write: Write) -> None:
-    names = names_of(rows, write.context.config)
+    names = _names_in(rows, write)
     if len(names.unique()) < len(names):
         repeated = pc.filter(pc.value_counts(names).field(0), pc.greater(pc.value_counts(names).field(1), 1))
         raise DuplicateKeyError(
@@ -212,10 +250,12 @@ def _refuse_repeated(rows: pa.Table, write: Write) -> None:
 
 def _refuse_known(rows: pa.Table, write: Write, fixed: Sequence[str]) -> None:
     """Raise `DuplicateKeyError` if a row to insert has the key of a row that the condition did not find."""
-    there = write.scan(fixed, pc.field(fixed[0]).isin(rows[fixed[0]].combine_chunks()), meta=False).to_arrow()
-    config = write.context.config
-    names = names_of(rows, config)
-    known = names.filter(pc.is_in(names, value_set=names_of(there, config)))
+    key = write.context.config.record_key_fields[0]
+    asked = rows[key].combine_chunks()
+    where = None if asked.null_count or pa.types.is_floating(asked.type) else pc.field(key).isin(asked)
+    there = write.scan(fixed, where, meta=False).to_arrow()
+    names = _names_in(rows, write)
+    known = names.filter(pc.is_in(names, value_set=_names_in(there, write)))
     if len(known):
         raise DuplicateKeyError(
             f"{len(known):,} rows that the merge would insert have the key of another row, for example {_shown(known)}",
@@ -225,5 +265,5 @@ def _refuse_known(rows: pa.Table, write: Write, fixed: Sequence[str]) -> None:
 
 
 def _shown(names: pa.Array) -> str:
-    partition, _, key = names[0].as_py().partition("\x00")
+    partition, _, key = names[0].as_py().rpartition("\x00")
     return f"{key!r} in partition {partition!r}" if partition else repr(key)

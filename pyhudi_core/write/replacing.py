@@ -5,6 +5,7 @@ The commit is an upsert in which some rows take their key out of the table (`TAG
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,15 +13,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_core.engine.local import as_table
-from pyhudi_core.errors import ConfigError, DataError, InvalidOptionError, UnsupportedTableError
+from pyhudi_core.errors import (
+    ConfigError,
+    DataError,
+    InvalidOptionError,
+    SchemaMismatchError,
+    UnsupportedTableError,
+)
 from pyhudi_core.index.base import TAG_LEAVES
+from pyhudi_core.merge.record_merger import ordering_of
 from pyhudi_core.model.partition_path import partition_paths
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.record_key import record_keys
-from pyhudi_core.model.schema import cast_batch
+from pyhudi_core.model.schema import cast_batch, normalise, reconcile
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.predicates import Predicate
 from pyhudi_core.predicates.arrow import matching
+from pyhudi_core.write.coercion import refuse_missing
 from pyhudi_core.write.handle import Write, write_found
 from pyhudi_core.write.result import Commit
 
@@ -37,16 +46,31 @@ def replace_found(write: Write, data: object, where: object) -> Commit:
     if where is None:
         hint = "Give a condition, or replace the whole table by insert_overwrite_table(rows)."
         raise InvalidOptionError("replace needs a condition", table=context.table, hint=hint)
-    new = rows_here(data, None, "replace", context.table)
+    new = rows_here(data, "replace", context.table)
 
     def made(found: Any) -> pa.Table:
-        rows = as_table(new, found.schema)
+        given = as_table(new, found.schema)
+        refuse_missing(found.schema, normalise(given.schema, known=found.schema), context.table)
+        rows = in_types_of(given, found.schema)
         _refuse_outside(context, rows, where, found.schema)
         stored = found.to_arrow()
-        stays = pc.is_in(names_of(stored, context.config), value_set=names_of(rows, context.config))
-        return mixed(rows, stored.filter(pc.invert(stays)))
+        names, olds = names_of(rows, context.config), names_of(stored, context.config)
+        at = pc.index_in(names, value_set=olds)
+        refuse_older(stored.take(at), rows, ordering_of(context.config), "The rows to replace others")
+        return mixed(rows, stored.filter(pc.invert(pc.is_in(olds, value_set=names))))
 
     return write_found(write, None, where, made)
+
+
+def refuse_older(before: pa.Table, after: pa.Table, ordering: Sequence[str], what: str) -> None:
+    """Raise `DataError` if a row would lose against its stored version, which has a higher ordering value. A stored null is lower than all values."""
+    for name in ordering:
+        lower = pc.fill_null(pc.less(after[name], before[name]), True)
+        if pc.any(pc.and_(lower, before[name].is_valid())).as_py():
+            raise DataError(
+                f"{what} have a lower {name} or null where the table has a value, and {name} decides which version of a row is newer",
+                hint="Such a row would have no effect. Give a value that is not lower.",
+            )
 
 
 def refuse_without_keys(context: TableContext, verb: str, hint: str) -> None:
@@ -57,12 +81,29 @@ def refuse_without_keys(context: TableContext, verb: str, hint: str) -> None:
         )
 
 
-def rows_here(data: object, known: pa.Schema | None, verb: str, table: str) -> object:
-    """Return rows that this process holds. Raises `ConfigError` for a Spark DataFrame."""
+def rows_here(data: object, verb: str, table: str) -> object:
+    """Return rows that this process holds, and that can be read more than once. Raises `ConfigError` for a Spark DataFrame."""
     if type(data).__module__.startswith("pyspark.sql"):
         hint = "Give frame.toArrow(), or write on Spark by upsert and delete."
         raise ConfigError(f"{verb} runs in this process, and does not take a Spark DataFrame", table=table, hint=hint)
     return data.read_all() if isinstance(data, pa.RecordBatchReader) else data
+
+
+def in_types_of(rows: pa.Table, table: pa.Schema) -> pa.Table:
+    """Return rows in the types of the table's columns, as an upsert takes them. A column that does not fit keeps its own type, for expressions."""
+    own = pa.schema([_fitted(field, table) for field in normalise(rows.schema, known=table)])
+    return pa.Table.from_batches([cast_batch(batch, own) for batch in rows.to_batches()], own)
+
+
+def _fitted(field: pa.Field, table: pa.Schema) -> pa.Field:
+    if field.name not in table.names:
+        return field
+    stored = table.field(field.name)
+    try:
+        refuse_missing(pa.schema([stored]), pa.schema([field]), "")
+        return stored if reconcile(pa.schema([stored]), pa.schema([field])).field(0).type == stored.type else field
+    except SchemaMismatchError:
+        return field
 
 
 def mixed(rows: pa.Table, leaving: pa.Table) -> pa.Table:
@@ -71,21 +112,24 @@ def mixed(rows: pa.Table, leaving: pa.Table) -> pa.Table:
     return pa.concat_tables([rows, leaving], promote_options="permissive").append_column(TAG_LEAVES, marks)
 
 
+def keys_of(rows: pa.Table, config: TableConfig) -> pa.Array:
+    """Return the record key of each row."""
+    found = [record_keys(batch, config) for batch in rows.combine_chunks().to_batches()]
+    return pa.concat_arrays(found) if found else pa.array([], pa.string())
+
+
 def names_of(rows: pa.Table, config: TableConfig) -> pa.Array:
     """Return what names each row in the table: its partition and its record key."""
-    batch = rows.combine_chunks().to_batches(max_chunksize=None)
-    found = [
-        pc.binary_join_element_wise(partition_paths(part, config), record_keys(part, config), "\x00") for part in batch
-    ]
-    return pa.concat_arrays(found) if found else pa.array([], pa.string())
+    paths = [partition_paths(batch, config) for batch in rows.combine_chunks().to_batches()]
+    partitions = pa.concat_arrays(paths) if paths else pa.array([], pa.string())
+    return pc.binary_join_element_wise(partitions, keys_of(rows, config), "\x00")
 
 
 def _refuse_outside(context: TableContext, rows: pa.Table, where: object, schema: pa.Schema) -> None:
     condition = Predicate.of(where, schema, context.options.condition_zone)
-    missing = [name for name in schema.names if name not in rows.column_names]
-    if condition is None or missing:
-        return  # the write refuses rows that lack columns
-    plain = pa.Table.from_batches([cast_batch(batch, schema) for batch in rows.to_batches()], schema)
+    assert condition is not None
+    own = pa.schema([schema.field(name) for name in schema.names])
+    plain = pa.Table.from_batches([cast_batch(batch, own) for batch in rows.select(own.names).to_batches()], own)
     outside = len(plain) - len(matching(plain, condition.expression))
     if outside:
         raise DataError(

@@ -16,11 +16,12 @@ import pyarrow.compute as pc
 from pyhudi_core.engine.base import TaskInfo
 from pyhudi_core.engine.choice import engine_for
 from pyhudi_core.errors import DataError, InvalidOptionError, at_table
-from pyhudi_core.merge.record_merger import ordering_of
+from pyhudi_core.merge.record_merger import find_merger, ordering_of
 from pyhudi_core.model.meta_fields import META_FIELDS, RECORD_KEY
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.predicates.assignments import Assignments
 from pyhudi_core.write.handle import Write, write_found
+from pyhudi_core.write.replacing import refuse_older
 from pyhudi_core.write.result import Commit
 
 
@@ -34,6 +35,7 @@ def update_found(write: Write, values: Mapping[str, object], where: object) -> C
     config = context.config
     refuse_fixed(config, values, context.table)
     own = (RECORD_KEY,) if config.generates_keys else ()
+    keeps_values = find_merger(config) is not None
 
     def changed(found: Any) -> object:
         if own:
@@ -41,7 +43,8 @@ def update_found(write: Write, values: Mapping[str, object], where: object) -> C
         columns = pa.schema([field for field in found.schema if field.name not in own])
         zone = context.options.condition_zone
         with at_table(context.table):
-            update = _Update(Assignments.of(values, columns, found.schema, zone), ordering_of(config))
+            new = Assignments.of(values, columns, found.schema, zone)
+            update = _Update(new, ordering_of(config), keeps_values)
         if spark is None:
             return pa.RecordBatchReader.from_batches(found.schema, update(TaskInfo(0), found.to_batches()))
         rows = engine_for(None, context.runtime.executor, spark).dataset(found.to_spark(spark))
@@ -74,22 +77,24 @@ class _Update:
 
     assignments: Assignments
     ordering: tuple[str, ...]
+    keeps_values: bool
 
     def __call__(self, task: TaskInfo, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             before = pa.Table.from_batches([batch])
             after = self.assignments.applied(before)
-            self._refuse_older(before, after)
+            refuse_older(
+                before, after, [name for name in self.ordering if name in self.assignments.values], "The updated rows"
+            )
+            if self.keeps_values:
+                self._refuse_nulls(before, after)
             yield from after.combine_chunks().to_batches()
 
-    def _refuse_older(self, before: pa.Table, after: pa.Table) -> None:
-        """Raise `DataError` if a row would lose against its stored version, which has a higher ordering value."""
-        for name in self.ordering:
-            if name not in self.assignments.values:
-                continue
-            lower = pc.fill_null(pc.less(after[name], before[name]), True)
-            if pc.any(pc.and_(lower, before[name].is_valid())).as_py():
+    def _refuse_nulls(self, before: pa.Table, after: pa.Table) -> None:
+        """Raise `DataError` if a value would become null and the merger of the table would keep the stored one."""
+        for name in self.assignments.values:
+            if pc.any(pc.and_(after[name].is_null(), before[name].is_valid())).as_py():
                 raise DataError(
-                    f"The update gives {name} a lower value or null in some rows, and {name} decides which version of a row is newer",
-                    hint="The update of such a row would have no effect. Set a higher value, or leave the column out.",
+                    f"The update gives {name} the value null in some rows, and the merger of the table keeps the stored value in place of a null",
+                    hint="Give another value, or delete and insert the rows.",
                 )

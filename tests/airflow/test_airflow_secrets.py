@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import boto3
 import pytest
+from airflow.sdk import DAG as Dag
 from moto.server import ThreadedMotoServer
 from support.airflow_home import dag_of, states, xcoms
 
@@ -99,3 +101,16 @@ def _stored(home: Path) -> str:
     """What is in the database and in the files of logs."""
     files = [path for path in home.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")]
     return "".join(path.read_bytes().decode("latin-1") for path in files)
+
+
+def test_the_options_of_a_mapped_task_are_masked_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Airflow fills in the templates of a mapped task by another method than those of a plain one."""
+    masked: list[dict[str, object]] = []
+    monkeypatch.setattr("pyhudi_airflow.base_operator.mask_secrets", lambda options: masked.append(dict(options)))
+    secret = {"hoodie.write.lock.password": SECRET}
+    with Dag("mapped", schedule=None):
+        mapped = HudiServiceOperator.partial(task_id="m", service="cleaning", table="t").expand(options=[secret])
+    values = {"table": "t", "service": "cleaning", "options": secret}
+    monkeypatch.setattr(type(mapped), "_expand_mapped_kwargs", lambda *_: (values, set()))
+    mapped.render_template_fields({"ti": SimpleNamespace(task=None), "params": {}})
+    assert masked == [secret]

@@ -264,6 +264,15 @@ NOT_CRASHED: dict[tuple[str, str], str] = {
         "get",
     ): "asked by table services that yield to writers, and by explanations",
     ("timeline/active.py:_refuse_emptied", "head"): "only of a completed file that somebody emptied",
+    **dict.fromkeys(
+        [
+            ("timeline/layout_one/archived_logs.py:_look", "list_folder"),
+            ("timeline/layout_one/archived_logs.py:_unfinished", "get"),
+            ("timeline/layout_one/archived_logs.py:_read", "open_input"),
+            ("timeline/layout_one/layout.py:_is_clustering", "get"),
+        ],
+        "only in tables of versions 3 to 6, which are read and never written",
+    ),
     ("transaction/decision.py:_is_lost", "head"): "only of a completed file that somebody deleted",
     (
         "transaction/lost_completions.py:find",

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import duckdb
+import polars
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -19,6 +20,7 @@ from pyhudi_core.errors import (
     HudiError,
     InvalidOptionError,
     PredicateError,
+    SchemaMismatchError,
     UnsupportedTableError,
 )
 
@@ -29,6 +31,11 @@ KINDS: dict[str, dict[str, Any]] = {
     "copy-on-write": {"table_type": "cow"},
     "copy-on-write in partitions": {"partition_by": "day", "table_type": "cow"},
     "merge-on-read in partitions": {"partition_by": "day", "table_type": "mor"},
+    "under a global index": {
+        "partition_by": "day",
+        "options": {"hoodie.index.type": "GLOBAL_SIMPLE", "hoodie.simple.index.update.partition.path": True},
+    },
+    "with rows that move": {"partition_by": "day", "options": {"pyhudi.update.moves.rows": True}},
     "with a record index": {"partition_by": "day", "options": {"hoodie.metadata.record.index.enable": True}},
     "in buckets": {
         "table_type": "mor",
@@ -125,6 +132,61 @@ def test_the_source_may_have_other_names_and_types() -> None:
     assert found(table)[-1] == (7, 1, "n", 12.0, None)
 
 
+def test_a_row_is_not_inserted_over_another_partition_of_a_global_index() -> None:
+    for kind in ("with a record index", "under a global index"):
+        table = made("global", kind)
+        with pytest.raises(DuplicateKeyError, match="'1'"):
+            table.merge(rows_of((1, 5, "b", 9.0, "n")), ["id", "day"]).when_not_matched_insert_all().run()
+        assert found(table) == found(made("as-it-was", kind))
+
+
+def test_a_row_of_another_partition_moves_under_a_global_index_beside_a_delete() -> None:
+    table = made("moves", "under a global index")
+    source = rows_of((1, 2, "a", 9.0, "n"), (3, 2, "b", -1.0, None), (5, 2, "c", 1.0, "q"))
+    table.merge(source, "id").when_matched_delete("source.v < 0").when_matched_update_all().run()
+    assert [row[0] for row in found(table)] == [1, 2, 4, 5]
+    assert not table.check().findings
+
+
+@pytest.mark.parametrize("where", [None, pc.field("source", "v") > 5])
+def test_sources_of_other_libraries_are_taken_once_and_again(where: object) -> None:
+    table, new = made(f"others-{where is None}"), rows_of((2, 3, "a", 33.0, "p"))
+    frame = new.to_pandas()
+    frame["s"] = frame["s"].astype("category")
+    reader = pa.RecordBatchReader.from_batches(SCHEMA, new.to_batches())
+    for source in (polars.DataFrame(new.to_pydict()), frame, reader):
+        merge = table.merge(source, on="id").when_matched_update_all(where=where)
+        assert merge.plan().rows_updated == 1
+        assert merge.run().stats.rows_updated == 1
+        assert table.replace(source if source is not reader else new, where="id = 2").stats.rows_updated == 1
+    assert found(table)[1] == (2, 3, "a", 33.0, "p")
+
+
+def test_keys_meet_as_numbers_are_equal_and_never_by_rounding() -> None:
+    start = pa.table(
+        {
+            "id": [1, 2, 3],
+            "k": [1.5, float("nan"), 0.0],
+            "d": pa.array([0, 1, 2], pa.date32()),
+            "f": pa.array([0.1] * 3, pa.float32()),
+        }
+    )
+    table = hudi.create_table("memory://merge-numbers", start.schema, "id")
+    table.insert(start)
+
+    def met(column: str, *values: object, kind: pa.DataType | None = None) -> int:
+        return (
+            table.merge(pa.table({column: pa.array(values, kind)}), on=column).when_matched_delete().plan().rows_deleted
+        )
+
+    assert met("k", float("nan"), -0.0) == 2
+    assert met("id", 2.0) == 1
+    assert met("id", 2.5) == 0
+    assert met("d", 86_400_000_000, kind=pa.timestamp("us")) == 1
+    assert met("d", 86_400_000_001, kind=pa.timestamp("us")) == 0
+    assert met("f", 0.1) == 0
+
+
 TWICE = pa.concat_tables([SOURCE, SOURCE])
 BAD: dict[str, tuple[Callable[[hudi.HudiTable], Any], type[HudiError], str]] = {
     "no clause": (lambda t: t.merge(SOURCE, "id"), InvalidOptionError, "no clause"),
@@ -173,7 +235,7 @@ BAD: dict[str, tuple[Callable[[hudi.HudiTable], Any], type[HudiError], str]] = {
         "'x'",
     ),
     "the table where only the source is": (
-        lambda t: t.merge(SOURCE, "id").when_not_matched_insert({"id": "target.id"}),
+        lambda t: t.merge(SOURCE, "id").when_not_matched_insert({"id": "target.id", "day": "source.day"}),
         PredicateError,
         "target.id",
     ),
@@ -188,6 +250,52 @@ BAD: dict[str, tuple[Callable[[hudi.HudiTable], Any], type[HudiError], str]] = {
         PredicateError,
         "SELECT 1",
     ),
+    "a row whose key is there, beside another condition": (
+        lambda t: t.merge(
+            rows_of((1, 5, "a", 9.0, "n")), "target.id = source.id AND target.v > 5"
+        ).when_not_matched_insert_all(),
+        DuplicateKeyError,
+        "key of another row",
+    ),
+    "a computed key that is there": (
+        lambda t: t.merge(rows_of((11, 5, "a", 9.0, "n")), ["id", "day"]).when_not_matched_insert(
+            {"id": "source.id - 10", "ts": "source.ts", "day": "source.day"}
+        ),
+        DuplicateKeyError,
+        "key of another row",
+    ),
+    "a null beside the key": (
+        lambda t: t.merge(rows_of((1, 5, "a", 9.0, None)), ["id", "day", "s"]).when_not_matched_insert_all(),
+        DuplicateKeyError,
+        "key of another row",
+    ),
+    "a condition that is a number": (
+        lambda t: t.merge(SOURCE, "id").when_matched_delete(where=pc.field("source", "v")),
+        PredicateError,
+        "double",
+    ),
+    "a column to leave out that is not there": (
+        lambda t: t.merge(SOURCE, "id").when_matched_update_all(exclude=["nope"]),
+        InvalidOptionError,
+        "nope",
+    ),
+    "a row that lacks columns": (
+        lambda t: t.merge(SOURCE.select(["id", "v"]), "id").when_not_matched_insert_all(),
+        InvalidOptionError,
+        "'day'",
+    ),
+    "a new row without its partition": (
+        lambda t: t.merge(SOURCE, "id").when_not_matched_insert({"id": "source.id"}),
+        InvalidOptionError,
+        "sets no day",
+    ),
+    "a column of neither side": (
+        lambda t: t.merge(SOURCE, "x.id = y.id").when_matched_delete(),
+        PredicateError,
+        "source.id",
+    ),
+    "rows without a column": (lambda t: t.replace(SOURCE.drop_columns(["s"]), "id > 0"), SchemaMismatchError, "'s'"),
+    "rows that are older": (lambda t: t.replace(rows_of((2, 0, "a", 9.0, "n")), "day = 'a'"), DataError, "lower ts"),
     "rows outside of the condition": (lambda t: t.replace(SOURCE, "day = 'a'"), DataError, "2 of 3 rows"),
     "no condition": (lambda t: t.replace(SOURCE, None), InvalidOptionError, "condition"),
     "no rows": (lambda t: t.replace([1], "day = 'a'"), ConfigError, "list"),
@@ -222,6 +330,12 @@ def test_replace_deletes_what_fulfils_the_condition_and_writes_the_rows(kind: st
     table.replace(SCHEMA.empty_table(), where=pc.field("day") == "b")
     assert [row[0] for row in found(table)] == [2, 5, 7]
     assert not table.check().findings
+
+
+def test_rows_of_a_scan_are_a_source_with_all_meta_columns() -> None:
+    table, other = made("scan"), made("scan-of")
+    other.update({"v": 1.25})
+    assert table.merge(other.scan().to_arrow(), "id").when_matched_update_all().run().stats.rows_updated == 5
 
 
 def test_truncate_leaves_no_row_and_all_columns() -> None:

@@ -6,9 +6,11 @@ import datetime as dt
 import math
 import random
 from decimal import Decimal
+from typing import Any
 
 import duckdb
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -87,8 +89,10 @@ KINDS = {
 }
 
 
-def made(location: str, kind: str = "copy-on-write in partitions", rows: pa.Table = ROWS) -> hudi.HudiTable:
-    table = hudi.create_table(location, SCHEMA, **KINDS[kind])  # type: ignore[arg-type]
+def made(
+    location: str, kind: str = "copy-on-write in partitions", rows: pa.Table = ROWS, **more: Any
+) -> hudi.HudiTable:
+    table = hudi.create_table(location, SCHEMA, **KINDS[kind], **more)  # type: ignore[arg-type]
     table.insert(rows)
     return table
 
@@ -151,6 +155,49 @@ def test_python_values_and_scalars_of_other_libraries_are_stored_as_they_are(loc
     }
 
 
+def test_values_of_numpy_and_times_with_zones_are_converted_exactly() -> None:
+    schema = pa.schema(
+        [("id", pa.int64()), ("plain", pa.timestamp("us")), ("moment", pa.timestamp("us", "UTC")), ("day", pa.date32())]
+    )
+    table = hudi.create_table("memory://updates-times", schema, "id")
+    table.insert(pa.table([[1], [None], [None], [None]], schema=schema))
+    east = dt.datetime(2026, 1, 1, 12, tzinfo=dt.timezone(dt.timedelta(hours=5)))
+    table.update({"plain": np.datetime64("1970-01-01T00:00:01", "ns"), "moment": east})
+    [row] = table.to_arrow().to_pylist()
+    assert row["plain"] == dt.datetime(1970, 1, 1, 0, 0, 1)
+    assert row["moment"] == east
+    for bad in ({"day": dt.datetime(2026, 1, 1, 12)}, {"plain": east}):
+        with pytest.raises(PredicateError, match="does not take"):
+            table.update(bad)
+
+
+def test_a_struct_is_one_value_with_all_of_its_fields() -> None:
+    schema = pa.schema([("id", pa.int64()), ("home", pa.struct([("street", pa.string()), ("no", pa.int64())]))])
+    table = hudi.create_table("memory://updates-struct", schema, "id")
+    table.insert(pa.table([[1], [{"street": "x", "no": 1}]], schema=schema))
+    for bad in ({"no": 4}, {"no": 4, "stret": "q"}):
+        with pytest.raises(PredicateError, match="all of its fields"):
+            table.update({"home": bad})
+    table.update({"home": {"street": "home.street", "no": 4}})
+    assert table.to_arrow().to_pylist() == [{"id": 1, "home": {"street": "home.street", "no": 4}}]
+
+
+def test_missing_times_of_pandas_are_null(location: str) -> None:
+    table = made(location)
+    table.update({"since": pd.NaT, "price": float("nan")}, where="id = 1")
+    [row] = table.to_arrow(["since", "price"], "id = 1").to_pylist()
+    assert row["since"] is None
+    assert math.isnan(row["price"])
+
+
+def test_an_update_to_null_is_refused_where_the_merger_keeps_stored_values() -> None:
+    payload = "org.apache.hudi.common.model.OverwriteNonDefaultsWithLatestAvroPayload"
+    table = made("memory://updates-payload", "copy-on-write", options={"hoodie.compaction.payload.class": payload})
+    with pytest.raises(DataError, match="keeps the stored value"):
+        table.update({"name": None})
+    assert table.update({"name": "'k'"}).stats.rows_updated == 4
+
+
 def test_an_update_without_a_row_to_change_makes_no_commit(location: str) -> None:
     table = made(location)
     result = table.update({"qty": 1}, where="id = 99")
@@ -176,9 +223,13 @@ BAD = {
     "a number that is too large": ({"qty": 1 << 40}, PredicateError, "qty"),
     "an overflow": ({"qty": "qty + 3000000000"}, DataError, "qty"),
     "an overflow of 64 bits": ({"qty": "9223372036854775807 + id"}, DataError, "qty"),
+    "a number beyond a float": ({"price": 10**400}, PredicateError, "price"),
+    "a number that would be rounded": ({"price": "9007199254740993"}, PredicateError, "rounded"),
+    "a fraction as a Python value": ({"qty": 5.9}, PredicateError, "would become 5"),
+    "a number for a date": ({"since": 20240506}, PredicateError, "unit"),
     "more decimal places": ({"exact": "exact * 1.123"}, DataError, "round"),
-    "a lower ordering value": ({"ts": "ts - 1"}, DataError, "lower value"),
-    "no ordering value": ({"ts": None}, DataError, "lower value"),
+    "a lower ordering value": ({"ts": "ts - 1"}, DataError, "lower ts"),
+    "no ordering value": ({"ts": None}, DataError, "lower ts"),
     "an aggregate": ({"price": "sum(price)"}, PredicateError, "SUM(price)"),
     "a subquery": ({"price": "(SELECT 1)"}, PredicateError, "SELECT 1"),
     "a random number": ({"price": "rand()"}, PredicateError, "RAND()"),

@@ -119,7 +119,8 @@ class ZooKeeperAcquisition(Acquisition):
 
     @property
     def lease_s(self) -> float:
-        return self._session.granted_s if self._session is not None else self._server.servers.session_s
+        session = self._session  # read once: another thread may open a new one
+        return session.granted_s if session is not None else self._server.servers.session_s
 
     def attempt(self) -> bool:
         session = self._open()
@@ -175,9 +176,11 @@ class ZooKeeperAcquisition(Acquisition):
         return ""
 
     def _open(self) -> ZooKeeperSession:
-        last, self._session = self._session, None
-        self._session = self._server.servers.connect(last)
-        return self._session
+        last = self._session
+        if last is not None and last.has_expired:
+            self._session = None
+        session = self._session = self._server.servers.connect(last)
+        return session
 
     def _queue(self, session: ZooKeeperSession) -> list[str]:
         """Return the nodes of all who hold the lock or wait for it, in the order of their numbers."""

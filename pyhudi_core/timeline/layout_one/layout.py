@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from pyhudi_core.errors import CorruptTimelineError, DataError
+from pyhudi_core.errors import CorruptTimelineError, DataError, ObjectNotFoundError
 from pyhudi_core.formats.avro.container import MAGIC, SYNC_SIZE, decode_record, encode_record
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.file_names import split
@@ -65,7 +65,7 @@ class LayoutOne(TimelineLayout):
             # Its fields are those of the Avro record of layout 2, so they have its types.
             encode_record(CommitMetadata(None).record_name(instant.action), content, sync_marker=_NO_NONCE)
             return CommitMetadata.from_avro(content)
-        except (ValueError, RecursionError, AttributeError, DataError) as error:
+        except (ValueError, TypeError, RecursionError, AttributeError, DataError) as error:
             raise CorruptTimelineError(
                 f"The completed file of a commit is no JSON of a commit: {error!s:.200}",
                 path=path,
@@ -90,11 +90,12 @@ class LayoutOne(TimelineLayout):
     def _is_clustering(self, storage: Storage, path: str, requested_time: str) -> bool:
         """Say whether a pending replacecommit is a clustering; without a requested file it counts as a write."""
         name = f"{path}/{self.file_name(Instant(requested_time, Action.REPLACECOMMIT, State.REQUESTED))}"
-        info = storage.head(name)
-        if info is None or not info.size:
+        try:
+            data = storage.get(name)
+        except ObjectNotFoundError:
             return False
-        plan: dict[str, Any] = decode_record(storage.get(name), "HoodieRequestedReplaceMetadata", path=name)
-        return plan["clusteringPlan"] is not None
+        plan: dict[str, Any] = decode_record(data, "HoodieRequestedReplaceMetadata", path=name) if data else {}
+        return plan.get("clusteringPlan") is not None
 
 
 def _is_one_of(instant: Instant, clusterings: set[str]) -> bool:
