@@ -108,9 +108,10 @@ def test_the_options_of_a_mapped_task_are_masked_too(monkeypatch: pytest.MonkeyP
     masked: list[dict[str, object]] = []
     monkeypatch.setattr("pyhudi_airflow.base_operator.mask_secrets", lambda options: masked.append(dict(options)))
     secret = {"hoodie.write.lock.password": SECRET}
-    with Dag("mapped", schedule=None):
+    with Dag("mapped", schedule=None) as dag:
         mapped = HudiServiceOperator.partial(task_id="m", service="cleaning", table="t").expand(options=[secret])
     values = {"table": "t", "service": "cleaning", "options": secret}
     monkeypatch.setattr(type(mapped), "_expand_mapped_kwargs", lambda *_: (values, set()))
-    mapped.render_template_fields({"ti": SimpleNamespace(task=None), "params": {}})
+    run = {"ti": SimpleNamespace(task=None), "params": {}, "dag": dag, "dag_run": SimpleNamespace(conf={})}
+    mapped.render_template_fields(run)  # type: ignore[arg-type]
     assert masked == [secret]
