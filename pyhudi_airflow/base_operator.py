@@ -8,7 +8,7 @@ from typing import Any
 from airflow.sdk import BaseOperator
 
 import pyhudi as hudi
-from pyhudi.errors import TableNotFoundError
+from pyhudi.errors import HudiError, TableNotFoundError
 from pyhudi_airflow import lineage
 from pyhudi_airflow.hook import DEFAULT_CONNECTION, HudiHook, mask_secrets
 from pyhudi_airflow.lineage import TableUse
@@ -63,7 +63,10 @@ class HudiOperator(BaseOperator):
     def note_written(self, table: hudi.HudiTable, facts: Mapping[str, Any] | None = None) -> None:
         """Note for OpenLineage that the task has written this table, and the facts of its commit."""
         if lineage.is_wanted():
-            self._written += (TableUse.of(table, facts),)
+            try:
+                self._written += (TableUse.of(table, facts),)
+            except HudiError as error:  # the commit is published, so the task has succeeded
+                self.log.warning("OpenLineage is not told of %s: %s", table.location, error)
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
         """Return what was noted, for the provider of OpenLineage. A failed task tells what it had done before."""

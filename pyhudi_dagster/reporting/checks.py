@@ -141,9 +141,15 @@ def _freshness_by(examined: Examined, column: str) -> CheckVerdict:
     if kind is None or not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
         what = f"has the type {kind}, which is no time" if kind is not None else "does not exist"
         return CheckVerdict(False, f"The column {column} {what}. Name a column of timestamps or dates.")
-    since = examined.now - timedelta(hours=examined.limit)
-    bound: Any = since.date() if pa.types.is_date(kind) else since if kind.tz else since.replace(tzinfo=None)
-    found = examined.table.scan(columns=[column], where=pc.field(column) >= pa.scalar(bound, kind))
+    window = timedelta(hours=examined.limit)
+
+    def bound(moment: datetime) -> pa.Scalar:
+        value = moment.date() if pa.types.is_date(kind) else moment if kind.tz else moment.replace(tzinfo=None)
+        return pa.scalar(value, kind)
+
+    # A value far in the future, such as 9999-12-31, says nothing of how new the rows are.
+    where = (pc.field(column) >= bound(examined.now - window)) & (pc.field(column) <= bound(examined.now + window))
+    found = examined.table.scan(columns=[column], where=where)
     newest = pc.max(found.to_arrow()[column]).as_py()
     if newest is None:
         return CheckVerdict(False, f"No row has a {column} of the last {examined.limit:g} hours.")

@@ -250,8 +250,9 @@ def test_a_table_without_log_files_has_no_ratio_of_them(lake, instance):
     ("kind", "newest"), [("timestamp", datetime.now(UTC).replace(tzinfo=None)), ("date", datetime.now(UTC).date())]
 )
 def test_the_newest_time_in_a_column_may_be_the_freshness(lake, instance, kind, newest):
-    column = pa.array([newest, newest - timedelta(days=9)], pa.timestamp("us") if kind == "timestamp" else pa.date32())
-    rows = pa.table({"id": [1, 2], "at": column})
+    times = [newest, newest - timedelta(days=9), newest.replace(year=9999)]
+    column = pa.array(times, pa.timestamp("us") if kind == "timestamp" else pa.date32())
+    rows = pa.table({"id": [1, 2, 3], "at": column})
     hudi.create_table(lake.location("orders"), rows.schema, "id").upsert(rows)
     asset = orders_asset(None, table_type="copy_on_write")
 
