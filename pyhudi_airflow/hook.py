@@ -53,11 +53,11 @@ class HudiHook(BaseHook):
         return self
 
     @cached_property
-    def settings(self) -> Settings:
+    def settings(self) -> ConnectionSettings:
         """What the connection says. Raises `InvalidOptionError` for a connection of another type, and for an extra that is no JSON."""
         if self.absent is not None:
             raise self.absent
-        return Settings.of(self.get_connection(self.hudi_conn_id), self.hudi_conn_id)
+        return ConnectionSettings.of(self.get_connection(self.hudi_conn_id), self.hudi_conn_id)
 
     def location(self, table: str) -> str:
         """Return the location of a table that is named by its folder or by its location."""
@@ -126,17 +126,17 @@ class HudiHook(BaseHook):
         more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
         return True, f"Tables in {self.settings.warehouse}: {', '.join(found[:_SHOWN])}{more}"
 
-    def _settings_for(self, name: str) -> Settings:
+    def _settings_for(self, name: str) -> ConnectionSettings:
         """Return the settings of the connection; empty ones for a location if the default connection does not exist."""
         try:
             return self.settings
         except AirflowNotFoundException:
             if _is_location(name) and self.hudi_conn_id == DEFAULT_CONNECTION:
-                return Settings("", {}, {})
+                return ConnectionSettings("", {}, {})
             raise
 
 
-class Settings:
+class ConnectionSettings:
     """What a connection says: the warehouse, and the options of storage and tables. It prints no option, because some are secrets."""
 
     def __init__(self, warehouse: str, storage_options: dict[str, str], options: dict[str, str]) -> None:
@@ -148,7 +148,7 @@ class Settings:
         return f"Settings of the warehouse {self.warehouse}"
 
     @classmethod
-    def of(cls, connection: Any, conn_id: str) -> Settings:
+    def of(cls, connection: Any, conn_id: str) -> ConnectionSettings:
         """Read a connection, and tell Airflow which values no log may show."""
         if connection.conn_type != CONNECTION_TYPE:
             raise InvalidOptionError(
@@ -193,7 +193,7 @@ async def hook_in_loop(conn_id: str) -> HudiHook:
     except AirflowNotFoundException as error:
         hook.absent = error
     else:
-        hook.settings = await asyncio.to_thread(Settings.of, connection, conn_id)
+        hook.settings = await asyncio.to_thread(ConnectionSettings.of, connection, conn_id)
     return hook
 
 

@@ -19,7 +19,7 @@ from pyhudi_core.read.bounds import TimePoint, archived_of, interval_bound
 from pyhudi_core.read.changes import ChangeFeed, ChangeReader
 from pyhudi_core.read.scan import Scan
 from pyhudi_core.read.tasks import Task
-from pyhudi_core.spark.settings import CHANGES, INCREMENTAL, READ_OPTIMIZED, DataSourceSettings
+from pyhudi_core.spark.settings import CHANGES, INCREMENTAL, READ_OPTIMIZED, Settings
 from pyhudi_core.table import HudiTable
 
 TASK_BYTES = 32 << 20
@@ -34,11 +34,11 @@ _IMAGES = ("before", "after")
 class Pinned:
     """A table at the creation of a DataFrame; ``newest`` is its latest instant, None if it had none."""
 
-    settings: DataSourceSettings
+    settings: Settings
     newest: Instant | None
 
     @classmethod
-    def now(cls, settings: DataSourceSettings) -> Pinned:
+    def now(cls, settings: Settings) -> Pinned:
         """Read the newest state. Raises as `open_table`."""
         commits = settings.open().timeline.commits
         return cls(settings, commits[-1] if len(commits) else None)
@@ -105,7 +105,7 @@ class Pinned:
         return None if self.newest is None or (len(commits) and commits[-1] == self.newest) else self.newest
 
 
-def stream_read(table: HudiTable, settings: DataSourceSettings, mode: str, after: str, until: str) -> Read:
+def stream_read(table: HudiTable, settings: Settings, mode: str, after: str, until: str) -> Read:
     """Return what a batch of a stream reads: the commits completed in (after, until]; an empty ``after`` is the table's beginning.
 
     It has all columns, since some columns of the stream may be newer than its rows.

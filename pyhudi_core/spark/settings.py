@@ -42,7 +42,7 @@ _KNOWN = _ALWAYS.union(_OF_STREAMS, _OF_BATCHES, _OF_WRITES, _OF_STREAM_WRITES, 
 
 
 @dataclass(frozen=True, slots=True)
-class DataSourceSettings:
+class Settings:
     """The options of one read or write.
 
     Attributes:
@@ -88,7 +88,7 @@ class DataSourceSettings:
     zone: SessionZone | None = None
 
     @classmethod
-    def parse(cls, options: Mapping[str, str]) -> DataSourceSettings:
+    def parse(cls, options: Mapping[str, str]) -> Settings:
         """Parse Spark's options; names in any case.
 
         Raises:
@@ -130,7 +130,7 @@ class DataSourceSettings:
             given=frozenset(own),
         )
 
-    def in_zone(self, zone: SessionZone | None) -> DataSourceSettings:
+    def in_zone(self, zone: SessionZone | None) -> Settings:
         """Return the settings with the condition in the zone of a session, unless an option has chosen one."""
         if zone is None or self.where is None or CONDITION_ZONE in dict(self.table_options):
             return self

@@ -23,7 +23,7 @@ from pyhudi_core.spark.batch_reads import Pinned, Read, refuse_other_types, task
 from pyhudi_core.spark.filters import condition, joined
 from pyhudi_core.spark.partitions import partitions_of, rows_of
 from pyhudi_core.spark.session_zone import SessionZone
-from pyhudi_core.spark.settings import CHANGES, DataSourceSettings
+from pyhudi_core.spark.settings import CHANGES, Settings
 from pyhudi_core.spark.stream import StreamReader
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class PyhudiSource(DataSource):  # type: ignore[misc]  # PySpark has no types he
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(dict(options))
         with raised_in_task():
-            self.pinned = Pinned.now(DataSourceSettings.parse(options).in_zone(self.zone))
+            self.pinned = Pinned.now(Settings.parse(options).in_zone(self.zone))
 
     @classmethod
     def name(cls) -> str:

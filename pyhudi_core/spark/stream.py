@@ -22,7 +22,7 @@ from pyhudi_core.model.instant import Instant, time_before
 from pyhudi_core.read.bounds import archived_of, interval_bound
 from pyhudi_core.spark.batch_reads import narrowed, stream_read, tasks_of
 from pyhudi_core.spark.partitions import partitions_of, rows_of
-from pyhudi_core.spark.settings import CHANGES, EARLIEST, LATEST, DataSourceSettings
+from pyhudi_core.spark.settings import CHANGES, EARLIEST, LATEST, Settings
 from pyhudi_core.table import HudiTable
 
 Offset = dict[str, str]
@@ -32,7 +32,7 @@ _COMPLETED, _COMMIT = "completed", "commit"
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]  # PySpark has no types here
     """Reads a table as a stream."""
 
-    def __init__(self, settings: DataSourceSettings, schema: StructType) -> None:
+    def __init__(self, settings: Settings, schema: StructType) -> None:
         self.settings = settings
         self.mode = settings.of_stream()
         self.wanted = to_arrow(schema)

@@ -22,7 +22,7 @@ from pyhudi_core.engine.task_errors import raised_in_task
 from pyhudi_core.errors import LimitExceededError, UnsupportedTableError
 from pyhudi_core.formats.base_file.parquet import ParquetBaseFile
 from pyhudi_core.runtime.clock import RandomIds
-from pyhudi_core.spark.settings import DataSourceSettings
+from pyhudi_core.spark.settings import Settings
 from pyhudi_core.spark.sink import StreamSink
 from pyhudi_core.spark.streaming_query import QUERY_ID, planned_in
 from pyhudi_core.storage.base import Storage
@@ -51,11 +51,11 @@ class StagedTask(WriterCommitMessage):  # type: ignore[misc]  # PySpark has no t
 class StagedRows:
     """The staged rows of one write; used at the driver and by tasks."""
 
-    settings: DataSourceSettings
+    settings: Settings
     folder: str
 
     @classmethod
-    def new(cls, settings: DataSourceSettings, *, overwrite: bool) -> StagedRows:
+    def new(cls, settings: Settings, *, overwrite: bool) -> StagedRows:
         """For a write that Spark plans now. Raises `UnsupportedTableError` for what needs a session, `TableVersionError` for a table
         that is only read here, and what opening the table raises.
         """
@@ -166,7 +166,7 @@ class StagedFiles:
 class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
     """Writes a DataFrame as one commit."""
 
-    def __init__(self, settings: DataSourceSettings, schema: pa.Schema, *, overwrite: bool) -> None:
+    def __init__(self, settings: Settings, schema: pa.Schema, *, overwrite: bool) -> None:
         self.operation = settings.of_write()
         self.schema = schema
         self.staging = StagedRows.new(settings, overwrite=overwrite)
@@ -194,7 +194,7 @@ class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
 class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
     """Writes each batch of a stream as one commit, once."""
 
-    def __init__(self, settings: DataSourceSettings, schema: pa.Schema, *, overwrite: bool) -> None:
+    def __init__(self, settings: Settings, schema: pa.Schema, *, overwrite: bool) -> None:
         operation = settings.of_write(stream=True)
         self.schema = schema
         self.staging = StagedRows.new(settings, overwrite=overwrite)

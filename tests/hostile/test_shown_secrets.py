@@ -18,7 +18,7 @@ from pyhudi_core.errors import HudiError
 from pyhudi_core.model.masking import Secret, concealed
 from pyhudi_core.opened_table.opened_table import OpenedTable
 from pyhudi_core.spark import StreamSink
-from pyhudi_core.spark.settings import DataSourceSettings
+from pyhudi_core.spark.settings import Settings
 from pyhudi_core.storage.base import StorageSpec
 
 SECRET = "hunter2-hunter2"
@@ -67,9 +67,7 @@ def test_an_error_of_a_public_function_shows_no_secret_in_its_traceback(
 @pytest.mark.parametrize(
     "held",
     [
-        DataSourceSettings.parse(
-            {"path": "/t", **{f"storage.{name}": value for name, value in STORAGE.items()}, **OPTIONS}
-        ),
+        Settings.parse({"path": "/t", **{f"storage.{name}": value for name, value in STORAGE.items()}, **OPTIONS}),
         StreamSink("/t", "s", storage_options=STORAGE, options=OPTIONS),
         StorageSpec("/t", STORAGE),
         OpenedTable(None, None, OPTIONS),  # type: ignore[arg-type]

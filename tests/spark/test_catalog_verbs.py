@@ -152,9 +152,9 @@ def test_what_the_hints_name_works(spark: Any, tmp_path: Any) -> None:
     ],
 )
 def test_hudis_names_of_options_mean_those_of_the_format(options: dict[str, str], name: str, value: str) -> None:
-    from pyhudi_core.spark.settings import DataSourceSettings
+    from pyhudi_core.spark.settings import Settings
 
-    assert getattr(DataSourceSettings.parse({"path": "/lake/orders", **options}), name) == value
+    assert getattr(Settings.parse({"path": "/lake/orders", **options}), name) == value
 
 
 def test_the_first_load_of_the_page_on_migration_runs(spark: Any, tmp_path: Any) -> None:
