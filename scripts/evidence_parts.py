@@ -88,6 +88,7 @@ _OWN: dict[str, Part] = {
     **_divided("crashes", {
         "crashes-disk": ("all crash points of a table on a disk", "[disk-"),
         "crashes-disk-lock": ("the same, of a lock of its own", "[disk_with_its_lock-"),
+        "crashes-store-backwards": ("calls of an object store that are made at once, in the other order", "[object_store_backwards-"),
         "crashes-store": ("all crash points of a table in an object store", "[object_store-"),
         "crashes-store-lock": ("the same, of a lock of its own", ""),
     }),

@@ -68,7 +68,7 @@ def test_folders_of_formatted_times_whose_meaning_could_differ_are_not_written(
 
 @pytest.mark.row("P4", "Q2", "U18")
 @pytest.mark.parametrize(
-    ("version", "advice"), [("6", "Upgrade it with Hudi 1.0.2"), ("10", "Versions 8 and 9 are read")]
+    ("version", "advice"), [("2", "Raise it to version 6 with Hudi 0.15"), ("10", "Versions 3 to 6, 8 and 9 are read")]
 )
 def test_tables_of_other_versions_are_refused_with_what_to_do(location: str, version: str, advice: str) -> None:
     make(location)

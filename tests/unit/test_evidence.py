@@ -177,7 +177,10 @@ def test_parts_that_divide_a_file_have_each_case_once() -> None:
     assert len(keywords) == len(SETUPS)
     taken = [[kind for kind in SETUPS if word in f"test_all[{kind}-name]"] for word in keywords.values() if word]
     assert sorted(kind for kinds in taken for kind in kinds) == sorted({kind for kinds in taken for kind in kinds})
-    assert PARTS["crashes-store-lock"].words()[-1] == "not ([disk- or [disk_with_its_lock- or [object_store-)"
+    assert (
+        PARTS["crashes-store-lock"].words()[-1]
+        == "not ([disk- or [disk_with_its_lock- or [object_store_backwards- or [object_store-)"
+    )
 
 
 def test_every_section_of_the_benchmarks_has_a_part() -> None:
