@@ -115,8 +115,6 @@ def create_table(
     storage = open_storage(location, storage_options or {})
     opened = OpenedTable(storage, system_runtime(), options or {}, pre_commit=_validators(pre_commit))
     with at_table(storage.location):
-        if exist_ok and _is_table(storage):
-            return _opened_if_fit(opened, schema, record_key, partition_by, ordering, table_type, name)
         try:
             return create_whole(opened, schema, record_key, partition_by, ordering, table_type, name)
         except TableExistsError:

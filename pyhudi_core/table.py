@@ -243,9 +243,7 @@ class HudiTable(TableServices):
             return found.to_arrow() if spark is None else found.to_spark(spark)
 
         with self._writing(OperationType.DELETE, extra_metadata, spark, pre_commit) as write:
-            config = write.context.config
-            columns = tuple(dict.fromkeys((*config.identifying_fields, *config.partition_fields)))
-            return handle.write_found(write, columns, where, keys_of)
+            return handle.write_found(write, write.context.config.naming_fields, where, keys_of)
 
     def update(
         self,
@@ -269,7 +267,7 @@ class HudiTable(TableServices):
             DataError: a value that the column cannot hold exactly, or a lower ordering value. Nothing was written.
         """
         with self._writing(OperationType.UPSERT, extra_metadata, spark, pre_commit) as write:
-            return updating.update_found(write, set, where)
+            return updating.update_found(write, set, where, spark)
 
     def replace(
         self,

@@ -172,7 +172,7 @@ class TableConfig:
             table: location of the table, for the errors.
 
         Raises:
-            TableVersionError: the table version is none of `_LAYOUTS`.
+            TableVersionError: the table has a version that `_LAYOUTS` does not list.
             UnsupportedTableError: the table has an unsupported feature (named in the message).
             CorruptPropertiesError: the checksum is wrong, the table name is missing, or a property has an impossible value.
             UnsafePathError: the timeline folder or the index definitions are outside the table.
@@ -247,6 +247,11 @@ class TableConfig:
     def identifying_fields(self) -> tuple[str, ...]:
         """The columns that identify a row: the key columns, or the meta column of record keys if these are generated."""
         return self.record_key_fields or (RECORD_KEY,)
+
+    @property
+    def naming_fields(self) -> tuple[str, ...]:
+        """The columns that name a row in the table: those that identify it, and the partition columns; each once."""
+        return tuple(dict.fromkeys((*self.identifying_fields, *self.partition_fields)))
 
     def to_properties(self) -> dict[str, str]:
         """Return every property for storing, unknown ones included."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from functools import reduce
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -91,14 +91,16 @@ def evaluate(node: Node) -> object:
     expression = value_of(node) if is_value else to_expression(node)
     if not is_value:
         return one_row.filter(expression).num_rows == 1
-    return _project(one_row, expression)
+    return evaluated(one_row, expression)[0].as_py()
 
 
-def _project(table: pa.Table, expression: pc.Expression) -> object:
-    import pyarrow.dataset as ds  # noqa: PLC0415  (it imports pandas, which takes a second; only queries that use it pay for that)
+def evaluated(rows: pa.Table, expression: pc.Expression) -> pa.ChunkedArray:
+    """Return the value of an expression for each row. Raises `pyarrow.ArrowException`."""
+    from pyarrow import acero  # noqa: PLC0415  (imports pandas, which takes a second; only queries that use it pay for that)
 
-    scanner = ds.dataset(table).scanner(columns={"value": expression})
-    return scanner.to_table().column("value")[0].as_py()
+    source: Any = acero.Declaration("table_source", acero.TableSourceNodeOptions(rows))
+    project: Any = acero.Declaration("project", acero.ProjectNodeOptions([expression], ["value"]), [source])
+    return project.to_table(use_threads=False).column(0)
 
 
 def _joined(join: Callable[[pc.Expression, pc.Expression], pc.Expression], parts: list[pc.Expression]) -> pc.Expression:

@@ -18,17 +18,17 @@ import pyarrow.compute as pc
 
 from pyhudi_core.errors import DataError, PredicateError
 from pyhudi_core.model.time_zone import UTC, TimeZone
-from pyhudi_core.predicates.arrow import to_expression, type_of, value_of
+from pyhudi_core.predicates.arrow import evaluated, type_of, value_of
 from pyhudi_core.predicates.binding import bind_value, field_path
 from pyhudi_core.predicates.coercion import fit_literal, is_bytes, is_number, is_string
-from pyhudi_core.predicates.tree import ColumnName, FunctionCall, Literal, Node
+from pyhudi_core.predicates.tree import Literal, Node
 
 
 @dataclass(frozen=True, slots=True)
 class Assignments:
     """Expressions for columns, checked against a schema: that of the rows that they are computed from.
 
-    ``values`` has an expression for each column of `columns`.
+    ``values`` has the expressions, by the names of their columns; `columns` are all that could be set.
     """
 
     values: Mapping[str, pc.Expression]
@@ -91,10 +91,8 @@ def _expression(
     if isinstance(value, str):
         return _of_sql(field, value, rows, zone, resolve)
     item = value.as_py() if isinstance(value, pa.Scalar) else value
-    if item is not None and not isinstance(item, Mapping | list | tuple) and item != item:  # noqa: PLR0124
-        item = (
-            item if isinstance(item, float) and pa.types.is_floating(field.type) else None
-        )  # NaN and NaT are null elsewhere
+    if isinstance(item, float | dt.datetime) and item != item and not pa.types.is_floating(field.type):  # noqa: PLR0124
+        item = None  # NaN and NaT are null in a column that has no such value
     try:
         if isinstance(item, dt.datetime) and not getattr(item, "nanosecond", 0):
             return _literal(field, Literal(item), repr(item), zone)
@@ -134,15 +132,11 @@ def _of_sql(
             return _literal(field, node, text, zone)
         if not _may_hold(field.type, type_of(node)):
             raise _unfit(field, f"the expression {text[:80]!r}", f"it is {type_of(node)}")
-        return value_of(node) if _is_value(node) else to_expression(node)
+        return value_of(node)
     except PredicateError as error:
         raise PredicateError(
             f"The new value of {field.name}: {error.message.replace('the where', 'the expression')}", hint=error.hint
         ) from None
-
-
-def _is_value(node: Node) -> bool:
-    return isinstance(node, ColumnName | FunctionCall)
 
 
 def _literal(field: pa.Field, node: Literal, text: str, zone: TimeZone) -> pc.Expression:
@@ -193,15 +187,6 @@ _HOW = {
         (pa.date32(), "DATE"),
     )
 }
-
-
-def evaluated(rows: pa.Table, expression: pc.Expression) -> pa.ChunkedArray:
-    """Return the value of an expression for each row. Raises `pyarrow.ArrowException`."""
-    from pyarrow import acero  # noqa: PLC0415  (imports pandas, which takes a second)
-
-    source: Any = acero.Declaration("table_source", acero.TableSourceNodeOptions(rows))
-    project: Any = acero.Declaration("project", acero.ProjectNodeOptions([expression], ["value"]), [source])
-    return project.to_table(use_threads=False).column(0)
 
 
 def _stored(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:

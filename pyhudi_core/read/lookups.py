@@ -137,11 +137,7 @@ def lookup(context: TableContext, keys: object, columns: Columns = None, index: 
             table=context.table,
             hint='Read the rows with a condition: table.scan(where="...").',
         )
-    names = [
-        name
-        for name in dict.fromkeys((*config.identifying_fields, *config.partition_fields))
-        if name in given.schema.names
-    ]
+    names = [name for name in config.naming_fields if name in given.schema.names]
     missing = [name for name in config.record_key_fields if name not in names]
     if missing:
         raise SchemaMismatchError(

@@ -242,7 +242,7 @@ class Erasure(NotCalled):
     def _rows(self, context: TableContext, keys: _Keys) -> pa.Table:
         """Return the key and partition columns of the rows that readers see now."""
         config = context.config
-        columns = list(dict.fromkeys((*config.identifying_fields, *config.partition_fields)))
+        columns = list(config.naming_fields)
         return lookup(context, keys.given, columns).to_arrow()
 
     def _examined(self, context: TableContext, keys: _Keys) -> ErasureProof:

@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 
 from pyhudi_core.errors import DataError, InvalidOptionError, PredicateError
 from pyhudi_core.model.time_zone import UTC, TimeZone
-from pyhudi_core.predicates.arrow import to_expression
-from pyhudi_core.predicates.assignments import Assignments, evaluated
+from pyhudi_core.predicates.arrow import evaluated, to_expression
+from pyhudi_core.predicates.assignments import Assignments
 from pyhudi_core.predicates.binding import bind, field_path
 from pyhudi_core.predicates.tree import And, ColumnName, Compare, Node, columns_of, with_columns
 
@@ -54,7 +54,7 @@ class Matching:
     """The condition of a merge.
 
     Attributes:
-        pairs: columns of the table and of the source that are equal, of which there is one at least.
+        pairs: columns of the table and of the source that are equal; there is at least one pair.
         rest: what else must hold.
         of_table: the part of it that names columns of the table alone, so that files can be left out.
     """
@@ -87,17 +87,17 @@ class Sides:
         aliases = {self.source_alias.lower(): self.source_alias, self.target_alias.lower(): self.target_alias}
         if len(column.path) > 1 and column.path[0].lower() in aliases:
             return ColumnName((aliases[column.path[0].lower()], *column.path[1:]))
-        homes = [
+        owners = [
             alias
             for alias, schema in ((self.source_alias, self.source), (self.target_alias, self.target))
             if alias in seen.names and field_path(schema, column.path[:1]) is not None
         ]
-        if len(homes) > 1:
+        if len(owners) > 1:
             raise PredicateError(
                 f"the where uses the column {column.name!r}, which is ambiguous: source and table have it",
                 hint=f"Write {self.source_alias}.{column.name} or {self.target_alias}.{column.name}",
             )
-        return ColumnName((homes[0], *column.path)) if homes else column
+        return ColumnName((owners[0], *column.path)) if owners else column
 
     def condition(self, where: object, seen: pa.Schema) -> pc.Expression:
         """Return the Arrow expression of a clause's condition. Raises `PredicateError`."""
@@ -139,7 +139,10 @@ class Sides:
         rest: list[Node] = []
         for part in tree.children if isinstance(tree, And) else (tree,):
             pair = self._pair(part)
-            (rest if pair is None else pairs).append(part if pair is None else pair)  # type: ignore[arg-type]
+            if pair is None:
+                rest.append(part)
+            else:
+                pairs.append(pair)
         if not pairs:
             raise PredicateError(
                 f"on={text[:120]!r} compares no column of the table with a column of the source",
@@ -211,7 +214,7 @@ def _as_type(column: pa.ChunkedArray, wanted: pa.Field, name: str) -> pa.Array:
         raise DataError(
             f"Column {name} of the source is {column.type} and is compared with {wanted.name}, which is {wanted.type}:"
             f" {str(error).splitlines()[0]:.160}",
-            hint="Cast the column of the source",
+            hint="Cast the column of the source.",
         ) from error
 
 
@@ -351,11 +354,11 @@ class _Work:
                 f"The source of the merge has {', '.join(map(repr, unknown))}, which the table lacks",
                 hint="Add the columns (table.alter(add=...)), leave them out (exclude=[...]), or set columns one by one.",
             )
-        missing = [name for name in self.sides.target.names if name not in (*self.source.column_names, *clause.exclude)]
+        missing = [name for name in self.sides.target.names if name not in self.source.column_names]
         if missing and clause.action == "insert_all":
             raise InvalidOptionError(
                 f"The source of the merge lacks {', '.join(map(repr, missing))}, which the table has, so a row could not be inserted whole",
-                hint="Add the columns (nulls are fine), name them in exclude=[...], or set the columns: when_not_matched_insert({...}).",
+                hint="Add the columns (nulls are fine), or set those that you have: when_not_matched_insert({...}).",
             )
         taken = [name for name in self.source.column_names if name not in clause.exclude]
         return {name: pc.field(self.sides.source_alias, name) for name in taken}
@@ -367,7 +370,7 @@ class _Work:
         if (counts > 1).any():
             first = self.target.slice(int(numbers[counts > 1][0]), 1).select(list(self.fixed)).to_pylist()[0]
             raise DataError(
-                f"{int((counts > 1).sum()):,} rows of the table meet several rows of the source, which one is meant is open; for example {first}",
+                f"{int((counts > 1).sum()):,} rows of the table meet several rows of the source; for example {first}",
                 hint="Remove the repeated keys from the source, or add a condition that leaves one row for each.",
             )
         deleted = self.target.take(pa.array(np.concatenate([*self.deleted, np.zeros(0, np.int64)])))

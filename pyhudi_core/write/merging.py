@@ -19,9 +19,10 @@ from pyhudi_core.engine.local import as_table
 from pyhudi_core.errors import DuplicateKeyError, InvalidOptionError, at_table
 from pyhudi_core.metadata_table.names import RECORD_INDEX
 from pyhudi_core.model.meta_fields import META_FIELDS
+from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import NotCalled, set_module
-from pyhudi_core.write import refusals
+from pyhudi_core.write import cases, refusals
 from pyhudi_core.write.batch import UserRows
 from pyhudi_core.write.handle import Write, write_found
 from pyhudi_core.write.merge_clauses import Action, Clause, Matching, MergeRows, Sides, When, merged, target_condition
@@ -102,7 +103,7 @@ class Merge(NotCalled):
         """
         with self.open_write() as write, at_table(write.context.table):
             source, sides, match = self._prepared(write)
-            if self._is_upsert(sides, match, _fixed(write)):
+            if self._is_upsert(sides, match, write.context.config.naming_fields):
                 _refuse_repeated(source, write)
                 return write.until_committed(UserRows(mixed(source, source.slice(0, 0))))
             return write_found(write, None, self._where(source, sides, match), partial(self._rows, write, source))
@@ -150,7 +151,7 @@ class Merge(NotCalled):
                 "The merge has no clause, so it would do nothing", hint="Add one, such as .when_matched_update_all()."
             )
         refuse_without_keys(context, "merge", "Use update(where=...), delete(where=...) and insert.")
-        refusals.before_rows(write._state.request.case)
+        refusals.before_rows(cases.of_call(context, OperationType.UPSERT))
         schema = load(context).schema
         given = as_table(self.source, schema)
         if {*META_FIELDS} <= {*given.column_names}:  # rows of a scan, as an upsert takes them
@@ -187,7 +188,7 @@ class Merge(NotCalled):
 
     def _done(self, write: Write, source: pa.Table, found: Any) -> MergeRows:
         """Return what the clauses do with the source and the rows of a scan. Raises `DuplicateKeyError` for rows that cannot be inserted."""
-        sides, fixed = self._sides(write, source, found.schema), _fixed(write)
+        sides, fixed = self._sides(write, source, found.schema), write.context.config.naming_fields
         match = sides.matching(self.on)
         done = merged(sides, match, self.clauses, source, found.to_arrow(), fixed)
         if len(done.inserted):
@@ -200,7 +201,8 @@ class Merge(NotCalled):
         """Say whether the condition alone tells that no row of the table has a key of the rows to insert: it compares what names a row, nothing else,
         and the rows keep the names that they have in the source.
         """
-        fixed, config = _fixed(write), write.context.config
+        config = write.context.config
+        fixed = config.naming_fields
         if {*match.pairs} != {(name, name) for name in fixed} or match.rest or _is_global(write):
             return False
         if any(inserted[name].null_count or pa.types.is_floating(inserted[name].type) for name in fixed):
@@ -214,12 +216,6 @@ class Merge(NotCalled):
         whole = {clause.action for clause in self.clauses} == {"update_all", "insert_all"}
         same = {*match.pairs} == {(name, name) for name in fixed}
         return whole and same and {*sides.source.names} == {*sides.target.names}
-
-
-def _fixed(write: Write) -> tuple[str, ...]:
-    """Return the columns that name a row."""
-    config = write.context.config
-    return tuple(dict.fromkeys((*config.record_key_fields, *config.partition_fields)))
 
 
 def _is_global(write: Write) -> bool:
@@ -240,7 +236,8 @@ def _names_in(rows: pa.Table, write: Write) -> pa.Array:
 def _refuse_repeated(rows: pa.Table, write: Write) -> None:
     names = _names_in(rows, write)
     if len(names.unique()) < len(names):
-        repeated = pc.filter(pc.value_counts(names).field(0), pc.greater(pc.value_counts(names).field(1), 1))
+        counts = pc.value_counts(names)
+        repeated = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
         raise DuplicateKeyError(
             f"The source of the merge has a key several times, for example {_shown(repeated)}",
             table=write.context.table,

@@ -156,9 +156,8 @@ def prepare_keys(
     stored: bool = False,
 ) -> Prepared:
     """Prepare keys to be deleted: rows that hold the key columns, and the partition columns. ``stored``: a condition found them in the table."""
-    names = dict.fromkeys((*config.identifying_fields, *config.partition_fields))
     known = with_meta_fields(table_schema)
-    columns = pa.schema([known.field(name) for name in names])
+    columns = pa.schema([known.field(name) for name in config.naming_fields])
     return _run(data, PrepareRows(config, columns, True, prefixed, stored=stored), prepared_schema(None), table_schema)
 
 

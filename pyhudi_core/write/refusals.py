@@ -487,7 +487,7 @@ BEFORE_ROWS: tuple[Rule, ...] = (
          "The partial rows have no {columns}",
          "Give the columns of the record key, the partition columns and the ordering columns; others may be left out."),
     Rule("keys without their columns", frozenset({DELETE}), "", "columns of the rows",
-         lambda case: case.lacks(*case.config.identifying_fields, *case.config.partition_fields), SchemaMismatchError,
+         lambda case: case.lacks(*case.config.naming_fields), SchemaMismatchError,
          "The rows to delete have no {columns}",
          "Give the key columns and the partition columns, or delete(where=...) to find rows by other columns."),
     Rule("pending plan", frozenset({ALTER}), "a pending compaction, log compaction, clustering or indexing", "", lambda case: case.plan,

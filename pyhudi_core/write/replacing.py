@@ -128,8 +128,7 @@ def names_of(rows: pa.Table, config: TableConfig) -> pa.Array:
 def _refuse_outside(context: TableContext, rows: pa.Table, where: object, schema: pa.Schema) -> None:
     condition = Predicate.of(where, schema, context.options.condition_zone)
     assert condition is not None
-    own = pa.schema([schema.field(name) for name in schema.names])
-    plain = pa.Table.from_batches([cast_batch(batch, own) for batch in rows.select(own.names).to_batches()], own)
+    plain = pa.Table.from_batches([cast_batch(batch, schema) for batch in rows.to_batches()], schema)
     outside = len(plain) - len(matching(plain, condition.expression))
     if outside:
         raise DataError(

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from pyhudi_core.engine.base import TaskInfo
 from pyhudi_core.engine.choice import engine_for
 from pyhudi_core.errors import DataError, InvalidOptionError, at_table
+from pyhudi_core.merge.payloads import NonDefaultsPayload, PartialUpdatePayload
 from pyhudi_core.merge.record_merger import find_merger, ordering_of
 from pyhudi_core.model.meta_fields import META_FIELDS, RECORD_KEY
 from pyhudi_core.model.properties import TableConfig
@@ -25,17 +26,17 @@ from pyhudi_core.write.replacing import refuse_older
 from pyhudi_core.write.result import Commit
 
 
-def update_found(write: Write, values: Mapping[str, object], where: object) -> Commit:
+def update_found(write: Write, values: Mapping[str, object], where: object, spark: Any = None) -> Commit:
     """Give columns new values in the rows that a condition finds.
 
     Raises `InvalidOptionError` for a column that an update cannot set, `PredicateError` for an expression that is not valid, and `DataError` for a
     value that its column cannot hold; nothing was written then.
     """
-    context, spark = write.context, write._state.request.spark
+    context = write.context
     config = context.config
     refuse_fixed(config, values, context.table)
     own = (RECORD_KEY,) if config.generates_keys else ()
-    keeps_values = find_merger(config) is not None
+    keeps_values = isinstance(find_merger(config), NonDefaultsPayload | PartialUpdatePayload)
 
     def changed(found: Any) -> object:
         if own:
@@ -60,10 +61,11 @@ def refuse_fixed(config: TableConfig, values: Mapping[str, object], table: str) 
         raise InvalidOptionError(
             "update takes the new values as a dict from columns to expressions", table=table, hint=hint
         )
-    fixed = {name.lower(): name for name in (*config.record_key_fields, *config.partition_fields)}
+    fixed = {name.lower(): name for name in config.naming_fields}
     for name in values:
         if str(name).lower() in fixed:
-            kind = "part of the record key" if fixed[name.lower()] in config.record_key_fields else "a partition column"
+            is_key = fixed[name.lower()] in config.identifying_fields
+            kind = "part of the record key" if is_key else "a partition column"
             raise InvalidOptionError(
                 f"Column {name} cannot be set: it is {kind}",
                 table=table,
@@ -73,7 +75,10 @@ def refuse_fixed(config: TableConfig, values: Mapping[str, object], table: str) 
 
 @dataclass(frozen=True, slots=True)
 class _Update:
-    """Task function: found rows in, the same rows with new values out."""
+    """Task function: found rows in, the same rows with new values out.
+
+    ``keeps_values``: the merger of the table keeps the stored value where the new one is null.
+    """
 
     assignments: Assignments
     ordering: tuple[str, ...]

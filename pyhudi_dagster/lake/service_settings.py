@@ -188,7 +188,7 @@ class _Checked:
             )
 
     def _known(self, name: str, trigger: Trigger) -> _Known:
-        # All services of the core are asked for only if the name is none of the usual ones: their import takes a third of a second.
+        # The registry of the core is imported only for another name than the usual ones, because that takes a third of a second.
         kinds = [name] if name in _KNOWN else [kind.name for kind in orchestration.service_kinds()]
         if name not in kinds:
             self._refuse(f"services={name}, which is no table service", f"Use some of {', '.join(kinds)}.")
