@@ -225,6 +225,7 @@ class WriteOptions:
     lock: LockOptions
     auto_upgrade: bool
     names_writer: bool
+    shares_commits: bool
     condition_timezone: str | None
 
     def __post_init__(self) -> None:
