@@ -42,11 +42,15 @@ TOKEN_KEY = "pyhudi.commit_token"  # noqa: S105  (a name, not a secret)
 
 @dataclass(frozen=True, slots=True)
 class TableSeen:
-    """What is known of a table before a time in it is reserved: its timeline, those of its companion places, and the reserved times."""
+    """What is known of a table before a time in it is reserved: its timeline, those of its companion places, and the reserved times.
+
+    ``hashed`` as in `Snapshot`.
+    """
 
     timeline: Timeline
     companions: tuple[Timeline, ...]
     heartbeats: tuple[ObjectInfo, ...]
+    hashed: bool | None = None
 
 
 def look(context: TableContext, timeline: Timeline | None = None) -> TableSeen:

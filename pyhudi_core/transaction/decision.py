@@ -32,6 +32,7 @@ from pyhudi_core.errors import (
     StorageStateUnknownError,
 )
 from pyhudi_core.lock.base import look_ahead as look_at_lock
+from pyhudi_core.lock.base import was_free
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.storage.at_once import Ahead, all_of, both, each
@@ -182,15 +183,15 @@ def decide(
     ahead: tuple[Callable[[], object], ...] = (stage,)
     while decision is None:
         needed: PreparationNeeded | None = None
-        if ahead and terms.looked_ahead:
-            beside: Callable[[], object] | None = stage
-        else:
+        if not (ahead and terms.looked_ahead):
             all_of(storage, executor, *ahead, partial(look_at_lock, context.lock), deciding.look_ahead)
-            beside = None
+            ahead = ()
+        beside = (*ahead, deciding.look_beside) if was_free(context.lock) and context.protections.lock else ahead
         ahead = ()
         asked = clock.monotonic()
         with holding_lock(context, terms.purpose, beside) as holding:
             acquired = clock.monotonic()
+            deciding.as_seen = holding.taken_as_seen
             try:
                 decision = deciding.run(holding.lease_left_s)
             except PreparationNeeded as found:
@@ -215,9 +216,25 @@ def look_ahead(context: TableContext) -> None:
     deciding.remember(deciding.known)
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What is found in one round: the record, the timeline with what else an intent depends on, and when the round began."""
+
+    record: Record | None
+    timeline: Ahead[Timeline]
+    begun: float
+
+
 @dataclass(slots=True)
 class _Deciding:
-    """One call of `decide`. ``known`` is the latest record that was read, with all that it names published."""
+    """One call of `decide`.
+
+    Attributes:
+        known: the latest record that was read, with all that it names published.
+        mine: the record that this call has made.
+        beside: what was found while the lock was asked for.
+        as_seen: nobody has held the lock between a look at it that came before that and our holding of it.
+    """
 
     context: TableContext
     build_intent: BuildIntent
@@ -225,6 +242,8 @@ class _Deciding:
     terms: Terms
     known: Record | None = None
     mine: Record | None = None
+    beside: Ahead[_Found] | None = None
+    as_seen: bool = False
 
     def look_ahead(self) -> None:
         """Read the record and publish what it names without the lock, so that under it one call shows that nothing changed."""
@@ -242,8 +261,7 @@ class _Deciding:
         in_doubt = False
         for attempt in range(_DECISIONS + 1):
             try:
-                record, timeline = self._latest()
-                looked = context.runtime.clock.monotonic()
+                record, timeline, looked = self._latest()
                 draft = self.build_intent(timeline)
             except (StorageError, CorruptionError) as error:
                 if in_doubt:
@@ -268,16 +286,35 @@ class _Deciding:
             hint="Give all writers of the table the same lock provider; nothing was published.",
         )
 
-    def _latest(self) -> tuple[Record | None, Timeline]:
-        """Return the record, with all that it names published, and the timeline as it is then."""
+    def look_beside(self) -> None:
+        """Look at what a decision rests on while the lock is asked for, which was free: the lock shows afterwards whether that counts."""
+        self.beside = Ahead.of(self._found)
+
+    def _found(self) -> _Found:
+        """Look at all in one round."""
+        root, executor = self.context.root, self.context.runtime.executor
+        begun = self.context.runtime.clock.monotonic()
+        return _Found(*both(root, executor, self._read, lambda: Ahead.of(self._look)), begun)
+
+    def _found_under_lock(self) -> _Found:
+        """Return what is found now, or what was found while the lock was asked for, if nobody has held it since then."""
+        beside, self.beside = self.beside, None
+        if beside is not None and self.as_seen and beside.error is None:
+            found = beside.get()
+            is_recent = self.context.runtime.clock.monotonic() - found.begun < _RECENT_S
+            if found.timeline.error is None and is_recent:
+                return found
+        return self._found()
+
+    def _latest(self) -> tuple[Record | None, Timeline, float]:
+        """Return the record, with all that it names published, the timeline as it is then, and since when that was looked at."""
         context, terms = self.context, self.terms
         looked: Timeline | None = None
         if context.root.capabilities.parallel_calls > 1:
-            # All is looked at in one round. It counts if the record is the known one; else what it names may be published after the listing.
-            record, looked_ahead = both(
-                context.root, context.runtime.executor, self._read, lambda: Ahead.of(self._look)
-            )
-            looked = looked_ahead.get() if record is self.known else None
+            # It counts if the record is the known one; else what it names may be published after the listing.
+            found = self._found_under_lock()
+            record, begun = found.record, found.begun
+            looked = found.timeline.get() if record is self.known else None
         else:
             record = self._read()
         if not terms.any_lock:
@@ -285,7 +322,10 @@ class _Deciding:
         if record is not None and record is not self.known and context.protections.roll_forward:
             publish_intent(context, record.intent, record.last_file)
         self.known = record
-        return record, self._look() if looked is None else looked
+        if looked is None:
+            begun = context.runtime.clock.monotonic()
+            looked = self._look()
+        return record, looked, begun
 
     def _read(self) -> Record | None:
         return record_store(self.context.root).read(self.known) if self.context.protections.commit_record else None
