@@ -52,6 +52,11 @@ class TableSeen:
     heartbeats: tuple[ObjectInfo, ...]
     hashed: bool | None = None
 
+    @classmethod
+    def nothing(cls) -> TableSeen:
+        """Return what is seen of a table that was created just now."""
+        return cls(Timeline(()), (), ())
+
 
 def look(context: TableContext, timeline: Timeline | None = None) -> TableSeen:
     """Look at a table, all at once; ``timeline``: as the caller has just listed it."""
@@ -85,6 +90,7 @@ class Transaction:
         start: the timeline that its write reads.
         companions: the timelines of the companion places at that time.
         markers: the files of its markers, if this process alone makes them and has listed them when all were made.
+        swept: its staged bytes are removed.
     """
 
     context: TableContext
@@ -94,6 +100,7 @@ class Transaction:
     heartbeat: Heartbeat
     companions: tuple[Timeline, ...] = ()
     markers: tuple[str, ...] | None = None
+    swept: bool = False
 
     @property
     def requested_time(self) -> str:

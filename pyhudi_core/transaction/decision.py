@@ -80,11 +80,13 @@ class StagedIntent:
     Attributes:
         bodies: the bytes of files that it makes, by path; they are also staged, for other processes.
         groups: how many of the publications, in their order, the process that decides may make at once; empty: one after the other.
+        properties: the table's properties as they were read under the lock.
     """
 
     intent: Intent
     bodies: Mapping[str, bytes]
     groups: tuple[int, ...] = ()
+    properties: properties_file.Seen | None = None
 
     def in_groups(self) -> Iterator[tuple[Publication, ...]]:
         """Yield the publications that may be made at once."""
@@ -103,8 +105,9 @@ def staged_intent(
     inflight: str = "",
     companions: Sequence[str] = (),
     groups: tuple[int, ...] = (),
+    properties: properties_file.Seen | None = None,
 ) -> StagedIntent:
-    """Return the intent of a transaction; ``bodies`` and ``groups`` as in `StagedIntent`.
+    """Return the intent of a transaction; ``bodies``, ``groups`` and ``properties`` as in `StagedIntent`.
 
     ``inflight`` is the file that must exist for it to count; empty: the transaction's reservation.
 
@@ -120,7 +123,7 @@ def staged_intent(
         tuple(publications),
         tuple(companions),
     )
-    return StagedIntent(intent, bodies, groups)
+    return StagedIntent(intent, bodies, groups, properties)
 
 
 BuildIntent = Callable[[Timeline], StagedIntent | None]
@@ -368,15 +371,21 @@ class _Deciding:
         try:
             if not (context.protections.commit_record and self._is_recent(looked)):
                 return publish_intent(context, draft.intent)
-            return all(self._make_group(draft, looked, group) for group in draft.in_groups())
+            groups = enumerate(draft.in_groups())
+            return all(self._make_group(draft, looked, group, number == 0) for number, group in groups)
         except (StorageError, CorruptionError) as error:
             raise OutcomeUnknown(error, decided=True) from error
 
-    def _make_group(self, draft: StagedIntent, looked: float, group: Sequence[Publication]) -> bool:
-        """Make publications of our own decision. Returns False if somebody else's file is at the place of one, and stays there."""
+    def _make_group(
+        self, draft: StagedIntent, looked: float, group: Sequence[Publication], is_first: bool
+    ) -> bool:
+        """Make publications of our own decision. Returns False if somebody else's file is at the place of one, and stays there.
+
+        Before the first group the swap itself has just said that the decision is the latest one.
+        """
         context = self.context
         has_new = any(one.kind is PublicationKind.REPLACE and one.path in draft.bodies for one in group)
-        wanted = has_new and _is_wanted(context, draft.intent)
+        wanted = has_new and (is_first or _is_wanted(context, draft.intent))
 
         def make(publication: Publication) -> bool:
             body = draft.bodies.get(publication.path)
@@ -384,9 +393,11 @@ class _Deciding:
                 assert body is not None, publication.path
                 return creating(context.protections.completed_once)(context.root, publication.path, body)
             is_new = publication.kind is PublicationKind.REPLACE and not publication.replaces
-            known = wanted and is_new and body is not None and self._is_recent(looked)
+            is_recent = self._is_recent(looked)
+            known = wanted and is_new and body is not None and is_recent
             if not (known and create_once(context.root, publication.path, body or b"")):
-                _change(context, draft.intent, publication, partial(_is_wanted, context, draft.intent))
+                seen = draft.properties if is_recent else None
+                _change(context, draft.intent, publication, partial(_is_wanted, context, draft.intent), seen)
             return True
 
         return all(each(context.root, context.runtime.executor, make, group))
@@ -488,19 +499,25 @@ def _is_wanted(context: TableContext, intent: Intent) -> bool:
     return record is not None and record.intent == intent
 
 
-def _change(context: TableContext, intent: Intent, publication: Publication, wanted: Callable[[], bool]) -> None:
-    """Make a replacement."""
+def _change(
+    context: TableContext,
+    intent: Intent,
+    publication: Publication,
+    wanted: Callable[[], bool],
+    seen: properties_file.Seen | None = None,
+) -> None:
+    """Make a replacement. ``seen``: the properties as they were before our own decision, for the process that has just made it."""
     storage = context.root
     if publication.kind is PublicationKind.PROPERTIES:
         unlists = metadata_removal.unlists(publication.changes)
         what = metadata_removal.COMMENT if unlists else properties_file.COMMENT
         comment = f"{what} {intent.completion_time} {intent.token}"
-        properties_file.apply(storage, dict(publication.changes), comment, wanted, context.runtime.executor)
+        properties_file.apply(storage, dict(publication.changes), comment, wanted, context.runtime.executor, seen)
         if unlists and wanted():
             metadata_removal.remove_folder(storage)
         return
     try:
-        body = storage.get(publication.staged)
+        body = publication.cut(storage.get(publication.staged))
     except ObjectNotFoundError:
         return  # its writer made it and swept up
     replace_once(storage, publication.path, body, publication.replaces, wanted)
