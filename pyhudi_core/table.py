@@ -493,7 +493,7 @@ class HudiTable(TableServices):
     ) -> Iterator[Write]:
         """The handle of one write."""
         with at_table(self.location):
-            context, seen = self._opened.context_and(beginning.look)
+            context, seen = self._opened.context_and(states.look)
             request = self._request(context, operation, extra, spark, pre_commit)
             with handle.Write(replace(request, partial=partial, leaves=leaves, seen=seen), reads) as write:
                 yield write
