@@ -23,7 +23,7 @@ from pyhudi_core.options.compaction import CompactionOptions
 from pyhudi_core.options.definitions import TABLE_OPTIONS, WRITE_OPTIONS
 from pyhudi_core.options.registry import read_options
 from pyhudi_core.options.table_options import refuse_other_table, values_of
-from pyhudi_core.options.upkeep import CleaningOptions, UpkeepOptions
+from pyhudi_core.options.upkeep import CleaningOptions, IcebergOptions, UpkeepOptions
 
 if TYPE_CHECKING:
     from pyhudi_core.model import time_zone
@@ -222,6 +222,7 @@ class WriteOptions:
     clustering: ClusteringOptions
     archival: ArchivalOptions
     upkeep: UpkeepOptions
+    iceberg: IcebergOptions
     lock: LockOptions
     auto_upgrade: bool
     names_writer: bool
@@ -275,6 +276,7 @@ _CONCERNS = {
     "clustering": ClusteringOptions,
     "archival": ArchivalOptions,
     "upkeep": UpkeepOptions,
+    "iceberg": IcebergOptions,
 }
 
 
