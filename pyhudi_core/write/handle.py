@@ -25,6 +25,7 @@ from pyhudi_core.errors import (
     InvalidOptionError,
     LockServerError,
 )
+from pyhudi_core.model.alteration import ColumnChanges
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.operation import OPERATIONS, OperationType
 from pyhudi_core.model.printing import printable
@@ -34,10 +35,11 @@ from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.write import checks, refusals
+from pyhudi_core.write.altering import refuse_rows
 from pyhudi_core.write.attempt import Basis, validation_of
-from pyhudi_core.write.batch import Given, Nothing, Partitions, UserRows, engine_of
+from pyhudi_core.write.batch import Columns, Given, Nothing, Partitions, UserRows, engine_of
 from pyhudi_core.write.result import Commit, CommitStats, CommitVerdict
-from pyhudi_core.write.states import Committed, Draft, Unchanged, WriteSpec, WriteState
+from pyhudi_core.write.states import Committed, Draft, Unchanged, WriteSpec, WriteState, load
 from pyhudi_core.write.write import WriteRun, close, locked, prepare, release, renewed, undo, write
 
 _log = logging.getLogger(__name__)
@@ -359,6 +361,21 @@ def write_found(
             if spark is None:
                 found.refuse_other_zone()
             return write.write(make(found)).commit()
+
+
+def alter_table(write: Write, changes: ColumnChanges) -> Commit:
+    """Change columns and rules. If a rule is added, all rows are measured by it first; after a conflict they are read again.
+
+    Raises `DataError` if a row is against a new rule; nothing was changed then.
+    """
+    if not changes.rules.add.refusing:
+        return write.until_committed(Columns(changes))
+    refusals.before_rows(write._state.request.case)
+    while True:
+        with write._run.retries.attempt(lambda _: write.start_over()):
+            snapshot = load(write.context)
+            refuse_rows(write.context, changes, snapshot, write.scan)
+            return write._bring(Columns(changes)).commit()
 
 
 def operation_type(name: str) -> OperationType:

@@ -20,6 +20,7 @@ from pyhudi_core.errors import DuplicateKeyError, InvalidOptionError, at_table
 from pyhudi_core.model.meta_fields import META_FIELDS
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.printing import printable
+from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.naming import NotCalled, set_module
 from pyhudi_core.write import cases, refusals
 from pyhudi_core.write.batch import UserRows
@@ -102,7 +103,7 @@ class Merge(NotCalled):
         """
         with self.open_write() as write, at_table(write.context.table):
             source, sides, match = self._prepared(write)
-            if self._is_upsert(sides, match, write.context.config.naming_fields):
+            if self._is_upsert(sides, match, write.context.config):
                 _refuse_repeated(source, write)
                 return write.until_committed(UserRows(mixed(source, source.slice(0, 0))))
             return write_found(write, None, self._where(source, sides, match), partial(self._rows, write, source))
@@ -163,6 +164,8 @@ class Merge(NotCalled):
                 raise InvalidOptionError(
                     f"exclude names {unknown[0]!r}, which the source of the merge lacks", hint=hint
                 )
+        generated = [name for name in write.context.config.rules.generated if name in source.column_names]
+        source = source.drop_columns(generated)  # the table computes them
         sides = self._sides(write, source, schema)
         return source, sides, sides.matching(self.on)
 
@@ -189,7 +192,8 @@ class Merge(NotCalled):
         """Return what the clauses do with the source and the rows of a scan. Raises `DuplicateKeyError` for rows that cannot be inserted."""
         sides, fixed = self._sides(write, source, found.schema), write.context.config.naming_fields
         match = sides.matching(self.on)
-        done = merged(sides, match, self.clauses, source, found.to_arrow(), fixed)
+        rules = write.context.config.rules.enforced
+        done = merged(sides, match, self.clauses, source, found.to_arrow(), fixed, rules)
         if len(done.inserted):
             _refuse_repeated(done.inserted, write)
             if not self._are_new(source, match, done.inserted, write):
@@ -208,13 +212,13 @@ class Merge(NotCalled):
             return False
         return bool(pc.all(pc.is_in(names_of(inserted, config), value_set=names_of(source, config))).as_py())
 
-    def _is_upsert(self, sides: Sides, match: Matching, fixed: Sequence[str]) -> bool:
+    def _is_upsert(self, sides: Sides, match: Matching, config: TableConfig) -> bool:
         """Say whether the merge is an upsert of its source, which reads less."""
         if match.rest or any(clause.where is not None or clause.exclude for clause in self.clauses):
             return False
         whole = {clause.action for clause in self.clauses} == {"update_all", "insert_all"}
-        same = {*match.pairs} == {(name, name) for name in fixed}
-        return whole and same and {*sides.source.names} == {*sides.target.names}
+        same = {*match.pairs} == {(name, name) for name in config.naming_fields}
+        return whole and same and {*sides.source.names} == {*sides.target.names} - config.rules.generated.keys()
 
 
 def _refuse_repeated(rows: pa.Table, write: Write) -> None:

@@ -33,6 +33,7 @@ from pyhudi_core.predicates.arrow import matching
 from pyhudi_core.write.coercion import refuse_missing
 from pyhudi_core.write.handle import Write, write_found
 from pyhudi_core.write.result import Commit
+from pyhudi_core.write.row_rules import completed
 
 
 def replace_found(write: Write, data: object, where: object) -> Commit:
@@ -50,7 +51,7 @@ def replace_found(write: Write, data: object, where: object) -> Commit:
     new = rows_here(data, "replace", context.table)
 
     def made(found: Any) -> pa.Table:
-        given = as_table(new, found.schema)
+        given = completed(as_table(new, found.schema), context.config.rules.enforced, found.schema)
         refuse_missing(found.schema, normalise(given.schema, known=found.schema), context.table)
         rows = in_types_of(given, found.schema)
         _refuse_outside(context, rows, where, found.schema)
