@@ -270,6 +270,11 @@ def completion_time_after(context: TableContext, highest: str) -> str:
     return _or_next(max(context.now(), time_after(highest)), _ODD)
 
 
+def least_time_after(_context: TableContext, highest: str) -> str:
+    """Return the least completion time above a time."""
+    return _or_next(time_after(highest), _ODD)
+
+
 def _or_next(time: str, wanted: str) -> str:
     """Return the time, or the millisecond after it if that is one of the wanted kind; times of old tables have no milliseconds."""
     return time if len(time) != _DIGITS or time[-1] in wanted else time_after(time)
