@@ -376,9 +376,7 @@ class _Deciding:
         except (StorageError, CorruptionError) as error:
             raise OutcomeUnknown(error, decided=True) from error
 
-    def _make_group(
-        self, draft: StagedIntent, looked: float, group: Sequence[Publication], is_first: bool
-    ) -> bool:
+    def _make_group(self, draft: StagedIntent, looked: float, group: Sequence[Publication], is_first: bool) -> bool:
         """Make publications of our own decision. Returns False if somebody else's file is at the place of one, and stays there.
 
         Before the first group the swap itself has just said that the decision is the latest one.

@@ -319,6 +319,7 @@ def begin(draft: Draft, seen: TableSeen | None) -> Begun:
 
 def _state_at(context: TableContext, transaction: Transaction) -> Snapshot:
     """Return the state that an attempt starts from. On a network storage the lists of its metadata table's files are read now, too."""
+
     def state() -> Snapshot:
         found = load(context, transaction.start, transaction.companions)
         if found.metadata is not None and metadata_update.keeps(context.config):
