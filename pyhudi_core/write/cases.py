@@ -124,7 +124,7 @@ def plan_error(context: TableContext, found: Timeline) -> CommitConflictError | 
 
 def _moved(schema: pa.Schema, then: ColumnsThen | None, now: Snapshot) -> bool:
     """Say whether rows do not fit the columns of now any more. A column of the same name and type can be another one."""
-    other = then is not None and then.moved(now) is not None
+    other = then is not None and (then.moved(now) is not None or then.has_other_rules(now))
     return other or reconcile(now.schema, schema) != schema
 
 

@@ -191,7 +191,7 @@ def prepare(run: WriteRun, given: Given) -> tuple[Draft | Unchanged, TableSeen]:
         batch = batch_at(given, draft.context, snapshot)
         new = columns_of(batch)
         draft = replace(draft, batch=batch)
-        is_empty = new is not None and new.altered.unchanged
+        is_empty = new is not None and new.unchanged
     else:
         draft = replace(draft, batch=given)
         is_empty = False
@@ -450,9 +450,11 @@ def stage(start: Start, written: Written | None) -> Staged | Unchanged:
     new = columns_of(batch)
     schema = snapshot.schema if empty or prepared is None else prepared.schema
     schema = schema if new is None else new.schema
-    origins = None if new is None else new.altered.origins
+    origins = None if new is None else new.origins
     numbers = numbers_after(snapshot, schema, transaction.requested_time, origins)
-    extra = {**extra_of(transaction, request.extra, snapshot, replaced, schema, numbers), **_found_by(start, written)}
+    comments = (begun.context.config.rules if new is None else new.rules).comments
+    extra = extra_of(transaction, request.extra, snapshot, replaced, schema, numbers, comments)
+    extra |= _found_by(start, written)
     metadata = CommitMetadata(str(request.operation), stats, extra, replaced)
     touched = touched_by(metadata, request.operation, prepared, paths_of(batch))
     index = written.index if written is not None else None
@@ -473,6 +475,7 @@ def stage(start: Start, written: Written | None) -> Staged | Unchanged:
         pre_commit=request.pre_commit,
         engine=engine,
         removes_metadata=removes_metadata(batch),
+        properties=() if new is None else new.properties,
     )
     return Staged(request=request, batch=batch, basis=begun.basis, lock=begun.lock, check=CommitCheck.of(attempt))
 
