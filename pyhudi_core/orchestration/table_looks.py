@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from pyhudi_core.read import looks
-from pyhudi_core.runtime.executors import ThreadExecutor
+from pyhudi_core.runtime import system_runtime
 from pyhudi_core.storage.opening import open_storage
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ MOST_AT_ONCE = 64
 
 def at_once(call: Callable[[T], R], items: Iterable[T]) -> list[R]:
     """Return what the call returns for each item; `MOST_AT_ONCE` calls are made at once."""
-    return ThreadExecutor(MOST_AT_ONCE).map(call, items)
+    return system_runtime().executor.at_least(MOST_AT_ONCE).map(call, items)
 
 
 def seen_now(table: HudiTable) -> tuple[Timeline, str]:
@@ -36,8 +35,8 @@ def unchanged(location: str, storage_options: Mapping[str, str], seen: str) -> s
 
     Raises `StorageError` and `ConfigError`.
     """
-    known = looks.Look.of(seen)
+    known = looks.TableLook.of(seen)
     if known is None:
         return None
-    now = looks.still(open_storage(location, storage_options), known, time.time_ns() // 1_000_000)
+    now = looks.still(open_storage(location, storage_options), known, system_runtime().clock.now_ms())
     return None if now is None else now.to_json()

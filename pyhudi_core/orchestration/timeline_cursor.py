@@ -34,7 +34,7 @@ class TablePosition:
         pending: instants (`named`) that were not completed, or whose report waits for the end of their run.
         looked: when the table was last read, in seconds since 1970.
         failing: whether the table could not be read then.
-        look: what was seen then (`Look.to_json`), if nothing that was seen waits for a later report; else empty.
+        look: what was seen then (`TableLook.to_json`), if nothing that was seen waits for a later report; else empty.
     """
 
     watermark: str = ""

@@ -19,7 +19,8 @@ from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.read.bounds import TimePoint, interval_bound
 from pyhudi_core.storage.at_once import Ahead, both
 from pyhudi_core.storage.base import Storage
-from pyhudi_core.timeline.active import Names, Timeline
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.timeline.layouts import Names
 from pyhudi_core.transaction.begin import TOKEN_KEY
 from pyhudi_core.transaction.record import Record, TaggedRecordStore
 
@@ -28,7 +29,7 @@ LISTED_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class TableLook:
     """What was seen of a table.
 
     Attributes:
@@ -48,7 +49,7 @@ class Look:
         return json.dumps([self.folder, self.names, self.listed_ms, self.record], separators=(",", ":"))
 
     @classmethod
-    def of(cls, text: object) -> Look | None:
+    def of(cls, text: object) -> TableLook | None:
         """Return what `to_json` returned; None for anything else."""
         try:
             folder, names, listed_ms, record = json.loads(text)  # type: ignore[arg-type]
@@ -58,7 +59,7 @@ class Look:
         return cls(folder, names, listed_ms, record) if texts and type(listed_ms) is int else None
 
 
-def look(context: TableContext) -> tuple[Timeline, Look]:
+def look(context: TableContext) -> tuple[Timeline, TableLook]:
     """List the timeline, and return what was seen with it."""
     folder, now = context.folder, context.runtime.clock.now_ms()
     tagged = context.root.capabilities.put_if_match
@@ -70,10 +71,10 @@ def look(context: TableContext) -> tuple[Timeline, Look]:
     )
     names = folder.listed
     seen = None if record is None or record.error is not None else record.get()
-    return timeline, Look(folder.path, _digest(names), now, _tag(context, timeline, names, seen))
+    return timeline, TableLook(folder.path, _digest(names), now, _tag(context, timeline, names, seen))
 
 
-def still(storage: Storage, seen: Look, now_ms: int) -> Look | None:
+def still(storage: Storage, seen: TableLook, now_ms: int) -> TableLook | None:
     """Return what is seen of a table of which nothing has changed, None if something may have changed. Sends one request.
 
     The storage is that of the table's folder. Raises `StorageError`.

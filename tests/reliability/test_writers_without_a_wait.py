@@ -9,16 +9,16 @@ from dataclasses import replace
 
 import pytest
 from reliability.clocks import HOUR_MS
-from reliability.real_table import TableWorld
+from reliability.real_table import Row, TableWorld, rows_of
 from reliability.service_runs import Act, in_many_orders
 from reliability.stories import Story, batch
-from reliability.test_compaction_interleaved import BESIDE, execute, run, setup_of
+from reliability.test_compaction_interleaved import AFTER, execute, run, setup_of, upsert
 from reliability.test_conflicts_interleaved import budget
 from reliability.test_foreign_writer import JavaWriter
 
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.storage.base import ObjectInfo
-from pyhudi_core.testing import Bounds, Profile
+from pyhudi_core.testing import Bounds, History, Profile
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import begin
 
@@ -39,24 +39,32 @@ def _waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(begin, "skew_wait_ms", kept)
 
 
-def without_a_wait(act: Act) -> Act:
-    def checked(world: TableWorld) -> object:
-        done = act(world)
-        assert set(waits) == {0}
-        return done
-
-    return checked
+NEW: dict[str, tuple[bool, tuple[Row, ...]]] = {
+    "an update of the group": (False, ((2, "a", 22.0),)),
+    "an update and a new key, with a plan": (True, ((2, "a", 22.0), (7, "a", 7.0))),
+}
+"""The rows of the writer, and whether the compaction is planned before."""
 
 
 @pytest.mark.row("R8", "L4")
-@pytest.mark.parametrize("name", ["an update of the group", "an update and a new key, with a plan"])
+@pytest.mark.parametrize("name", NEW)
 @pytest.mark.parametrize("skew_ms", [HOUR_MS, -HOUR_MS])
 def test_a_compaction_beside_a_writer_with_another_clock(name: str, skew_ms: int) -> None:
-    """Completion times say which logs belong to which base file, so a time in the past would lose a log."""
-    planned, other, check = BESIDE[name]
+    """Completion times say which logs belong to which base file, so a time in the past would lose a log. The bound of these tables is 1 ms."""
+    planned, new = NEW[name]
     setup = setup_of(planned)
     setup = replace(setup, sim=replace(setup.sim, profile=Profile.S3, offsets_ms={"b": skew_ms}, one_machine=True))
-    acts = (without_a_wait(execute if planned else run), without_a_wait(other))
+    expected = tuple(sorted({row[0]: row for row in (*AFTER, *new)}.values()))
+
+    def check(world: TableWorld, history: History) -> None:
+        assert not list(history.of("failed")), history
+        assert rows_of(world.table()) == expected
+        world.wait()
+        world.table().compaction.take_over()
+        world.table().compaction.run()
+        assert rows_of(world.table()) == expected
+
+    acts: tuple[Act, Act] = (execute if planned else run, upsert(*new))
     in_many_orders(f"{name}, {skew_ms}", setup, acts, check, Bounds(preemptions=1, schedules=budget(10)), budget(3))
 
 
@@ -93,6 +101,7 @@ def test_a_writer_waits_for_a_program_that_begins_while_it_reserves_its_time() -
     ours = story.writer("ours")
     ours.pause_before("put_if_absent", ".heartbeat/", lambda: java.begin((1, "a", 10)))
     begun = story.now_ms
+    waits.clear()
     ours.open().upsert(batch((2, "a", 20)))
     assert waits[:2] == [0, LONGEST_MS]
     assert story.now_ms - begun == LONGEST_MS

@@ -12,19 +12,19 @@ from support.tables import make, orders, reopen
 import pyhudi_core as hudi
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.model.instant import time_after
-from pyhudi_core.read.looks import LISTED_MS, Look, look, still
+from pyhudi_core.read.looks import LISTED_MS, TableLook, look, still
 from pyhudi_core.table import HudiTable
 from pyhudi_core.testing import Profile
 from pyhudi_core.transaction.record import TaggedRecordStore
 
 
-def calls_of_a_look(story: Story, seen: Look) -> tuple[list[tuple[str, str]], Look | None]:
+def calls_of_a_look(story: Story, seen: TableLook) -> tuple[list[tuple[str, str]], TableLook | None]:
     reader = story.writer()
     storage = reader.home().storage
     return reader.calls, still(storage, seen, story.now_ms)
 
 
-def seen_by(story: Story) -> Look:
+def seen_by(story: Story) -> TableLook:
     return look(story.writer().home().context())[1]
 
 
@@ -84,7 +84,7 @@ def test_a_commit_that_is_decided_and_not_published_is_not_taken_for_the_newest(
     story = Story(Profile.S3)
     story.table((1, "a", 1))
     writer = story.writer()
-    looked: list[Look] = []
+    looked: list[TableLook] = []
     writer.pause_before("put_if_absent", ".commit", lambda: None)  # requested
     table = writer.open()
     writer.watch(
@@ -98,10 +98,10 @@ def test_a_commit_that_is_decided_and_not_published_is_not_taken_for_the_newest(
 
 
 def test_what_was_seen_passes_through_text_and_nothing_else_does() -> None:
-    seen = Look("folder", "digest", 5, "tag")
-    assert Look.of(seen.to_json()) == seen
+    seen = TableLook("folder", "digest", 5, "tag")
+    assert TableLook.of(seen.to_json()) == seen
     for text in ("", "[]", "{}", "null", '["a","b","c","d"]', '["",  "b", 1, ""]', None, 5, '["a","b",true,"d"]'):
-        assert Look.of(text) is None
+        assert TableLook.of(text) is None
 
 
 def test_waiting_ends_with_the_commit_and_with_the_time() -> None:
