@@ -36,7 +36,8 @@ from pyhudi_core.transaction.publication import creating
 _log = logging.getLogger(__name__)
 _ATTEMPTS = 50
 _DIGITS = 17
-_READ_AT_ONCE = 16
+_MOST_READ = 32
+"""So many commits are read to know who made them; the newest 20 are read by every write. By default a timeline has no more."""
 _EVEN, _ODD = "02468", "13579"
 
 TOKEN_KEY = "pyhudi.commit_token"  # noqa: S105  (a name, not a secret)
@@ -362,14 +363,16 @@ def _longest_wait_ms(context: TableContext) -> int:
 
 
 def _has_others(context: TableContext, timeline: Timeline, beating: Set[str]) -> bool:
-    """Say whether another program may write to the table: one of the instants is not ours, or many are not known yet (the next write knows more).
+    """Say whether another program may write to the table: one of the instants is not ours, or too many are not known.
 
     ``beating``: pending instants of ours.
     """
     asked = [i for i in timeline if not (i.is_pending and i.requested_time in beating)]
     unknown = context.folder.unread(i for i in timeline.completed if i.action in DATA_ACTIONS)
+    if len(unknown) > _MOST_READ:
+        return True
     try:
-        context.folder.read_commits(unknown[-_READ_AT_ONCE:])
-        return len(unknown) > _READ_AT_ONCE or not all(_is_ours(context, instant) for instant in asked)
+        context.folder.read_commits(unknown)
+        return not all(_is_ours(context, instant) for instant in asked)
     except (CorruptionError, ObjectNotFoundError):
         return True

@@ -127,10 +127,10 @@ def test_a_first_upsert(store: CountedS3) -> None:
         table = create(store, new_place())
         with store.traced() as trace:
             table.upsert(ROWS)
-        if trace.rounds <= 19:
+        if trace.rounds <= 18:
             break
-    assert trace.rounds <= 19, str(trace)
-    assert len(trace.requests) <= 49, str(trace)
+    assert trace.rounds <= 18, str(trace)
+    assert len(trace.requests) <= 47, str(trace)
 
 
 def test_a_token_of_the_state(store: CountedS3) -> None:
