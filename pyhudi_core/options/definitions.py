@@ -228,8 +228,8 @@ WRITE_OPTIONS = (
     Option("hoodie.client.heartbeat.tolerable.misses", "heartbeat.tolerable_misses", int, 2,
            "Number of missed heartbeats after which a write counts as failed.", minimum=0),
     Option("hoodie.time.generator.max_expected_clock_skew_ms", "clock.max_skew_ms", int, 200,
-           "Milliseconds by which the clocks of two writers may differ; every new instant waits that long.", minimum=0,
-           maximum=600_000),
+           "Milliseconds by which the clocks of two writers may differ; in an object store, a writer waits that long beside another program.",
+           minimum=0, maximum=600_000),
     Option(GENERATOR, "clock.generator", str, "system",
            "Where the times of instants come from: this machine's clock (`system`), or a counter in `zookeeper` or `dynamodb`, which gives "
            f"each writer another time. The server's keys are those of its lock. {see('locks')}.", choices=GENERATORS),

@@ -86,7 +86,7 @@ class StagedIntent:
     intent: Intent
     bodies: Mapping[str, bytes]
     groups: tuple[int, ...] = ()
-    properties: properties_file.Seen | None = None
+    properties: properties_file.PropertiesSeen | None = None
 
     def in_groups(self) -> Iterator[tuple[Publication, ...]]:
         """Yield the publications that may be made at once."""
@@ -105,7 +105,7 @@ def staged_intent(
     inflight: str = "",
     companions: Sequence[str] = (),
     groups: tuple[int, ...] = (),
-    properties: properties_file.Seen | None = None,
+    properties: properties_file.PropertiesSeen | None = None,
     group: str = "",
 ) -> StagedIntent:
     """Return the intent of a transaction; ``bodies``, ``groups`` and ``properties`` as in `StagedIntent`.
@@ -350,7 +350,7 @@ class _Deciding:
     def remember(self, record: Record | None) -> None:
         """Remember a record for the next decision of this handle, if all that it names is published. No other record has its tag."""
         capable = self.context.root.capabilities.put_if_match
-        if record is not None and capable and record.intent.only_creates:
+        if record is not None and capable:
             self.context.protocol.remembered[_PUBLISHED] = record
 
     def _swap(self, record: Record | None, draft: StagedIntent) -> Record | None:
@@ -509,7 +509,7 @@ def _change(
     intent: Intent,
     publication: Publication,
     wanted: Callable[[], bool],
-    seen: properties_file.Seen | None = None,
+    seen: properties_file.PropertiesSeen | None = None,
 ) -> None:
     """Make a replacement. ``seen``: the properties as they were before our own decision, for the process that has just made it."""
     storage = context.root

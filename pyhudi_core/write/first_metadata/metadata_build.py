@@ -368,7 +368,7 @@ class _BuildDecision:
     table_files: tuple[Moved, ...]
     definitions: Publication | None
     staging: Staging
-    _found: Ahead[tuple[properties_file.Seen, bytes | None]] | None = None
+    _found: Ahead[tuple[properties_file.PropertiesSeen, bytes | None]] | None = None
     _left: Ahead[list[str]] | None = None
     _afterwards: Ahead[TableConfig] | None = None
 
