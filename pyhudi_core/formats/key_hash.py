@@ -102,6 +102,23 @@ class KeyBlock:
         state *= _M
         state ^= state >> np.uint32(15)
 
+    def chains(self, hashes: int, bits: int) -> list[int]:
+        """Return the positions of all keys after each of so many steps, as `advance` and `positions` give them; for few keys."""
+        most, factor, found = 0xFFFFFFFF, int(_M), []
+        words = [word.tolist() for word in self.words]
+        for place, tail in enumerate([0] * len(self.state) if self.tail is None else self.tail.tolist()):
+            mixed, state = [word[place] for word in words], 0
+            for _ in range(hashes):
+                state ^= self.length
+                for word in mixed:
+                    state = (state * factor & most) ^ word
+                if self.tail is not None:
+                    state = (state ^ tail) * factor & most
+                state = (state ^ state >> 13) * factor & most
+                state ^= state >> 15
+                found.append((state if state < 1 << 31 else (1 << 32) - state) % bits)
+        return found
+
     def positions(self, bits: int) -> npt.NDArray[np.intp]:
         """Return ``abs(state % bits)`` with Java's signs: the remainder of the absolute value."""
         # The absolute value of the smallest integer wraps to itself, which is right when read as unsigned.
