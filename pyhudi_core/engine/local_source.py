@@ -58,7 +58,8 @@ class LocalSource:
         self._codes = codes
         batch = pa.RecordBatch.from_arrays(columns, schema=fields)
         without, ambiguous = (sum(count(batch, key) for batch in self.batches) for count in (_without_key, _ambiguous))
-        return SourceCounts(batch, tuple(rows.tolist()), without, ambiguous)
+        distinct = len(key.names) == 1 and key.distinct(self._column(key.names[0]))
+        return SourceCounts(batch, tuple(rows.tolist()), without, ambiguous, distinct)
 
     def scattered(
         self, values: pa.RecordBatch, slots: Sequence[Sequence[Slot]], key: KeyColumns, tasks: int

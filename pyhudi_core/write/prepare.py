@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pyhudi_core.engine.base import Dataset, KeyColumns, Source, SourceCounts, TaskInfo
-from pyhudi_core.formats.key_hash import hash_keys
+from pyhudi_core.formats.key_hash import are_distinct, hash_keys
 from pyhudi_core.index.base import POSITION, TAG_LEAVES
 from pyhudi_core.model.key_text import text_problem
 from pyhudi_core.model.meta_fields import PARTITION_PATH, RECORD_KEY, with_meta_fields
@@ -46,6 +46,7 @@ class CountedSource:
         partitions: the partition path of each combination.
         key: the columns of the record key.
         prepare: the function that makes prepared rows of the source's.
+        distinct: it is known that no key occurs twice.
     """
 
     source: Source
@@ -53,6 +54,7 @@ class CountedSource:
     partitions: tuple[str, ...]
     key: KeyColumns
     prepare: PrepareRows
+    distinct: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,14 +196,15 @@ def _counted(source: Source, how: PrepareRows) -> tuple[CountedSource, SourceCou
     def hashes(batch: pa.RecordBatch) -> npt.NDArray[np.uint32]:
         return hash_keys(record_keys(batch, config, how.prefixed))
 
-    key = KeyColumns(config.record_key_fields, NULL_PART, EMPTY_PART, hashes, ambiguous_part(config.record_key_fields))
+    fields = config.record_key_fields
+    key = KeyColumns(fields, NULL_PART, EMPTY_PART, hashes, ambiguous_part(fields), are_distinct)
     counts = source.counts(config.partition_fields, key)
     if counts.without_key:
         raise without_key(counts.without_key, config.record_key_fields)
     if counts.ambiguous:
         raise ambiguous_key(f"{counts.ambiguous} values", config.record_key_fields)
     paths = partition_paths(counts.values, config).to_pylist() if config.is_partitioned else [""] * len(counts.rows)
-    return CountedSource(source, counts.values, tuple(paths), key, how), counts
+    return CountedSource(source, counts.values, tuple(paths), key, how, counts.distinct), counts
 
 
 def _same_types(data: pa.Schema, columns: pa.Schema) -> bool:
