@@ -79,6 +79,11 @@ class Source(Protocol):
     They are counted, then brought to their tasks as they are, where the function that follows prepares them. Rows outside Python become Arrow there.
     """
 
+    @property
+    def keyless(self) -> bool:
+        """Whether rows may have no key columns: then ``hashes`` spreads them."""
+        ...
+
     def counts(self, by: Sequence[str], key: KeyColumns) -> SourceCounts:
         """Count the rows by the columns ``by``, which hold no floating-point numbers. A row has no key if all key columns are null or empty.
 

@@ -169,7 +169,7 @@ def _run(data: Dataset, how: PrepareRows, prepared: pa.Schema, schema: pa.Schema
     source = (
         data.source() if not how.leaves and _same_types(data.schema, how.columns) and _counts_at_source(how) else None
     )
-    if source is not None:
+    if source is not None and (source.keyless or not how.generate):
         counted, counts = _counted(source, how)
         volumes = _volumes(zip(counted.partitions, counts.rows, strict=True), width)
         return Prepared(rows, schema, volumes, counted)
@@ -196,8 +196,9 @@ def _counted(source: Source, how: PrepareRows) -> tuple[CountedSource, SourceCou
     def hashes(batch: pa.RecordBatch) -> npt.NDArray[np.uint32]:
         return hash_keys(record_keys(batch, config, how.prefixed))
 
-    fields = config.record_key_fields
-    key = KeyColumns(fields, NULL_PART, EMPTY_PART, hashes, ambiguous_part(fields), are_distinct)
+    fields = () if how.generate else config.record_key_fields
+    spread = _any_hashes if how.generate else hashes
+    key = KeyColumns(fields, NULL_PART, EMPTY_PART, spread, ambiguous_part(fields), are_distinct)
     counts = source.counts(config.partition_fields, key)
     if counts.without_key:
         raise without_key(counts.without_key, config.record_key_fields)
@@ -205,6 +206,11 @@ def _counted(source: Source, how: PrepareRows) -> tuple[CountedSource, SourceCou
         raise ambiguous_key(f"{counts.ambiguous} values", config.record_key_fields)
     paths = partition_paths(counts.values, config).to_pylist() if config.is_partitioned else [""] * len(counts.rows)
     return CountedSource(source, counts.values, tuple(paths), key, how, counts.distinct), counts
+
+
+def _any_hashes(batch: pa.RecordBatch) -> npt.NDArray[np.uint32]:
+    """Return numbers that spread rows whose key is generated."""
+    return np.arange(len(batch), dtype=np.uint32) * np.uint32(2654435761)
 
 
 def _same_types(data: pa.Schema, columns: pa.Schema) -> bool:
@@ -216,8 +222,10 @@ def _counts_at_source(how: PrepareRows) -> bool:
     """Say whether keys and partition columns are plain columns of types that all engines compare alike."""
     config, names = how.config, how.columns.names
     fields = (*config.record_key_fields, *config.partition_fields)
-    if not config.record_key_fields or not set(fields) <= set(names):
+    if (not config.record_key_fields and not how.generate) or not set(fields) <= set(names):
         return False
+    if how.generate:
+        return True
     kinds = [how.columns.field(name).type for name in config.record_key_fields]
     if any(text_problem(kind, timestamps=True) for kind in kinds):
         return False
