@@ -130,7 +130,8 @@ class WriteJob:
 
     def write(self, rows: TaggedRows, plan: Plan) -> Written:
         """Write the files: each row goes to the task of its file group, which merges it with the stored rows."""
-        source, settings = self.prepared.source, self._settings(rows.indexing)
+        source = self.prepared.source
+        settings = replace(self._settings(rows.indexing), marked_together=plan.only_many_new)
         task = WriteTask(self._open_runtime, settings, self._unique, self.key_changes)
         if source is not None and not rows.tagged.has_tags and suits(plan):
             output = write_from_source(source, plan, self.engine.cores, task)
