@@ -17,9 +17,11 @@ from typing import Any
 from pyhudi_core.errors import CommitAbortedError
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.iceberg import retention
+from pyhudi_core.iceberg import sync as iceberg
 from pyhudi_core.index.hash_ranges import has_consistent_hashing
 from pyhudi_core.index.hashing_metadata import forget
 from pyhudi_core.model.instant import Action
+from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.plan_run import PlanRun
 from pyhudi_core.services.progress import Steps
@@ -64,7 +66,9 @@ class RestoreRun(PlanRun[PlannedRestore, Restored]):
             _forget(context, time)
         for undone in Steps(self.how.progress, "undo instants", len(work.undone)).over(work.undone):
             undo(context, undone)
-        return Restored(self._complete(work), work)
+        done = Restored(self._complete(work), work)
+        iceberg.follow(reopened(context))
+        return done
 
     def _complete(self, work: RestoreWork) -> Finished:
         transaction = self.transaction
