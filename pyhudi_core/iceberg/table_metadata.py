@@ -96,8 +96,8 @@ class TableMetadata:
 
 
 def exists(storage: Storage) -> bool:
-    """Say whether the table has Iceberg metadata."""
-    return storage.head(HINT) is not None or storage.head(version_path(1)) is not None
+    """Say whether the table has Iceberg metadata: the hint, without which readers find no version."""
+    return storage.head(HINT) is not None
 
 
 def load(storage: Storage) -> TableMetadata | None:
