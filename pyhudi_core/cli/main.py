@@ -36,6 +36,10 @@ _COMMANDS = {
     "expire": ("service_commands", "Delete expired partitions."),
     "help": ("help", "Show the page about a topic, or list the topics."),
     "hold": ("hold", "List, create or delete holds, which keep a state from being cleaned for a time."),
+    "iceberg": (
+        "iceberg",
+        "Make Iceberg metadata beside the table, for other engines, or bring it to the newest state.",
+    ),
     "index": ("index", "List, create, drop, schedule, execute or cancel indexes."),
     "key-history": ("key_history", "Show which commits inserted, updated or deleted the row of a key."),
     "log-compact": ("service_commands", "Merge the log files of each file group: plan, schedule and execute."),

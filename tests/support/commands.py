@@ -40,7 +40,10 @@ LOOPS = [
     ("bootstrap", "{source}", "{copy}", "--record-key", "id"),
     ("import", "{imported}", "{source}/rows.parquet", "--record-key", "id"),
     ("import", "{table}", "{source}/orders.csv"),
-    *((name, "{table}") for name in ("compact", "cluster", "clean", "log-compact", "expire", "sweep", "upkeep")),
+    *(
+        (name, "{table}")
+        for name in ("compact", "cluster", "clean", "log-compact", "expire", "sweep", "upkeep", "iceberg")
+    ),
     ("repair", "{table}", "--duplicates"),
     ("restore", "{table}", "--to", "{newest}"),
     ("erase", "{table}", "--key", "2"),
