@@ -153,7 +153,9 @@ def _metadata_of(call: Call) -> tuple[Snapshot, MetadataTable]:
     table = call.table
     snapshot = table.snapshot()
     if snapshot.metadata is None:
-        raise InvalidOptionError("The table has no metadata table", table=table.location, hint="CALL create_metadata_table(...) makes one.")
+        raise InvalidOptionError(
+            "The table has no metadata table", table=table.location, hint="CALL create_metadata_table(...) makes one."
+        )
     return snapshot, snapshot.metadata
 
 
@@ -171,10 +173,14 @@ def _metadata_files(call: Call) -> Iterator[Row]:
 
 def _metadata_stats(call: Call) -> Iterator[Row]:
     """Show files and bytes of each partition of the metadata table."""
-    snapshot, metadata = _metadata_of(call)
+    _, metadata = _metadata_of(call)
     root = call.table._opened.storage
     for partition in metadata.partitions:
-        infos = [info for info in root.list(f".hoodie/metadata/{partition}/") if parse_data_file(info.path.rpartition("/")[2]) is not None]
+        infos = [
+            info
+            for info in root.list(f".hoodie/metadata/{partition}/")
+            if parse_data_file(info.path.rpartition("/")[2]) is not None
+        ]
         yield {"stat_key": f"{partition}.fileCount", "stat_value": str(len(infos))}
         yield {"stat_key": f"{partition}.totalFileSizeInBytes", "stat_value": str(sum(info.size for info in infos))}
 
@@ -182,7 +188,9 @@ def _metadata_stats(call: Call) -> Iterator[Row]:
 def _column_stats(call: Call) -> Iterator[Row]:
     snapshot, metadata = _metadata_of(call)
     if not metadata.has("column_stats"):
-        raise InvalidOptionError("The table has no column statistics", table=call.table.location, hint="Make the index column_stats.")
+        raise InvalidOptionError(
+            "The table has no column statistics", table=call.table.location, hint="Make the index column_stats."
+        )
     wanted = [name.strip() for name in str(call.given["targetColumns"] or "").split(",") if name.strip()]
     columns = wanted or list(snapshot.schema.names)
     partitions = [call.given["partition"]] if call.given["partition"] else list(metadata.data_partitions())
@@ -238,7 +246,12 @@ FILES: tuple[Procedure, ...] = (
         "commit_time min:long 10th:double 50th:double avg:double 95th:double max:long num_files:int std_dev:double",
         _file_sizes,
     ),
-    here("stats_wa", f"table {SHOW}", "commit_time total_upserted:long total_written:long write_amplification_factor", _amplification),
+    here(
+        "stats_wa",
+        f"table {SHOW}",
+        "commit_time total_upserted:long total_written:long write_amplification_factor",
+        _amplification,
+    ),
     here("show_fsview_all", f"table {_BOUNDS} limit=10 partition_path path filter", f"{_VIEW} delta_files", _all_views),
     here(
         "show_fsview_latest",
@@ -248,7 +261,12 @@ FILES: tuple[Procedure, ...] = (
         _latest_views,
     ),
     here("show_metadata_table_partitions", "table path limit=1000 filter", "partition", _metadata_partitions),
-    here("show_metadata_table_files", "table partition limit=100 path filter", "file_path partition size:long", _metadata_files),
+    here(
+        "show_metadata_table_files",
+        "table partition limit=100 path filter",
+        "file_path partition size:long",
+        _metadata_files,
+    ),
     here("show_metadata_table_stats", "table path limit=1000 filter", "stat_key stat_value", _metadata_stats),
     here(
         "show_metadata_table_column_stats",

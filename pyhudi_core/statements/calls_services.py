@@ -50,7 +50,11 @@ def _run_clustering(call: Call) -> Iterator[Row]:
         hoodie__clustering__plan__strategy__partition__regex__pattern=given["partition_regex_pattern"],
     )
     for row in _run_planned(call, table, "clustering", given["op"] or "scheduleandexecute", "scheduleandexecute"):
-        yield {**row, "input_group_size": row.get("operation_size"), "involved_partitions": row["partitions"] if given["show_involved_partition"] else "*"}
+        yield {
+            **row,
+            "input_group_size": row.get("operation_size"),
+            "involved_partitions": row["partitions"] if given["show_involved_partition"] else "*",
+        }
 
 
 def _run_planned(call: Call, table: HudiTable, name: str, op: str, both: str) -> Iterator[dict[str, Any]]:
@@ -60,13 +64,22 @@ def _run_planned(call: Call, table: HudiTable, name: str, op: str, both: str) ->
     wanted = [time for time in str(call.given.get("instants") or call.given.get("timestamp") or "").split(",") if time]
     if word == "schedule":
         if wanted:
-            raise InvalidOptionError(f"{op} takes no instant here: it gets a new one", hint="Leave timestamp and instants out.")
+            raise InvalidOptionError(
+                f"{op} takes no instant here: it gets a new one", hint="Leave timestamp and instants out."
+            )
         planned = service.schedule()
         if planned is not None:
-            yield {"timestamp": planned.requested_time, "state": "REQUESTED", "instant": planned.requested_time, "partitions": None}
+            yield {
+                "timestamp": planned.requested_time,
+                "state": "REQUESTED",
+                "instant": planned.requested_time,
+                "partitions": None,
+            }
         return
     if word not in ("run", "execute", "scheduleandexecute"):
-        raise InvalidOptionError(f"op => {op!r} is unknown", hint=f"Give 'schedule', 'execute' or {both!r}. Nothing was changed.")
+        raise InvalidOptionError(
+            f"op => {op!r} is unknown", hint=f"Give 'schedule', 'execute' or {both!r}. Nothing was changed."
+        )
     if wanted:
         done = [service.execute(time) for time in wanted]
     elif word == "execute":
@@ -121,7 +134,9 @@ def _to_savepoint(call: Call) -> Iterator[Row]:
     there = [savepoint.instant for savepoint in table.savepoints]
     if wanted not in there:
         raise InvalidOptionError(
-            f"{wanted!r} is no savepoint", table=table.location, hint=f"There are: {', '.join(there) or 'none'}. Nothing was changed."
+            f"{wanted!r} is no savepoint",
+            table=table.location,
+            hint=f"There are: {', '.join(there) or 'none'}. Nothing was changed.",
         )
     table.restore(wanted)
     yield {"rollback_savepoint_result": True}
@@ -136,7 +151,11 @@ def _roll_back_service(call: Call) -> Iterator[Row]:
     names = {"compaction", "clustering"}
     pending = [i for i in table.timeline.pending if i.requested_time == time and i.action.value in names]
     if not pending:
-        raise InvalidOptionError(f"{time!r} is no pending compaction or clustering", table=table.location, hint="CALL show_timeline(...) shows them.")
+        raise InvalidOptionError(
+            f"{time!r} is no pending compaction or clustering",
+            table=table.location,
+            hint="CALL show_timeline(...) shows them.",
+        )
     if pending[0].action.value == "clustering" and call.given["delete_request_instant_file"]:
         done = table.clustering.cancel(time)
     else:
@@ -169,7 +188,8 @@ def _truncate(call: Call) -> Iterator[Row]:
 SERVICES: tuple[Procedure, ...] = (
     here(
         "run_clean",
-        "table schedule_in_line=true clean_policy retain_commits hours_retained file_versions_retained trigger_strategy trigger_max_commits options path",
+        "table schedule_in_line=true clean_policy retain_commits hours_retained file_versions_retained trigger_strategy trigger_max_commits"
+        " options path",
         "start_clean_time time_taken_in_millis:long total_files_deleted:int earliest_commit_to_retain bootstrap_part_metadata version:int",
         _run_clean,
     ),
@@ -181,7 +201,8 @@ SERVICES: tuple[Procedure, ...] = (
     ),
     here(
         "run_clustering",
-        "table path predicate order show_involved_partition=false op order_strategy options instants selected_partitions partition_regex_pattern limit=-1",
+        "table path predicate order show_involved_partition=false op order_strategy options instants selected_partitions"
+        " partition_regex_pattern limit=-1",
         "timestamp input_group_size:int state involved_partitions",
         _run_clustering,
     ),
@@ -192,7 +213,9 @@ SERVICES: tuple[Procedure, ...] = (
         "result:int",
         _archive,
     ),
-    here("create_savepoint", "table commit_time! user comments path", "create_savepoint_result:bool", _create_savepoint),
+    here(
+        "create_savepoint", "table commit_time! user comments path", "create_savepoint_result:bool", _create_savepoint
+    ),
     here("delete_savepoint", "table instant_time! path", "delete_savepoint_result:bool", _delete_savepoint),
     here("rollback_to_savepoint", "table instant_time! path", "rollback_savepoint_result:bool", _to_savepoint),
     here("rollback_to_instant", "table instant_time! path", "rollback_result:bool", _to_instant),

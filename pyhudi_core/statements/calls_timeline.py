@@ -38,7 +38,11 @@ def _one(call: Call) -> tuple[Instant, CommitMetadata]:
     for instant, commit in call.table.commits_with(""):
         if instant.requested_time == wanted:
             return instant, commit
-    raise InvalidOptionError(f"No commit has the instant time {wanted!r}", table=call.table.location, hint="CALL show_commits(...) shows them.")
+    raise InvalidOptionError(
+        f"No commit has the instant time {wanted!r}",
+        table=call.table.location,
+        hint="CALL show_commits(...) shows them.",
+    )
 
 
 def _sums(commit: CommitMetadata) -> dict[str, int]:
@@ -98,7 +102,12 @@ def _show_extra(call: Call) -> Iterator[Row]:
             continue
         for name, value in commit.extra.items():
             if not key or name == key:
-                yield {"instant_time": instant.requested_time, "action": str(instant.action.value), "metadata_key": name, "metadata_value": value}
+                yield {
+                    "instant_time": instant.requested_time,
+                    "action": str(instant.action.value),
+                    "metadata_key": name,
+                    "metadata_value": value,
+                }
 
 
 def _show_files(call: Call) -> Iterator[Row]:
@@ -355,7 +364,9 @@ def _compare(call: Call) -> Iterator[Row]:
     if theirs and (not mine or max(theirs) > max(mine)):
         ahead, behind, first = theirs, mine, second
     missing = [time for time in sorted(ahead) if not behind or time > max(behind)]
-    yield {"compare_detail": f"Source {first} is ahead by {len(missing)} commits. Commits to catch up - [{', '.join(missing)}]"}
+    yield {
+        "compare_detail": f"Source {first} is ahead by {len(missing)} commits. Commits to catch up - [{', '.join(missing)}]"
+    }
 
 
 _SUMS = (
@@ -374,8 +385,18 @@ _CLEANS = "table limit=10 showArchived=false filter path show_archived=false sta
 TIMELINE: tuple[Procedure, ...] = (
     here("show_commits", f"table {SHOW}", f"commit_time state_transition_time action {_SUMS}", _show_commits),
     here("show_commits_metadata", f"table {SHOW}", _OF_FILES, _show_metadata),
-    here("show_commit_extra_metadata", f"table limit=100 instant_time metadata_key {SHOW.partition(' ')[2]}", "instant_time action metadata_key metadata_value", _show_extra),
-    here("show_archived_commits", _ARCHIVED, f"commit_time state_transition_time action {_SUMS}", _archived(_show_commits)),
+    here(
+        "show_commit_extra_metadata",
+        f"table limit=100 instant_time metadata_key {SHOW.partition(' ')[2]}",
+        "instant_time action metadata_key metadata_value",
+        _show_extra,
+    ),
+    here(
+        "show_archived_commits",
+        _ARCHIVED,
+        f"commit_time state_transition_time action {_SUMS}",
+        _archived(_show_commits),
+    ),
     here("show_archived_commits_metadata", _ARCHIVED, _OF_FILES, _archived(_show_metadata)),
     here(
         "show_commit_files",
@@ -391,7 +412,12 @@ TIMELINE: tuple[Procedure, ...] = (
         " total_bytes_written:long total_errors:long",
         _show_partitions,
     ),
-    here("show_commit_write_stats", _ONE, "action total_bytes_written:long total_records_written:long avg_record_size:long", _show_write_stats),
+    here(
+        "show_commit_write_stats",
+        _ONE,
+        "action total_bytes_written:long total_records_written:long avg_record_size:long",
+        _show_write_stats,
+    ),
     here(
         "show_timeline",
         f"table {SHOW}",
@@ -404,7 +430,12 @@ TIMELINE: tuple[Procedure, ...] = (
         "instant rollback_instant total_files_deleted:int time_taken_in_millis:long total_partitions:int",
         _show_rollbacks,
     ),
-    here("show_rollback_detail", _ONE, "instant rollback_instant partition deleted_file succeeded:bool", _show_rollback_detail),
+    here(
+        "show_rollback_detail",
+        _ONE,
+        "instant rollback_instant partition deleted_file succeeded:bool",
+        _show_rollback_detail,
+    ),
     here("show_savepoints", "table path limit=1000 filter", "savepoint_time", _show_savepoints),
     here(
         "show_cleans",

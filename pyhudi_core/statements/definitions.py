@@ -59,7 +59,9 @@ def create(how: Changing, tree: Any) -> HudiTable | Commit:
     _refuse_rows(rows, found)
     made = _made(how, found, rows.schema, exist_ok=exist_ok)
     if made.timeline.commits:
-        return Commit.nothing("bulk_insert", "the table is there already", made.timeline.commits[-1].completion_time or "")
+        return Commit.nothing(
+            "bulk_insert", "the table is there already", made.timeline.commits[-1].completion_time or ""
+        )
     return made.bulk_insert(rows, **how.commit)
 
 
@@ -106,7 +108,11 @@ class _Changes:
         elif isinstance(action, exp.ColumnDef):
             self._added(action)
         elif isinstance(action, exp.Drop):
-            columns = [part for one in action.args["tables"] for part in (one.expressions if isinstance(one, exp.Schema) else [one])]
+            columns = [
+                part
+                for one in action.args["tables"]
+                for part in (one.expressions if isinstance(one, exp.Schema) else [one])
+            ]
             self.drop += [_path(column) for column in columns]
         elif isinstance(action, exp.RenameColumn):
             self.rename[_path(action.this)] = action.args["to"].name
@@ -116,7 +122,10 @@ class _Changes:
             if new is not None and new.name != old.rpartition(".")[2]:
                 self.rename[old] = new.name
         else:
-            raise not_understood(f"ALTER TABLE with {action.sql(dialect='spark')[:80]!r}{place_of(action)} is not supported", _hint(action))
+            raise not_understood(
+                f"ALTER TABLE with {action.sql(dialect='spark')[:80]!r}{place_of(action)} is not supported",
+                _hint(action),
+            )
 
     def _added(self, column: Any) -> None:
         _refuse_rules(column, ())
@@ -128,14 +137,18 @@ class _Changes:
             return
         after = position.this.name if position.this is not None else None
         if "." in path or (after is not None and after not in self.names):
-            raise not_understood(f"{position.sql(dialect='spark')!r}{place_of(column)} names no place among the columns")
+            raise not_understood(
+                f"{position.sql(dialect='spark')!r}{place_of(column)} names no place among the columns"
+            )
         self.placed = True
         self.names.insert(0 if after is None else self.names.index(after) + 1, path)
 
 
 def _hint(action: Any) -> str:
     if isinstance(action, exp.AlterRename):
-        return "The name of a table is part of its properties and does not change; programs name tables by their location."
+        return (
+            "The name of a table is part of its properties and does not change; programs name tables by their location."
+        )
     if isinstance(action, exp.AlterSet):
         return "Options are given by each writer: options= of open_table and of hudi.sql. Nothing was changed."
     if isinstance(action, exp.AddPartition):
@@ -163,7 +176,9 @@ def _definition(how: Changing, tree: Any) -> _Definition:
         elif type(part) is exp.Property:
             _take_options([part], given, options)
         else:
-            raise not_understood(f"{part.sql(dialect='spark')[:80]!r}{place_of(part)} is not supported", f"{_RULES} Nothing was changed.")
+            raise not_understood(
+                f"{part.sql(dialect='spark')[:80]!r}{place_of(part)} is not supported", f"{_RULES} Nothing was changed."
+            )
     return _Definition(_place(how, tree.this, place), given, options, partitions)
 
 
@@ -211,12 +226,17 @@ def _take_options(parts: Sequence[Any], given: dict[str, Any], options: dict[str
 
 def _columns(schema: Any, found: _Definition) -> pa.Schema:
     if not isinstance(schema, exp.Schema):
-        raise not_understood("CREATE TABLE lists no columns", "Write CREATE TABLE orders (id BIGINT, ...) USING hudi ...")
+        raise not_understood(
+            "CREATE TABLE lists no columns", "Write CREATE TABLE orders (id BIGINT, ...) USING hudi ..."
+        )
     keys = found.arguments.get("record_key", ())
     fields = []
     for column in schema.expressions:
         if not isinstance(column, exp.ColumnDef) or column.args.get("kind") is None:
-            raise not_understood(f"{column.sql(dialect='spark')[:80]!r}{place_of(column)} is no column with a type", f"{_RULES} Nothing was created.")
+            raise not_understood(
+                f"{column.sql(dialect='spark')[:80]!r}{place_of(column)} is no column with a type",
+                f"{_RULES} Nothing was created.",
+            )
         _refuse_rules(column, keys)
         fields.append(pa.field(column.name, arrow_type(column.args["kind"])))
     return pa.schema([*fields, *found.partition_columns])
@@ -229,7 +249,8 @@ def _refuse_rules(column: Any, keys: Sequence[str]) -> None:
         if isinstance(kind, exp.NotNullColumnConstraint) and (kind.args.get("allow_null") or column.name in keys):
             continue
         raise not_understood(
-            f"{kind.sql(dialect='spark')[:60]!r} of the column {column.name!r}{place_of(column)} is not supported", f"{_RULES} Nothing was changed."
+            f"{kind.sql(dialect='spark')[:60]!r} of the column {column.name!r}{place_of(column)} is not supported",
+            f"{_RULES} Nothing was changed.",
         )
 
 
@@ -249,8 +270,14 @@ def _refuse_rows(rows: pa.Table, found: _Definition) -> None:
     keys = [name for name in found.arguments.get("record_key", ()) if name in rows.column_names]
     for name in keys:
         if rows[name].null_count:
-            raise DataError(f"The query gives {name} null, and it is part of the record key", hint="Nothing was created.")
-    names = [*dict.fromkeys([*keys, *(name for name in found.arguments.get("partition_by", ()) if name in rows.column_names)])]
+            raise DataError(
+                f"The query gives {name} null, and it is part of the record key", hint="Nothing was created."
+            )
+    names = [
+        *dict.fromkeys(
+            [*keys, *(name for name in found.arguments.get("partition_by", ()) if name in rows.column_names)]
+        )
+    ]
     if not keys:
         return
     counts = rows.select(names).group_by(names).aggregate([([], "count_all")])

@@ -34,7 +34,9 @@ class Argument:
         if name.endswith("!"):
             return cls(name[:-1], required=True)
         known: dict[str, object] = {"true": True, "false": False}
-        return cls(name, known.get(default, int(default) if default.lstrip("-").isdigit() else default) if equal else None)
+        return cls(
+            name, known.get(default, int(default) if default.lstrip("-").isdigit() else default) if equal else None
+        )
 
     def checked(self, value: object) -> object:
         """Return a value of a statement in the type of the argument. Raises `InvalidOptionError`."""
@@ -47,7 +49,9 @@ class Argument:
             return value.lower() == "true"
         if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
             words = {bool: "true or false", int: "a whole number", str: "a text"}
-            raise InvalidOptionError(f"The argument {self.name} takes {words[wanted]}, not {value!r}", hint="Nothing was changed.")
+            raise InvalidOptionError(
+                f"The argument {self.name} takes {words[wanted]}, not {value!r}", hint="Nothing was changed."
+            )
         return value
 
 
@@ -66,7 +70,10 @@ class Call:
             return self.names.table((name,) if self.names.knows((name,)) else tuple(name.split(".")))
         if path:
             return open_table(path, self.names.storage_options, self.names.options)
-        raise InvalidOptionError("The procedure needs a table", hint="Give table => 'orders', or path => '/lake/orders'. Nothing was changed.")
+        raise InvalidOptionError(
+            "The procedure needs a table",
+            hint="Give table => 'orders', or path => '/lake/orders'. Nothing was changed.",
+        )
 
     def with_options(self, **options: object) -> HudiTable:
         """Return the table, opened with more options: those that are not None, and those of the argument ``options`` (``key=value,key=value``)."""
@@ -74,7 +81,9 @@ class Call:
         for part in filter(None, (piece.strip() for piece in str(self.given.get("options") or "").split(","))):
             key, equal, value = part.partition("=")
             if not equal:
-                raise InvalidOptionError(f"options has {part[:60]!r}, which is no key=value", hint="Write options => 'key=value,key=value'.")
+                raise InvalidOptionError(
+                    f"options has {part[:60]!r}, which is no key=value", hint="Write options => 'key=value,key=value'."
+                )
             more[key.strip()] = value.strip()
         table = self.table
         if not more:
@@ -107,7 +116,10 @@ class Procedure:
 
     def described(self) -> str:
         """Return arguments and columns as text, for ``CALL help(cmd => ...)``."""
-        taken = "; ".join(f"{one.name}{' (required)' if one.required else f' = {one.default}' if one.default is not None else ''}" for one in self.arguments)
+        taken = "; ".join(
+            f"{one.name}{' (required)' if one.required else f' = {one.default}' if one.default is not None else ''}"
+            for one in self.arguments
+        )
         given = "; ".join(f"{name} {kind}" for name, kind in self.columns)
         return f"{self.name}. arguments: {taken or 'none'}. columns: {given or 'none'}."
 

@@ -130,7 +130,10 @@ def _replace(table: Any, sources: _Sources) -> None:
     alias = table.alias or (table.name if isinstance(table.this, exp.Identifier) else "")
     name = sources.add(_rows(table, sources))
     made = exp.to_table(name)
-    made.set("alias", table.args.get("alias") or (exp.TableAlias(this=exp.to_identifier(alias, quoted=True)) if alias else None))
+    made.set(
+        "alias",
+        table.args.get("alias") or (exp.TableAlias(this=exp.to_identifier(alias, quoted=True)) if alias else None),
+    )
     for kept in ("joins", "pivots", "sample", "laterals"):
         if table.args.get(kept):
             made.set(kept, table.args[kept])
@@ -153,7 +156,9 @@ def _rows(table: Any, sources: _Sources) -> object:
 
 def _called(table: Any, sources: _Sources) -> object:
     call = table.this
-    arguments = [argument.name if isinstance(argument, exp.Literal) else None for argument in getattr(call, "expressions", [])]
+    arguments = [
+        argument.name if isinstance(argument, exp.Literal) else None for argument in getattr(call, "expressions", [])
+    ]
     name = str(getattr(call, "name", "")).lower()
     if name not in ("hudi_table_changes", "hudi_query_timeline") or not arguments or None in arguments:
         raise not_understood(

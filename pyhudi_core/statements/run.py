@@ -25,7 +25,7 @@ _INSTEAD = {
     "Select": "",
     "Set": "Options are given in options=.",
     "Refresh": "Every statement reads the latest state, so there is nothing to refresh.",
-    "Analyze": "Statistics are kept by each write; hudi.sql(\"CREATE INDEX ...\") makes an index.",
+    "Analyze": 'Statistics are kept by each write; hudi.sql("CREATE INDEX ...") makes an index.',
     "Use": "Name tables in tables=.",
     "Command": "Statements are those of Spark SQL with Hudi: see pyhudi help sql.",
     "Drop": "DROP removes indexes here. Remove a table's rows by TRUNCATE TABLE, and its folder by what your storage has.",

@@ -94,7 +94,9 @@ def create_statement(table: HudiTable) -> str:
         "hoodie.table.name": config.name,
     }
     properties = ",\n".join(f"  {_literal(key)} = {_literal(value)}" for key, value in said.items() if value)
-    partitioned = f"\nPARTITIONED BY ({', '.join(map(quoted, config.partition_fields))})" if config.partition_fields else ""
+    partitioned = (
+        f"\nPARTITIONED BY ({', '.join(map(quoted, config.partition_fields))})" if config.partition_fields else ""
+    )
     return (
         f"CREATE TABLE {quoted(config.name)} (\n{columns})\nUSING hudi\nTBLPROPERTIES (\n{properties}){partitioned}\n"
         f"LOCATION {_literal(table.location)}"
@@ -119,7 +121,9 @@ _SHOWN: dict[tuple[str, ...], Callable[[HudiTable], pa.Table]] = {
 
 
 def _rows(names: Sequence[str], rows: Sequence[tuple[str, ...]]) -> pa.Table:
-    return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], pa.schema([(name, _TEXT) for name in names]))
+    return pa.Table.from_pylist(
+        [dict(zip(names, row, strict=True)) for row in rows], pa.schema([(name, _TEXT) for name in names])
+    )
 
 
 def _about_an_index(words: Words, names: Names) -> Any:
@@ -133,4 +137,7 @@ def _about_an_index(words: Words, names: Names) -> Any:
             start, end = words.tokens[first].start, words.tokens[words.next - 1].end
             statement = f"{words.text[:start]}{quoted(table.name)}{words.text[end + 1 :]}"
             return table.sql(statement)
-    raise not_understood("it names no table", "Write CREATE INDEX name ON table (column), DROP INDEX name ON table, SHOW INDEXES FROM table.")
+    raise not_understood(
+        "it names no table",
+        "Write CREATE INDEX name ON table (column), DROP INDEX name ON table, SHOW INDEXES FROM table.",
+    )
