@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from pyhudi_core.model.instant import State as State
     from pyhudi_core.model.operation import OperationType as OperationType
     from pyhudi_core.model.properties import TableConfig as TableConfig
+    from pyhudi_core.model.table_rules import TableRules as TableRules
     from pyhudi_core.opening import check_table as check_table
     from pyhudi_core.opening import create_table as create_table
     from pyhudi_core.opening import open_table as open_table
@@ -116,6 +117,7 @@ _HOMES = {
     "Size": "read.sizes",
     "State": "model.instant",
     "TableConfig": "model.properties",
+    "TableRules": "model.table_rules",
     "TableService": "services.service",
     "TableSize": "read.sizes",
     "Timeline": "timeline.active",
