@@ -22,7 +22,7 @@ def may_change(source: pa.DataType, target: pa.DataType) -> bool:
     """Say whether `to_number` casts between these types."""
     test = pa.types
     if test.is_floating(source) and test.is_decimal(target):
-        return target.scale <= _DIGITS and target.precision - target.scale <= _DIGITS
+        return bool(target.scale <= _DIGITS and target.precision - target.scale <= _DIGITS)
     if test.is_integer(target):
         return bool(
             test.is_floating(source) or (test.is_decimal(source) and source.scale <= 38 and source.precision <= 38)

@@ -91,7 +91,8 @@ class SqlPart(str):
     statement.
     """
 
-    __slots__ = ("statement", "tree")
+    tree: Any
+    statement: str
 
     def __new__(cls, tree: Any, statement: str) -> SqlPart:
         """Make the text of a tree of sqlglot that was parsed from a statement."""
@@ -118,10 +119,10 @@ def parse_sql(text: str, schema: pa.Schema | None = None) -> Node:
     if not text.strip():
         raise PredicateError("the where is empty", hint="Omit where to read every row")
     try:
-        is_part = isinstance(text, SqlPart)
-        parsed = text.tree if is_part else exp.condition(text, dialect=Dialect)
+        part = text if isinstance(text, SqlPart) else None
+        parsed = exp.condition(text, dialect=Dialect) if part is None else part.tree
         if schema is not None:
-            refuse_misread_texts(parsed, text.statement if is_part else text, schema)
+            refuse_misread_texts(parsed, text if part is None else part.statement, schema)
         return _node(parsed)
     except RecursionError:
         raise PredicateError("the where is nested too deeply", hint="Write long lists with IN") from None

@@ -231,8 +231,10 @@ def _in_columns(
         given[name] = pa.chunked_array(
             [pa.nulls(len(rows)) if value is None else pa.repeat(pa.scalar(value), len(rows))]
         )
-    made = {name: given.get(name, pa.nulls(len(rows), schema.field(name).type)) for name in schema.names}
-    return fitted(pa.table(made), schema, table.location)
+    filled = {*table.rules.defaults, *table.rules.generated}  # by the write
+    wanted = pa.schema([field for field in schema if field.name in given or field.name not in filled])
+    made = {name: given.get(name, pa.nulls(len(rows), wanted.field(name).type)) for name in wanted.names}
+    return fitted(pa.table(made), wanted, table.location)
 
 
 def _known(name: str, table: HudiTable, part: Any) -> str:

@@ -13,9 +13,11 @@ import sqlglot.expressions as exp
 
 from pyhudi_core.errors import DataError, InvalidOptionError
 from pyhudi_core.opening import create_table
+from pyhudi_core.predicates.sql import Dialect
 from pyhudi_core.statements.changes import Changing, drop_partitions
 from pyhudi_core.statements.names import parts_of, shown
 from pyhudi_core.statements.queries import query
+from pyhudi_core.statements.rule_parts import RuleParts
 from pyhudi_core.statements.text import not_understood, place_of
 from pyhudi_core.statements.types import arrow_type
 from pyhudi_core.table import HudiTable
@@ -28,7 +30,6 @@ _WORDS = {
     "type": "table_type",
 }
 """Hudi's words in TBLPROPERTIES, and what `create_table` calls them."""
-_RULES = "Rules of a table are no part of a statement here yet: leave it out. A pre-commit validator (hudi.not_null, hudi.satisfies) refuses rows."
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,7 @@ class _Definition:
     arguments: Mapping[str, Any]
     options: Mapping[str, object]
     partition_columns: pa.Schema
+    rules: RuleParts
 
 
 def create(how: Changing, tree: Any) -> HudiTable | Commit:
@@ -95,10 +97,12 @@ class _Changes:
         self.rename: dict[str, str] = {}
         self.retype: dict[str, pa.DataType] = {}
         self.names, self.placed = names, False
+        self.rules, self.more = RuleParts(), dict[str, Any]()
 
     def arguments(self) -> dict[str, Any]:
         order = {"order": self.names} if self.placed else {}
-        return {"add": self.add, "drop": self.drop, "rename": self.rename, "retype": self.retype, **order}
+        columns = {"add": self.add, "drop": self.drop, "rename": self.rename, "retype": self.retype}
+        return {**columns, **order, **self.rules.changes(), **self.more}
 
     def take(self, action: Any) -> None:
         """Add one action. Raises `InvalidOptionError` for what tables do not do."""
@@ -108,28 +112,46 @@ class _Changes:
         elif isinstance(action, exp.ColumnDef):
             self._added(action)
         elif isinstance(action, exp.Drop):
-            columns = [
-                part
-                for one in action.args["tables"]
-                for part in (one.expressions if isinstance(one, exp.Schema) else [one])
-            ]
-            self.drop += [_path(column) for column in columns]
+            self._dropped(action)
         elif isinstance(action, exp.RenameColumn):
             self.rename[_path(action.this)] = action.args["to"].name
-        elif isinstance(action, exp.AlterColumn) and action.args.get("dtype") and not action.args.get("comment"):
-            old, new = _path(action.this), action.args.get("rename_to")
-            self.retype[old] = arrow_type(action.args["dtype"])
-            if new is not None and new.name != old.rpartition(".")[2]:
-                self.rename[old] = new.name
+        elif isinstance(action, exp.AddConstraint):
+            for part in action.expressions:
+                self.rules.of_table(part)
+        elif isinstance(action, exp.AlterColumn):
+            self._altered(action)
         else:
             raise not_understood(
                 f"ALTER TABLE with {action.sql(dialect='spark')[:80]!r}{place_of(action)} is not supported",
                 _hint(action),
             )
 
+    def _dropped(self, action: Any) -> None:
+        if str(action.args.get("kind")).upper() == "CONSTRAINT":
+            self.more.setdefault("drop_check", []).extend(one.name for one in action.args["tables"])
+            return
+        for one in action.args["tables"]:
+            self.drop += [_path(column) for column in (one.expressions if isinstance(one, exp.Schema) else [one])]
+
+    def _altered(self, action: Any) -> None:
+        """Take ALTER COLUMN and CHANGE COLUMN: a type, a name, a comment, NOT NULL, a default."""
+        old, new, given = _path(action.this), action.args.get("rename_to"), action.args
+        if given.get("dtype"):
+            self.retype[old] = arrow_type(given["dtype"])
+        if new is not None and new.name != old.rpartition(".")[2]:
+            self.rename[old] = new.name
+        if given.get("comment"):
+            self.rules.comments[old] = given["comment"].name
+        if given.get("default") is not None:
+            self.rules.defaults[old] = given["default"].sql(dialect=Dialect)
+        elif given.get("allow_null") is not None:
+            self.more.setdefault("nullable" if given["allow_null"] else "not_null", []).append(old)
+        elif given.get("drop"):
+            self.more.setdefault("default", {})[old] = None
+
     def _added(self, column: Any) -> None:
-        _refuse_rules(column, ())
         path = _path(column)
+        self.rules.of_column(column, path)
         self.add[path] = arrow_type(column.args["kind"])
         position = column.args.get("position")
         if position is None:
@@ -144,6 +166,17 @@ class _Changes:
         self.names.insert(0 if after is None else self.names.index(after) + 1, path)
 
 
+def comment(how: Changing, tree: Any) -> Commit:
+    """COMMENT ON TABLE name IS 'text', COMMENT ON COLUMN name.column IS 'text'."""
+    kind, text = str(tree.args.get("kind")).upper(), tree.expression.name
+    if kind == "TABLE":
+        return how.names.table(tree.this).alter(comment=text, **how.commit)
+    if kind != "COLUMN" or len(tree.this.parts) < 2:
+        raise not_understood(f"COMMENT ON {kind} is not supported", "Write COMMENT ON TABLE t, or ON COLUMN t.column.")
+    parts = tuple(part.name for part in tree.this.parts)
+    return how.names.table(parts[:-1]).alter(comment={parts[-1]: text}, **how.commit)
+
+
 def _hint(action: Any) -> str:
     if isinstance(action, exp.AlterRename):
         return (
@@ -153,16 +186,17 @@ def _hint(action: Any) -> str:
         return "Options are given by each writer: options= of open_table and of hudi.sql. Nothing was changed."
     if isinstance(action, exp.AddPartition):
         return "A partition is there when rows are written into it. Nothing was changed."
-    if isinstance(action, exp.AddConstraint | exp.AlterColumn):
-        return f"{_RULES} Nothing was changed."
-    return "ALTER TABLE has ADD COLUMNS, DROP COLUMN, RENAME COLUMN, ALTER COLUMN ... TYPE, CHANGE COLUMN and DROP PARTITION. Nothing was changed."
+    return (
+        "ALTER TABLE has ADD COLUMNS, DROP COLUMN, RENAME COLUMN, ALTER COLUMN, CHANGE COLUMN, ADD and DROP CONSTRAINT, and DROP PARTITION."
+        " Nothing was changed."
+    )
 
 
 def _definition(how: Changing, tree: Any) -> _Definition:
     given: dict[str, Any] = {}
     options: dict[str, object] = {}
     place = None
-    partitions = pa.schema([])
+    partitions, rules = pa.schema([]), RuleParts()
     for part in tree.args["properties"].expressions if tree.args.get("properties") else ():
         if isinstance(part, exp.FileFormatProperty):
             if part.name.lower() not in ("hudi", "pyhudi", "org.apache.hudi"):
@@ -175,11 +209,11 @@ def _definition(how: Changing, tree: Any) -> _Definition:
             _take_options(part.expressions, given, options)
         elif type(part) is exp.Property:
             _take_options([part], given, options)
+        elif isinstance(part, exp.SchemaCommentProperty):
+            rules.comment = part.this.name
         else:
-            raise not_understood(
-                f"{part.sql(dialect='spark')[:80]!r}{place_of(part)} is not supported", f"{_RULES} Nothing was changed."
-            )
-    return _Definition(_place(how, tree.this, place), given, options, partitions)
+            raise not_understood(f"{part.sql(dialect='spark')[:80]!r}{place_of(part)} is not supported")
+    return _Definition(_place(how, tree.this, place), given, options, partitions, rules)
 
 
 def _place(how: Changing, name: Any, written: str | None) -> str | os.PathLike[str]:
@@ -229,29 +263,19 @@ def _columns(schema: Any, found: _Definition) -> pa.Schema:
         raise not_understood(
             "CREATE TABLE lists no columns", "Write CREATE TABLE orders (id BIGINT, ...) USING hudi ..."
         )
-    keys = found.arguments.get("record_key", ())
     fields = []
     for column in schema.expressions:
+        if isinstance(column, exp.Constraint | exp.CheckColumnConstraint):
+            found.rules.of_table(column)
+            continue
         if not isinstance(column, exp.ColumnDef) or column.args.get("kind") is None:
             raise not_understood(
                 f"{column.sql(dialect='spark')[:80]!r}{place_of(column)} is no column with a type",
-                f"{_RULES} Nothing was created.",
+                "Write CREATE TABLE orders (id BIGINT, ...). Keys are in TBLPROPERTIES (primaryKey = 'id'). Nothing was created.",
             )
-        _refuse_rules(column, keys)
+        found.rules.of_column(column, column.name)
         fields.append(pa.field(column.name, arrow_type(column.args["kind"])))
     return pa.schema([*fields, *found.partition_columns])
-
-
-def _refuse_rules(column: Any, keys: Sequence[str]) -> None:
-    """Refuse NOT NULL, DEFAULT, COMMENT and so on. A key is never null, so it may say so."""
-    for constraint in column.args.get("constraints") or ():
-        kind = constraint.args["kind"]
-        if isinstance(kind, exp.NotNullColumnConstraint) and (kind.args.get("allow_null") or column.name in keys):
-            continue
-        raise not_understood(
-            f"{kind.sql(dialect='spark')[:60]!r} of the column {column.name!r}{place_of(column)} is not supported",
-            f"{_RULES} Nothing was changed.",
-        )
 
 
 def _made(how: Changing, found: _Definition, columns: pa.Schema, *, exist_ok: bool) -> HudiTable:
@@ -262,6 +286,7 @@ def _made(how: Changing, found: _Definition, columns: pa.Schema, *, exist_ok: bo
         options={**how.names.options, **found.options},
         storage_options=how.names.storage_options,
         exist_ok=exist_ok,
+        rules=found.rules.rules(),
     )
 
 

@@ -11,7 +11,7 @@ import sqlglot.expressions as exp
 
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.opening import open_table
-from pyhudi_core.statements.text import place_of
+from pyhudi_core.statements.text import not_understood, place_of
 from pyhudi_core.table import HudiTable
 
 _PATHS = ("hudi", "pyhudi")
@@ -77,7 +77,11 @@ def parts_of(name: Any) -> tuple[str, ...]:
     """Return the parts of a name: of a node of sqlglot, or a tuple as it is."""
     if isinstance(name, exp.Schema):
         name = name.this
-    return name if isinstance(name, tuple) else tuple(part.name for part in name.parts)
+    if isinstance(name, tuple):
+        return name
+    if not isinstance(name, exp.Table) or not isinstance(name.this, exp.Identifier):
+        raise not_understood(f"{name.sql(dialect='spark')[:60]!r}{place_of(name)} is no name of a table")
+    return tuple(part.name for part in name.parts)
 
 
 def shown(name: Any) -> str:

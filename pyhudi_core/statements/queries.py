@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import reduce
-from itertools import takewhile
 from typing import Any
 
 import pyarrow as pa
@@ -28,7 +27,6 @@ from pyhudi_core.errors import HudiError, InvalidOptionError, PredicateError, ne
 from pyhudi_core.model.meta_fields import META_FIELDS
 from pyhudi_core.predicates import Predicate
 from pyhudi_core.predicates.sql import SqlPart
-from pyhudi_core.read.conversions import Conversions
 from pyhudi_core.read.scan import Scan
 from pyhudi_core.statements.names import Names, parts_of
 from pyhudi_core.statements.points import point_of
@@ -118,8 +116,8 @@ def _is_of_the_query(table: Any) -> bool:
         parts = node.expressions if isinstance(node, exp.With) else []  # a part sees those before it
         if (found := node.args.get("with_")) is not None and found is not below:
             parts = found.expressions
-        visible = takewhile(lambda part, own=below: part is not own, parts)
-        if any(part.alias.lower() == table.name.lower() for part in visible):
+        at = next((place for place, part in enumerate(parts) if part is below), len(parts))
+        if any(part.alias.lower() == table.name.lower() for part in parts[:at]):
             return True
         below = node
     return False
@@ -149,7 +147,7 @@ def _rows(table: Any, sources: _Sources) -> object:
     if not isinstance(found, HudiTable):
         if version is not None:
             raise not_understood(f"{'.'.join(parts_of(table))!r} is data in this process, which has no earlier states")
-        return found.to_dataset() if isinstance(found, Conversions) else as_table(found)
+        return found.to_dataset() if isinstance(found, Scan) else as_table(found)
     as_of = None if version is None else point_of(version)
     return found.scan(where=_where(table, found.schema), as_of=as_of, meta=sources.meta).to_dataset()
 

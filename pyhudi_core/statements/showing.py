@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from pyhudi_core.model.masking import is_secret
+from pyhudi_core.model.table_rules import TableRules
 from pyhudi_core.statements.names import Names
 from pyhudi_core.statements.text import Words, not_understood
 from pyhudi_core.statements.types import quoted, sql_type
@@ -76,7 +77,8 @@ def _described(words: Words, names: Names) -> pa.Table:
 
 
 def _columns(table: HudiTable) -> list[tuple[str, str, str]]:
-    return [(field.name, sql_type(field.type), "") for field in table.schema]
+    comments = table.rules.comments
+    return [(field.name, sql_type(field.type), comments.get(field.name, "")) for field in table.schema]
 
 
 def _properties(table: HudiTable) -> list[tuple[str, str]]:
@@ -86,7 +88,10 @@ def _properties(table: HudiTable) -> list[tuple[str, str]]:
 def create_statement(table: HudiTable) -> str:
     """Return the CREATE TABLE that makes a table with the columns and the properties of this one."""
     config = table.config
-    columns = ",\n".join(f"  {quoted(field.name)} {sql_type(field.type)}" for field in table.schema)
+    rules = table.rules
+    lines = [f"  {quoted(field.name)} {sql_type(field.type)}{_rules_of(field.name, rules)}" for field in table.schema]
+    lines += [f"  CONSTRAINT {quoted(name)} CHECK ({condition})" for name, condition in rules.checks.items()]
+    columns = ",\n".join(lines)
     said = {
         "type": "mor" if config.table_type.value == "MERGE_ON_READ" else "cow",
         "primaryKey": ",".join(config.record_key_fields),
@@ -99,8 +104,18 @@ def create_statement(table: HudiTable) -> str:
     )
     return (
         f"CREATE TABLE {quoted(config.name)} (\n{columns})\nUSING hudi\nTBLPROPERTIES (\n{properties}){partitioned}\n"
+        f"{f'COMMENT {_literal(rules.comment)}{chr(10)}' if rules.comment else ''}"
         f"LOCATION {_literal(table.location)}"
     )
+
+
+def _rules_of(name: str, rules: TableRules) -> str:
+    said = " NOT NULL" if name in rules.not_null else ""
+    if name in rules.generated:
+        said += f" GENERATED ALWAYS AS ({rules.generated[name]})"
+    if name in rules.defaults:
+        said += f" DEFAULT {rules.defaults[name]}"
+    return said + (f" COMMENT {_literal(rules.comments[name])}" if name in rules.comments else "")
 
 
 def _literal(text: str) -> str:

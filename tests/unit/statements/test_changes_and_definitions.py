@@ -107,12 +107,13 @@ REFUSED = {
     "UPDATE o SET price = price + prise": "'prise'",
     "DELETE FROM o WHERE id IN (SELECT id FROM o)": "a subquery",
     "DELETE FROM o WHERE day = current_date()": "'CURRENT_DATE' at character 27, whose value differs",
-    "DELETE FROM o WHERE max(id) = 3": "'MAX(id)' at character 25, an aggregate",
+    "DELETE FROM o WHERE max(id) = 3": "'MAX(id)' at character 21, an aggregate",
     "MERGE INTO o t USING o s ON t.id = s.id WHEN MATCHED THEN UPDATE SET price = price": "'price' at character 78, which is ambiguous",
     "MERGE INTO o t USING (SELECT 1 AS id) ON t.id = 1 WHEN MATCHED THEN DELETE": "has no name",
     "MERGE INTO o t USING o s ON t.day = s.day WHEN MATCHED THEN UPDATE SET price = s.price": "several rows of the source",
     "ALTER TABLE o RENAME TO p": "is not supported",
-    "ALTER TABLE o ADD COLUMNS (x INT NOT NULL)": "NOT NULL",
+    "ALTER TABLE o ADD COLUMNS (x INT UNIQUE)": "is no rule",
+    "ALTER TABLE o ADD CONSTRAINT p CHECK (price > 8)": "p",
     "ALTER TABLE o DROP COLUMN id": "id",
     "ALTER TABLE o SET TBLPROPERTIES ('a' = 'b')": "is not supported",
     "DROP TABLE o": "DROP",
@@ -171,7 +172,7 @@ def test_show_create_table_makes_the_same_table(
             ("n", pa.int32()),
             ("at", pa.timestamp("us", "UTC")),
             ("d", pa.decimal128(9, 2)),
-            ("odd name", pa.list_(pa.float32())),
+            ("oddName", pa.list_(pa.float32())),
         ]
     )
     name = f"made_{kind}_{len(str(keys))}_{len(str(partitions))}"
@@ -199,3 +200,35 @@ def test_a_table_is_made_from_a_query_or_not_at_all() -> None:
             )
         with pytest.raises(TableNotFoundError):
             hudi.open_table("memory://statements/none")
+
+
+def test_rules_of_a_table_are_said_in_sql_kept_and_shown() -> None:
+    made = hudi.sql(
+        "CREATE TABLE hudi.`memory://statements/ruled` (id BIGINT, price DOUBLE NOT NULL COMMENT 'in euro', qty INT DEFAULT 1,"
+        " twice DOUBLE GENERATED ALWAYS AS (price * 2), CONSTRAINT positive CHECK (price > 0)) USING hudi COMMENT 'orders'"
+        " TBLPROPERTIES (primaryKey = 'id')",
+        options=FAST,
+    )
+    tables = {"o": made}
+    hudi.sql("INSERT INTO o (id, price) VALUES (1, 2.5)", tables)
+    assert made.to_arrow().to_pylist() == [{"id": 1, "price": 2.5, "qty": 1, "twice": 5.0}]
+    for text in ("INSERT INTO o (id, price) VALUES (2, -1)", "INSERT INTO o (id) VALUES (2)", "UPDATE o SET price = 0"):
+        with pytest.raises(hudi.errors.DataError):
+            hudi.sql(text, tables)
+    text = create_statement(made).replace(made.location, "memory://statements/ruled_again")
+    assert hudi.sql(text, options=FAST).rules == made.rules
+    for text in (
+        "ALTER TABLE o DROP CONSTRAINT positive",
+        "ALTER TABLE o ADD CONSTRAINT few CHECK (qty < 10)",
+        "ALTER TABLE o ALTER COLUMN price DROP NOT NULL",
+        "ALTER TABLE o ALTER COLUMN qty SET DEFAULT 2",
+        "ALTER TABLE o ALTER COLUMN qty COMMENT 'pieces'",
+        "COMMENT ON TABLE o IS 'sold'",
+        "COMMENT ON COLUMN o.price IS 'net'",
+        "ALTER TABLE o ADD COLUMNS (note STRING DEFAULT 'none' COMMENT 'said')",
+    ):
+        hudi.sql(text, tables)
+    rules = made.rules
+    assert (list(rules.checks), list(rules.not_null), rules.comment) == (["few"], [], "sold")
+    assert dict(rules.comments) == {"price": "net", "qty": "pieces", "note": "said"}
+    assert [row["comment"] for row in hudi.sql("DESCRIBE o", tables).to_pylist()] == ["", "net", "pieces", "", "said"]

@@ -226,7 +226,7 @@ def test_services_run_as_hudi_calls_them(tmp_path: Path) -> None:
         ("show_commits(tabel => 'o')", "no argument 'tabel'"),
         ("show_commits(table => 'o', table => 'o')", "twice"),
         ("show_commits(table => 'o', limit => 'x')", "takes a whole number"),
-        ("show_commits(table => 'o') x", "at character 32"),
+        ("show_commits(table => 'o') x", "at character 33"),
         ("show_commits(limit => 3)", "needs a table"),
         ("show_commit_files(table => 'o')", "lacks instant_time"),
         ("show_commits(table => 'p')", "'p', which is not known"),
