@@ -86,7 +86,6 @@ def play(seed: int, rounds: int) -> None:
     start = rows(draw, list(range(20)))
     table.insert(start)
     judge = duckdb.connect()
-    judge.execute("SET error_on_division_by_zero=false")
     judge.register("start", start)
     judge.execute("CREATE TABLE t AS SELECT * FROM start")
     for _ in range(rounds):
