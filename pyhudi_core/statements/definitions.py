@@ -15,7 +15,7 @@ from pyhudi_core.errors import DataError, InvalidOptionError
 from pyhudi_core.opening import create_table
 from pyhudi_core.predicates.sql import Dialect
 from pyhudi_core.statements.changes import Changing, drop_partitions
-from pyhudi_core.statements.names import parts_of, shown
+from pyhudi_core.statements.names import is_path, parts_of, shown
 from pyhudi_core.statements.queries import query
 from pyhudi_core.statements.rule_parts import RuleParts
 from pyhudi_core.statements.text import not_understood, place_of
@@ -37,6 +37,7 @@ class _Definition:
     """What CREATE TABLE says about a table, as arguments of `create_table`."""
 
     place: str | os.PathLike[str]
+    name: str | None
     arguments: Mapping[str, Any]
     options: Mapping[str, object]
     partition_columns: pa.Schema
@@ -213,15 +214,19 @@ def _definition(how: Changing, tree: Any) -> _Definition:
             rules.comment = part.this.name
         else:
             raise not_understood(f"{part.sql(dialect='spark')[:80]!r}{place_of(part)} is not supported")
-    return _Definition(_place(how, tree.this, place), given, options, partitions, rules)
+    return _Definition(_place(how, tree.this, place), _name(tree.this, options), given, options, partitions, rules)
+
+
+def _name(written: Any, options: Mapping[str, object]) -> str | None:
+    """Return the name of a new table: that of the statement, unless it is a path or an option gives one."""
+    parts = parts_of(written)
+    return None if "hoodie.table.name" in options or is_path(parts) else parts[-1]
 
 
 def _place(how: Changing, name: Any, written: str | None) -> str | os.PathLike[str]:
     if written is not None:
         return written
-    parts = parts_of(name)
-    is_path = len(parts) == 2 and parts[0].lower() in ("hudi", "pyhudi")
-    place = how.names.place(name) if how.names.knows(name) or is_path else None
+    place = how.names.place(name) if how.names.knows(name) or is_path(parts_of(name)) else None
     if isinstance(place, str | os.PathLike):
         return place
     raise InvalidOptionError(
@@ -282,6 +287,7 @@ def _made(how: Changing, found: _Definition, columns: pa.Schema, *, exist_ok: bo
     return create_table(
         found.place,
         columns,
+        name=found.name,
         **found.arguments,
         options={**how.names.options, **found.options},
         storage_options=how.names.storage_options,

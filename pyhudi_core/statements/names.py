@@ -49,7 +49,7 @@ class Names:
     def place(self, name: Any) -> object:
         """Return what was given for a name, not opened."""
         parts = parts_of(name)
-        if len(parts) == 2 and parts[0].lower() in _PATHS and self._key(parts) is None:
+        if is_path(parts) and self._key(parts) is None:
             return parts[1]
         key = self._key(parts)
         if key is None:
@@ -71,6 +71,11 @@ class Names:
             return name
         alike = [key for key in self.given if key.lower() == name.lower()]
         return alike[0] if len(alike) == 1 else None
+
+
+def is_path(parts: tuple[str, ...]) -> bool:
+    """Say whether a name is a path: hudi.`/lake/orders`."""
+    return len(parts) == 2 and parts[0].lower() in _PATHS
 
 
 def parts_of(name: Any) -> tuple[str, ...]:

@@ -3,9 +3,9 @@
 A query is text in Spark's dialect; sqlglot writes it for DuckDB, and what it cannot write is refused. DuckDB sees only the tables that were given: it
 may not open files or load extensions, and does not look for variables of Python.
 
-A condition of WHERE reaches the scan of a table if it is one of the conditions that AND joins, names columns of this table alone, and is one that
-`scan(where=...)` takes. DuckDB evaluates all conditions again, so one that does not reach a scan only costs time. The rows of a table on the side of
-an outer join that may have no partner are never left out before.
+A condition of WHERE reaches the scan of a table if it is one of the conditions that AND joins, names columns of this table alone, has no function,
+and is one that `scan(where=...)` takes. DuckDB evaluates all conditions again, so one that does not reach a scan only costs time. The rows of a table
+on the side of an outer join that may have no partner are never left out before.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _Sources:
     rows: dict[str, object] = field(default_factory=dict)
 
     def add(self, found: object) -> str:
-        name = f"_{len(self.rows)}"
+        name = f"__table_of_the_statement_{len(self.rows)}"
         self.rows[name] = found
         return name
 
@@ -210,7 +210,10 @@ def _condition(part: Any, schema: pa.Schema) -> pc.Expression | None:
         condition = Predicate.of(SqlPart(plain, plain.sql(dialect="spark")), schema)
     except HudiError:
         return None
-    return None if condition is None else condition.expression
+    # Functions and casts are left to DuckDB, which may compute them otherwise; so are texts with a backslash, which is no escape there.
+    if condition is None or condition.calls or any("\\" in text.name for text in plain.find_all(exp.Literal)):
+        return None
+    return condition.expression
 
 
 def _as_date(call: Any) -> None:

@@ -184,6 +184,15 @@ def test_show_create_table_makes_the_same_table(
     assert same == {key: again.config.to_properties()[key] for key in same}
 
 
+def test_a_new_table_has_the_name_of_the_statement() -> None:
+    made = hudi.sql(
+        "CREATE TABLE shop.sales (id INT) USING hudi LOCATION 'memory://statements/x1' TBLPROPERTIES (primaryKey = 'id')",
+        options=FAST,
+    )
+    assert made.name == "sales"
+    assert hudi.sql("CREATE TABLE hudi.`memory://statements/x2` (id INT) USING hudi", options=FAST).name == "x2"
+
+
 def test_a_table_is_made_from_a_query_or_not_at_all() -> None:
     made = hudi.sql(
         "CREATE TABLE hudi.`memory://statements/ctas` TBLPROPERTIES (primaryKey = 'id') AS SELECT 1 AS id, DATE '2026-01-02' AS d, 1.5 AS m",

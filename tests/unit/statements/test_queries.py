@@ -60,6 +60,8 @@ QUERIES = (
     "SELECT id FROM orders WHERE lower(day) = 'b' OR price > 8",
     "SELECT id, row_number() OVER (PARTITION BY day ORDER BY id) AS r FROM orders",
     "SELECT `id` FROM orders WHERE NOT (day = 'b')",
+    "WITH __table_0 AS (SELECT 1 AS x) SELECT * FROM orders, __table_0 WHERE qty > 1",
+    "SELECT id FROM orders WHERE CAST(price AS INT) = 10 OR day LIKE 'b'",
     "VALUES (1, 'a'), (2, 'b')",
 )
 
