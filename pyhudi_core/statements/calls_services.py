@@ -7,11 +7,11 @@ from typing import Any
 
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.statements.calls_timeline import show_cleans
-from pyhudi_core.statements.procedure import Call, Procedure, Row, here
+from pyhudi_core.statements.procedure import Procedure, ProcedureCall, Row, here
 from pyhudi_core.table import HudiTable
 
 
-def _run_clean(call: Call) -> Iterator[Row]:
+def _run_clean(call: ProcedureCall) -> Iterator[Row]:
     given = call.given
     table = call.with_options(
         hoodie__clean__policy=given["clean_policy"],
@@ -27,16 +27,16 @@ def _run_clean(call: Call) -> Iterator[Row]:
     else:
         done = table.cleaning.run()
     times = {instant.requested_time for instant in done.instants}
-    for row in show_cleans(Call(call.names, {**given, "start_time": None, "end_time": None})):
+    for row in show_cleans(ProcedureCall(call.names, {**given, "start_time": None, "end_time": None})):
         if row["clean_time"] in times:
             yield {**row, "bootstrap_part_metadata": None}
 
 
-def _run_compaction(call: Call) -> Iterator[Row]:
+def _run_compaction(call: ProcedureCall) -> Iterator[Row]:
     yield from _run_planned(call, call.with_options(), "compaction", call.given["op"] or "run", "run")
 
 
-def _run_clustering(call: Call) -> Iterator[Row]:
+def _run_clustering(call: ProcedureCall) -> Iterator[Row]:
     given = call.given
     if given["predicate"]:
         raise InvalidOptionError(
@@ -57,7 +57,7 @@ def _run_clustering(call: Call) -> Iterator[Row]:
         }
 
 
-def _run_planned(call: Call, table: HudiTable, name: str, op: str, both: str) -> Iterator[dict[str, Any]]:
+def _run_planned(call: ProcedureCall, table: HudiTable, name: str, op: str, both: str) -> Iterator[dict[str, Any]]:
     """Schedule, execute, or both, as ``op`` says; one row for each plan."""
     service = table.services[name]
     word = op.lower().replace("_", "")
@@ -100,7 +100,7 @@ def _run_planned(call: Call, table: HudiTable, name: str, op: str, both: str) ->
             }
 
 
-def _run_ttl(call: Call) -> Iterator[Row]:
+def _run_ttl(call: ProcedureCall) -> Iterator[Row]:
     given = call.given
     table = call.with_options(
         hoodie__partition__ttl__management__strategy__type=given["ttl_policy"],
@@ -109,7 +109,7 @@ def _run_ttl(call: Call) -> Iterator[Row]:
     yield from ({"deleted_partitions": path} for path in table.expiry.run().partitions)
 
 
-def _archive(call: Call) -> Iterator[Row]:
+def _archive(call: ProcedureCall) -> Iterator[Row]:
     given = call.given
     table = call.with_options(
         hoodie__keep__min__commits=given["min_commits"],
@@ -119,17 +119,17 @@ def _archive(call: Call) -> Iterator[Row]:
     yield {"result": 0}
 
 
-def _create_savepoint(call: Call) -> Iterator[Row]:
+def _create_savepoint(call: ProcedureCall) -> Iterator[Row]:
     given = call.given
     call.table.savepoints.create(given["commit_time"], given["comments"] or "", given["user"] or "pyhudi")
     yield {"create_savepoint_result": True}
 
 
-def _delete_savepoint(call: Call) -> Iterator[Row]:
+def _delete_savepoint(call: ProcedureCall) -> Iterator[Row]:
     yield {"delete_savepoint_result": call.table.savepoints.delete(call.given["instant_time"])}
 
 
-def _to_savepoint(call: Call) -> Iterator[Row]:
+def _to_savepoint(call: ProcedureCall) -> Iterator[Row]:
     table, wanted = call.table, call.given["instant_time"]
     there = [savepoint.instant for savepoint in table.savepoints]
     if wanted not in there:
@@ -142,11 +142,11 @@ def _to_savepoint(call: Call) -> Iterator[Row]:
     yield {"rollback_savepoint_result": True}
 
 
-def _to_instant(call: Call) -> Iterator[Row]:
+def _to_instant(call: ProcedureCall) -> Iterator[Row]:
     yield {"rollback_result": bool(call.table.rollback(call.given["instant_time"], completed=True))}
 
 
-def _roll_back_service(call: Call) -> Iterator[Row]:
+def _roll_back_service(call: ProcedureCall) -> Iterator[Row]:
     table, time = call.table, call.given["pending_instant"]
     names = {"compaction", "clustering"}
     pending = [i for i in table.timeline.pending if i.requested_time == time and i.action.value in names]
@@ -163,20 +163,20 @@ def _roll_back_service(call: Call) -> Iterator[Row]:
     yield {"instant": time, "time_taken_in_millis": None, "is_rolled_back": done}
 
 
-def _create_metadata(call: Call) -> Iterator[Row]:
+def _create_metadata(call: ProcedureCall) -> Iterator[Row]:
     yield {"result": str(call.table.metadata_table.create())}
 
 
-def _delete_metadata(call: Call) -> Iterator[Row]:
+def _delete_metadata(call: ProcedureCall) -> Iterator[Row]:
     yield {"result": str(call.table.metadata_table.drop())}
 
 
-def _drop_partition(call: Call) -> Iterator[Row]:
+def _drop_partition(call: ProcedureCall) -> Iterator[Row]:
     call.table.delete_partitions([path for path in call.given["partition"].split(",") if path])
     yield {"result": True}
 
 
-def _truncate(call: Call) -> Iterator[Row]:
+def _truncate(call: ProcedureCall) -> Iterator[Row]:
     table, partitions = call.table, call.given["partitions"]
     if partitions:
         table.delete_partitions([path for path in partitions.split(",") if path])

@@ -11,13 +11,13 @@ from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
 from pyhudi_core.model.operation import COMPACTING, OperationType
-from pyhudi_core.statements.procedure import SHOW, Call, Procedure, Row, here
+from pyhudi_core.statements.procedure import SHOW, Procedure, ProcedureCall, Row, here
 from pyhudi_core.table import HudiTable
 
 _NO_COMMIT = "null"
 
 
-def _commits(call: Call, *, archived: bool | None = None) -> Iterator[tuple[Instant, CommitMetadata]]:
+def _commits(call: ProcedureCall, *, archived: bool | None = None) -> Iterator[tuple[Instant, CommitMetadata]]:
     """Iterate over completed commits, newest first; ``archived``: only those, or None for what ``show_archived`` says."""
     table = call.table
     active = table.timeline.commits
@@ -32,7 +32,7 @@ def _commits(call: Call, *, archived: bool | None = None) -> Iterator[tuple[Inst
             yield instant, commit
 
 
-def _one(call: Call) -> tuple[Instant, CommitMetadata]:
+def _one(call: ProcedureCall) -> tuple[Instant, CommitMetadata]:
     """Return the commit that ``instant_time`` names. Raises `InvalidOptionError`."""
     wanted = call.given["instant_time"]
     for instant, commit in call.table.commits_with(""):
@@ -58,7 +58,7 @@ def _sums(commit: CommitMetadata) -> dict[str, int]:
     }
 
 
-def _show_commits(call: Call, *, archived: bool | None = None) -> Iterator[Row]:
+def _show_commits(call: ProcedureCall, *, archived: bool | None = None) -> Iterator[Row]:
     for instant, commit in _commits(call, archived=archived):
         yield {
             "commit_time": instant.requested_time,
@@ -68,7 +68,7 @@ def _show_commits(call: Call, *, archived: bool | None = None) -> Iterator[Row]:
         }
 
 
-def _show_metadata(call: Call, *, archived: bool | None = None) -> Iterator[Row]:
+def _show_metadata(call: ProcedureCall, *, archived: bool | None = None) -> Iterator[Row]:
     for instant, commit in _commits(call, archived=archived):
         for stat in commit.stats:
             yield {
@@ -91,11 +91,11 @@ def _show_metadata(call: Call, *, archived: bool | None = None) -> Iterator[Row]
             }
 
 
-def _archived(show: Callable[..., Iterator[Row]]) -> Callable[[Call], Iterator[Row]]:
+def _archived(show: Callable[..., Iterator[Row]]) -> Callable[[ProcedureCall], Iterator[Row]]:
     return lambda call: show(call, archived=True)
 
 
-def _show_extra(call: Call) -> Iterator[Row]:
+def _show_extra(call: ProcedureCall) -> Iterator[Row]:
     wanted, key = call.given["instant_time"], call.given["metadata_key"]
     for instant, commit in _commits(call):
         if wanted and instant.requested_time != wanted:
@@ -110,7 +110,7 @@ def _show_extra(call: Call) -> Iterator[Row]:
                 }
 
 
-def _show_files(call: Call) -> Iterator[Row]:
+def _show_files(call: ProcedureCall) -> Iterator[Row]:
     instant, commit = _one(call)
     for stat in commit.stats:
         yield {
@@ -126,7 +126,7 @@ def _show_files(call: Call) -> Iterator[Row]:
         }
 
 
-def _show_partitions(call: Call) -> Iterator[Row]:
+def _show_partitions(call: ProcedureCall) -> Iterator[Row]:
     instant, commit = _one(call)
 
     def partition(stat: WriteStat) -> str:
@@ -147,7 +147,7 @@ def _show_partitions(call: Call) -> Iterator[Row]:
         }
 
 
-def _show_write_stats(call: Call) -> Iterator[Row]:
+def _show_write_stats(call: ProcedureCall) -> Iterator[Row]:
     instant, commit = _one(call)
     sums = _sums(commit)
     rows, size = sums["total_records_written"], sums["total_bytes_written"]
@@ -159,7 +159,7 @@ def _show_write_stats(call: Call) -> Iterator[Row]:
     }
 
 
-def _show_timeline(call: Call) -> Iterator[Row]:
+def _show_timeline(call: ProcedureCall) -> Iterator[Row]:
     table = call.table
     undone = {record["instant"]: ", ".join(record["names"]) for record in _rollback_records(table)}
     instants = {(i.requested_time, i.action): (i, "ACTIVE") for i in table.timeline}
@@ -199,7 +199,7 @@ def _rollback_records(table: HudiTable) -> Iterator[dict[str, Any]]:
         }
 
 
-def _show_rollbacks(call: Call) -> Iterator[Row]:
+def _show_rollbacks(call: ProcedureCall) -> Iterator[Row]:
     for record in _rollback_records(call.table):
         for name in record["names"]:
             yield {
@@ -211,7 +211,7 @@ def _show_rollbacks(call: Call) -> Iterator[Row]:
             }
 
 
-def _show_rollback_detail(call: Call) -> Iterator[Row]:
+def _show_rollback_detail(call: ProcedureCall) -> Iterator[Row]:
     for record in _rollback_records(call.table):
         if record["instant"] != call.given["instant_time"]:
             continue
@@ -227,18 +227,18 @@ def _show_rollback_detail(call: Call) -> Iterator[Row]:
                     }
 
 
-def _show_savepoints(call: Call) -> Iterator[Row]:
+def _show_savepoints(call: ProcedureCall) -> Iterator[Row]:
     for savepoint in reversed(list(call.table.savepoints)):
         yield {"savepoint_time": savepoint.instant}
 
 
-def _cleans(call: Call) -> Iterator[tuple[Instant, dict[str, Any]]]:
+def _cleans(call: ProcedureCall) -> Iterator[tuple[Instant, dict[str, Any]]]:
     for instant, record in _records(call.table, Action.CLEAN, "HoodieCleanMetadata"):
         if call.is_asked(instant.requested_time):
             yield instant, record
 
 
-def show_cleans(call: Call) -> Iterator[Row]:
+def show_cleans(call: ProcedureCall) -> Iterator[Row]:
     """Show the completed cleans of the timeline."""
     for instant, record in _cleans(call):
         yield {
@@ -254,7 +254,7 @@ def show_cleans(call: Call) -> Iterator[Row]:
         }
 
 
-def _show_cleans_metadata(call: Call) -> Iterator[Row]:
+def _show_cleans_metadata(call: ProcedureCall) -> Iterator[Row]:
     for instant, record in _cleans(call):
         for partition, found in (record.get("partitionMetadata") or {}).items():
             yield {
@@ -273,7 +273,7 @@ def _show_cleans_metadata(call: Call) -> Iterator[Row]:
             }
 
 
-def _show_clean_plans(call: Call) -> Iterator[Row]:
+def _show_clean_plans(call: ProcedureCall) -> Iterator[Row]:
     context = call.table._opened.context()
     for instant in reversed(list(context.folder.load().filter(Action.CLEAN))):
         if not call.is_asked(instant.requested_time):
@@ -297,7 +297,7 @@ def _show_clean_plans(call: Call) -> Iterator[Row]:
         }
 
 
-def _show_compaction(call: Call) -> Iterator[Row]:
+def _show_compaction(call: ProcedureCall) -> Iterator[Row]:
     """Show compactions, a row for each partition: those on the timeline, pending ones too, as Hudi 1.1 and later do."""
     table = call.table
     for instant in reversed([i for i in table.timeline if i.action is Action.COMPACTION]):
@@ -338,7 +338,7 @@ def _pending_compaction(table: HudiTable, instant: Instant) -> Iterator[Row]:
         }
 
 
-def _show_clustering(call: Call) -> Iterator[Row]:
+def _show_clustering(call: ProcedureCall) -> Iterator[Row]:
     """Show clusterings: those that are planned, and completed ones of the timeline."""
     table = call.table
     for instant in reversed([i for i in table.timeline if i.action is Action.CLUSTERING]):
@@ -354,10 +354,10 @@ def _show_clustering(call: Call) -> Iterator[Row]:
             }
 
 
-def _compare(call: Call) -> Iterator[Row]:
+def _compare(call: ProcedureCall) -> Iterator[Row]:
     """Say which commits one table has that come after the newest commit of another one."""
     mine = [i.requested_time for i in call.table.timeline if i.is_completed and i.action in DATA_ACTIONS]
-    other = Call(call.names, {"path": call.given["path"]}).table
+    other = ProcedureCall(call.names, {"path": call.given["path"]}).table
     theirs = [i.requested_time for i in other.timeline if i.is_completed and i.action in DATA_ACTIONS]
     ahead, behind = mine, theirs
     first, second = call.given["table"], other.name

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -15,11 +14,12 @@ from pyhudi_core.errors import DataError, InvalidOptionError
 from pyhudi_core.opening import create_table
 from pyhudi_core.predicates.sql import Dialect
 from pyhudi_core.statements.changes import Changing, drop_partitions
-from pyhudi_core.statements.names import is_path, parts_of, shown
+from pyhudi_core.statements.names import is_path, is_place, parts_of, shown
 from pyhudi_core.statements.queries import query
 from pyhudi_core.statements.rule_parts import RuleParts
 from pyhudi_core.statements.text import not_understood, place_of
 from pyhudi_core.statements.types import arrow_type
+from pyhudi_core.storage.paths import Place
 from pyhudi_core.table import HudiTable
 from pyhudi_core.write.result import Commit
 
@@ -36,10 +36,10 @@ _WORDS = {
 class _Definition:
     """What CREATE TABLE says about a table, as arguments of `create_table`."""
 
-    place: str | os.PathLike[str]
+    place: Place
     name: str | None
     arguments: Mapping[str, Any]
-    options: Mapping[str, object]
+    options: Mapping[str, object] = field(repr=False)
     partition_columns: pa.Schema
     rules: RuleParts
 
@@ -71,7 +71,7 @@ def create(how: Changing, tree: Any) -> HudiTable | Commit:
 def what_create_says(how: Changing, tree: Any) -> tuple[str, list[str]]:
     """Return where CREATE TABLE makes a table, and its columns; none are known of a query."""
     found = _definition(how, tree)
-    return os.fspath(found.place), [] if tree.expression is not None else list(_columns(tree.this, found).names)
+    return str(found.place), [] if tree.expression is not None else list(_columns(tree.this, found).names)
 
 
 def alter(how: Changing, tree: Any) -> Commit:
@@ -223,11 +223,11 @@ def _name(written: Any, options: Mapping[str, object]) -> str | None:
     return None if "hoodie.table.name" in options or is_path(parts) else parts[-1]
 
 
-def _place(how: Changing, name: Any, written: str | None) -> str | os.PathLike[str]:
+def _place(how: Changing, name: Any, written: str | None) -> Place:
     if written is not None:
         return written
     place = how.names.place(name) if how.names.knows(name) or is_path(parts_of(name)) else None
-    if isinstance(place, str | os.PathLike):
+    if is_place(place):
         return place
     raise InvalidOptionError(
         f"CREATE TABLE {shown(name)} does not say where",

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 import sqlglot.expressions as exp
 
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.opening import open_table
 from pyhudi_core.statements.text import not_understood, place_of
+from pyhudi_core.storage.paths import Place
 from pyhudi_core.table import HudiTable
 
 _PATHS = ("hudi", "pyhudi")
@@ -42,7 +42,7 @@ class Names:
     def source(self, name: Any) -> object:
         """Return what a name means: a table of Hudi, or data. A location is opened."""
         place = self.place(name)
-        if isinstance(place, str | os.PathLike):
+        if is_place(place):
             return open_table(place, self.storage_options, self.options)
         return place
 
@@ -71,6 +71,11 @@ class Names:
             return name
         alike = [key for key in self.given if key.lower() == name.lower()]
         return alike[0] if len(alike) == 1 else None
+
+
+def is_place(given: object) -> TypeGuard[Place]:
+    """Say whether what was given for a name is a location."""
+    return isinstance(given, str) or hasattr(given, "__fspath__")
 
 
 def is_path(parts: tuple[str, ...]) -> bool:

@@ -56,7 +56,7 @@ class Argument:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ProcedureCall:
     """One call: the names of the statement, and the value of each argument."""
 
     names: Names
@@ -96,7 +96,7 @@ class Call:
         return (not start or time >= start) and (not end or time <= end)
 
 
-Carry = Callable[[Call], Iterable[Row]]
+Carry = Callable[[ProcedureCall], Iterable[Row]]
 
 
 @dataclass(frozen=True, slots=True)

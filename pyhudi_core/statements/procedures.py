@@ -16,7 +16,7 @@ from pyhudi_core.statements.calls_files import FILES
 from pyhudi_core.statements.calls_services import SERVICES
 from pyhudi_core.statements.calls_timeline import TIMELINE
 from pyhudi_core.statements.names import Names
-from pyhudi_core.statements.procedure import Argument, Call, Procedure, Row, here, not_here
+from pyhudi_core.statements.procedure import Argument, Procedure, ProcedureCall, Row, here, not_here
 from pyhudi_core.statements.text import Words, not_understood
 
 _READ_ONLY = (
@@ -59,7 +59,7 @@ _REFUSED: Mapping[str, str] = {
 }
 
 
-def _help(call: Call) -> Iterator[Row]:
+def _help(call: ProcedureCall) -> Iterator[Row]:
     wanted = call.given["cmd"]
     for name in [wanted] if wanted else sorted(PROCEDURES):
         found = _named(name)
@@ -97,7 +97,7 @@ def call(words: Words, names: Names) -> pa.Table:
     return kept.slice(0, limit) if limit is not None and limit >= 0 else kept
 
 
-def named_call(words: Words, names: Names) -> tuple[Procedure, Call]:
+def named_call(words: Words, names: Names) -> tuple[Procedure, ProcedureCall]:
     """Return the procedure that a statement calls, with the values of its arguments. Raises as `call`."""
     words.has("CALL")
     name = [part.lower() for part in words.name()]
@@ -108,7 +108,7 @@ def named_call(words: Words, names: Names) -> tuple[Procedure, Call]:
         raise InvalidOptionError(f"CALL {found.name} is not carried out here", hint=found.instead)
     given = _arguments(words, found)
     words.end()
-    return found, Call(names, given)
+    return found, ProcedureCall(names, given)
 
 
 def render_procedures() -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ import pyarrow as pa
 
 from pyhudi_core.model.masking import is_secret
 from pyhudi_core.model.table_rules import TableRules
-from pyhudi_core.statements.names import Names
+from pyhudi_core.statements.names import Names, is_place
 from pyhudi_core.statements.text import Words, not_understood
 from pyhudi_core.statements.types import quoted, sql_type
 from pyhudi_core.table import HudiTable
@@ -44,8 +43,8 @@ def _tables(names: Names) -> list[tuple[str, str, str]]:
     for name, given in names.given.items():
         if isinstance(given, HudiTable):
             found.append((str(name), given.location, "table"))
-        elif isinstance(given, str | os.PathLike):
-            found.append((str(name), os.fspath(given), "table"))
+        elif is_place(given):
+            found.append((str(name), str(given), "table"))
         else:
             found.append((str(name), "", f"data ({type(given).__name__})"))
     return found
