@@ -19,9 +19,7 @@ from pyhudi_core.statements.names import Names
 from pyhudi_core.statements.procedure import Argument, Procedure, ProcedureCall, Row, here, not_here
 from pyhudi_core.statements.text import Words, not_understood
 
-_READ_ONLY = (
-    "Table version 8 alone is written; docs/migration.md says which versions are read, and how Hudi changes them."
-)
+_READ_ONLY = "Version 8 alone is written; versions 3 to 6 and 9 are read. Hudi's own command line changes the version of a table."
 _LOGS = "Scans merge log files; table.scan() has their rows, table.key_history(key) what became of one row, pyhudi check the damaged blocks."
 _PARTITION_FILES = "Every write makes the file that marks a partition; pyhudi check finds partitions without one."
 _AUDIT = "The lock's audit log of Hudi 1.2 is not written; table.history() has who made each commit."
