@@ -12,6 +12,7 @@ import sqlglot.expressions as exp
 from pyhudi_core.errors import DataError, InvalidOptionError
 from pyhudi_core.predicates.binding import field_path
 from pyhudi_core.predicates.sql import SqlPart
+from pyhudi_core.read.scan import Scan
 from pyhudi_core.statements.fitting import fitted
 from pyhudi_core.statements.names import Names
 from pyhudi_core.statements.queries import query
@@ -277,6 +278,9 @@ def _source(how: Changing, using: Any) -> tuple[Any, str]:
     alias = using.alias or (using.name if isinstance(using, exp.Table) else "")
     if not alias:
         raise not_understood(f"the source of the merge{place_of(using)} has no name", "Write USING (SELECT ...) AS s.")
+    if isinstance(using, exp.Table) and isinstance(using.this, exp.Identifier) and not using.args.get("version"):
+        found = how.names.source(using)
+        return found.to_arrow() if isinstance(found, HudiTable | Scan) else found, alias
     if isinstance(using, exp.Table):
         plain = using.copy()
         plain.set("alias", None)

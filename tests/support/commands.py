@@ -32,7 +32,11 @@ LOOPS = [
     ("sql", "{table}", "DROP INDEX IF EXISTS by_day ON orders"),
     ("sql", "{table}", "UPDATE orders SET price = 2 WHERE id = 1"),
     ("sql", "{table}", "DELETE FROM orders WHERE id = 404"),
-    ("sql", "{table}", "MERGE INTO orders t USING (SELECT 1 AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET price = 3"),
+    (
+        "sql",
+        "{table}",
+        "MERGE INTO orders t USING (SELECT 1 AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET price = 3",
+    ),
     ("metadata", "{table}", "create"),
     ("metadata", "{table}", "drop"),
     ("metadata", "{table}", "rebuild"),
