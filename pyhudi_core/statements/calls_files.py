@@ -230,7 +230,7 @@ def _validate(call: ProcedureCall) -> Iterator[Row]:
 
 
 _VIEW = "partition file_id base_instant data_file data_file_size:long num_delta_files:long total_delta_file_size:long"
-_BOUNDS = "max_instant include_max=false include_in_flight=false exclude_compaction=false"
+_BOUNDS = "max_instant include_max=false include_in_flight~=false exclude_compaction~=false"
 
 FILES: tuple[Procedure, ...] = (
     here("show_table_properties", "table path limit=1000 filter", "key value", _properties),
@@ -255,7 +255,7 @@ FILES: tuple[Procedure, ...] = (
     here("show_fsview_all", f"table {_BOUNDS} limit=10 partition_path path filter", f"{_VIEW} delta_files", _all_views),
     here(
         "show_fsview_latest",
-        f"table {_BOUNDS} partition_path merge=false limit=1000 path filter",
+        f"table {_BOUNDS} partition_path merge~=false limit=1000 path filter",
         f"{_VIEW} delta_size_compaction_scheduled:long delta_size_compaction_unscheduled:long delta_to_base_radio_compaction_scheduled:double"
         " delta_to_base_radio_compaction_unscheduled:double delta_files_compaction_scheduled delta_files_compaction_unscheduled",
         _latest_views,

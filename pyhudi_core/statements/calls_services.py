@@ -188,7 +188,7 @@ def _truncate(call: ProcedureCall) -> Iterator[Row]:
 SERVICES: tuple[Procedure, ...] = (
     here(
         "run_clean",
-        "table schedule_in_line=true clean_policy retain_commits hours_retained file_versions_retained trigger_strategy trigger_max_commits"
+        "table schedule_in_line=true clean_policy retain_commits hours_retained file_versions_retained trigger_strategy~=NUM_COMMITS trigger_max_commits"
         " options path",
         "start_clean_time time_taken_in_millis:long total_files_deleted:int earliest_commit_to_retain bootstrap_part_metadata version:int",
         _run_clean,
@@ -226,7 +226,7 @@ SERVICES: tuple[Procedure, ...] = (
         _roll_back_service,
     ),
     here("create_metadata_table", "table path", "result", _create_metadata),
-    here("init_metadata_table", "table read_only=false path", "result", _create_metadata),
+    here("init_metadata_table", "table read_only~=false path", "result", _create_metadata),
     here("delete_metadata_table", "table path", "result", _delete_metadata),
     here("drop_partition", "table partition! path", "result:bool", _drop_partition),
     here("truncate_table", "table partitions path", "result:bool", _truncate),

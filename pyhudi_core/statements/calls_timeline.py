@@ -380,7 +380,7 @@ _OF_FILES = (
 )
 _ARCHIVED = "table limit=10 start_ts end_ts path filter"
 _ONE = "table limit=10 instant_time! path filter"
-_CLEANS = "table limit=10 showArchived=false filter path show_archived=false start_time end_time"
+_CLEANS = "table limit=10 showArchived~=false filter path show_archived~=false start_time end_time"
 
 TIMELINE: tuple[Procedure, ...] = (
     here("show_commits", f"table {SHOW}", f"commit_time state_transition_time action {_SUMS}", _show_commits),

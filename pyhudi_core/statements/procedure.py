@@ -21,16 +21,19 @@ SHOW = "limit=10 path show_archived=false filter start_time end_time"
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One argument. ``default`` also gives its type; None is an optional text."""
+    """One argument. ``default`` also gives its type; None is an optional text. ``fixed``: only the default is carried out here."""
 
     name: str
     default: object = None
     required: bool = False
+    fixed: bool = False
 
     @classmethod
     def of(cls, text: str) -> Argument:
-        """Read ``name``, ``name!`` (required) or ``name=default``."""
+        """Read ``name``, ``name!`` (required), ``name=default``, or ``name~=default`` (fixed)."""
         name, equal, default = text.partition("=")
+        if name.endswith("~"):
+            return replace(cls.of(f"{name[:-1]}{equal}{default}"), fixed=True)
         if name.endswith("!"):
             return cls(name[:-1], required=True)
         known: dict[str, object] = {"true": True, "false": False}
@@ -51,6 +54,11 @@ class Argument:
             words = {bool: "true or false", int: "a whole number", str: "a text"}
             raise InvalidOptionError(
                 f"The argument {self.name} takes {words[wanted]}, not {value!r}", hint="Nothing was changed."
+            )
+        if self.fixed and value != self.default:
+            raise InvalidOptionError(
+                f"The argument {self.name} => {value!r} is not carried out here",
+                hint=f"Leave it out; without it the procedure works as with {self.default}. Nothing was changed.",
             )
         return value
 
@@ -92,7 +100,8 @@ class ProcedureCall:
 
     def is_asked(self, time: str) -> bool:
         """Say whether an instant is between ``start_time`` and ``end_time``."""
-        start, end = self.given.get("start_time"), self.given.get("end_time")
+        given = self.given
+        start, end = given.get("start_time") or given.get("start_ts"), given.get("end_time") or given.get("end_ts")
         return (not start or time >= start) and (not end or time <= end)
 
 

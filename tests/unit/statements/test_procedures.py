@@ -234,6 +234,8 @@ def test_services_run_as_hudi_calls_them(tmp_path: Path) -> None:
         ("run_compaction(op => 'sometime', table => 'o')", "'sometime' is unknown"),
         ("rollback_to_savepoint(table => 'o', instant_time => '20200101000000000')", "is no savepoint"),
         ("show_commit_files(table => 'o', instant_time => '1')", "No commit"),
+        ("init_metadata_table(table => 'o', read_only => true)", "read_only => True is not carried out"),
+        ("show_cleans(table => 'o', show_archived => true)", "is not carried out"),
     ],
 )
 def test_a_wrong_call_is_refused_before_anything_is_done(table: hudi.HudiTable, text: str, said: str) -> None:
