@@ -188,8 +188,8 @@ def _truncate(call: ProcedureCall) -> Iterator[Row]:
 SERVICES: tuple[Procedure, ...] = (
     here(
         "run_clean",
-        "table schedule_in_line=true clean_policy retain_commits hours_retained file_versions_retained trigger_strategy~=NUM_COMMITS trigger_max_commits"
-        " options path",
+        "table schedule_in_line=true clean_policy retain_commits hours_retained file_versions_retained trigger_strategy~=NUM_COMMITS"
+        " trigger_max_commits options path",
         "start_clean_time time_taken_in_millis:long total_files_deleted:int earliest_commit_to_retain bootstrap_part_metadata version:int",
         _run_clean,
     ),
