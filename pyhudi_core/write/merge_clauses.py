@@ -95,8 +95,9 @@ class Sides:
             if alias in seen.names and field_path(schema, column.path[:1]) is not None
         ]
         if len(owners) > 1:
+            place = "" if column.at is None else f" at character {column.at + 1}"
             raise PredicateError(
-                f"the where uses the column {column.name!r}, which is ambiguous: source and table have it",
+                f"the where uses the column {column.name!r}{place}, which is ambiguous: source and table have it",
                 hint=f"Write {self.source_alias}.{column.name} or {self.target_alias}.{column.name}",
             )
         return ColumnName((owners[0], *column.path)) if owners else column

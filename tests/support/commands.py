@@ -30,6 +30,13 @@ LOOPS = [
     ("index", "{table}", "drop", "by_day", "bloom_filters", "--if-exists"),
     ("sql", "{table}", "CREATE INDEX IF NOT EXISTS by_day ON orders (day)"),
     ("sql", "{table}", "DROP INDEX IF EXISTS by_day ON orders"),
+    ("sql", "{table}", "UPDATE orders SET price = 2 WHERE id = 1"),
+    ("sql", "{table}", "DELETE FROM orders WHERE id = 404"),
+    (
+        "sql",
+        "{table}",
+        "MERGE INTO orders t USING (SELECT 1 AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET price = 3",
+    ),
     ("metadata", "{table}", "create"),
     ("metadata", "{table}", "drop"),
     ("metadata", "{table}", "rebuild"),
@@ -56,6 +63,8 @@ LOOKS = [
         for name in ("check", "count", "head", "history", "schema", "services", "show", "size", "timeline")
     ),
     ("commit", "{table}", "{newest}"),
+    ("sql", "{table}", "SELECT count(*) FROM orders"),
+    ("sql", "{table}", "CALL show_commits(table => 'orders')"),
     ("help", "writing"),
     ("completion", "bash"),
 ]
