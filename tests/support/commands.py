@@ -40,6 +40,7 @@ LOOPS = [
     ("bootstrap", "{source}", "{copy}", "--record-key", "id"),
     ("import", "{imported}", "{source}/rows.parquet", "--record-key", "id"),
     ("import", "{table}", "{source}/orders.csv"),
+    ("export", "{table}", "{copy}.csv", "--overwrite"),
     *((name, "{table}") for name in ("compact", "cluster", "clean", "log-compact", "expire", "sweep", "upkeep")),
     ("repair", "{table}", "--duplicates"),
     ("restore", "{table}", "--to", "{newest}"),
@@ -53,6 +54,8 @@ LOOKS = [
         for name in ("check", "count", "head", "history", "schema", "services", "show", "size", "timeline")
     ),
     ("commit", "{table}", "{newest}"),
+    *(("inspect", "{table}", what) for what in ("files", "slices", "partitions", "commits", "statistics")),
+    ("inspect", "{table}", "commit-files", "--instant", "{newest}"),
     ("help", "writing"),
     ("completion", "bash"),
 ]
