@@ -47,6 +47,7 @@ LOOPS = [
     ("bootstrap", "{source}", "{copy}", "--record-key", "id"),
     ("import", "{imported}", "{source}/rows.parquet", "--record-key", "id"),
     ("import", "{table}", "{source}/orders.csv"),
+    ("export", "{table}", "{copy}.csv", "--overwrite"),
     *(
         (name, "{table}")
         for name in ("compact", "cluster", "clean", "log-compact", "expire", "sweep", "upkeep", "iceberg")
@@ -65,6 +66,8 @@ LOOKS = [
     ("commit", "{table}", "{newest}"),
     ("sql", "{table}", "SELECT count(*) FROM orders"),
     ("sql", "{table}", "CALL show_commits(table => 'orders')"),
+    *(("inspect", "{table}", what) for what in ("files", "slices", "partitions", "commits", "statistics")),
+    ("inspect", "{table}", "commit-files", "--instant", "{newest}"),
     ("help", "writing"),
     ("completion", "bash"),
 ]
