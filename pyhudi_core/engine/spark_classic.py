@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.captured import unwrap_spark_exception
 from pyspark.serializers import read_int
 from pyspark.sql import DataFrame, SparkSession
@@ -159,7 +160,7 @@ class Classic:
                 return int(system.getFileStatus(place).getLen()) == size
             finally:
                 system.close()
-        except Py4JError as error:  # no such file system, no credentials, no such file
+        except (Py4JError, PySparkException) as error:  # no such file system, no credentials, no such file
             _log.debug("Hadoop does not open %s: %s", file, error)
             return False
 

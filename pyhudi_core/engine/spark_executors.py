@@ -61,12 +61,12 @@ def _here(path: str) -> str:
 
 
 def _version() -> str:
-    return str(sys.modules["pyhudi_core"].__version__)
+    return str(json.loads(worker_facts())["pyhudi_core"])
 
 
 def _asked(spark: SparkSession, tasks: int, path: str) -> list[dict[str, str]]:
     # A function of a module would be imported by the worker, and this one is not: it belongs to no module.
-    own: Callable[..., str] = FunctionType(worker_facts.__code__, {"__builtins__": __builtins__}, "look", (None, path))
+    own: Callable[..., str] = FunctionType(worker_facts.__code__, {}, "look", (None, path))
     ask = F.udf(own, "string", useArrow=False)
     try:
         found = spark.range(0, tasks, 1, tasks).select(ask("id").alias("facts")).collect()
