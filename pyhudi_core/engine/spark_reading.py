@@ -63,8 +63,6 @@ def _of_groups(spark: SparkSession, groups: Sequence[TaskGroup], schema: pa.Sche
 
     A group has its own frame if there are few groups, or many bytes; else several have one.
     """
-    if len({name.lower() for name in schema.names}) < len(schema):  # Spark finds none of two such columns by its name
-        groups = [TaskGroup(group.tasks) for group in groups]
     cores = session_of(spark).cores
     total = sum(group.size for group in groups)
     wanted = max(cores, min(_MOST_TASKS * cores, total // _TASK_BYTES))

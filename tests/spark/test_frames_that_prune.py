@@ -128,13 +128,6 @@ def test_several_partition_columns_prune_each_for_itself(spark: Any, location: s
     assert plan.count("MapInArrow") == 1
 
 
-def test_columns_whose_names_differ_in_case_only_are_read_all_the_same(spark: Any, location: str) -> None:
-    table = _written(location, "MERGE_ON_READ", ["a", "b"], pa.string())
-    data = table.scan(meta=False).to_arrow()
-    table.upsert(data.append_column("V", pa.array(["large"] * len(data))))
-    _same(table.scan(meta=False).to_spark(spark), table.scan(meta=False).to_arrow())
-
-
 @BOTH
 def test_time_travel_and_new_columns_prune_too(spark: Any, location: str, kind: str) -> None:
     table = make(location, table_type=kind)
