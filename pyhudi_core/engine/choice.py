@@ -9,7 +9,7 @@ from pyhudi_core.engine.base import Engine
 from pyhudi_core.engine.local import LocalEngine
 from pyhudi_core.engine.reading import Reading
 from pyhudi_core.engine.spilled import SpilledEngine, SpilledRows
-from pyhudi_core.errors import ConfigError, from_extra
+from pyhudi_core.errors import from_extra
 from pyhudi_core.model.time_zone import TimeZone
 from pyhudi_core.runtime.base import Executor
 
@@ -17,14 +17,12 @@ SESSION_ZONE = "spark.sql.session.timeZone"
 """The setting of a Spark session that has its time zone."""
 
 
-def engine_for(data: object, executor: Executor, spark: Any = None) -> Engine:
-    """Return the engine for this data (or for a given Spark session). Does not import PySpark unless Spark is meant."""
+def engine_for(data: object, executor: Executor, spark: Any = None, location: str = "") -> Engine:
+    """Return the engine for this data (or for a given Spark session). Does not import PySpark unless Spark is meant.
+
+    With a ``location``, `ConfigError` is raised if executors of the session cannot see the table there.
+    """
     module = type(data).__module__
-    if module.startswith("pyspark.sql.connect"):
-        raise ConfigError(
-            "The DataFrame belongs to Spark Connect, which this release does not write from",
-            hint="Use a classic session (SparkSession.builder.master(...)), or collect with toArrow() and write that.",
-        )
     if isinstance(data, SpilledRows):
         return SpilledEngine(executor, max(executor.workers, data.tasks), data)
     if spark is None and not module.startswith("pyspark.sql"):
@@ -32,7 +30,7 @@ def engine_for(data: object, executor: Executor, spark: Any = None) -> Engine:
     with from_extra("spark", "A write on a Spark session"):
         from pyhudi_core.engine.spark import SparkEngine  # noqa: PLC0415  (Spark is imported only where it is used)
 
-    return SparkEngine(spark if spark is not None else data.sparkSession, executor)  # type: ignore[attr-defined]
+    return SparkEngine(spark if spark is not None else data.sparkSession, executor, location)  # type: ignore[attr-defined]
 
 
 def running_session() -> Any:
@@ -41,11 +39,17 @@ def running_session() -> Any:
     return None if sql is None else sql.SparkSession._instantiatedSession
 
 
+def _connected_session() -> Any:
+    """Return the session of Spark Connect that this process has; None if it has none."""
+    connect = sys.modules.get("pyspark.sql.connect.session")
+    return None if connect is None else connect.SparkSession._get_default_session()
+
+
 def session_zone(spark: Any = None) -> TimeZone | None:
     """Return the time zone of a Spark session, else of the one that this process has; None if it has none."""
     if spark is not None:
         return TimeZone.named(spark.conf.get(SESSION_ZONE))
-    running = running_session()
+    running = _connected_session() or running_session()
     if running is None:
         return None
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # noqa: PLC0415  (Spark is imported only where it is used)
@@ -56,20 +60,17 @@ def session_zone(spark: Any = None) -> TimeZone | None:
         return None
 
 
-def frame_of(reading: Reading, spark: Any) -> Any:
-    """Return the rows as a DataFrame of a Spark session; its executors read them when it is used.
-
-    Raises `ConfigError` for a session of Spark Connect.
-    """
+def frame_of(reading: Reading, spark: Any, location: str) -> Any:
+    """Return the rows as a DataFrame of a Spark session; its executors read them when it is used."""
     with from_extra("spark", "A Spark DataFrame"):
         from pyhudi_core.engine.spark_reading import frame  # noqa: PLC0415  (Spark is imported only where it is used)
 
-    return frame(reading, spark)
+    return frame(reading, spark, location)
 
 
 def root_for(spark: Any, location: str, path: str, size: int) -> str | None:
     """Return how a Spark session opens a table's folder by itself, given a file of it and its size; None if it does not."""
     with from_extra("spark", "A Spark DataFrame"):
-        from pyhudi_core.engine import spark_hadoop  # noqa: PLC0415  (Spark is imported only where it is used)
+        from pyhudi_core.engine.spark_sessions import session_of  # noqa: PLC0415  (Spark is imported only where it is used)
 
-    return spark_hadoop.root_for(spark, location, path, size)
+        return session_of(spark).root_for(location, path, size)

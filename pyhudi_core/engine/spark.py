@@ -1,9 +1,7 @@
-"""The engine on Spark: small batches are gathered at the driver, others stay in Spark. Works on PySpark 3.5 and 4, classic sessions."""
+"""The engine on Spark: small batches are gathered at the driver, others stay in Spark. Works on PySpark 3.5 and 4."""
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,10 +12,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyhudi_core.engine.base import Dataset, TaskFunction, TaskInfo
 from pyhudi_core.engine.local import LocalDataset, LocalEngine
 from pyhudi_core.engine.spark_collect import collect_at_most
+from pyhudi_core.engine.spark_executors import refuse_unfit_executors
 from pyhudi_core.engine.spark_gathered import GatheredDataset
-from pyhudi_core.engine.spark_optimizer import estimated_bytes
 from pyhudi_core.engine.spark_rows import SparkDataset, arrow_schema
-from pyhudi_core.engine.task_errors import driver_errors, job_errors
+from pyhudi_core.engine.spark_sessions import estimated_bytes, session_of
+from pyhudi_core.engine.task_errors import job_errors
 from pyhudi_core.errors import ConfigError
 from pyhudi_core.runtime.base import Executor
 
@@ -27,13 +26,15 @@ GATHER_BYTES = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class SparkEngine:
-    """Runs on one Spark session; ``executor`` runs what small batches need at the driver."""
+    """Runs on one Spark session; ``executor`` runs what small batches need at the driver. ``location`` is that of the table, if known."""
 
     spark: SparkSession
     executor: Executor
+    location: str = ""
 
     def __post_init__(self) -> None:
-        use_own_python(self.spark)
+        session_of(self.spark).refuse_unusable()
+        refuse_unfit_executors(self.spark, self.location)
 
     @property
     def in_process(self) -> bool:
@@ -41,7 +42,7 @@ class SparkEngine:
 
     @property
     def cores(self) -> int:
-        return int(self.spark.sparkContext.defaultParallelism)
+        return session_of(self.spark).cores
 
     def dataset(self, data: object) -> Dataset:
         if isinstance(data, SparkDataset | GatheredDataset):  # rows that a task function made
@@ -93,27 +94,3 @@ def _refuse_stream(frame: DataFrame) -> None:
             "A streaming DataFrame has no end, and cannot be written by one call",
             hint='Write each of its batches: frame.writeStream.foreachBatch(pyhudi.spark.StreamSink(location, "orders")), with a checkpointLocation.',
         )
-
-
-def use_own_python(spark: SparkSession) -> None:
-    """Let the workers of a local session run this interpreter, unless another one is configured. The default would be ``python3`` on the PATH.
-
-    Raises `ConfigError` for a session of Spark Connect, for one that was stopped or whose JVM is gone, and for anything that is not a session.
-    """
-    if not isinstance(spark, SparkSession):
-        raise ConfigError(
-            f"A {type(spark).__module__}.{type(spark).__qualname__} is not a session of classic Spark",
-            hint="Give one made with SparkSession.builder.master(...); to_arrow() and to_batches() need none. "
-            "Spark Connect is not supported.",
-        )
-    context = spark.sparkContext
-    with driver_errors():
-        stopped = context._jsc is None or context._jsc.sc().isStopped()
-    if stopped:
-        raise ConfigError(
-            "The Spark session was stopped",
-            hint="Start another one: SparkSession.builder.getOrCreate(); and make its DataFrames anew.",
-        )
-    chosen = "PYSPARK_PYTHON" in os.environ or spark.conf.get("spark.pyspark.python", "")
-    if context.master.startswith("local") and not chosen:
-        context.pythonExec = sys.executable

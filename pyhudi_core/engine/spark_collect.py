@@ -6,32 +6,19 @@ Spark's estimate of a DataFrame may be far below its bytes: files that compress 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator
-from contextlib import closing
 from dataclasses import dataclass
-from itertools import count
-from typing import Any
 
 import pyarrow as pa
-from pyspark.errors.exceptions.captured import unwrap_spark_exception
-from pyspark.serializers import read_int
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from pyhudi_core.engine import spark_types
-from pyhudi_core.engine.spark_optimizer import is_at_driver
-
-try:
-    from pyspark.util import local_connect_and_auth
-except ImportError:  # PySpark 3.5
-    from pyspark.java_gateway import local_connect_and_auth
+from pyhudi_core.engine.spark_sessions import session_of
 
 _MORE = pa.field("_pyhudi_more", pa.int8())
 _LEAST_SHARE = 1 << 20
 """Bytes that each task may send, however many run at once."""
-_NUMBERS = count()
-_log = logging.getLogger(__name__)
 
 
 def quoted(name: str) -> Column:
@@ -53,11 +40,11 @@ def collect_at_most(frame: DataFrame, schema: pa.Schema, limit: int, *, share: i
     Beside the bytes that came, the driver holds at most the share of each task that runs: together twice the limit, or 1 MB for each core. A task
     that has more than its ``share`` counts as too many rows, too.
     """
-    if is_at_driver(frame):
+    session = session_of(frame.sparkSession)
+    if session.is_at_driver(frame):
         rows = collect_arrow(frame, schema)
         return rows if rows.nbytes <= limit else None
-    cores = max(1, int(frame.sparkSession.sparkContext.defaultParallelism))
-    share = share or max(_LEAST_SHARE, min(limit, 2 * limit // cores))
+    share = share or max(_LEAST_SHARE, min(limit, 2 * limit // session.cores))
     names = _names(schema)
     fields = [field.with_name(name).with_nullable(True) for field, name in zip(schema, names, strict=True)]
     source = frame if names == schema.names else frame.toDF(*names)
@@ -96,45 +83,7 @@ class _Counted:
 
 
 def _batches_at_most(frame: DataFrame, limit: int) -> list[pa.RecordBatch] | None:
-    """Return what PySpark's `_collect_as_arrow` returns; None if it is more than so many bytes, or if a task had too many.
-
-    Then its job has ended, too.
-    """
-    context = frame.sparkSession.sparkContext
-    tag = f"pyhudi-collect-{next(_NUMBERS)}"
-    context.addJobTag(tag)
-    try:
-        port, secret, server = frame._jdf.collectAsArrowToPython()
-    finally:
-        context.removeJobTag(tag)
-    held: list[pa.RecordBatch] = []
-    size, ended = 0, False
-    try:
-        file, socket = local_connect_and_auth(port, secret)
-        with closing(socket), closing(file):
-            socket.settimeout(None)
-            for batch in pa.ipc.open_stream(file):
-                size += batch.get_total_buffer_size()
-                if size > limit or batch.column(batch.num_columns - 1).to_numpy().any():
-                    ended = True
-                    context.cancelJobsWithTag(tag)
-                    return None
-                held.append(batch)
-            # Batches come as tasks end. Their order follows, or -1 if the job failed.
-            return [held[read_int(file)] for _ in range(read_int(file))]
-    finally:
-        _wait(server, ended=ended)
-
-
-def _wait(server: Any, *, ended: bool) -> None:
-    """Wait for the thread of the JVM that sends rows. Raise what it met, unless the job was ended here."""
-    try:
-        with unwrap_spark_exception():
-            server.getResult()
-    except Exception as error:
-        if not ended:
-            raise
-        _log.debug("ended a job whose rows are too many for the driver: %s", error)
+    return session_of(frame.sparkSession).batches_at_most(frame, limit)
 
 
 def _has_voids(frame: DataFrame) -> bool:

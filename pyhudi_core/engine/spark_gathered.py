@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from pyhudi_core.engine.base import Dataset, Source, TaskFunction, TaskInfo
 from pyhudi_core.engine.local import LocalDataset, Part
+from pyhudi_core.engine.spark_sessions import session_of
 from pyhudi_core.engine.task_errors import job_errors, raised_in_task
 from pyhudi_core.runtime.base import Executor
 
@@ -80,9 +81,8 @@ class GatheredDataset:
         ]
         made: dict[int, Part] = {}
         if sent:
-            context = self.spark.sparkContext
             with job_errors():
-                results = context.parallelize(sent, len(sent)).mapPartitions(_runner(fn, schema)).collect()
+                results = session_of(self.spark).run_each(sent, _runner(fn, schema))
             made = {task.number: _from_bytes(result) for (task, _), result in zip(sent, results, strict=True)}
         return [made[task.number] if task.number in made else _run(fn, schema, task, ()) for task in tasks]
 

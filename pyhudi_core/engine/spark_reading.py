@@ -15,9 +15,10 @@ from pyspark.sql.types import DataType
 from pyhudi_core.engine import spark_types
 from pyhudi_core.engine.base import TaskInfo
 from pyhudi_core.engine.reading import EngineFiles, Reading, ReadTask, TaskGroup
-from pyhudi_core.engine.spark import use_own_python
 from pyhudi_core.engine.spark_collect import quoted
+from pyhudi_core.engine.spark_executors import refuse_unfit_executors
 from pyhudi_core.engine.spark_rows import in_task
+from pyhudi_core.engine.spark_sessions import session_of
 from pyhudi_core.engine.spark_settings import under_settings
 
 _TASK_BYTES, _MOST_TASKS = 32 << 20, 16
@@ -26,9 +27,11 @@ _FEW_BRANCHES = 16
 """A frame has so many branches though its files are small: each costs about 30 ms of planning, and a start of Python where it is read."""
 
 
-def frame(reading: Reading, spark: SparkSession) -> DataFrame:
-    """Return the rows of a reading; the executors read them when the frame is used."""
-    use_own_python(spark)
+def frame(reading: Reading, spark: SparkSession, location: str) -> DataFrame:
+    """Return the rows of a reading; the executors read them when the frame is used. ``location`` is that of the table."""
+    session_of(spark).refuse_unusable()
+    if reading.groups or any(files.keep is not None for files in reading.files):
+        refuse_unfit_executors(spark, location)
     frames = [_of_files(spark, files, reading.schema) for files in reading.files]
     frames += _of_groups(spark, reading.groups, reading.schema)
     if not frames:
@@ -60,7 +63,7 @@ def _of_groups(spark: SparkSession, groups: Sequence[TaskGroup], schema: pa.Sche
 
     A group has its own frame if there are few groups, or many bytes; else several have one.
     """
-    cores = int(spark.sparkContext.defaultParallelism)
+    cores = session_of(spark).cores
     total = sum(group.size for group in groups)
     wanted = max(cores, min(_MOST_TASKS * cores, total // _TASK_BYTES))
     branches = _branches(groups, max(_FEW_BRANCHES, wanted))
@@ -146,7 +149,7 @@ def _native_scan(spark: SparkSession, files: EngineFiles) -> DataFrame:
     """Spark's own Parquet scan of the given files, with this schema; planning is kept to the cores of this machine."""
     key = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
     schema = spark_types.to_spark(files.schema)
-    with under_settings(spark, {key: str(spark.sparkContext.defaultParallelism)}):
+    with under_settings(spark, {key: str(session_of(spark).cores)}):
         reader = spark.read.schema(schema)
         # Dates in these files follow the proleptic calendar; Spark 3.5 refuses dates before 1582 unless this is configured.
         reader = reader.option("datetimeRebaseMode", "CORRECTED").option("int96RebaseMode", "CORRECTED")

@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import Broadcast, StorageLevel, TaskContext
+from pyspark import StorageLevel, TaskContext
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -36,7 +36,9 @@ from pyhudi_core.engine.base import (
     sorted_counts,
 )
 from pyhudi_core.engine.spark_collect import collect_arrow, collect_at_most, quoted
-from pyhudi_core.engine.spark_optimizer import estimated_bytes, reads_alike
+from pyhudi_core.engine.spark_salts import salts_for
+from pyhudi_core.engine.spark_session import Payloads, Session
+from pyhudi_core.engine.spark_sessions import estimated_bytes, reads_alike, session_of
 from pyhudi_core.engine.spark_settings import under_settings
 from pyhudi_core.engine.task_errors import job_errors, raised_in_task
 from pyhudi_core.errors import LimitExceededError
@@ -53,19 +55,21 @@ def arrow_schema(frame: DataFrame) -> pa.Schema:
 
 @dataclass(slots=True)
 class _Payloads:
-    """One pickled value for each task. A broadcast is fetched once by each executor, and a task unpickles its own value only."""
+    """One pickled value for each task. A task unpickles its own value only."""
 
-    broadcast: Broadcast[list[bytes]]
+    session: Session
+    values: Payloads
     released: bool = False
 
     @classmethod
     def of(cls, spark: SparkSession, values: Sequence[Any]) -> _Payloads:
-        return cls(spark.sparkContext.broadcast(pickled(values)))
+        session = session_of(spark)
+        return cls(session, session.send(pickled(values)))
 
     def release(self) -> None:
         if not self.released:
             self.released = True
-            self.broadcast.destroy()
+            self.session.release(self.values)
 
 
 def pickled(values: Sequence[Any]) -> list[bytes]:
@@ -83,7 +87,7 @@ class _Step:
 
     fn: TaskFunction
     schema: pa.Schema
-    payloads: Broadcast[list[bytes]] | None = None
+    payloads: Payloads | None = None
 
 
 @dataclass(slots=True)
@@ -119,7 +123,7 @@ class SparkDataset:
     def map(self, fn: TaskFunction, schema: pa.Schema, payloads: Sequence[Any] = ()) -> Dataset:
         own = _Payloads.of(self.frame.sparkSession, payloads) if payloads else None
         before, steps = self.behind or (self.frame, ())
-        steps = (*steps, _Step(fn, schema, own.broadcast if own is not None else None))
+        steps = (*steps, _Step(fn, schema, own.values if own is not None else None))
         frame = before.mapInArrow(_in_task(steps), spark_types.to_spark(schema))
         return SparkDataset(frame, schema, self.sent if own is None else (*self.sent, own), (before, steps), self.width)
 
@@ -357,32 +361,3 @@ def _freeze() -> None:
 def _yielded(step: _Step, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in step.fn(task, batches):
         yield batch.cast(step.schema) if batch.schema != step.schema else batch
-
-
-@cache
-def salts_for(tasks: int) -> tuple[int, ...]:
-    """For each task an integer that Spark's hash partitioning sends there."""
-    found: dict[int, int] = {}
-    candidate = 0
-    while len(found) < tasks:
-        found.setdefault(_spark_hash(candidate) % tasks, candidate)
-        candidate += 1
-    return tuple(found[task] for task in range(tasks))
-
-
-def _spark_hash(value: int) -> int:
-    """Spark's Murmur3 of one 32-bit integer with seed 42, as a signed integer (``org.apache.spark.sql.catalyst.expressions.Murmur3Hash``)."""
-    mask = 0xFFFFFFFF
-    k = (value * 0xCC9E2D51) & mask
-    k = ((k << 15) | (k >> 17)) & mask
-    k = (k * 0x1B873593) & mask
-    h = 42 ^ k
-    h = ((h << 13) | (h >> 19)) & mask
-    h = (h * 5 + 0xE6546B64) & mask
-    h ^= 4
-    h ^= h >> 16
-    h = (h * 0x85EBCA6B) & mask
-    h ^= h >> 13
-    h = (h * 0xC2B2AE35) & mask
-    h ^= h >> 16
-    return h - (1 << 32) if h >= 1 << 31 else h

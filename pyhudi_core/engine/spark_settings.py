@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
+from pyhudi_core.engine.spark_sessions import session_of
 from pyhudi_core.runtime.held_settings import HeldSettings
 
 if TYPE_CHECKING:
@@ -20,5 +21,4 @@ def under_settings(spark: SparkSession, settings: Mapping[str, str]) -> Abstract
     Jobs of several threads may run on one session: the last of them puts the settings back.
     """
     known = {key: value for key, value in settings.items() if spark.conf.isModifiable(key)}
-    # Several objects of Python may stand for one session, such as those of SparkSession.getActiveSession(): the JVM's session says which are equal.
-    return _HELD.under(spark._jsparkSession, spark.conf, known)
+    return _HELD.under(session_of(spark).owner, spark.conf, known)

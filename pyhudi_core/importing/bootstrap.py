@@ -391,7 +391,9 @@ def _load(
     if spark is None:
         rows: Any = pa.Table.from_batches(source.task(spec, chunk).batches(), source.schema)
     else:
-        rows = frame_of(Reading(source.schema, [TaskGroup([source.task(spec, (file,)) for file in chunk])]), spark)
+        rows = frame_of(
+            Reading(source.schema, [TaskGroup([source.task(spec, (file,)) for file in chunk])]), spark, table.location
+        )
     with table.begin("bulk_insert", named, spark, required) as write:
         write.write(rows)
         write.commit()

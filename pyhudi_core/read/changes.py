@@ -244,7 +244,7 @@ class ChangeFeed(Conversions):
     def to_spark(self, spark: Any) -> Any:
         """Return the changes as a DataFrame of this Spark session, read by its executors when it is used."""
         with at_table(self.storage.location):
-            frame = frame_of(Reading(self.schema, (TaskGroup(self.tasks()),)), spark)
+            frame = frame_of(Reading(self.schema, (TaskGroup(self.tasks()),)), spark, self.storage.location)
             refuse_other_zone(self.reader.predicate, self.reader.schema, spark)
             return frame if self.most is None else frame.limit(self.most)
 

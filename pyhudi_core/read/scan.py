@@ -165,15 +165,17 @@ class Scan(Conversions):
         )
 
     def to_spark(self, spark: Any) -> Any:
-        """Return the rows as a DataFrame of this Spark session; its executors read them when it is used. Raises
-        `ConfigError` for a session of Spark Connect, and `PredicateError` if the condition means other rows in the session's time zone.
+        """Return the rows as a DataFrame of this Spark session, classic or of Spark Connect; its executors read them when it is used.
+
+        Conditions on partition columns that are put on the DataFrame skip partitions. Slices with logs are read with all columns of the scan. Raises
+        `ConfigError` if executors cannot run this package, and `PredicateError` if the condition means other rows in the session's time zone.
         """
         with at_table(self.storage.location):
             opened = partial(root_for, spark)
             parts = EngineScan(
                 self.snapshot, self.storage, self.executor, self.rows, self.merging, self.slices(), opened
             )
-            frame = frame_of(parts.reading(), spark)
+            frame = frame_of(parts.reading(), spark, self.storage.location)
             self.refuse_other_zone(spark)
             return frame if self.most is None else frame.limit(self.most)
 

@@ -211,7 +211,7 @@ class TableService(NotCalled, ABC, Generic[R]):
     def _how(
         self, spark: Any, gate: Gate | None, extra: Mapping[str, str] | None, progress: ServiceProgress | None
     ) -> Execution:
-        engine = engine_for(None, self.context.runtime.executor, spark)
+        engine = engine_for(None, self.context.runtime.executor, spark, self.context.table)
         return Execution(engine, gate, extra or {}, progress or silent)
 
     def waiting(self) -> list[Instant]:

@@ -20,7 +20,7 @@ def register(spark: Any) -> None:
     Raises `MissingExtraError` on PySpark before 4.2, which has no such data sources in Python.
     """
     with from_extra("spark", 'format("pyhudi")'):
-        from pyhudi_core.engine.spark import use_own_python  # noqa: PLC0415  (Spark is imported only where it is used)
+        from pyhudi_core.engine.spark_sessions import session_of  # noqa: PLC0415  (Spark is imported only where it is used)
     try:
         from pyhudi_core.spark.source import in_session  # noqa: PLC0415  (missing in PySpark 3.5)
         from pyhudi_core.spark.verbs import refuse_entries  # noqa: PLC0415
@@ -29,7 +29,7 @@ def register(spark: Any) -> None:
             f"Data sources in Python need PySpark 4.2 or newer ({error})",
             hint="On older releases read with table.scan().to_spark(spark), table.incremental() and table.changes(); write with table.upsert(df).",
         ) from error
-    use_own_python(spark)
+    session_of(spark).refuse_unusable()
     spark.dataSource.register(in_session(spark))
     refuse_entries()
 

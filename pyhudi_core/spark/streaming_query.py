@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pyhudi_core.engine.choice import running_session
-from pyhudi_core.errors import HudiError
+from pyhudi_core.errors import ConfigError, HudiError
 from pyhudi_core.storage.opening import open_storage
 
 QUERY_ID = "sql.streaming.queryId"
@@ -41,10 +41,19 @@ def query_of(data: object, number: int) -> tuple[str | None, int | None]:
 
 
 def _session_of(data: object) -> Any:
-    """Return the session of a DataFrame, else the running session of this process; None if there is none, or if it is one of Spark Connect."""
+    """Return the session of a DataFrame, else the running session of this process; None if there is none.
+
+    Raises `ConfigError` for Spark Connect.
+    """
     module = type(data).__module__
+    if module.startswith("pyspark.sql.connect"):
+        raise ConfigError(
+            "Spark Connect does not say which query a batch comes from, so batches of another checkpoint would be taken for repeated ones",
+            hint="Name the query yourself, for example by its checkpoint: .foreachBatch(lambda frame, number: sink.write(frame, number, "
+            'query_id="/lake/checkpoints/orders")). frame.writeStream.format("pyhudi") knows its query.',
+        )
     if module.startswith("pyspark.sql"):
-        return None if module.startswith("pyspark.sql.connect") else data.sparkSession  # type: ignore[attr-defined]
+        return data.sparkSession  # type: ignore[attr-defined]
     session = running_session()
     return session if session is not None and session.sparkContext._jsc is not None else None
 

@@ -222,7 +222,7 @@ def _kept_stream(run: WriteRun, data: object, snapshot: Snapshot) -> object:
 def _with_rows(draft: Draft, data: object, snapshot: Snapshot) -> Draft:
     """Check rows and give each its key and partition. Raises `DataError`."""
     request, context = draft.request, draft.context
-    engine = engine_for(data, context.runtime.executor, request.spark)
+    engine = engine_for(data, context.runtime.executor, request.spark, context.table)
     deletes = request.operation is OperationType.DELETE
     with at_table(context.table):
         prefixed = context.config.may_prefix_keys and key_form.has_prefixed_keys(context, snapshot)

@@ -15,6 +15,7 @@ from support.tables import make, rows
 
 from pyhudi_core.engine import spark as engine
 from pyhudi_core.engine import spark_collect, spark_rows
+from pyhudi_core.engine.spark_sessions import session_of
 from pyhudi_core.errors import CommitAbortedError, LimitExceededError
 
 KB = 1 << 10
@@ -54,7 +55,7 @@ KINDS = [
 
 @pytest.fixture(autouse=True)
 def own_python(spark: Any) -> None:
-    engine.use_own_python(spark)
+    session_of(spark).refuse_unusable()
 
 
 def taken(frame: Any, limit: int = LIMIT) -> pa.Table | None:

@@ -16,7 +16,7 @@ from support.tables import ORDERS, create_plain, make, orders, rows
 
 from pyhudi_core.engine import spark_rows as engine
 from pyhudi_core.engine.spark_settings import under_settings
-from pyhudi_core.errors import ConfigError, HudiError, SchemaMismatchError
+from pyhudi_core.errors import HudiError, SchemaMismatchError
 
 
 def test_a_table_can_be_made_from_a_data_frames_schema(spark: Any, location: str) -> None:
@@ -70,20 +70,6 @@ def test_two_jobs_at_once_leave_the_session_as_it_was(spark: Any) -> None:
     assert spark.conf.get(key) == "false"
     second.__exit__(None, None, None)
     assert spark.conf.get(key) == before == "true"
-
-
-def test_sessions_of_spark_connect_are_refused_by_name(location: str) -> None:
-    session = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
-    table = make(location)
-    table.upsert(orders((1, "a", 1.0)))
-    for ask in (
-        lambda: table.scan().to_spark(session),
-        lambda: table.changes().to_spark(session),
-        lambda: table.upsert(orders((1, "a", 1.0)), spark=session),
-    ):
-        with pytest.raises(ConfigError, match="Spark Connect"):
-            ask()
-    assert rows(table, "id") == [(1,)]
 
 
 _STOPPED = """

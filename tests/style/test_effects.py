@@ -39,7 +39,7 @@ ALLOWED = {
     ("pyhudi_airflow/triggers.py", "asyncio"): _IN_AIRFLOW,
     ("pyhudi_core/lazy.py", "sys.modules"): "it puts imported names into a package",
     ("pyhudi_core/cli/help.py", "pathlib.Path"): "the pages are files of the package itself",
-    ("pyhudi_core/engine/spark.py", "os"): "workers run this interpreter: an environment variable of Spark",
+    ("pyhudi_core/engine/spark_classic.py", "os"): "workers run this interpreter: an environment variable of Spark",
     ("pyhudi_core/engine/choice.py", "sys.modules"): "a delete asks whether the process has a Spark session",
     (
         "pyhudi_core/formats/base_file/orc.py",
@@ -62,6 +62,11 @@ ALLOWED = {
         "pyhudi_core/write/handles/base.py",
         "pyhudi_core.runtime.clock.SystemClock",
     ): "a task may run on a worker of Spark",
+    (
+        "pyhudi_core/engine/spark_executors.py",
+        "pyhudi_core.runtime.worker_facts.worker_facts",
+    ): "it runs in workers of Spark",
+    ("pyhudi_core/spark/shipping.py", "pyhudi_core.runtime.own_package.zipped_package"): "PySpark sends files only",
     ("pyhudi_core/importing/bootstrap.py", "pyhudi_core.runtime.system.system_runtime"): _DOOR,
     ("pyhudi_core/cli/make.py", "pyhudi_core.runtime.system.system_runtime"): _DOOR,
     ("pyhudi_core/lake.py", "pyhudi_core.runtime.system.system_runtime"): _DOOR,
@@ -94,6 +99,7 @@ ALLOWED = {
 HIDDEN = {
     "pyhudi/__init__.py": "its own three submodules",
     "pyhudi_core/lazy.py": "it is what imports late",
+    "pyhudi_core/runtime/worker_facts.py": "pyarrow and this package, in a worker",
     "pyhudi_core/lock/kinds.py": "the modules of a folder beside it",
     "pyhudi_core/cli/main.py": "the modules of commands, all of them beside it",
     "pyhudi_dagster/command/project.py": "the module of a user's definitions",

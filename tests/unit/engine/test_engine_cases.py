@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from support.engine_cases import CASES
 
-from pyhudi_core.engine import LocalEngine, spark_rows, spilled
+from pyhudi_core.engine import LocalEngine, spark_salts, spilled
 from pyhudi_core.engine.base import Dataset
 from pyhudi_core.engine.spilled import Scratch, SpilledEngine, SpilledRows
 from pyhudi_core.runtime.executors import SerialExecutor
@@ -41,4 +41,4 @@ def test_the_engine_whose_rows_are_in_files(location: str, monkeypatch: pytest.M
 
 def test_the_hash_of_a_salt_is_that_of_spark() -> None:
     """As ``SELECT hash(0), hash(1), hash(2)`` says."""
-    assert [spark_rows._spark_hash(value) for value in (0, 1, 2)] == [933211791, -559580957, 1765031574]
+    assert [spark_salts._spark_hash(value) for value in (0, 1, 2)] == [933211791, -559580957, 1765031574]

@@ -148,12 +148,6 @@ def test_arrow_data_does_not_start_spark() -> None:
     assert engine_for(_table([]), SerialExecutor()).in_process
 
 
-def test_spark_connect_is_refused_by_name() -> None:
-    kind = type("DataFrame", (), {"__module__": "pyspark.sql.connect.dataframe"})
-    with pytest.raises(ConfigError, match="Spark Connect"):
-        engine_for(kind(), SerialExecutor())
-
-
 @settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.integers(0, 3), max_size=30), st.integers(1, 7))
 def test_runs_are_maximal_and_in_order(values: list[int], size: int) -> None:

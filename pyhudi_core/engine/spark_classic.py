@@ -1,0 +1,176 @@
+"""Classic sessions of Spark, whose driver has its JVM beside this process."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.errors.exceptions.captured import unwrap_spark_exception
+from pyspark.serializers import read_int
+from pyspark.sql import DataFrame, SparkSession
+
+from pyhudi_core.engine import spark_optimizer
+from pyhudi_core.engine.spark_session import Payloads, roots
+from pyhudi_core.engine.task_errors import driver_errors
+from pyhudi_core.errors import ConfigError
+
+try:
+    from pyspark.util import local_connect_and_auth
+except ImportError:  # PySpark 3.5
+    from pyspark.java_gateway import local_connect_and_auth
+
+_QUICK = {
+    "fs.s3a.attempts.maximum": "1",
+    "fs.s3a.retry.limit": "1",
+    "fs.s3a.connection.establish.timeout": "3000",
+    "fs.s3a.connection.timeout": "5000",
+}
+"""A location that does not answer is not asked for minutes."""
+_ROOTS: dict[tuple[Any, str], bool] = {}
+"""For each Spark application and bucket, in each of Hadoop's names, whether Hadoop opens it."""
+_NUMBERS = count()
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Classic:
+    """See `spark_session.Session`."""
+
+    spark: SparkSession
+
+    @property
+    def cores(self) -> int:
+        return max(1, int(self.spark.sparkContext.defaultParallelism))
+
+    @property
+    def owner(self) -> Hashable:
+        # Several objects of Python may stand for one session, such as those of SparkSession.getActiveSession().
+        own: Hashable = self.spark._jsparkSession
+        return own
+
+    @property
+    def python(self) -> str:
+        return str(self.spark.sparkContext.pythonExec)
+
+    @property
+    def runs_here(self) -> bool:
+        master = self.spark.sparkContext.master
+        return (master == "local" or master.startswith("local[")) and self.python == sys.executable
+
+    def refuse_unusable(self) -> None:
+        """Let the workers of a local session run this interpreter, too, unless another one is configured: the default is ``python3`` on the PATH."""
+        if not isinstance(self.spark, SparkSession):
+            raise ConfigError(
+                f"A {type(self.spark).__module__}.{type(self.spark).__qualname__} is not a Spark session",
+                hint="Give one made with SparkSession.builder; to_arrow() and to_batches() need none.",
+            )
+        context = self.spark.sparkContext
+        with driver_errors():
+            stopped = context._jsc is None or context._jsc.sc().isStopped()
+        if stopped:
+            raise ConfigError(
+                "The Spark session was stopped",
+                hint="Start another one: SparkSession.builder.getOrCreate(); and make its DataFrames anew.",
+            )
+        chosen = "PYSPARK_PYTHON" in os.environ or self.spark.conf.get("spark.pyspark.python", "")
+        if context.master.startswith("local") and not chosen:
+            context.pythonExec = sys.executable
+
+    def estimated_bytes(self, frame: DataFrame) -> int:
+        return spark_optimizer.estimated_bytes(frame)
+
+    def is_at_driver(self, frame: DataFrame) -> bool:
+        return spark_optimizer.is_at_driver(frame)
+
+    def reads_alike(self, frame: DataFrame) -> bool:
+        return spark_optimizer.reads_alike(frame)
+
+    def send(self, values: list[bytes]) -> Payloads:
+        """Send the values once to each executor."""
+        sent: Payloads = self.spark.sparkContext.broadcast(values)
+        return sent
+
+    def release(self, payloads: Any) -> None:
+        payloads.destroy()
+
+    def batches_at_most(self, frame: DataFrame, limit: int) -> list[pa.RecordBatch] | None:
+        """Return what PySpark's `_collect_as_arrow` returns."""
+        context = self.spark.sparkContext
+        tag = f"pyhudi-collect-{next(_NUMBERS)}"
+        context.addJobTag(tag)
+        try:
+            port, secret, server = frame._jdf.collectAsArrowToPython()
+        finally:
+            context.removeJobTag(tag)
+        held: list[pa.RecordBatch] = []
+        size, ended = 0, False
+        try:
+            file, socket = local_connect_and_auth(port, secret)
+            with closing(socket), closing(file):
+                socket.settimeout(None)
+                for batch in pa.ipc.open_stream(file):
+                    size += batch.get_total_buffer_size()
+                    if size > limit or batch.column(batch.num_columns - 1).to_numpy().any():
+                        ended = True
+                        context.cancelJobsWithTag(tag)
+                        return None
+                    held.append(batch)
+                # Batches come as tasks end. Their order follows, or -1 if the job failed.
+                return [held[read_int(file)] for _ in range(read_int(file))]
+        finally:
+            _wait(server, ended=ended)
+
+    def run_each(self, sent: Sequence[Any], run: Callable[[Iterable[Any]], Iterator[bytes]]) -> list[bytes]:
+        found: list[bytes] = self.spark.sparkContext.parallelize(sent, len(sent)).mapPartitions(run).collect()
+        return found
+
+    def ship(self, archive: str) -> None:
+        self.spark.sparkContext.addPyFile(archive)
+
+    def root_for(self, location: str, path: str, size: int) -> str | None:
+        """A bucket is asked for once in an application; a local disk is not asked for."""
+        if location.startswith("/"):
+            return roots(location)[0]
+        for root in roots(location):
+            key = (self.spark.sparkContext.applicationId, "/".join(root.split("/", 3)[:3]))
+            if key not in _ROOTS:
+                _ROOTS[key] = self._opens(f"{root}/{path}", size)
+            if _ROOTS[key]:
+                return root
+        return None
+
+    def _opens(self, file: str, size: int) -> bool:
+        java: Any = self.spark._jvm
+        settings = java.org.apache.hadoop.conf.Configuration(self.spark._jsparkSession.sessionState().newHadoopConf())
+        for name, value in _QUICK.items():
+            settings.set(name, value)
+        try:
+            place = java.org.apache.hadoop.fs.Path(file)
+            system = java.org.apache.hadoop.fs.FileSystem.newInstance(place.toUri(), settings)
+            try:
+                return int(system.getFileStatus(place).getLen()) == size
+            finally:
+                system.close()
+        except (Py4JError, PySparkException) as error:  # no such file system, no credentials, no such file
+            _log.debug("Hadoop does not open %s: %s", file, error)
+            return False
+
+
+def _wait(server: Any, *, ended: bool) -> None:
+    """Wait for the thread of the JVM that sends rows. Raise what it met, unless the job was ended here."""
+    try:
+        with unwrap_spark_exception():
+            server.getResult()
+    except Exception as error:
+        if not ended:
+            raise
+        _log.debug("ended a job whose rows are too many for the driver: %s", error)
