@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from pyhudi_core.engine.base import TaskInfo
 from pyhudi_core.engine.choice import engine_for
 from pyhudi_core.errors import DataError, InvalidOptionError, at_table
+from pyhudi_core.merge.partial_updates import PartialUpdates
 from pyhudi_core.merge.payloads import NonDefaultsPayload, PartialUpdatePayload
 from pyhudi_core.merge.record_merger import find_merger, ordering_of
 from pyhudi_core.model.meta_fields import META_FIELDS, RECORD_KEY
@@ -36,7 +37,7 @@ def update_found(write: Write, values: Mapping[str, object], where: object, spar
     config = context.config
     refuse_fixed(config, values, context.table)
     own = (RECORD_KEY,) if config.generates_keys else ()
-    keeps_values = isinstance(find_merger(config), NonDefaultsPayload | PartialUpdatePayload)
+    keeps_values = isinstance(find_merger(config), NonDefaultsPayload | PartialUpdatePayload | PartialUpdates)
 
     def changed(found: Any) -> object:
         if own:
