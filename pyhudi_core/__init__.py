@@ -1,6 +1,6 @@
 """Apache Hudi tables in Python: on Spark through PySpark, and on Arrow without Spark.
 
-Writes version 8 of the format, and reads versions 3 to 6, 8 and 9.
+Writes versions 8 and 9 of the format, and reads versions 3 to 6, too.
 
 Names are imported on first use. So a program that only declares tables (such as Dagster when it loads definitions) does not import the writer.
 """

@@ -59,7 +59,7 @@ else:
 @set_module("pyhudi")
 @printable
 class HudiTable(TableServices):
-    """A Hudi table of version 8, returned by `create_table` and `open_table`. Each call reads the latest state.
+    """A Hudi table, returned by `create_table` and `open_table`. Each call reads the latest state.
 
     ``data`` is a PySpark DataFrame (the write runs on its session) or any object with ``__arrow_c_stream__`` (the write runs in this
     process). Errors are `HudiError`; bad data raises `DataError` before anything is written.

@@ -145,12 +145,12 @@ class OpenedTable:
 
 def reopened(context: TableContext) -> TableContext:
     """Return the same data table with its properties read again, and its metadata table if they list one now. Raises as `OpenedTable.context`, and
-    `TableVersionError` if another writer has upgraded the table to a version that is only read.
+    `TableVersionError` if another writer has upgraded the table.
     """
     config = TableConfig.from_properties(properties_file.read(context.root), table=context.root.location)
     folders = {context.folder.path: context.folder}
     now = TableContext.of(context.root, config, context.protocol, folders=folders)
-    now.config.refuse_writing(context.table)
+    now.config.refuse_writing(context.table, context.config)
     return _with_metadata_table(now, {known.folder.path: known.folder for known in context.companions})
 
 

@@ -97,8 +97,9 @@ TABLE_OPTIONS = (
     Option("hoodie.table.cdc.supplemental.logging.mode", "cdc_mode", str, "DATA_BEFORE_AFTER",
            "Content of a change log: `OP_KEY_ONLY`, operation and key; `DATA_BEFORE`, also the old row; `DATA_BEFORE_AFTER`, both rows.", Scope.TABLE,
            choices=words("OP_KEY_ONLY", "DATA_BEFORE", "DATA_BEFORE_AFTER")),
-    Option("hoodie.write.table.version", "table_version", str, "8", "Version of the table format; only 8 is supported.",
-           Scope.TABLE, choices={"8": "8"}, aliases=("hoodie.table.version",)),
+    Option("hoodie.write.table.version", "table_version", str, "8",
+           "Version of the table format: 8, which Hudi 1.0 and newer read and write, or 9, of Hudi 1.1 and newer.",
+           Scope.TABLE, choices={"8": "8", "9": "9"}, aliases=("hoodie.table.version",)),
     Option("pyhudi.partition.random.prefix", "prefix_width", int, 0,
            "Number of hexadecimal digits of a prefix folder above every partition. A hash of the partition path chooses it, so that object stores "
            "spread the load "
@@ -325,7 +326,7 @@ WRITE_OPTIONS = (
            "Time zone of conditions: of times without a zone, `hour(at)`, `CAST(at AS DATE)`. By default the data source of Spark takes the zone of "
            "its session, and everything else UTC; a Spark session in another zone then refuses a condition that depends on it.", Scope.READ),
     Option("hoodie.write.auto.upgrade", "auto_upgrade", bool, False,
-           "Accepted because Hudi 1.1 and newer need it to keep a table at version 8; this package never upgrades.",
+           "Accepted because Hudi 1.1 and newer need it to keep a table at version 8; no write of this package changes the version.",
            choices={"false": "false"}),
 )  # fmt: skip
 

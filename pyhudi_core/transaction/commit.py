@@ -370,7 +370,7 @@ def _properties(context: TableContext) -> dict[str, str]:
     """Return the table's properties as they are now. Raises `TableError` if another writer has made it a table that is not for us any more."""
     found = properties_file.read(context.storage)
     if context.protections.version_gate:
-        TableConfig.from_properties(found, table=context.table).refuse_writing(context.table)
+        TableConfig.from_properties(found, table=context.table).refuse_writing(context.table, context.config)
     return found
 
 

@@ -21,6 +21,7 @@ from pyhudi_core.errors import (
     UnsupportedTableError,
 )
 from pyhudi_core.index.base import TAG_LEAVES
+from pyhudi_core.merge.partial_updates import PartialUpdates
 from pyhudi_core.merge.payloads import NonDefaultsPayload, PartialUpdatePayload
 from pyhudi_core.merge.record_merger import find_merger, ordering_of
 from pyhudi_core.metadata_table.names import RECORD_INDEX
@@ -78,7 +79,7 @@ def refuse_older(before: pa.Table, after: pa.Table, ordering: Sequence[str], wha
 
 def keeps_values(config: TableConfig) -> bool:
     """Say whether the merger of a table keeps the stored value where the new one is null."""
-    return isinstance(find_merger(config), NonDefaultsPayload | PartialUpdatePayload)
+    return isinstance(find_merger(config), NonDefaultsPayload | PartialUpdatePayload | PartialUpdates)
 
 
 def refuse_nulls(before: pa.Table, after: pa.Table, columns: Iterable[str], what: str) -> None:
