@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from pyhudi_core.source_transactions import held_transactions as held_transactions
     from pyhudi_core.source_transactions import transaction_watermark as transaction_watermark
     from pyhudi_core.source_transactions import transactions as transactions
+    from pyhudi_core.statements.run import sql as sql
     from pyhudi_core.table import HudiTable as HudiTable
     from pyhudi_core.timeline.active import Timeline as Timeline
     from pyhudi_core.transaction.requested_rollbacks import Rollback as Rollback
@@ -139,6 +140,7 @@ _HOMES = {
     "rename_columns": "engine.renaming",
     "row_count": "validators",
     "satisfies": "validators",
+    "sql": "statements.run",
     "table_exists": "opening",
     "transaction_watermark": "source_transactions",
     "transactions": "source_transactions",

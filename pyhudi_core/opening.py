@@ -27,6 +27,7 @@ from pyhudi_core.model.properties import OPERATION_FIELD, MergeMode, TableConfig
 from pyhudi_core.model.table_rules import NO_RULES, TableRules
 from pyhudi_core.naming import set_module
 from pyhudi_core.opened_table.opened_table import OpenedTable
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.options import TableOptions, WriteOptions
 from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.runtime.system import system_runtime
@@ -171,11 +172,10 @@ def _said(value: object) -> str:
 
 def create_whole(opened: OpenedTable, *arguments: Any) -> HudiTable:
     """`create_at` with the metadata table that the options ask for, as `create_table`. ``arguments``: those of `create_at`."""
-    table = create_at(opened, *arguments)
-    context = opened.context()
+    context = _create(opened, *arguments)
     if context.options.metadata.of_new_tables:
         asked_metadata_table.make_first(context)
-    return table
+    return HudiTable(opened)
 
 
 def create_at(
@@ -193,7 +193,13 @@ def create_at(
 
     With ``hoodie.metadata.enable=true`` the first write makes it.
     """
-    config = checked_config(opened, schema, record_key, partition_by, ordering, table_type, name, properties, rules)
+    _create(opened, schema, record_key, partition_by, ordering, table_type, name, properties, rules)
+    return HudiTable(opened)
+
+
+def _create(opened: OpenedTable, *arguments: Any) -> TableContext:
+    """Write the properties of a new table, and return it as it is then. ``arguments``: those of `create_at`."""
+    config = checked_config(opened, *arguments)
     storage = opened.storage
     all_of(
         storage,
@@ -203,11 +209,11 @@ def create_at(
     )
     opened.refuse_unusable_lock(config)
     try:
-        properties_file.create(storage, config.to_properties(), f"created by pyhudi {opened.runtime.ids.uuid()}")
+        made = properties_file.create(storage, config.to_properties(), f"created by pyhudi {opened.runtime.ids.uuid()}")
     except PreconditionFailedError:
         _refuse_existing(storage, opened)
         raise
-    return HudiTable(opened)
+    return opened.created(made)
 
 
 def checked_config(

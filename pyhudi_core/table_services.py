@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pyhudi_core.services.compaction.log_compaction import LogCompaction
     from pyhudi_core.services.expiry.expiry import Expiry
     from pyhudi_core.services.failed_writes import FailedWrites
+    from pyhudi_core.services.iceberg_sync import IcebergSync
     from pyhudi_core.services.indexing.indexes import Indexes
     from pyhudi_core.services.indexing.indexing import Indexing, IndexingResult
     from pyhudi_core.services.metadata.metadata_archival import MetadataArchival
@@ -66,6 +67,7 @@ else:
     Expiry = lazy_call("pyhudi_core.services.expiry.expiry", "Expiry")
     FailedWrites = lazy_call("pyhudi_core.services.failed_writes", "FailedWrites")
     Holds = lazy_call("pyhudi_core.savepoints.holds", "Holds")
+    IcebergSync = lazy_call("pyhudi_core.services.iceberg_sync", "IcebergSync")
     Indexes = lazy_call("pyhudi_core.services.indexing.indexes", "Indexes")
     Indexing = lazy_call("pyhudi_core.services.indexing.indexing", "Indexing")
     MetadataArchival = lazy_call("pyhudi_core.services.metadata.metadata_archival", "MetadataArchival")
@@ -285,6 +287,11 @@ class TableServices(NamesInstead):
     def sweep(self) -> Sweep:
         """The service that deletes files that belong to nobody, such as those of killed processes: ``plan()`` and ``run()``."""
         return Sweep(self._opened.context())
+
+    @property
+    def iceberg(self) -> IcebergSync:
+        """Iceberg metadata beside the table, for other engines: ``sync()`` makes it and follows each commit, ``plan()`` says what is missing."""
+        return IcebergSync(self._opened.context())
 
     @property
     def restore(self) -> Restores:

@@ -63,7 +63,7 @@ def in_state(case: Case, context: TableContext, snapshot: Snapshot) -> Case:
 def _with_buckets(case: Case, context: TableContext, snapshot: Snapshot, *, by_index: bool) -> Case:
     """The case with what is known of buckets. Folders are listed only if they matter."""
     looks = by_index or case.operation in REPLACING or is_non_blocking(case.options)
-    consistent = looks and has_consistent_hashing(context)
+    consistent = looks and has_consistent_hashing(context, snapshot)
     case = replace(case, loaded=True, by_index=by_index, bucketed=is_bucketed(snapshot), consistent=consistent)
     if not case.hashes:
         return case

@@ -7,7 +7,7 @@ The verbs of a table are this handle used in one go (`Write.until_committed`). T
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from pyhudi_core.conflicts.explain import SideAndCommit
 from pyhudi_core.conflicts.explanation import ConflictExplanation
-from pyhudi_core.conflicts.requirement import checked_requirements
+from pyhudi_core.conflicts.requirement import CommitRequirement, checked_requirements
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.errors import (
     CommitConflictError,
@@ -40,7 +40,7 @@ from pyhudi_core.write.attempt import Basis, validation_of
 from pyhudi_core.write.batch import Columns, Given, Nothing, Partitions, UserRows, engine_of
 from pyhudi_core.write.result import Commit, CommitStats, CommitVerdict
 from pyhudi_core.write.states import Committed, Draft, Unchanged, WriteSpec, WriteState, load
-from pyhudi_core.write.write import WriteRun, close, locked, release, renewed, undo, write
+from pyhudi_core.write.write import WriteRun, close, locked, prepare, release, renewed, undo, write
 
 _log = logging.getLogger(__name__)
 
@@ -164,6 +164,29 @@ class Write:
         clustering is pending, at the same time: `again` writes the batch on the state after that.
         """
         return self._bring(Nothing() if data is None and self._state.request.allow_empty else UserRows(data))
+
+    def prepare(self, given: Given) -> tuple[Draft | Unchanged, Timeline]:
+        """Take the first step alone: check what the write brings, and keep it. Returns the timeline that was seen, too. Raises as `write`."""
+        self._run.state, seen = prepare(self._run, given)
+        return self._run.state, seen.timeline
+
+    def note(
+        self,
+        extra: Mapping[str, str] | None = None,
+        requirements: Sequence[CommitRequirement] = (),
+        *,
+        allow_empty: bool = False,
+    ) -> None:
+        """Before `write`: add to what ``table.begin`` was given: entries of the extra metadata, requirements, and that a commit may be empty."""
+        state = self._state
+        request = state.request
+        request = replace(
+            request,
+            extra={**request.extra, **checks.checked_extra(extra or {})},
+            requirements=(*request.requirements, *checked_requirements(requirements)),
+            allow_empty=request.allow_empty or allow_empty,
+        )
+        self._run.state = replace(state, request=request)
 
     def drop(self, partitions: Sequence[str], missing_ok: bool = False) -> Self:
         """Remove whole partitions (paths). Raises `PartitionNotFoundError` for one that does not exist, unless ``missing_ok``."""

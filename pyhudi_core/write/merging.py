@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 
 from pyhudi_core.engine.local import as_table
 from pyhudi_core.errors import DuplicateKeyError, InvalidOptionError, at_table
-from pyhudi_core.metadata_table.names import RECORD_INDEX
 from pyhudi_core.model.meta_fields import META_FIELDS
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.printing import printable
@@ -27,7 +26,15 @@ from pyhudi_core.write import cases, refusals
 from pyhudi_core.write.batch import UserRows
 from pyhudi_core.write.handle import Write, write_found
 from pyhudi_core.write.merge_clauses import Action, Clause, Matching, MergeRows, Sides, When, merged, target_condition
-from pyhudi_core.write.replacing import in_types_of, keeps_values, keys_of, mixed, names_of, refuse_without_keys
+from pyhudi_core.write.replacing import (
+    in_types_of,
+    is_global,
+    keeps_values,
+    mixed,
+    names_in,
+    names_of,
+    refuse_without_keys,
+)
 from pyhudi_core.write.result import Commit
 from pyhudi_core.write.states import load
 
@@ -214,7 +221,7 @@ class Merge(NotCalled):
         """
         config = write.context.config
         fixed = config.naming_fields
-        if {*match.pairs} != {(name, name) for name in fixed} or match.rest or _is_global(write):
+        if {*match.pairs} != {(name, name) for name in fixed} or match.rest or is_global(write):
             return False
         if any(inserted[name].null_count or pa.types.is_floating(inserted[name].type) for name in fixed):
             return False
@@ -246,23 +253,8 @@ def _parts(found: Any) -> Iterator[pa.Table]:
     yield pa.Table.from_batches(batches, found.schema)
 
 
-def _is_global(write: Write) -> bool:
-    """Say whether a key may be in one partition of the table alone, because the index of the write has one place for a key."""
-    named = write.context.options.index.type
-    if named is not None:
-        return named.startswith("GLOBAL") or named == "RECORD_INDEX"
-    return RECORD_INDEX in write.context.config.metadata_partitions
-
-
-def _names_in(rows: pa.Table, write: Write) -> pa.Array:
-    """Return what names each row: its key, and its partition unless the index is global."""
-    if not _is_global(write):
-        return names_of(rows, write.context.config)
-    return keys_of(rows, write.context.config)
-
-
 def _refuse_repeated(rows: pa.Table, write: Write) -> None:
-    names = _names_in(rows, write)
+    names = names_in(rows, write)
     if len(names.unique()) < len(names):
         counts = pc.value_counts(names)
         repeated = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
@@ -279,8 +271,8 @@ def _refuse_known(rows: pa.Table, write: Write, fixed: Sequence[str]) -> None:
     asked = rows[key].combine_chunks()
     where = None if asked.null_count or pa.types.is_floating(asked.type) else pc.field(key).isin(asked)
     there = write.scan(fixed, where, meta=False).to_arrow()
-    names = _names_in(rows, write)
-    known = names.filter(pc.is_in(names, value_set=_names_in(there, write)))
+    names = names_in(rows, write)
+    known = names.filter(pc.is_in(names, value_set=names_in(there, write)))
     if len(known):
         raise DuplicateKeyError(
             f"{len(known):,} rows that the merge would insert have the key of another row, for example {_shown(known)}",

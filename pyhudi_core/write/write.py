@@ -36,7 +36,7 @@ from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.storage.at_once import Ahead, both
 from pyhudi_core.transaction import markers
-from pyhudi_core.transaction.begin import TableSeen, Transaction, begin_write, look, withdraw
+from pyhudi_core.transaction.begin import TableSeen, Transaction, begin_write, withdraw
 from pyhudi_core.transaction.commit import Finished, Gate
 from pyhudi_core.transaction.locking import after_failure, hold
 from pyhudi_core.transaction.rollback import repair_by_policy, roll_back, sweep_late_files
@@ -77,7 +77,18 @@ from pyhudi_core.write.plan import Plan
 from pyhudi_core.write.prepare import Prepared, prepare_keys, prepare_rows
 from pyhudi_core.write.result import Commit, CommitStats
 from pyhudi_core.write.retrying import Retries
-from pyhudi_core.write.states import Begun, Committed, Draft, Staged, Unchanged, WriteSpec, WriteState, load
+from pyhudi_core.write.states import (
+    Begun,
+    Committed,
+    Draft,
+    Staged,
+    Unchanged,
+    WriteSpec,
+    WriteState,
+    hashed_ahead,
+    load,
+    look,
+)
 from pyhudi_core.write.streams import Streams
 from pyhudi_core.write.tasks import Written
 
@@ -166,7 +177,7 @@ def prepare(run: WriteRun, given: Given) -> tuple[Draft | Unchanged, TableSeen]:
     if isinstance(given, Partitions):
         given = replace(given, paths=checks.checked_partitions(given.paths, draft.context.config, request.table))
     seen = request.seen or look(draft.context)
-    snapshot = load(draft.context, seen.timeline, seen.companions, publish=True)
+    snapshot = load(draft.context, seen.timeline, seen.companions, publish=True, hashed=seen.hashed)
     refusals.before_rows(cases.in_state(case, draft.context, snapshot))
     if isinstance(given, UserRows):
         draft = _with_rows(draft, _kept_stream(run, given.data, snapshot), snapshot)
@@ -308,10 +319,14 @@ def begin(draft: Draft, seen: TableSeen | None) -> Begun:
 
 def _state_at(context: TableContext, transaction: Transaction) -> Snapshot:
     """Return the state that an attempt starts from. On a network storage the lists of its metadata table's files are read now, too."""
-    snapshot = load(context, transaction.start, transaction.companions)
-    if snapshot.metadata is not None and metadata_update.keeps(context.config):
-        snapshot.metadata.slices.read_ahead(context.config.written_metadata_partitions)
-    return snapshot
+    def state() -> Snapshot:
+        found = load(context, transaction.start, transaction.companions)
+        if found.metadata is not None and metadata_update.keeps(context.config):
+            found.metadata.slices.read_ahead(context.config.written_metadata_partitions)
+        return found
+
+    snapshot, hashed = both(context.root, context.runtime.executor, state, lambda: hashed_ahead(context))
+    return replace(snapshot, hashed=hashed)
 
 
 @dataclass(frozen=True, slots=True)
