@@ -226,8 +226,10 @@ def _in_columns(
     given = dict(zip(order, rows.columns, strict=True))
     for name, value in fixed.items():
         given[name] = pa.chunked_array([pa.nulls(len(rows)) if value is None else pa.repeat(pa.scalar(value), len(rows))])
-    made = {name: given.get(name, pa.nulls(len(rows), schema.field(name).type)) for name in schema.names}
-    return fitted(pa.table(made), schema, table.location)
+    by_rules = table.rules.given  # columns that are not named are null, but for these
+    wanted = pa.schema([field for field in schema if field.name in given or field.name not in by_rules])
+    made = {field.name: given.get(field.name, pa.nulls(len(rows), field.type)) for field in wanted}
+    return fitted(pa.table(made), wanted, table.location)
 
 
 def _known(name: str, table: HudiTable, part: Any) -> str:
