@@ -232,9 +232,9 @@ def _in_columns(
         given[name] = pa.chunked_array(
             [pa.nulls(len(rows)) if value is None else pa.repeat(pa.scalar(value), len(rows))]
         )
-    filled = {*table.rules.defaults, *table.rules.generated}  # by the write
-    wanted = pa.schema([field for field in schema if field.name in given or field.name not in filled])
-    made = {name: given.get(name, pa.nulls(len(rows), wanted.field(name).type)) for name in wanted.names}
+    by_rules = table.rules.given  # columns that are not named are null, but for these
+    wanted = pa.schema([field for field in schema if field.name in given or field.name not in by_rules])
+    made = {field.name: given.get(field.name, pa.nulls(len(rows), field.type)) for field in wanted}
     return fitted(pa.table(made), wanted, table.location)
 
 

@@ -335,6 +335,31 @@ def test_a_write_that_was_measured_by_older_rules_does_not_commit(location: str,
     assert table.to_arrow().equals(rows((1, 1.0, 1)))
 
 
+def test_sql_gives_defaults_to_columns_that_an_insert_does_not_name_and_keeps_the_rules(location: str) -> None:
+    rules = TableRules({"positive": "v > 0"}, ["v"], {"qty": 3}, {"total": "v * qty"})
+    tables = {"sold": make(location, SCHEMA, rules=rules, partition_by=())}
+    hudi.sql("INSERT INTO sold (id, v) VALUES (5, 2.5)", tables=tables)
+    hudi.sql("UPDATE sold SET v = 3.5 WHERE id = 5", tables=tables)
+    hudi.sql("INSERT INTO sold (id, v, qty) VALUES (6, 2.5, NULL)", tables=tables)
+    found = tables["sold"].to_arrow(["id", "day", "v", "qty", "total"]).sort_by("id").to_pylist()
+    assert [tuple(row.values()) for row in found] == [(5, None, 3.5, 3, 10.5), (6, None, 2.5, None, None)]
+    for against in (
+        "INSERT INTO sold (id, v) VALUES (7, -2.5)",
+        "UPDATE sold SET v = NULL",
+        "INSERT INTO sold (id) VALUES (7)",
+    ):
+        with pytest.raises(DataError, match="a rule of the table"):
+            hudi.sql(against, tables=tables)
+
+
+def test_small_batches_that_share_a_commit_keep_the_rules(location: str) -> None:
+    table = made_in(location)
+    with pytest.raises(DataError, match="'positive' is CHECK"):
+        table.upsert(rows((1, -1.0, 1)), batch=True)
+    table.upsert(pa.table({"id": [2], "v": [5.0], "qty": pa.array([2], pa.int32())}), batch=True)
+    assert table.to_arrow().sort_by("id").equals(rows((1, 1.0, 1), (2, 5.0, 2)))
+
+
 def test_the_commands_show_the_rules_and_a_table_without_rules_shows_none(location: str) -> None:
     made_in(location)
     assert "checks: positive: v > 0" in CliRunner().invoke(main, ["show", location]).stdout
