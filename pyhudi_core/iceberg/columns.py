@@ -28,7 +28,7 @@ _PLAIN = {
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class IcebergColumns:
     """An Iceberg schema in the making.
 
     Attributes:
@@ -117,10 +117,10 @@ class _Ids:
 def columns_of(
     schema: pa.Schema,
     table: str,
-    before: Sequence[Columns] = (),
+    before: Sequence[IcebergColumns] = (),
     now: Version | None = None,
     then: Version | None = None,
-) -> Columns:
+) -> IcebergColumns:
     """Return the columns of a state.
 
     Args:
@@ -135,7 +135,7 @@ def columns_of(
     known: dict[Path, tuple[int, Any]] = {}
     for one in before:
         known |= one.paths()
-    last = before[-1] if before else Columns()
+    last = before[-1] if before else IcebergColumns()
     numbers = dict(last.numbers) if now is not None else {}
     if now is not None and not numbers and then is not None:
         current = last.paths()
@@ -143,7 +143,7 @@ def columns_of(
     numbered = numbers_of(_data(now)) if now is not None else {}
     ids = _Ids(table, last.last_id, known, numbers, numbered)
     fields = _fields(schema, (), ids)
-    made = Columns(fields, ids.last, _mapped(last.mapping, _of_fields(fields), newest=True), ids.by_number)
+    made = IcebergColumns(fields, ids.last, _mapped(last.mapping, _of_fields(fields), newest=True), ids.by_number)
     _refuse_retyped(made, last, table)
     return made
 
@@ -195,7 +195,7 @@ def _type(kind: pa.DataType, path: Path, ids: _Ids) -> Any:
     )
 
 
-def _refuse_retyped(made: Columns, last: Columns, table: str) -> None:
+def _refuse_retyped(made: IcebergColumns, last: IcebergColumns, table: str) -> None:
     before = dict(last.paths().values())
     for path, (number, kind) in made.paths().items():
         if number in before:
@@ -224,7 +224,7 @@ def _is_wider_decimal(old: str, new: str) -> bool:
     return was[1] == wide[1] and was[0] <= wide[0]
 
 
-def with_versions(columns: Columns, now: Version, versions: Iterable[Version], table: str) -> Columns:
+def with_versions(columns: IcebergColumns, now: Version, versions: Iterable[Version], table: str) -> IcebergColumns:
     """Return the columns with the names that they have in files of these versions of the schema.
 
     Raises `UnsupportedTableError` if one name means different columns there, or a type has changed too much.
@@ -250,10 +250,10 @@ def with_versions(columns: Columns, now: Version, versions: Iterable[Version], t
                 table=table,
                 hint="Rewrite the older files with table.clustering, delete the folder metadata/, and sync again; nothing was written",
             )
-    return Columns(columns.fields, last, mapping, numbers)
+    return IcebergColumns(columns.fields, last, mapping, numbers)
 
 
-def with_dropped(columns: Columns, schemas: Iterable[pa.Schema], table: str) -> Columns:
+def with_dropped(columns: IcebergColumns, schemas: Iterable[pa.Schema], table: str) -> IcebergColumns:
     """Return the columns with those that only older files have, in a table whose columns have no numbers. Raises as `with_versions`."""
     made = columns
     for schema in schemas:
@@ -261,7 +261,7 @@ def with_dropped(columns: Columns, schemas: Iterable[pa.Schema], table: str) -> 
         for path, (_, kind) in older.paths().items():
             if path in columns.paths():
                 refuse_other_type(path, kind, columns.paths()[path][1], table)
-        made = Columns(columns.fields, older.last_id, older.mapping, columns.numbers)
+        made = IcebergColumns(columns.fields, older.last_id, older.mapping, columns.numbers)
     return made
 
 

@@ -14,7 +14,7 @@ from pyhudi_core.file_groups.row_counts import rows_of_files
 from pyhudi_core.file_groups.slice import BaseFile
 from pyhudi_core.formats.base_file import read_footer
 from pyhudi_core.iceberg.bounds import encoded
-from pyhudi_core.iceberg.columns import Columns
+from pyhudi_core.iceberg.columns import IcebergColumns
 from pyhudi_core.iceberg.manifests import ADDED, Entry
 from pyhudi_core.iceberg.partition_spec import PartitionSpec
 from pyhudi_core.iceberg.tree import Key
@@ -31,7 +31,7 @@ Statistics = Mapping[str, Mapping[str, ColumnStats]]
 
 
 @dataclass(frozen=True, slots=True)
-class NewFile:
+class NamedFile:
     """A base file: its place, rows and bytes."""
 
     partition: str
@@ -47,12 +47,12 @@ class Made:
 
     snapshot_id: int
     sequence: int
-    columns: Columns
+    columns: IcebergColumns
     spec: PartitionSpec
     statistics: Statistics
     root: str
 
-    def entry(self, file: NewFile) -> tuple[Key, Entry]:
+    def entry(self, file: NamedFile) -> tuple[Key, Entry]:
         """Return key and entry of a file that is added."""
         stats = self.statistics.get(file.path, {})
         values = self.spec.values(file.partition, stats)
@@ -96,20 +96,20 @@ def _metrics(ids: Mapping[str, tuple[int, str]], stats: Mapping[str, ColumnStats
     return {name: sorted(pairs, key=lambda pair: str(pair["key"])) for name, pairs in found.items() if pairs}
 
 
-def added_by(commit: CommitMetadata, table: str) -> list[NewFile]:
+def added_by(commit: CommitMetadata, table: str) -> list[NamedFile]:
     """Return the base files that a commit wrote. Raises `UnsupportedTableError` for another format than Parquet."""
     found = (_new_file(stat) for stat in commit.stats)
     return [refuse_other_format(one, table) for one in found if one is not None]
 
 
-def _new_file(stat: WriteStat) -> NewFile | None:
+def _new_file(stat: WriteStat) -> NamedFile | None:
     name = parse_data_file(split(stat.path)[1])
     if not isinstance(name, BaseFileName):
         return None
-    return NewFile(stat.partition, name, stat.path, stat.rows, stat.size)
+    return NamedFile(stat.partition, name, stat.path, stat.rows, stat.size)
 
 
-def refuse_other_format(file: NewFile, table: str) -> NewFile:
+def refuse_other_format(file: NamedFile, table: str) -> NamedFile:
     """Raise `UnsupportedTableError` unless it is a Parquet file."""
     if not file.path.endswith(".parquet"):
         raise UnsupportedTableError(
@@ -121,7 +121,7 @@ def refuse_other_format(file: NewFile, table: str) -> NewFile:
     return file
 
 
-def every_file(context: TableContext, snapshot: Snapshot) -> list[NewFile]:
+def every_file(context: TableContext, snapshot: Snapshot) -> list[NamedFile]:
     """Return the newest base file of each file group of a state. Where no commit says how many rows a file has, its footer is read."""
     view = snapshot.view
     partitions = view.partitions()
@@ -131,7 +131,7 @@ def every_file(context: TableContext, snapshot: Snapshot) -> list[NewFile]:
     bases = [piece.base for piece in slices if piece.base is not None]
     rows = _rows(context, [base for base in bases if stats[base.path] is None])
     rows |= {path: stat.rows for path, stat in stats.items() if stat is not None}
-    made = (NewFile(base.partition, base.name, base.path, rows[base.path], base.size) for base in bases)
+    made = (NamedFile(base.partition, base.name, base.path, rows[base.path], base.size) for base in bases)
     return [refuse_other_format(one, context.table) for one in made]
 
 
@@ -146,7 +146,7 @@ def _rows(context: TableContext, files: Sequence[BaseFile]) -> dict[str, int]:
     return found | dict(zip(missing, context.runtime.executor.map(count, missing), strict=True))
 
 
-def statistics_of(snapshot: Snapshot, files: Iterable[NewFile]) -> Statistics:
+def statistics_of(snapshot: Snapshot, files: Iterable[NamedFile]) -> Statistics:
     """Return what the metadata table knows of the columns of these files; nothing without its column statistics."""
     metadata = snapshot.metadata
     if metadata is None or not metadata.has(COLUMN_STATS):

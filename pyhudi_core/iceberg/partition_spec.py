@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from pyhudi_core.errors import UnsupportedTableError
 from pyhudi_core.file_groups.partition_values import constants_of
-from pyhudi_core.iceberg.columns import Columns
+from pyhudi_core.iceberg.columns import IcebergColumns
 from pyhudi_core.model.properties import KeyGenerator, TableConfig
 from pyhudi_core.model.timestamp_partitions import TimestampFolders
 from pyhudi_core.predicates import ColumnStats
@@ -98,7 +98,7 @@ def _contradicts(known: ColumnStats, value: object) -> bool:
     return bool(known.null_count) or (bounded and not known.min == known.max == value)
 
 
-def spec_of(config: TableConfig, columns: Columns, schema: pa.Schema) -> PartitionSpec:
+def spec_of(config: TableConfig, columns: IcebergColumns, schema: pa.Schema) -> PartitionSpec:
     """Return the partition fields of a table."""
     ids = columns.ids()
     if config.keygenerator_type is KeyGenerator.TIMESTAMP or "TIMESTAMP" in config.partition_types:
@@ -109,7 +109,7 @@ def spec_of(config: TableConfig, columns: Columns, schema: pa.Schema) -> Partiti
     return PartitionSpec(tuple(fields), config, schema)
 
 
-def _time_based(config: TableConfig, columns: Columns, schema: pa.Schema) -> PartitionSpec:
+def _time_based(config: TableConfig, columns: IcebergColumns, schema: pa.Schema) -> PartitionSpec:
     none = PartitionSpec((), config, schema)
     ids = columns.ids()
     if len(config.partition_fields) != 1 or config.prefix_width or config.partition_fields[0] not in ids:

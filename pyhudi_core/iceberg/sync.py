@@ -14,8 +14,8 @@ from typing import Any
 
 from pyhudi_core.errors import HudiError, UnsupportedTableError
 from pyhudi_core.iceberg import manifests, retention, table_metadata
-from pyhudi_core.iceberg.columns import Columns, columns_of, with_dropped, with_versions
-from pyhudi_core.iceberg.file_changes import Made, NewFile, added_by, every_file, statistics_of
+from pyhudi_core.iceberg.columns import IcebergColumns, columns_of, with_dropped, with_versions
+from pyhudi_core.iceberg.file_changes import Made, NamedFile, added_by, every_file, statistics_of
 from pyhudi_core.iceberg.hudi_commits import Difference, cleans_of, deleted_files, difference, synced_text
 from pyhudi_core.iceberg.manifests import Entry
 from pyhudi_core.iceberg.partition_spec import FIRST_FIELD, PartitionSpec, spec_of
@@ -136,7 +136,7 @@ class _Step:
     metadata: TableMetadata
     root: str
     name: str
-    columns: list[Columns]
+    columns: list[IcebergColumns]
     tree: Tree
     dropped: list[dict[str, Any]] = field(default_factory=list)
     beside: list[dict[str, Any]] = field(default_factory=list)
@@ -230,7 +230,7 @@ class _Step:
         self._set_columns(columns)
 
     def _add(
-        self, instant: Instant, commit: CommitMetadata, files: list[NewFile], statistics: Mapping[str, Any]
+        self, instant: Instant, commit: CommitMetadata, files: list[NamedFile], statistics: Mapping[str, Any]
     ) -> None:
         """Add the snapshot of one commit."""
         if commit.schema and commit.operation not in SERVICE_OPERATIONS:
@@ -267,7 +267,7 @@ class _Step:
         before = [one for one in evolution.versions if one.number <= int(current["summary"][INSTANT])]
         return before[-1] if before else None
 
-    def _set_columns(self, columns: Columns) -> None:
+    def _set_columns(self, columns: IcebergColumns) -> None:
         raw = self.metadata.raw
         same = [one["schema-id"] for one in raw["schemas"] if one["fields"] == columns.fields]
         number = same[0] if same else len(raw["schemas"])
@@ -376,7 +376,7 @@ def _new(context: TableContext, root: str, number: int) -> TableMetadata:
         "location": root,
         "last-sequence-number": 0,
         "last-updated-ms": context.runtime.clock.now_ms(),
-        "last-column-id": Columns().last_id,
+        "last-column-id": IcebergColumns().last_id,
         "schemas": [],
         "current-schema-id": 0,
         "partition-specs": [{"spec-id": 0, "fields": []}],
@@ -388,7 +388,7 @@ def _new(context: TableContext, root: str, number: int) -> TableMetadata:
         "properties": {
             "gc.enabled": "false",
             "write.format.default": "parquet",
-            MAPPING: json.dumps(Columns().mapping),
+            MAPPING: json.dumps(IcebergColumns().mapping),
             SYNCED: synced_text((), ()),
         },
         "snapshots": [],

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyhudi_core.errors import CorruptionError, ObjectNotFoundError, UnsupportedTableError
-from pyhudi_core.iceberg.columns import Columns
+from pyhudi_core.iceberg.columns import IcebergColumns
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.transaction.publication import create_once
 
@@ -67,13 +67,15 @@ class TableMetadata:
         found: dict[str, str] = self.raw["properties"]
         return found
 
-    def columns(self) -> list[Columns]:
+    def columns(self) -> list[IcebergColumns]:
         """Return the schemas, the current one last."""
         mapping = json.loads(self.properties[MAPPING])
         numbers = {int(number): found for number, found in json.loads(self.properties.get(NUMBERS, "{}")).items()}
         current = self.raw["current-schema-id"]
         ordered = sorted(self.raw["schemas"], key=lambda one: (one["schema-id"] == current, one["schema-id"]))
-        return [Columns(one["fields"], self.raw["last-column-id"], mapping, numbers) for one in ordered] or [Columns()]
+        return [IcebergColumns(one["fields"], self.raw["last-column-id"], mapping, numbers) for one in ordered] or [
+            IcebergColumns()
+        ]
 
     def copy(self) -> TableMetadata:
         """Return a version that may be changed without this one."""

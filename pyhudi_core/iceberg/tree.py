@@ -32,7 +32,7 @@ Read = Callable[[str], bytes]
 
 
 @dataclass(slots=True)
-class Leaf:
+class ManifestLeaf:
     """One manifest: the key by which it begins, its line of the list, and its files if they were read."""
 
     first: Key
@@ -68,7 +68,7 @@ class Tree:
 
     root: str
     read: Read
-    leaves: list[Leaf] = field(default_factory=list)
+    leaves: list[ManifestLeaf] = field(default_factory=list)
 
     @classmethod
     def open(cls, root: str, read: Read, path: str) -> Tree:
@@ -82,7 +82,7 @@ class Tree:
                 path=path,
                 hint="Delete the folder metadata/ of the table, and sync again; no data is lost.",
             )
-        return cls(root, read, [Leaf(first, line) for first, line in zip(firsts, live, strict=True)])
+        return cls(root, read, [ManifestLeaf(first, line) for first, line in zip(firsts, live, strict=True)])
 
     def find(self, keys: Iterable[Key]) -> dict[Key, Entry]:
         """Return the files of these keys that are there."""
@@ -120,14 +120,14 @@ class Tree:
         """Return the header of the list that says by which key each leaf begins."""
         return json.dumps([leaf.first for leaf in self.leaves], separators=(",", ":"))
 
-    def _by_leaf(self, keys: Iterable[Key]) -> list[tuple[Leaf, list[Key]]]:
+    def _by_leaf(self, keys: Iterable[Key]) -> list[tuple[ManifestLeaf, list[Key]]]:
         if not self.leaves:
-            self.leaves = [Leaf((0, "", ""), {}, {})]
+            self.leaves = [ManifestLeaf((0, "", ""), {}, {})]
         begins = [leaf.first for leaf in self.leaves]
         placed = sorted((max(bisect_right(begins, key) - 1, 0), key) for key in keys)
         return [(self.leaves[place], [key for _, key in some]) for place, some in groupby(placed, itemgetter(0))]
 
-    def _files(self, leaf: Leaf) -> dict[Key, Entry]:
+    def _files(self, leaf: ManifestLeaf) -> dict[Key, Entry]:
         if leaf.files is None:
             path = leaf.line["manifest_path"]
             entries, _ = manifests.decode(self.read(path), path)
@@ -140,9 +140,9 @@ class Tree:
         folder, _, name = entry["data_file"]["file_path"][len(self.root) + 1 :].rpartition("/")
         return spec_id, folder, name.partition("_")[0]
 
-    def _written(self, touched: set[int], writing: Writing) -> list[Leaf]:
+    def _written(self, touched: set[int], writing: Writing) -> list[ManifestLeaf]:
         """Return the leaves, with those that were touched written again: neighbours together, so that small ones grow and large ones are split."""
-        found: list[Leaf] = []
+        found: list[ManifestLeaf] = []
         for is_touched, run in groupby(self.leaves, lambda leaf: id(leaf) in touched):
             if not is_touched:
                 found += (leaf for leaf in run if leaf.line)  # not the place that an empty tree begins with
@@ -155,7 +155,9 @@ class Tree:
                 for start, end in pairwise(bounds):
                     part = chosen[start:end]
                     line = _line(writing, spec_id, [entry for _, entry in part])
-                    found.append(Leaf(part[0][0], line, {key: {**entry, "status": EXISTING} for key, entry in part}))
+                    found.append(
+                        ManifestLeaf(part[0][0], line, {key: {**entry, "status": EXISTING} for key, entry in part})
+                    )
         return found
 
 

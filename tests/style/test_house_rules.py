@@ -62,7 +62,7 @@ def _calls(path: Path, *verbs: str) -> list[tuple[int, str]]:
 
 # Files under .hoodie are deleted by the module that writes them, data files by one module only.
 MAY_DELETE = {
-    "index/hashing_metadata.py", "spark/writer.py", "services/archival/archived_files.py", "timeline/history_writing.py",
+    "iceberg/retention.py", "iceberg/sync.py", "iceberg/table_metadata.py", "index/hashing_metadata.py", "spark/writer.py", "services/archival/archived_files.py", "timeline/history_writing.py",
     "timeline/properties_file.py", "transaction/begin.py", "transaction/commit.py", "transaction/heartbeat.py",
     "services/clustering/spilled_sort.py", "transaction/instant_removal.py", "transaction/left_by_executors.py",
     "transaction/markers.py", "transaction/metadata_removal.py", "orchestration/permit.py", "conflicts/precedence.py", "transaction/record.py",

@@ -89,6 +89,7 @@ def results(table: hudi.HudiTable, source: str) -> list[tuple[int, tuple[str, ..
         (0, ("erase", place, "--key", "77", "--plan")),
         (0, ("expire", place)),
         (0, ("sweep", place)),
+        (0, ("iceberg", place, "--plan")),
         (0, ("repair", place, "--duplicates", "--plan")),
         (0, ("savepoint", place)),
         (1, ("savepoint", place, "delete", "--instant", ABSENT)),
