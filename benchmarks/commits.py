@@ -17,7 +17,7 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
@@ -198,7 +198,7 @@ def _processor_time() -> Iterator[list[float]]:
 
     @contextmanager
     def measured(
-        context: TableContext, purpose: str, beside: Callable[[], object] | None = None
+        context: TableContext, purpose: str, beside: Sequence[Callable[[], object]] = ()
     ) -> Iterator[LockHolding]:
         with holding_lock(context, purpose, beside) as holding:
             began = time.process_time()

@@ -1,8 +1,8 @@
 """The benchmarks' part of docs/evidence.md, and its picture, from results alone.
 
 A figure is the median of the ratios of rounds that ran side by side, with the smallest and the largest in
-brackets. No seconds are shown, because they belong to the machine of the day; only `locks`, with its injected latency, shows milliseconds. A promise
-counts as kept only if its rounds allow the claim (`Goal.verdict`). A result may say which run it is of (``"run"``).
+brackets. No seconds are shown, because they belong to the machine of the day; only `locks` and `object_stores`, with injected latency, show
+milliseconds. A promise counts as kept only if its rounds allow the claim (`Goal.verdict`). A result may say which run it is of (``"run"``).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Collection
 from statistics import median
 from typing import Any
 
-from benchmarks import indexed_peers, indexed_writes, large_upserts, local_peers, locks, spark_loads
+from benchmarks import indexed_peers, indexed_writes, large_upserts, local_peers, locks, object_stores, spark_loads
 from benchmarks.picture import Bar, bars
 from benchmarks.ratios import Goal, Ratio, ratio, short
 
@@ -48,6 +48,7 @@ def page(kept: dict[str, Result]) -> str:
         (("record_lookup",), _record_lookup(kept)),
         (("memory",), _memory(kept)),
         (("locks",), locks.section(kept)),
+        (("object_stores",), object_stores.section(kept)),
     ]
     return "\n".join(
         _compact(text, dict.fromkeys(kept[name]["run"] for name in names if "run" in kept.get(name, {})))

@@ -27,7 +27,9 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"{__name__}.{name}")
     if name not in _NAMES:
         raise no_name(__name__, name, _NAMES)
-    return getattr(pyhudi_core, name)
+    return pyhudi_core.__getattr__(
+        name
+    )  # as an attribute, `snapshot` and `transaction` may be packages of the implementation
 
 
 def __dir__() -> list[str]:

@@ -1,6 +1,6 @@
 """Apache Hudi tables in Python: on Spark through PySpark, and on Arrow without Spark.
 
-Writes version 8 of the format, and reads versions 3 to 6, 8 and 9.
+Writes versions 8 and 9 of the format, and reads versions 3 to 6, too.
 
 Names are imported on first use. So a program that only declares tables (such as Dagster when it loads definitions) does not import the writer.
 """
@@ -61,6 +61,10 @@ if TYPE_CHECKING:
     from pyhudi_core.source_transactions import transactions as transactions
     from pyhudi_core.statements.run import sql as sql
     from pyhudi_core.table import HudiTable as HudiTable
+    from pyhudi_core.table_transactions import TablesSnapshot as TablesSnapshot
+    from pyhudi_core.table_transactions import TableTransaction as TableTransaction
+    from pyhudi_core.table_transactions import snapshot as snapshot
+    from pyhudi_core.table_transactions import transaction as transaction
     from pyhudi_core.timeline.active import Timeline as Timeline
     from pyhudi_core.transaction.requested_rollbacks import Rollback as Rollback
     from pyhudi_core.transaction.status import CommitStatus as CommitStatus
@@ -140,8 +144,10 @@ _HOMES = {
     "rename_columns": "engine.renaming",
     "row_count": "validators",
     "satisfies": "validators",
+    "snapshot": "table_transactions",
     "sql": "statements.run",
     "table_exists": "opening",
+    "transaction": "table_transactions",
     "transaction_watermark": "source_transactions",
     "transactions": "source_transactions",
     "unique": "validators",

@@ -33,6 +33,7 @@ R = TypeVar("R")
 CONSUMER_KEY = "pyhudi.consumer."
 """With the name of the consumer behind it: the key of its checkpoint in the extra metadata of a commit."""
 
+_BEFORE_ALL = "0" * 17
 _WAY_OUT = 'Process all rows again: consumer.rebuild(), then commit(..., operation="insert_overwrite_table").'
 
 
@@ -169,6 +170,25 @@ class Consumer:
         )
         newer = _completions(self.source, after)
         return Batch(self, after, newer[: self.most_commits][-1], seen, restored) if newer else None
+
+    def wait(self, timeout: float | None = None, every: float = 1.0) -> Batch | None:
+        """Return what is new, as `next`, and wait for it if nothing is; None if nothing is new when the time is over.
+
+        Args:
+            timeout: seconds to wait at most; None waits for ever.
+            every: seconds between two looks at the source; each costs one request while nothing is new there.
+
+        Raises as `next`.
+        """
+        clock = self.source._opened.runtime.clock
+        began = clock.monotonic()
+        while True:
+            seen = _newest(self.source)
+            batch = self.next()
+            left = None if timeout is None else max(0.0, timeout - (clock.monotonic() - began))
+            if batch is not None or left == 0.0:
+                return batch
+            self.source.wait(seen or _BEFORE_ALL, left, every)
 
     def rebuild(self) -> Batch:
         """Return all rows of the source as a batch: the way out if commits are gone before they were processed, or were undone after it.

@@ -194,12 +194,12 @@ class UnsupportedTableError(TableError):
 
 
 class TableVersionError(UnsupportedTableError):
-    """The table's version is not 8. ``found`` is its version."""
+    """The table has a version that this package does not use, or does not write. ``found`` is its version."""
 
     def __init__(self, message: str, *, found: str, **fields: str | None) -> None:
         super().__init__(message, **fields)
         self.found = found
-        self.supported = "8"
+        self.supported = "8, 9"
 
 
 class CommitError(HudiError):

@@ -64,7 +64,8 @@ def lazy_names(package: str, homes: Mapping[str, str], inside: str | None = None
         if home is None:
             raise no_name(package, name, homes)
         value = getattr(importlib.import_module(f"{inside or package}.{home}"), name)
-        setattr(sys.modules[package], name, value)
+        if name not in vars(sys.modules[package]):  # else it is a package with the same name
+            setattr(sys.modules[package], name, value)
         return value
 
     return of

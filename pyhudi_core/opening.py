@@ -93,6 +93,7 @@ def create_table(
     pre_commit: Sequence[Validator] = (),
     exist_ok: bool = False,
     rules: TableRules = NO_RULES,
+    version: int | None = None,
 ) -> HudiTable:
     """Create an empty table with its metadata table; with ``hoodie.metadata.enable=false`` without one.
 
@@ -109,6 +110,8 @@ def create_table(
         pre_commit: validators of every commit of this handle, table services included; the table does not store them.
         exist_ok: open the table if it is there and fits: the same keys, partitions, ordering, type and rules, and all of the columns.
         rules: what every write here keeps: checks, columns without nulls, defaults, generated columns, comments (`TableRules`).
+        version: of the table format: 8 (the default), which Hudi 1.0 and newer read, or 9, of Hudi 1.1 and newer; or give the option
+            ``hoodie.write.table.version``.
 
     Raises:
         TableExistsError: a table already exists; with ``exist_ok`` it does not fit, and the message says in what. Nothing was changed.
@@ -117,7 +120,8 @@ def create_table(
         LockError: the server of the lock does not answer, or another writer holds the lock all the time; nothing was created.
     """
     storage = open_storage(location, storage_options or {})
-    opened = OpenedTable(storage, system_runtime(), options or {}, pre_commit=_validators(pre_commit))
+    chosen = {**(options or {}), **({} if version is None else {"hoodie.write.table.version": version})}
+    opened = OpenedTable(storage, system_runtime(), chosen, pre_commit=_validators(pre_commit))
     with at_table(storage.location):
         try:
             return create_whole(opened, schema, record_key, partition_by, ordering, table_type, name, None, rules)
@@ -258,6 +262,7 @@ def checked_config(
         database=given.database or "",
         timeline_timezone=given.timeline_timezone,
         merge_mode=_merge_mode(given),
+        version=int(given.table_version),
         extra={
             **given.extra_properties(),
             **({OPERATION_FIELD: "true"} if files.operation_field else {}),

@@ -30,14 +30,13 @@ if TYPE_CHECKING:
     from pyhudi_core.conflicts.requirement import CommitRequirement
     from pyhudi_core.model.snapshot_token import SnapshotToken
     from pyhudi_core.opened_table.table_context import TableContext
-    from pyhudi_core.read import change_feed, history_rows, lookups, reads, sizes, snapshots
+    from pyhudi_core.read import change_feed, history_rows, looks, lookups, reads, sizes, snapshots
     from pyhudi_core.read.bounds import TimePoint
     from pyhudi_core.read.changes import ChangeFeed
     from pyhudi_core.read.scan import Scan
     from pyhudi_core.read.sizes import Partition, Size, TableSize
     from pyhudi_core.services import after_commit
     from pyhudi_core.snapshot.snapshot import Snapshot
-    from pyhudi_core.transaction import begin as beginning
     from pyhudi_core.transaction import status
     from pyhudi_core.validators import Validator
     from pyhudi_core.write import batch as given
@@ -53,14 +52,14 @@ else:
     handle, merging = lazy_in("pyhudi_core.write", "handle", "merging")
     replacing, result = lazy_in("pyhudi_core.write", "replacing", "result")
     states, updating = lazy_in("pyhudi_core.write", "states", "updating")
-    reads, sizes, snapshots = lazy_in("pyhudi_core.read", "reads", "sizes", "snapshots")
-    beginning, status = lazy("pyhudi_core.transaction.begin"), lazy("pyhudi_core.transaction.status")
+    looks, reads, sizes, snapshots = lazy_in("pyhudi_core.read", "looks", "reads", "sizes", "snapshots")
+    status = lazy("pyhudi_core.transaction.status")
 
 
 @set_module("pyhudi")
 @printable
 class HudiTable(TableServices):
-    """A Hudi table of version 8, returned by `create_table` and `open_table`. Each call reads the latest state.
+    """A Hudi table, returned by `create_table` and `open_table`. Each call reads the latest state.
 
     ``data`` is a PySpark DataFrame (the write runs on its session) or any object with ``__arrow_c_stream__`` (the write runs in this
     process). Errors are `HudiError`; bad data raises `DataError` before anything is written.
@@ -140,6 +139,18 @@ class HudiTable(TableServices):
         ``scan(as_of=token)`` later reads the same rows, or raises `SnapshotExpiredError`.
         """
         return snapshots.token_for(self.snapshot(as_of))
+
+    def wait(self, after: TimePoint | None = None, timeout: float | None = None, every: float = 1.0) -> Instant | None:
+        """Wait until a commit has completed after a state: a token, a commit or a time; None: the newest commit now.
+
+        Args:
+            timeout: seconds to wait at most; None waits for ever.
+            every: seconds between two looks. A look at a table that has not changed costs one request.
+
+        Returns the newest commit, or None if there is none when the time is over. Raises `InvalidOptionError` for what is no state or no time.
+        """
+        with at_table(self.location):
+            return looks.wait(self._opened, after, timeout, every)
 
     def size(self, as_of: TimePoint | None = None, known: TableSize | None = None) -> TableSize:
         """Count the rows, bytes and file groups of the table, now or as of a commit or time. Uses listings and commits; reads no rows.

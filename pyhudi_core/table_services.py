@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyhudi_core.model.table_rules import TableRules
     from pyhudi_core.read import key_history as keys
     from pyhudi_core.read import reads
+    from pyhudi_core.read.inspection import Inspection
     from pyhudi_core.read.key_history import KeyHistory
     from pyhudi_core.repairs.duplicate_removal import Duplicates
     from pyhudi_core.repairs.erasure import Erasure
@@ -55,6 +56,7 @@ else:
     keys, reads = lazy("pyhudi_core.read.key_history"), lazy("pyhudi_core.read.reads")
     alteration, table_rules = lazy_in("pyhudi_core.model", "alteration", "table_rules")
     validators = lazy("pyhudi_core.validators")
+    Inspection = lazy_call("pyhudi_core.read.inspection", "Inspection")
     Archival = lazy_call("pyhudi_core.services.archival.archival", "Archival")
     Cleaning = lazy_call("pyhudi_core.services.cleaning.cleaning", "Cleaning")
     Clustering = lazy_call("pyhudi_core.services.clustering.clustering", "Clustering")
@@ -116,7 +118,7 @@ class TableServices(NamesInstead):
         "archive": "table.archival.run()",
         "repair": "table.duplicates.run(), or table.check() to see what is wrong",
         "upkeep": "hudi.upkeep(table)",
-        **dict.fromkeys(("files", "get_add_actions", "inspect", "file_uris"), "table.snapshot(), or table.size()"),
+        **dict.fromkeys(("files", "get_add_actions", "file_uris"), "table.inspect.files()"),
         **dict.fromkeys(("version", "current_snapshot", "latest_instant"), "table.timeline, or table.history(limit=1)"),
         **dict.fromkeys(("commits", "snapshots", "log"), "table.history(), or table.timeline.commits"),
         **dict.fromkeys(("partitions", "partition_paths"), "table.partition_sizes()"),
@@ -190,6 +192,11 @@ class TableServices(NamesInstead):
         """
         with self._opened.verb() as context:
             return keys.key_history(context, key)
+
+    @property
+    def inspect(self) -> Inspection:
+        """A look into the table, as Arrow: ``files()``, ``slices()``, ``partitions()``, ``commits()``, ``statistics()`` and others."""
+        return Inspection(self._opened.context())
 
     @property
     def services(self) -> Mapping[str, TableService[Any]]:

@@ -174,4 +174,5 @@ PARTS: dict[str, Part] = {
     "bench-loads": _python("loads through PySpark beside Spark and Iceberg", "-m", "benchmarks", "spark_loads", "large_upsert"),
     "bench-local": _python("the local engine beside its peers, and table services", "-m", "benchmarks", "local_peers", "services", "ingest"),
     "bench-locks": _python("locks on real servers, and commits in S3, with latency injected", "scripts/lock_figures.py"),
+    "bench-store": _python("small operations in an object store beside peers: requests, rounds, time", "scripts/object_store_figures.py"),
 }  # fmt: skip

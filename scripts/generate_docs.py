@@ -16,6 +16,7 @@ sys.path.insert(0, str(ROOT))
 from pyhudi_core.lock.kind import LockKind  # noqa: E402
 from pyhudi_core.lock.kinds import every_kind  # noqa: E402
 from pyhudi_core.options.registry import render_docs, render_own_options  # noqa: E402
+from pyhudi_core.statements.procedures import render_procedures  # noqa: E402
 from scripts.conflict_table import render as render_conflicts  # noqa: E402
 from scripts.refusal_table import render as render_refusals  # noqa: E402
 
@@ -24,6 +25,9 @@ NAMES = ("<!-- names: written by scripts/generate_docs.py -->", "<!-- end of nam
 
 OWN_OPTIONS = ("<!-- options of {}: written by scripts/generate_docs.py -->", "<!-- end of options -->")
 """What is between these lines of ``docs/locks.md`` is written from the lock's module."""
+
+PROCEDURES_OF_CALL = ("<!-- procedures: written by scripts/generate_docs.py -->", "<!-- end of procedures -->")
+"""What is between these lines of ``docs/sql.md`` is written from `PROCEDURES`."""
 
 
 def locks_page() -> str:
@@ -61,12 +65,20 @@ def _first_sentence(thing: object) -> str:
     return re.split(r"(?<=[.;]) ", sentence)[0].rstrip(".;:").replace("|", "\\|") + "."
 
 
+def sql_page() -> str:
+    """``docs/sql.md`` with all procedures of Hudi, and why some are refused."""
+    before, _, rest = (ROOT / "docs/sql.md").read_text(encoding="utf-8").partition(PROCEDURES_OF_CALL[0])
+    _, _, after = rest.partition(PROCEDURES_OF_CALL[1])
+    return f"{before}{PROCEDURES_OF_CALL[0]}\n\n{render_procedures()}\n\n{PROCEDURES_OF_CALL[1]}{after}"
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "docs/options.md": render_docs,
     "docs/conflicts.md": render_conflicts,
     "docs/refusals.md": render_refusals,
     "docs/api.md": api_page,
     "docs/locks.md": locks_page,
+    "docs/sql.md": sql_page,
 }
 """Each page, and the function that renders it."""
 

@@ -193,6 +193,7 @@ def figures_of_plan(plan: IndexingPlan) -> dict[str, Any]:
 
 
 def dropping(there: Iterable[IndexState]) -> str:
+    """Return what a drop would remove, as a sentence."""
     return f"Drop: {', '.join(one.name for one in there) or 'nothing'}"
 
 
@@ -214,6 +215,7 @@ def _made(table: HudiTable, given: _Given) -> _Shown:
 
 
 def print_indexes(found: pa.Table, only: tuple[str, ...], *, as_json: bool, as_csv: bool) -> None:
+    """Print the rows of SHOW INDEXES."""
     rows, as_text = found.to_pylist(), not (as_json or as_csv or only)
     if as_text and not rows:
         console().print("The table has no index")
@@ -223,6 +225,7 @@ def print_indexes(found: pa.Table, only: tuple[str, ...], *, as_json: bool, as_c
 
 
 def print_result(text: str, found: Any, *, as_json: bool) -> None:
+    """Print a result as text, or as JSON."""
     if as_json:
         click.echo(json.dumps(found, indent=2))
     else:

@@ -73,7 +73,9 @@ def sql_(
             print_result(str(found), _of(found), as_json=as_json)
 
 
-def known_table(location: str, storage_options: dict[str, str], options: dict[str, str], statement: str) -> HudiTable | None:
+def known_table(
+    location: str, storage_options: dict[str, str], options: dict[str, str], statement: str
+) -> HudiTable | None:
     """Return the table, if the statement is about its indexes."""
     words = [token.text.upper() for token in parse(statement).words.tokens[:2]]
     return open_table(location, storage_options, options) if words[1:] and words[1].startswith("INDEX") else None

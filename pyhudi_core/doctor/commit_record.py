@@ -18,7 +18,7 @@ from pyhudi_core.opened_table.table_context import METADATA_TABLE, TableContext
 from pyhudi_core.snapshot.evolution import FOLDER as HISTORY
 from pyhudi_core.snapshot.evolution import history_name
 from pyhudi_core.timeline import properties_file
-from pyhudi_core.transaction import heartbeat, layout
+from pyhudi_core.transaction import group, heartbeat, layout
 from pyhudi_core.transaction.plan_executors import PLANNED
 from pyhudi_core.transaction.record import Intent, PublicationKind, Record, record_store
 from pyhudi_core.transaction.rollback_plans import names_rolled_back
@@ -82,6 +82,8 @@ def _examine_intent(exam: Examination, context: TableContext, record: Record) ->
         return
     with exam.recording_failures(_AREA):
         missing = [item for item in intent.publications if exam.storage.head(item.path) is None]
+        if missing and intent.group and group.is_void(context, intent):
+            return
         if not missing or _is_void(exam, context, intent):
             return
         gone = [item.staged for item in missing if exam.storage.head(item.staged) is None]

@@ -15,8 +15,8 @@ from pyhudi_core.doctor.kinds import Area, FindingKind
 from pyhudi_core.doctor.listing import DataFile, Listed
 from pyhudi_core.errors import UnsafePathError
 from pyhudi_core.file_groups.unnamed_files import FileOwner, Owners, named_paths
-from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.iceberg.table_metadata import is_metadata
+from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.file_names import BaseFileName, LogFileName, parse_data_file, split
 from pyhudi_core.model.instant import Action, Instant
 from pyhudi_core.model.safe_path import safe_relative_path

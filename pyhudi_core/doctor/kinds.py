@@ -155,7 +155,6 @@ _NEXT_WRITE = "No action is needed: the next write repairs it."
 _RESTORE = "Restore the file from a copy of the table; readers fail or see other rows until then."
 _PUBLISH_AGAIN = "Run `pyhudi recover LOCATION`. If the commit record does not have the file, restore it from a copy."
 _ANEW = "rebuild it with `pyhudi metadata LOCATION repair` (with --plan first), or remove it with `drop`."
-_NO_UPGRADE = "hoodie.write.auto.upgrade=false and hoodie.write.table.version=8"
 
 USUAL: dict[FindingKind, Usual] = {
     FindingKind.NO_TABLE: Usual(
@@ -177,7 +176,7 @@ USUAL: dict[FindingKind, Usual] = {
     FindingKind.OTHER_VERSION: Usual(
         Area.PROPERTIES,
         _ERROR,
-        f"Give every Hudi 1.1 or newer that writes to version 8 tables {_NO_UPGRADE}; downgrade this one with Hudi's command line.",
+        "Versions 8 and 9 are written, 3 to 6 are read: change the version of the table with Hudi's command line.",
     ),
     FindingKind.UNSUPPORTED_TABLE: Usual(Area.PROPERTIES, _WARNING, "Use Apache Hudi for this table."),
     FindingKind.NOT_AN_INSTANT: Usual(Area.TIMELINE, _WARNING, "Readers ignore it; remove it if no program needs it."),

@@ -39,6 +39,7 @@ class KeyColumns:
     The key of one column is its value. That of several is the text ``name:value,name:value``, with ``null`` and ``empty`` where a value is missing.
     Rows with the same key always go to the same slot. Several columns may be strings and integers only. ``hashes`` hashes the keys of a batch, for an
     engine that has the rows as Arrow. ``ambiguous`` is a regular expression of texts that no key column may have; empty if all are allowed.
+    ``distinct`` says of a column of Arrow whether it is known that no value occurs twice.
     """
 
     names: tuple[str, ...]
@@ -46,6 +47,7 @@ class KeyColumns:
     empty: str
     hashes: Callable[[pa.RecordBatch], npt.NDArray[np.uint32]]
     ambiguous: str = ""
+    distinct: Callable[[pa.ChunkedArray], bool] = lambda _column: False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +61,16 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class SourceCounts:
-    """How many rows have each combination of values of some columns, and how many rows of all have no key, or an ambiguous one."""
+    """How many rows have each combination of values of some columns, and how many rows of all have no key, or an ambiguous one.
+
+    ``distinct``: it is known that no key occurs twice. False says nothing.
+    """
 
     values: pa.RecordBatch
     rows: tuple[int, ...]
     without_key: int
     ambiguous: int = 0
+    distinct: bool = False
 
 
 class Source(Protocol):
@@ -72,6 +78,11 @@ class Source(Protocol):
 
     They are counted, then brought to their tasks as they are, where the function that follows prepares them. Rows outside Python become Arrow there.
     """
+
+    @property
+    def keyless(self) -> bool:
+        """Whether rows may have no key columns: then ``hashes`` spreads them."""
+        ...
 
     def counts(self, by: Sequence[str], key: KeyColumns) -> SourceCounts:
         """Count the rows by the columns ``by``, which hold no floating-point numbers. A row has no key if all key columns are null or empty.

@@ -39,6 +39,10 @@ class LocalSource:
     make: MakeDataset
     _codes: Ints = field(default_factory=lambda: np.empty(0, np.int64))
 
+    @property
+    def keyless(self) -> bool:
+        return True
+
     def counts(self, by: Sequence[str], key: KeyColumns) -> SourceCounts:
         """As `Source.counts`."""
         fields = pa.schema([self.schema.field(name) for name in by])
@@ -58,7 +62,8 @@ class LocalSource:
         self._codes = codes
         batch = pa.RecordBatch.from_arrays(columns, schema=fields)
         without, ambiguous = (sum(count(batch, key) for batch in self.batches) for count in (_without_key, _ambiguous))
-        return SourceCounts(batch, tuple(rows.tolist()), without, ambiguous)
+        distinct = key.distinct(self._column(key.names[0])) if len(key.names) == 1 else not key.names
+        return SourceCounts(batch, tuple(rows.tolist()), without, ambiguous, distinct)
 
     def scattered(
         self, values: pa.RecordBatch, slots: Sequence[Sequence[Slot]], key: KeyColumns, tasks: int
@@ -160,6 +165,8 @@ def _numbered(codes: Ints, most: int) -> tuple[Ints, Ints, Ints]:
 
 def _without_key(batch: pa.RecordBatch, key: KeyColumns) -> int:
     """Say how many rows have no key."""
+    if not key.names:
+        return 0
     missing = reduce(pc.and_, (_missing(batch.column(name)) for name in key.names))
     return int(pc.sum(missing).as_py() or 0)
 

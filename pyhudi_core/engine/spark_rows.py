@@ -172,6 +172,10 @@ class SparkSource:
     schema: pa.Schema
     width: _Width = field(default_factory=_Width)
 
+    @property
+    def keyless(self) -> bool:
+        return False
+
     def counts(self, by: Sequence[str], key: KeyColumns) -> SourceCounts:
         missing = [_is_missing(self.schema.field(name)) for name in key.names]
         without, ambiguous = _count(reduce(and_, missing)), _count(_is_ambiguous(self.schema, key))

@@ -17,6 +17,7 @@ from pyhudi_core.file_groups.listing import FileListing
 from pyhudi_core.file_groups.visibility import Visibility
 from pyhudi_core.model.commit import WriteStat
 from pyhudi_core.model.file_names import LogFileName, parse_data_file, split
+from pyhudi_core.model.instant import Instant
 from pyhudi_core.storage.base import ObjectInfo
 
 NEWEST = 20
@@ -25,13 +26,14 @@ NEWEST = 20
 @dataclass(slots=True)
 class NamedFiles:
     """A listing with the files that commits name added. ``head`` returns an object's facts, or None; ``lost`` the error for a missing
-    file, or None if it may have become old since.
+    file, or None if it may have become old since. ``read_together`` is told which commits will be read.
     """
 
     listing: FileListing
     visibility: Visibility
     head: Callable[[str], ObjectInfo | None]
     lost: Callable[[str], HudiError | None]
+    read_together: Callable[[Iterable[Instant]], object] = lambda _instants: None
     _commits: list[Mapping[str, Sequence[WriteStat]]] | None = None
 
     def partitions(self) -> tuple[str, ...]:
@@ -88,6 +90,7 @@ class NamedFiles:
         """Return what the newest commits wrote, by partition; in the order of their requested times."""
         if self._commits is None:
             newest = sorted(self.visibility.commits[-NEWEST:])
+            self.read_together(newest)
             self._commits = [self.visibility.read_commit(instant).by_folder for instant in newest]
         return self._commits
 

@@ -40,6 +40,8 @@ _MURMUR = 1
 _MAX_HASHES = 1024
 _LEAST_ENTRIES = 128
 
+# So few keys of one length are hashed one by one: each step over an array costs as much as some hundred numbers.
+_SINGLY = 12
 # A filter that is asked for so few keys is not unpacked.
 _FEW_KEYS = 1_000
 
@@ -205,6 +207,9 @@ class BloomFilter:
 
     def _set(self, keys: Keys, row: Bits) -> None:
         for block in blocks(keys):
+            if len(block.state) <= _SINGLY:
+                row[block.chains(self._hashes, self._bits)] = True
+                continue
             for _ in range(self._hashes):
                 block.advance()
                 row[block.positions(self._bits)] = True

@@ -25,6 +25,8 @@ Ints = npt.NDArray[np.int64]
 
 _M = np.uint32(0x5BD1E995)
 _BLOCK = 1 << 14
+_MOST_SORTED = 5_000_000
+"""So many numbers are sorted to see whether one occurs twice, in 40 MB."""
 
 
 def hash_keys(keys: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.uint32]:
@@ -45,14 +47,31 @@ def ascend(keys: pa.Array) -> bool:
     return greater.null_count == 0 and bool(pc.all(greater, min_count=0).as_py())
 
 
+def _all_ascend(column: pa.ChunkedArray) -> bool:
+    chunks = [chunk for chunk in column.chunks if len(chunk)]
+    return all(map(ascend, chunks)) and all(one[-1].as_py() < other[0].as_py() for one, other in pairwise(chunks))
+
+
+def are_distinct(column: pa.ChunkedArray) -> bool:
+    """Say whether it is known that no value of a key column occurs twice. That is found out only where it costs little, before keys are texts."""
+    numbers = pa.types.is_integer(column.type)
+    if column.null_count or not (numbers or pa.types.is_string(column.type)):
+        return False
+    if _all_ascend(column):
+        return True
+    if not numbers or len(column) > _MOST_SORTED:
+        return False
+    ordered = np.sort(column.to_numpy())
+    return not (ordered[1:] == ordered[:-1]).any()
+
+
 def repetitions(keys: pa.ChunkedArray) -> int:
     """Return how many keys are repetitions of an earlier one. Raises `InvalidRecordKeyError` for nulls.
 
     A sort of hashes shows the few keys that may be repeated, and only these are compared. That takes a tenth of the time that a hash table of all
     texts takes.
     """
-    chunks = [chunk for chunk in keys.chunks if len(chunk)]
-    if all(map(ascend, chunks)) and all(one[-1].as_py() < other[0].as_py() for one, other in pairwise(chunks)):
+    if _all_ascend(keys):
         return 0
     hashes = hash_keys(keys)
     ordered = np.sort(hashes)
@@ -101,6 +120,23 @@ class KeyBlock:
         state ^= state >> np.uint32(13)
         state *= _M
         state ^= state >> np.uint32(15)
+
+    def chains(self, hashes: int, bits: int) -> list[int]:
+        """Return the positions of all keys after each of so many steps, as `advance` and `positions` give them; for few keys."""
+        most, factor, found = 0xFFFFFFFF, int(_M), []
+        words = [word.tolist() for word in self.words]
+        for place, tail in enumerate([0] * len(self.state) if self.tail is None else self.tail.tolist()):
+            mixed, state = [word[place] for word in words], 0
+            for _ in range(hashes):
+                state ^= self.length
+                for word in mixed:
+                    state = (state * factor & most) ^ word
+                if self.tail is not None:
+                    state = (state ^ tail) * factor & most
+                state = (state ^ state >> 13) * factor & most
+                state ^= state >> 15
+                found.append((state if state < 1 << 31 else (1 << 32) - state) % bits)
+        return found
 
     def positions(self, bits: int) -> npt.NDArray[np.intp]:
         """Return ``abs(state % bits)`` with Java's signs: the remainder of the absolute value."""

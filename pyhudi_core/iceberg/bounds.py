@@ -38,4 +38,5 @@ def _decimal(value: Any, kind: str) -> bytes | None:
     number = int(value.scaleb(scale))
     if Decimal(number).scaleb(-scale) != value:
         return None
-    return number.to_bytes((number.bit_length() // 8) + 1, "big", signed=True)
+    size = (number + (number < 0)).bit_length() // 8 + 1
+    return number.to_bytes(size, "big", signed=True)

@@ -58,7 +58,10 @@ _Named = tuple[int, str, "list[_Named]"]
 
 
 def _of_fields(fields: Iterable[Mapping[str, Any]]) -> list[_Named]:
-    return [(one["id"], one["name"], _of_fields(_inside(one["type"])) if isinstance(one["type"], dict) else []) for one in fields]
+    return [
+        (one["id"], one["name"], _of_fields(_inside(one["type"])) if isinstance(one["type"], dict) else [])
+        for one in fields
+    ]
 
 
 def _mapped(before: Sequence[Mapping[str, Any]], columns: Iterable[_Named], *, newest: bool) -> list[dict[str, Any]]:
@@ -112,7 +115,11 @@ class _Ids:
 
 
 def columns_of(
-    schema: pa.Schema, table: str, before: Sequence[Columns] = (), now: Version | None = None, then: Version | None = None
+    schema: pa.Schema,
+    table: str,
+    before: Sequence[Columns] = (),
+    now: Version | None = None,
+    then: Version | None = None,
 ) -> Columns:
     """Return the columns of a state.
 
@@ -189,7 +196,7 @@ def _type(kind: pa.DataType, path: Path, ids: _Ids) -> Any:
 
 
 def _refuse_retyped(made: Columns, last: Columns, table: str) -> None:
-    before = {number: kind for number, kind in last.paths().values()}
+    before = dict(last.paths().values())
     for path, (number, kind) in made.paths().items():
         if number in before:
             refuse_other_type(path, before[number], kind, table)

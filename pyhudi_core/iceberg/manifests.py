@@ -31,7 +31,11 @@ def _field(number: int, name: str, kind: Any, *, optional: bool = False) -> dict
 
 def _map(number: int, name: str, key: int, value: int, kind: str) -> dict[str, Any]:
     """Return a map with numbers as keys: in Avro, a list of pairs."""
-    pair = {"type": "record", "name": f"k{key}_v{value}", "fields": [_field(key, "key", "int"), _field(value, "value", kind)]}
+    pair = {
+        "type": "record",
+        "name": f"k{key}_v{value}",
+        "fields": [_field(key, "key", "int"), _field(value, "value", kind)],
+    }
     return _field(number, name, {"type": "array", "items": pair, "logicalType": "map"}, optional=True)
 
 
@@ -98,7 +102,9 @@ def encode_list(manifests: Iterable[Entry], header: Mapping[str, str], sync: byt
 def _container(records: Iterable[Entry], schema: Any, header: Mapping[str, str], sync: bytes) -> bytes:
     body = BytesIO()
     metadata = {"format-version": "2", **header}
-    fastavro.writer(body, schema, records, codec="deflate", metadata=metadata, sync_marker=sync[:_SYNC], codec_compression_level=1)
+    fastavro.writer(
+        body, schema, records, codec="deflate", metadata=metadata, sync_marker=sync[:_SYNC], codec_compression_level=1
+    )
     return body.getvalue()
 
 
@@ -115,7 +121,9 @@ def decode(data: bytes, path: str) -> tuple[list[Entry], Mapping[str, str]]:
         ) from error
 
 
-def header_of(fields: Sequence[SpecField], spec_id: int, schema_id: int, columns: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def header_of(
+    fields: Sequence[SpecField], spec_id: int, schema_id: int, columns: Sequence[Mapping[str, Any]]
+) -> dict[str, str]:
     """Return what a manifest says of its schema and spec."""
     spec = [
         {"name": one.name, "transform": one.transform, "source-id": one.source, "field-id": FIRST_FIELD + place}

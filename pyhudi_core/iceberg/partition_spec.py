@@ -1,10 +1,10 @@
 """Iceberg's partition fields of a table, and their values for the folder of a file.
 
 A partition column whose folders show its values is an identity field. Folders of a time-based key generator are truncations of a column of numbers,
-if their unit has a fixed length (seconds, minutes, hours, days of UTC). Readers of Iceberg skip files by these values, so a file has them only if they
-hold for each of its rows: its folder names them without doubt (not the default folder, which is null and ""), and its statistics do not contradict
-(a global index may leave a row in its old folder). The others are in the unpartitioned spec 0 of the same table. A truncation must be proved by the
-statistics, because a null is in the folder of 1970-01-01.
+if their unit has a fixed length (seconds, minutes, hours, days of UTC). Readers of Iceberg skip files by these values, so a file has them only if
+they hold for each of its rows: its folder names them without doubt (not the default folder, which is null and ""), and its statistics do not
+contradict (a global index may leave a row in its old folder). The others are in the unpartitioned spec 0 of the same table. A truncation must be
+proved by the statistics, because a null is in the folder of 1970-01-01.
 """
 
 from __future__ import annotations
@@ -79,9 +79,8 @@ class PartitionSpec:
             if one.column not in constants:
                 return None
             value, known = constants[one.column], stats.get(one.column)
-            if known is not None and not known.truncated and known.min is not None and value is not None:
-                if not (known.min == known.max == value and not known.null_count):
-                    return None
+            if value is not None and known is not None and _contradicts(known, value):
+                return None
             found[one.name] = value
         return found
 
@@ -93,15 +92,19 @@ class PartitionSpec:
         return {one.name: value} if value <= known.min and known.max < value + one.width else None
 
 
+def _contradicts(known: ColumnStats, value: object) -> bool:
+    """Say whether a file with these statistics has a row with another value."""
+    bounded = known.min is not None and known.max is not None and not known.truncated
+    return bool(known.null_count) or (bounded and not known.min == known.max == value)
+
+
 def spec_of(config: TableConfig, columns: Columns, schema: pa.Schema) -> PartitionSpec:
     """Return the partition fields of a table."""
     ids = columns.ids()
     if config.keygenerator_type is KeyGenerator.TIMESTAMP or "TIMESTAMP" in config.partition_types:
         return _time_based(config, columns, schema)
     fields = [
-        SpecField(name, *ids[name])
-        for name in config.partition_fields
-        if name in ids and ids[name][1] in _IDENTITY
+        SpecField(name, *ids[name]) for name in config.partition_fields if name in ids and ids[name][1] in _IDENTITY
     ]
     return PartitionSpec(tuple(fields), config, schema)
 
@@ -117,9 +120,9 @@ def _time_based(config: TableConfig, columns: Columns, schema: pa.Schema) -> Par
         folders = TimestampFolders.of(config.raw)
     except UnsupportedTableError:
         return none
-    letters = re.findall("%.", folders.output)
-    finest = letters and max(letters, key=_ORDER.index)
-    complete = set(letters) == set(_ORDER[: _ORDER.index(finest) + 1]) if finest else False
+    letters = set(re.findall("%.", folders.output))
+    finest = max(letters, key=_ORDER.index, default="")
+    complete = letters == {*_ORDER[: len(letters)]}
     if kind not in ("int", "long") or not folders.micros or not complete or finest not in _UNITS:
         return none
     width, rest = divmod(_UNITS[finest], folders.micros)

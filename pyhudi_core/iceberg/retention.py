@@ -7,10 +7,11 @@ later one, so all snapshots before the newest one that removed such a file go.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Set
 from typing import Any
 
-from pyhudi_core.errors import CommitConflictError
+from pyhudi_core.errors import CommitConflictError, CorruptionError, UnsupportedTableError
 from pyhudi_core.iceberg import manifests, table_metadata
 from pyhudi_core.iceberg.hudi_commits import known_commits, synced_text
 from pyhudi_core.iceberg.table_metadata import INSTANT, SYNCED, TableMetadata
@@ -18,6 +19,7 @@ from pyhudi_core.iceberg.tree import Read, removed_in
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.storage.base import Storage
 
+_log = logging.getLogger(__name__)
 TRIES = 5
 
 
@@ -56,10 +58,19 @@ def undo_in(metadata: TableMetadata, undone: Set[str]) -> list[dict[str, Any]]:
 
 
 def undo(context: TableContext, undone: Iterable[str]) -> None:
-    """Take the snapshots of commits that a restore is about to undo out of the metadata, before it deletes their files."""
+    """Take the snapshots of commits that a restore is about to undo out of the metadata, before it deletes their files.
+
+    Metadata that is damaged, or another program's, keeps no restore from its work.
+    """
     storage = context.storage
     for _ in range(TRIES):
-        found = table_metadata.load(storage) if table_metadata.exists(storage) else None
+        try:
+            found = table_metadata.load(storage) if table_metadata.exists(storage) else None
+        except (CorruptionError, UnsupportedTableError) as error:
+            _log.warning(
+                "the Iceberg metadata of %s will name files that the restore deletes: %s", context.table, error
+            )
+            return
         if found is None:
             return
         dropped = undo_in(found, frozenset(undone))

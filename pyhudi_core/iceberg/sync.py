@@ -1,17 +1,18 @@
 """Bring the Iceberg metadata to the newest state of the table: `sync`; see the package's text for the order of its steps.
 
-Each commit that the metadata does not know becomes one snapshot, in the order of completion, and all of them one new version of the metadata. The first
-sync makes one snapshot of the whole state. Its cost grows with the table, that of later ones with their commits.
+Each commit that the metadata does not know becomes one snapshot, in the order of completion, and all of them one new version of the metadata. The
+first sync makes one snapshot of the whole state. Its cost grows with the table, that of later ones with their commits.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyhudi_core.errors import UnsupportedTableError
+from pyhudi_core.errors import HudiError, UnsupportedTableError
 from pyhudi_core.iceberg import manifests, retention, table_metadata
 from pyhudi_core.iceberg.columns import Columns, columns_of, with_dropped, with_versions
 from pyhudi_core.iceberg.file_changes import Made, NewFile, added_by, every_file, statistics_of
@@ -30,7 +31,8 @@ from pyhudi_core.snapshot.evolution import LATEST_SCHEMA
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.write.states import load
 
-Progress = Callable[[str, int, int], None]
+_log = logging.getLogger(__name__)
+Progress = Callable[[str, int, int], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +63,24 @@ def sync(context: TableContext, progress: Progress | None = None) -> Synced:
         state = load(context)
         work = difference(found, context.folder, state.timeline, retention.location_of(context))
         if found is not None and not work:
-            current = found.current
-            return Synced(version=found.number, snapshot_id=current and current["snapshot-id"])
+            return Synced(version=found.number, snapshot_id=found.current_id)
         step = _Step.begun(context, found, state, work)
         step.carry_out(progress)
         if table_metadata.store(context.storage, step.metadata):
             return step.finished()
         step.discard()
     raise retention.too_many_tries(context)
+
+
+def follow(context: TableContext) -> None:
+    """Bring metadata that is there to the newest state, after a restore: it stands whatever happens here."""
+    try:
+        if table_metadata.exists(context.storage):
+            sync(context)
+    except HudiError as error:
+        _log.warning(
+            "the Iceberg metadata of %s does not follow; the next sync tries it again: %s", context.table, error
+        )
 
 
 def let_go(context: TableContext, paths: Iterable[str]) -> None:
@@ -108,7 +120,9 @@ def refuse_unfit(context: TableContext) -> None:
         what = f"base files in {config.base_file_format}"
     if what:
         raise UnsupportedTableError(
-            f"Iceberg metadata cannot show {what}", table=context.table, hint="Nothing was written; read this table with Hudi."
+            f"Iceberg metadata cannot show {what}",
+            table=context.table,
+            hint="Nothing was written; read this table with Hudi.",
         )
 
 
@@ -134,7 +148,9 @@ class _Step:
     def begun(cls, context: TableContext, found: TableMetadata | None, state: Snapshot, work: Difference) -> _Step:
         root, name = retention.location_of(context), context.runtime.ids.uuid().replace("-", "")
         moved = found is None or found.raw["location"] != root
-        metadata = _new(context, root, 0 if found is None else found.number) if moved else found.copy()
+        metadata = (
+            found.copy() if found is not None and not moved else _new(context, root, found.number if found else 0)
+        )
         step = cls(context, state, work, metadata, root, name, metadata.columns(), Tree(root, lambda _: b""))
         step.tree.read = step._read
         if work.undone and not work.again:
@@ -157,7 +173,9 @@ class _Step:
             self._begin_again()
         else:
             commits = [self.context.folder.read_commit(instant) for instant in self.work.commits]
-            added = {i.requested_time: added_by(one, self.root) for i, one in zip(self.work.commits, commits, strict=True)}
+            added = {
+                i.requested_time: added_by(one, self.root) for i, one in zip(self.work.commits, commits, strict=True)
+            }
             statistics = statistics_of(self.state, [file for files in added.values() for file in files])
             for place, (instant, commit) in enumerate(zip(self.work.commits, commits, strict=True)):
                 if progress is not None:
@@ -211,7 +229,9 @@ class _Step:
             columns = with_dropped(columns, map(from_avro, texts), table)
         self._set_columns(columns)
 
-    def _add(self, instant: Instant, commit: CommitMetadata, files: list[NewFile], statistics: Mapping[str, Any]) -> None:
+    def _add(
+        self, instant: Instant, commit: CommitMetadata, files: list[NewFile], statistics: Mapping[str, Any]
+    ) -> None:
         """Add the snapshot of one commit."""
         if commit.schema and commit.operation not in SERVICE_OPERATIONS:
             text = commit.extra.get(LATEST_SCHEMA)
@@ -273,7 +293,12 @@ class _Step:
         return Made(number, sequence, columns, spec, statistics, self.root)
 
     def _append(
-        self, instant: Instant, commit: CommitMetadata, made: Made, removed: Mapping[Key, Entry], added: Mapping[Key, Entry]
+        self,
+        instant: Instant,
+        commit: CommitMetadata,
+        made: Made,
+        removed: Mapping[Key, Entry],
+        added: Mapping[Key, Entry],
     ) -> None:
         """Write manifests and list of a snapshot, and put it into the metadata."""
         raw = self.metadata.raw
@@ -301,11 +326,16 @@ class _Step:
             **({"parent-snapshot-id": parent["snapshot-id"]} if parent else {}),
         }
         raw["last-sequence-number"] = made.sequence
-        raw["last-updated-ms"] = max(self.context.runtime.clock.now_ms(), snapshot["timestamp-ms"], raw["last-updated-ms"])
+        raw["last-updated-ms"] = max(
+            self.context.runtime.clock.now_ms(), snapshot["timestamp-ms"], raw["last-updated-ms"]
+        )
         raw["snapshots"] = [*self.metadata.snapshots, snapshot]
         raw["current-snapshot-id"] = made.snapshot_id
         raw["refs"] = {"main": {"snapshot-id": made.snapshot_id, "type": "branch"}}
-        raw["snapshot-log"] = [*raw["snapshot-log"], {"snapshot-id": made.snapshot_id, "timestamp-ms": snapshot["timestamp-ms"]}]
+        raw["snapshot-log"] = [
+            *raw["snapshot-log"],
+            {"snapshot-id": made.snapshot_id, "timestamp-ms": snapshot["timestamp-ms"]},
+        ]
 
     def _put(self, encode: Callable[[bytes], bytes]) -> tuple[str, int]:
         body = encode(bytes.fromhex(self.name.ljust(32, "0")[:32]))
@@ -327,10 +357,11 @@ class _Step:
     def finished(self) -> Synced:
         """Delete what no kept snapshot names any more."""
         metadata = self.metadata
-        current = metadata.current
         if self.dropped:
-            retention.delete_objects(self.context, self.dropped, [*metadata.snapshots[:1], *self.beside, *metadata.snapshots[-1:]])
-        number = current and current["snapshot-id"]
+            retention.delete_objects(
+                self.context, self.dropped, [*metadata.snapshots[:1], *self.beside, *metadata.snapshots[-1:]]
+            )
+        number = metadata.current_id
         return Synced(tuple(self.done), len(self.dropped), metadata.number, number, self.work.again, self.files)
 
     def discard(self) -> None:
@@ -354,7 +385,12 @@ def _new(context: TableContext, root: str, number: int) -> TableMetadata:
         "sort-orders": [{"order-id": 0, "fields": []}],
         "default-sort-order-id": 0,
         # Files belong to the Hudi table: no program of Iceberg may delete them, or write.
-        "properties": {"gc.enabled": "false", "write.format.default": "parquet", MAPPING: json.dumps(Columns().mapping), SYNCED: synced_text((), ())},
+        "properties": {
+            "gc.enabled": "false",
+            "write.format.default": "parquet",
+            MAPPING: json.dumps(Columns().mapping),
+            SYNCED: synced_text((), ()),
+        },
         "snapshots": [],
         "snapshot-log": [],
         "metadata-log": [],
@@ -373,11 +409,21 @@ def _time(entry: Entry) -> str:
 
 
 def _summary(
-    instant: Instant, commit: CommitMetadata, removed: Mapping[Key, Entry], added: Mapping[Key, Entry], lines: list[Entry]
+    instant: Instant,
+    commit: CommitMetadata,
+    removed: Mapping[Key, Entry],
+    added: Mapping[Key, Entry],
+    lines: list[Entry],
 ) -> dict[str, str]:
     service = commit.operation in SERVICE_OPERATIONS
     kind = ("replace" if service else "overwrite") if removed and added else "delete" if removed else "append"
-    live = [(line["added_files_count"] + line["existing_files_count"], line["added_rows_count"] + line["existing_rows_count"]) for line in lines]
+    live = [
+        (
+            line["added_files_count"] + line["existing_files_count"],
+            line["added_rows_count"] + line["existing_rows_count"],
+        )
+        for line in lines
+    ]
 
     def rows(entries: Mapping[Key, Entry]) -> int:
         return sum(entry["data_file"]["record_count"] for entry in entries.values())

@@ -1,7 +1,7 @@
-"""The versions of the table's Iceberg metadata: ``metadata/v<n>.metadata.json`` and ``metadata/version-hint.text``, as Iceberg's Hadoop tables have them.
+"""The versions of the table's Iceberg metadata: ``metadata/v<n>.metadata.json`` and ``metadata/version-hint.text``, as Iceberg's Hadoop tables have.
 
-Creating the next version is the decision: of two syncs one wins, and the other begins again. The hint follows. A reader with an old hint sees the state
-before, whose files stay for a while; the next one who loads the versions moves the hint on.
+Creating the next version is the decision: of two syncs one wins, and the other begins again. The hint follows. A reader with an old hint sees the
+state before, whose files stay for a while; the next one who loads the versions moves the hint on.
 """
 
 from __future__ import annotations
@@ -56,6 +56,12 @@ class TableMetadata:
         return next((one for one in self.snapshots if one["snapshot-id"] == number), None)
 
     @property
+    def current_id(self) -> int | None:
+        """The id of the newest snapshot; None if there is none."""
+        current = self.current
+        return None if current is None else int(current["snapshot-id"])
+
+    @property
     def properties(self) -> dict[str, str]:
         """The table properties, which may be changed."""
         found: dict[str, str] = self.raw["properties"]
@@ -76,7 +82,10 @@ class TableMetadata:
     def keep_only(self, kept: list[dict[str, Any]]) -> None:
         """Leave only these snapshots; the newest of them is the current one."""
         ids = {one["snapshot-id"] for one in kept}
-        newest = max(kept, key=lambda one: one["sequence-number"])["snapshot-id"] if kept else -1
+        last = max(kept, key=lambda one: one["sequence-number"], default=None)
+        newest = -1 if last is None else last["snapshot-id"]
+        if last is not None and newest != self.raw.get("current-snapshot-id"):
+            self.raw["current-schema-id"] = last["schema-id"]  # the columns of what a restore brings back
         self.raw["snapshots"] = kept
         self.raw["current-snapshot-id"] = newest
         self.raw["snapshot-log"] = [one for one in self.raw["snapshot-log"] if one["snapshot-id"] in ids]
@@ -87,8 +96,8 @@ class TableMetadata:
 
 
 def exists(storage: Storage) -> bool:
-    """Say whether the table has Iceberg metadata."""
-    return storage.head(HINT) is not None or storage.head(version_path(1)) is not None
+    """Say whether the table has Iceberg metadata: the hint, without which readers find no version."""
+    return storage.head(HINT) is not None
 
 
 def load(storage: Storage) -> TableMetadata | None:
@@ -112,7 +121,10 @@ def load(storage: Storage) -> TableMetadata | None:
         refuse_foreign(found, storage.location)
     except (ValueError, KeyError, TypeError, ObjectNotFoundError) as error:
         raise CorruptionError(
-            f"The table's Iceberg metadata cannot be read: {error!s:.200}", table=storage.location, path=path, hint=_AGAIN
+            f"The table's Iceberg metadata cannot be read: {error!s:.200}",
+            table=storage.location,
+            path=path,
+            hint=_AGAIN,
         ) from error
     return found
 
@@ -126,7 +138,9 @@ def store(storage: Storage, made: TableMetadata) -> bool:
     made.number = number
     while True:
         _put_hint(storage, number)
-        if storage.head(version_path(number + 1)) is None:  # else another process is ahead, and its hint may be overwritten
+        if (
+            storage.head(version_path(number + 1)) is None
+        ):  # else another process is ahead, and its hint may be overwritten
             break
         number += 1
     if made.number > KEPT_VERSIONS:

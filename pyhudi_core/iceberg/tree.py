@@ -107,7 +107,11 @@ class Tree:
             touched.add(id(leaf))
         self.leaves = self._written(touched, writing)
         gone = [
-            _line(writing, spec_id, [{**entry, "status": DELETED, "snapshot_id": writing.snapshot_id} for _, entry in some])
+            _line(
+                writing,
+                spec_id,
+                [{**entry, "status": DELETED, "snapshot_id": writing.snapshot_id} for _, entry in some],
+            )
             for spec_id, some in groupby(sorted(removed.items(), key=lambda one: one[0]), lambda one: one[0][0])
         ]
         return [*(leaf.line for leaf in self.leaves), *gone]
@@ -141,7 +145,7 @@ class Tree:
         found: list[Leaf] = []
         for is_touched, run in groupby(self.leaves, lambda leaf: id(leaf) in touched):
             if not is_touched:
-                found += run
+                found += (leaf for leaf in run if leaf.line)  # not the place that an empty tree begins with
                 continue
             files = sorted((one for leaf in run for one in (leaf.files or {}).items()), key=itemgetter(0))
             for spec_id, some in groupby(files, lambda one: one[0][0]):

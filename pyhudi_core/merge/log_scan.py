@@ -29,6 +29,9 @@ from pyhudi_core.merge.log_entries import EntryCollector, LogEntries
 from pyhudi_core.model.internal_schema import FileNames, in_file
 from pyhudi_core.model.meta_fields import RECORD_KEY
 from pyhudi_core.model.schema_cast import conform
+from pyhudi_core.runtime.base import Executor
+from pyhudi_core.runtime.executors import SerialExecutor
+from pyhudi_core.storage.at_once import each
 from pyhudi_core.storage.base import Storage
 
 _MOST_DIGITS = 10
@@ -68,11 +71,14 @@ _FEW_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class LogScan:
-    """The logs of one slice. ``counts`` decides by requested time whether a block is read. Damage is logged as a warning."""
+    """The logs of one slice. ``counts`` decides by requested time whether a block is read; ``executor`` reads several logs of a network storage at
+    once. Damage is logged as a warning.
+    """
 
     storage: Storage
     logs: Sequence[LogFile]
     counts: Callable[[str], bool]
+    executor: Executor = SerialExecutor()
 
     def entries(self, columns: LogColumns, part: KeyPart = _ALL, most_bytes: int = 0) -> LogEntries | None:
         """Return all entries of a part of the keys in the order of their arrival; None if there are none.
@@ -98,7 +104,8 @@ class LogScan:
         """Return the bytes of logs that are few, on a network storage: each is read for its blocks, and then for what they hold."""
         if self.storage.capabilities.parallel_calls <= 1 or whole > _HELD_BYTES:
             return {}
-        return {log.path: self.storage.get(log.path) for log in self.logs}
+        paths = [log.path for log in self.logs]
+        return dict(zip(paths, each(self.storage, self.executor, self.storage.get, paths), strict=True))
 
     def _opened(self, path: str, held: Mapping[str, bytes]) -> pa.NativeFile:
         data = held.get(path)

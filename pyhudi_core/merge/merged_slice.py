@@ -29,6 +29,8 @@ from pyhudi_core.model.meta_fields import IS_DELETED, RECORD_KEY
 from pyhudi_core.model.properties import MergeMode, TableConfig
 from pyhudi_core.model.record_key import key_columns, stored_keys
 from pyhudi_core.model.schema import conform
+from pyhudi_core.runtime.base import Executor
+from pyhudi_core.runtime.executors import SerialExecutor
 from pyhudi_core.storage.base import Storage
 
 MOST_LOG_BYTES = 1 << 30
@@ -38,12 +40,14 @@ MOST_LOG_BYTES = 1 << 30
 @dataclass(frozen=True, slots=True)
 class Merging:
     """How a table's rows are merged; a value that can be sent to tasks, with the merger that was registered where it was made. ``evolution`` says
-    what columns are called in older files. ``most_log_bytes``: of entries of logs in memory at once, before they are folded.
+    what columns are called in older files. ``most_log_bytes``: of entries of logs in memory at once, before they are folded. ``executor`` as in
+    `LogScan`.
     """
 
     config: TableConfig
     evolution: Evolution | None = None
     most_log_bytes: int = MOST_LOG_BYTES
+    executor: Executor = field(default=SerialExecutor(), compare=False)
     merger: TableMerger | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -133,7 +137,7 @@ def slice_rows(storage: Storage, piece: FileSlice, merging: Merging, wanted: pa.
     """
     columns = merging.columns(wanted, schema)
     law = merging.law()
-    scan = LogScan(storage, piece.logs, piece.requested_times.__contains__)
+    scan = LogScan(storage, piece.logs, piece.requested_times.__contains__, merging.executor)
     found = LogColumns(columns, merging.ordering, merging.keys_of, merging.names_at, merging.marked)
 
     def read(part: KeyPart) -> Iterator[tuple[KeyPart, PartRows]]:

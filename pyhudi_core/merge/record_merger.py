@@ -22,6 +22,7 @@ from pyhudi_core.merge.merger_contract import LAWS, Evidence, RecordMerger, chec
 from pyhudi_core.merge.partial_updates import PartialUpdateLaw, PartialUpdates
 from pyhudi_core.merge.payloads import PAYLOADS, PartialUpdatePayload, choose, none_of, unfit_kind
 from pyhudi_core.merge.precombine import precombine_law
+from pyhudi_core.model.merge_mode import FILL_UNAVAILABLE, PARTIAL_MODE
 from pyhudi_core.model.meta_fields import META_FIELDS
 from pyhudi_core.model.properties import MergeMode, TableConfig, TableType
 from pyhudi_core.naming import set_module
@@ -149,7 +150,9 @@ def registered_mergers() -> tuple[str, ...]:
 
 
 def merger_name(config: TableConfig) -> str:
-    """Return the name by which a table asks for its merger: a payload class, or a merge strategy id."""
+    """Return the name by which a table asks for its merger: a payload class, a merge strategy id, or a mode of partial updates."""
+    if config.merge_rules.partial_update:
+        return config.merge_rules.partial_update
     return config.payload_class if config.merge_strategy_id == BY_PAYLOAD else config.merge_strategy_id
 
 
@@ -200,7 +203,11 @@ def why_unfit(config: TableConfig, schema: pa.Schema, *, new: bool = False) -> s
 
 def unwritten_merging(config: TableConfig) -> str:
     """Return what of a table's merger this release does not write; empty if it writes it, or if the merger is not known here."""
-    merger = find_merger(config)
+    rules, merger = config.merge_rules, find_merger(config)
+    if rules.partial_update == FILL_UNAVAILABLE:
+        return f"a mode of partial updates ({PARTIAL_MODE}={rules.partial_update})"
+    if rules.delete_column:
+        return f"a column that marks deletes ({rules.delete_column}={rules.delete_word})"
     if merger is None or config.table_type is not TableType.MERGE_ON_READ:
         return ""
     if merger.can_delete:

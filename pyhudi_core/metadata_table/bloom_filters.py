@@ -42,6 +42,10 @@ class BloomFilterIndex:
         """As `FileIndex.of_slices`."""
         return False
 
+    @property
+    def hashed(self) -> None:
+        """As `FileIndex.hashed`."""
+
     def entries(self, storage: Storage, change: GroupEntries) -> Iterator[pa.RecordBatch]:
         """As `FileIndex.entries`: an entry for each new base file that has a filter."""
         for path in change.new:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from pyhudi_core.metadata_table import bloom_filters, column_statistics, names
+from pyhudi_core.metadata_table.column_statistics import UNTYPED, StatisticsForm
 from pyhudi_core.metadata_table.records import Records, file_lists, locations, partition_list, removals
 from pyhudi_core.model.commit import WriteStat
 
@@ -38,6 +39,7 @@ class CommitChanges:
         ranges: of the columns of its files (`Written.ranges`).
         instant_ms: its requested time, in milliseconds since 1970 in the time zone of the timeline.
         columns: those with statistics.
+        form: how these are kept.
         keys: what happened to record keys; None if the table has no record index.
         removed: names of files that were deleted, by partition path (cleaning).
     """
@@ -48,6 +50,7 @@ class CommitChanges:
     columns: Sequence[str]
     keys: KeyPlaces | None = None
     removed: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    form: StatisticsForm = UNTYPED
     _known: list[Sequence[column_statistics.FileBounds]] = field(default_factory=list, init=False, compare=False)
 
     def bounds(self) -> tuple[Sequence[column_statistics.FileBounds], list[WriteStat]]:
@@ -55,7 +58,8 @@ class CommitChanges:
         by_path = {stat.path: stat for stat in self.stats}
         stats = [by_path[path] for path in self.ranges.column("path").to_pylist()]
         if not self._known:
-            self._known.append(column_statistics.bounds_of(self.ranges, [stat.rows for stat in stats], self.columns))
+            rows = [stat.rows for stat in stats]
+            self._known.append(column_statistics.bounds_of(self.ranges, rows, self.columns, self.form))
         return self._known[0], stats
 
 

@@ -4,13 +4,15 @@ Specification, "Column Statistics" and "Partition Statistics". A record must nev
 it. Where a writer does not know a bound, the record has one outside all values of the type.
 
 Statistics of a partition are only widened: their counts are added up, and their bounds grow (``isTightBound`` is false).
+
+There are two forms (`StatisticsForm`), by the version of the index's definition. In the second one a record says the type of its values.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cache
 
@@ -18,31 +20,74 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.metadata_table import names
-from pyhudi_core.metadata_table.record_schema import STATS_FIELD
+from pyhudi_core.formats.avro.decimals import shortest_bytes
+from pyhudi_core.metadata_table import names, value_types
+from pyhudi_core.metadata_table.record_schema import SCHEMA, STATS_FIELD, TYPED_SCHEMA, VALUE_TYPE
 from pyhudi_core.metadata_table.records import Records, RecordType, type_of
+from pyhudi_core.metadata_table.value_types import HIGHEST_BYTES, HIGHEST_TEXT, MOST_MOMENT
 from pyhudi_core.model.meta_fields import COMMIT_TIME, META_FIELDS, PARTITION_PATH, RECORD_KEY
+from pyhudi_core.model.properties import V1, V2
 
 _MOST_COLUMNS = 32
 _META = (COMMIT_TIME, PARTITION_PATH, RECORD_KEY)
 _DIGITS = 15
-_HIGHEST_TEXT = "\U0010ffff" * 16
-_HIGHEST_BYTES = b"\xff" * 64
-"""These sort after every value that is not made to sort after them."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoundsKind:
-    """How bounds of a type are kept: the wrapper's name, the type of its value, and bounds outside all values."""
+    """How bounds of a type are kept: the wrapper's name, the type of its value, and bounds outside all values.
+
+    ``value_type`` is what a record of the second form says of it: a number of `value_types`, and what the number does not say.
+    """
 
     wrapper: str
     type: pa.DataType
     lowest: object
     highest: object
+    value_type: tuple[int, str | None] | None = None
 
 
-def kind_of(column: pa.DataType) -> BoundsKind | None:
-    """Say how the bounds of a column are kept; None if Hudi keeps none for its type."""
+@dataclass(frozen=True, slots=True)
+class StatisticsForm:
+    """How an index keeps statistics of columns. A value that can be sent to tasks: only its name is."""
+
+    version: str
+
+    def kind_of(self, column: pa.DataType) -> BoundsKind | None:
+        """Say how the bounds of a column are kept; None if Hudi keeps none for its type."""
+        return _untyped(column) if self.version == V1 else _typed(column)
+
+    def indexed_columns(self, schema: pa.Schema) -> list[str]:
+        """Return the columns of a table that have statistics: three meta columns, and the first 32 of the others whose type Hudi keeps bounds for."""
+        data = [
+            field.name for field in schema if field.name not in META_FIELDS and self.kind_of(field.type) is not None
+        ]
+        return [*_META, *data[:_MOST_COLUMNS]]
+
+
+UNTYPED, TYPED = StatisticsForm(V1), StatisticsForm(V2)
+
+
+def form_of(version: str) -> StatisticsForm:
+    """Return the form of the statistics of an index, by the version of its definition."""
+    return TYPED if version == V2 else UNTYPED
+
+
+def _typed(column: pa.DataType) -> BoundsKind | None:
+    types, value_type = pa.types, value_types.of(column)
+    if value_type is None:
+        return None
+    if types.is_decimal(column):
+        most = Decimal(f"{'9' * column.precision}e-{column.scale}")
+        return BoundsKind("BytesWrapper", column, most.copy_negate(), most, value_type)
+    if types.is_timestamp(column):
+        return BoundsKind("LongWrapper", pa.int64(), -MOST_MOMENT, MOST_MOMENT, value_type)
+    kind = _untyped(column)
+    assert kind is not None, f"{column} has no wrapper"
+    return replace(kind, wrapper="IntWrapper" if types.is_date32(column) else kind.wrapper, value_type=value_type)
+
+
+def _untyped(column: pa.DataType) -> BoundsKind | None:
     types = pa.types
     if types.is_boolean(column):
         return BoundsKind("BooleanWrapper", pa.bool_(), False, True)
@@ -54,9 +99,9 @@ def kind_of(column: pa.DataType) -> BoundsKind | None:
         # NaN is greater than all numbers in Spark. But Hudi skips what has NaN as a bound, so infinity stands for it.
         return BoundsKind("FloatWrapper" if column.bit_width == 32 else "DoubleWrapper", column, -math.inf, math.inf)
     if types.is_string(column):
-        return BoundsKind("StringWrapper", pa.string(), "", _HIGHEST_TEXT)
+        return BoundsKind("StringWrapper", pa.string(), "", HIGHEST_TEXT)
     if types.is_binary(column):
-        return BoundsKind("BytesWrapper", pa.binary(), b"", _HIGHEST_BYTES)
+        return BoundsKind("BytesWrapper", pa.binary(), b"", HIGHEST_BYTES)
     if types.is_date32(column):
         return BoundsKind("DateWrapper", pa.int32(), -(1 << 31), (1 << 31) - 1)
     if types.is_timestamp(column) and column.unit == "us":
@@ -65,12 +110,6 @@ def kind_of(column: pa.DataType) -> BoundsKind | None:
         most = f"{'9' * _DIGITS}.{'9' * _DIGITS}"
         return BoundsKind("DecimalWrapper", pa.decimal128(2 * _DIGITS, _DIGITS), Decimal(f"-{most}"), Decimal(most))
     return None
-
-
-def indexed_columns(schema: pa.Schema) -> list[str]:
-    """Return the columns of a table that have statistics: three meta columns, and the first 32 of the others whose type Hudi keeps bounds for."""
-    data = [field.name for field in schema if field.name not in META_FIELDS and kind_of(field.type) is not None]
-    return [*_META, *data[:_MOST_COLUMNS]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +137,9 @@ class FileBounds:
     place: pa.Array
 
 
-def bounds_of(ranges: pa.Table, rows: Sequence[int], columns: Sequence[str]) -> list[FileBounds]:
+def bounds_of(
+    ranges: pa.Table, rows: Sequence[int], columns: Sequence[str], form: StatisticsForm = UNTYPED
+) -> list[FileBounds]:
     """Return the bounds of files. All columns of a kind are computed together, because a commit has few files and many columns.
 
     Args:
@@ -114,7 +155,7 @@ def bounds_of(ranges: pa.Table, rows: Sequence[int], columns: Sequence[str]) -> 
         if known.null_count:
             places = every.filter(known.is_valid())
             known = known.drop_null()
-        kind = kind_of(known.type.field(0).type)
+        kind = form.kind_of(known.type.field(0).type)
         assert kind is not None, f"{column} has no statistics"
         if len(known):
             low, high, nulls = known.flatten()
@@ -242,7 +283,9 @@ def statistics_records(
     count = len(subject.keys)
     zeros = pa.repeat(pa.scalar(0, pa.int64()), count)
     size, uncompressed = sizes or (zeros, zeros)
-    stats = type_of(STATS_FIELD)
+    typed = any(each.kind.value_type is not None for each in bounds)
+    schema = TYPED_SCHEMA if typed else SCHEMA
+    stats = type_of(STATS_FIELD, schema)
     no = pa.repeat(False, count)
     values = {
         "fileName": subject.names,
@@ -255,9 +298,24 @@ def statistics_records(
         "totalUncompressedSize": uncompressed,
         "isDeleted": no,
         "isTightBound": no,
+        **({VALUE_TYPE: _value_types(bounds, stats.field(VALUE_TYPE).type)} if typed else {}),
     }
     found = pa.StructArray.from_arrays(list(values.values()), fields=_fields(stats))
-    return Records.of(subject.keys, kind, STATS_FIELD, found)
+    return Records.of(subject.keys, kind, STATS_FIELD, found, schema)
+
+
+def _value_types(bounds: Sequence[ColumnBounds], info: pa.DataType) -> pa.StructArray:
+    """Return what each record says of the type of its values."""
+    said = [each.kind.value_type for each in bounds]
+    fields = _fields(info)
+    columns = [
+        pa.concat_arrays([
+            pa.repeat(pa.scalar(value_type and value_type[number], fields[number].type), len(each.rows))
+            for value_type, each in zip(said, bounds, strict=True)
+        ])
+        for number in range(2)
+    ]  # fmt: skip
+    return pa.StructArray.from_arrays(columns, fields=fields)
 
 
 def _wrapped(parts: Sequence[tuple[BoundsKind, pa.Array]], union: pa.DataType) -> pa.StructArray:
@@ -272,12 +330,20 @@ def _wrapped(parts: Sequence[tuple[BoundsKind, pa.Array]], union: pa.DataType) -
             continue
         inner = _fields(field.type)
         values = [
-            bounds if kind.wrapper == field.name else pa.nulls(len(bounds), inner[0].type) for kind, bounds in parts
+            _stored(bounds, inner[0].type) if kind.wrapper == field.name else pa.nulls(len(bounds), inner[0].type)
+            for kind, bounds in parts
         ]
         value = pa.concat_arrays(values)
         branches.append(pa.StructArray.from_arrays([value], fields=inner, mask=value.is_null()))
     absent = pa.concat_arrays([bounds.is_null() for _, bounds in parts])
     return pa.StructArray.from_arrays(branches, fields=fields, mask=absent)
+
+
+def _stored(bounds: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return bounds in the type of their wrapper: numbers with a point whose record says their type are bytes there."""
+    if not pa.types.is_decimal(bounds.type) or pa.types.is_decimal(kind):
+        return bounds
+    return shortest_bytes(bounds)
 
 
 @cache

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.metadata_table import file_groups
-from pyhudi_core.metadata_table.record_schema import PLAIN_SCHEMA
+from pyhudi_core.metadata_table.record_schema import OF_COMMITS
 from pyhudi_core.metadata_table.records import Records
 from pyhudi_core.model.commit import SCHEMA_KEY, CommitMetadata, WriteStat
 from pyhudi_core.model.file_names import LogFileName, parse_data_file, split
@@ -36,9 +36,9 @@ def file_stat(path: str, size: int, writes: int, deletes: int) -> WriteStat:
     )
 
 
-def commit_of(stats: Sequence[WriteStat]) -> CommitMetadata:
-    """Return the commit that wrote these files."""
-    return CommitMetadata(OPERATION, tuple(stats), {SCHEMA_KEY: PLAIN_SCHEMA})
+def commit_of(stats: Sequence[WriteStat], index_version: str) -> CommitMetadata:
+    """Return the commit that wrote these files. ``index_version``: `TableConfig.index_version` of the metadata table."""
+    return CommitMetadata(OPERATION, tuple(stats), {SCHEMA_KEY: OF_COMMITS[index_version]})
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +89,8 @@ class NewLog:
         writing.storage.put(self.path, self.data)
 
 
-def commit_body(stats: Sequence[WriteStat]) -> bytes:
+def commit_body(stats: Sequence[WriteStat], index_version: str) -> bytes:
     """Return the bytes of a completed deltacommit of a first build; the same for the same files."""
-    body = commit_of(stats).to_avro(Action.DELTACOMMIT)
+    body = commit_of(stats, index_version).to_avro(Action.DELTACOMMIT)
     marker = zlib.crc32(repr(sorted(stat.path for stat in stats)).encode()).to_bytes(4, "big") * 4
     return encode_record("HoodieCommitMetadata", body, sync_marker=marker)

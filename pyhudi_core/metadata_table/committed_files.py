@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from pyhudi_core.errors import CorruptionError, HudiError, SnapshotExpiredError
@@ -111,7 +112,10 @@ class CommittedFiles:
             return
         compactions = [i for i in own.commits if i.action is Action.COMMIT]
         builds = [i for i in own.commits if _is_build(i)]
-        for instant in [*compactions, *builds] if self.whole else compactions[-1:] or builds:
+        asked = [*compactions, *builds] if self.whole else compactions[-1:] or builds
+        with suppress(CorruptionError, SnapshotExpiredError):  # raised below, of the one that is damaged
+            self.folder.read_commits(i for i in asked if i not in self._said)
+        for instant in asked:
             yield self._of(instant, None)
 
     def _of(self, instant: Instant, part: Instant | None) -> Said:

@@ -15,11 +15,13 @@ from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.metadata_table import expression_index, names
 from pyhudi_core.metadata_table.changes import KEPT
+from pyhudi_core.metadata_table.column_statistics import form_of
 from pyhudi_core.metadata_table.expression_index import ExpressionIndex
 from pyhudi_core.metadata_table.file_entries import FileIndex
-from pyhudi_core.metadata_table.index_definitions import FORM, IndexDefinition
+from pyhudi_core.metadata_table.index_definitions import IndexDefinition
 from pyhudi_core.metadata_table.records import Records
 from pyhudi_core.metadata_table.secondary_index import SecondaryIndex, has_one_text
+from pyhudi_core.model.properties import V1, V2
 from pyhudi_core.options.write_options import MetadataOptions
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
@@ -44,7 +46,7 @@ class IndexKind:
         needs: partitions that the metadata table must have, too.
         why_not: why the index of a definition cannot be kept for a table; empty if it can.
         make: the index of a definition for which ``why_not`` is empty.
-        define: the definition by the name of its partition, its column and its options.
+        define: the definition by the name of its partition, its column, its options and its version.
         groups: the least number of file groups.
         removed: what a clean changes, which deleted files (names by partition path); None if it changes nothing.
     """
@@ -54,7 +56,7 @@ class IndexKind:
     needs: frozenset[str]
     why_not: Callable[[IndexDefinition, IndexedTable], str]
     make: Callable[[IndexDefinition, IndexedTable], FileIndex]
-    define: Callable[[str, str, Mapping[str, str]], IndexDefinition]
+    define: Callable[[str, str, Mapping[str, str], str], IndexDefinition]
     groups: Callable[[MetadataOptions], int]
     removed: Callable[[IndexDefinition, Mapping[str, Sequence[str]]], Records] | None = None
 
@@ -75,8 +77,10 @@ def is_kept(partition: str) -> bool:
     return partition in KEPT or kind_of(partition) is not None
 
 
-def new_definition(name: str, column: str, using: str, options: Mapping[str, str], table: str = "") -> IndexDefinition:
-    """Return the definition of a new index.
+def new_definition(
+    name: str, column: str, using: str, options: Mapping[str, str], table: str = "", version: str = V1
+) -> IndexDefinition:
+    """Return the definition of a new index of a version (`TableConfig.index_version`).
 
     Raises `InvalidOptionError` for a name that `_NAME` does not match, and for a type that no kind of index has.
     """
@@ -92,7 +96,7 @@ def new_definition(name: str, column: str, using: str, options: Mapping[str, str
         raise InvalidOptionError(
             f"This release makes no index of type {using!r}", table=table, hint=f"It makes: {', '.join(known)}."
         )
-    return kind.define(kind.prefix + name, column, options)
+    return kind.define(kind.prefix + name, column, options, version)
 
 
 def first_groups(partition: str, options: MetadataOptions) -> int:
@@ -141,9 +145,8 @@ def _no_secondary(definition: IndexDefinition, table: IndexedTable) -> str:
 
 
 def _secondary(definition: IndexDefinition, table: IndexedTable) -> FileIndex:
-    return SecondaryIndex(
-        definition.name, definition.column, table.merging, table.schema, newer=bool(definition.version)
-    )
+    newer, by_value = bool(definition.version), definition.version == V2
+    return SecondaryIndex(definition.name, definition.column, table.merging, table.schema, newer, by_value)
 
 
 def _no_expression(definition: IndexDefinition, table: IndexedTable) -> str:
@@ -154,12 +157,21 @@ def _no_expression(definition: IndexDefinition, table: IndexedTable) -> str:
 
 def _expression(definition: IndexDefinition, table: IndexedTable) -> FileIndex:
     form = expression_index.strftime_of(definition.options.get("format", expression_index.DEFAULT_FORMAT))
-    return ExpressionIndex(definition.name, definition.column, definition.function, form, table.merging, table.schema)
+    statistics = form_of(definition.version)
+    return ExpressionIndex(
+        definition.name, definition.column, definition.function, form, table.merging, table.schema, statistics
+    )
 
 
-def _new_expression(name: str, column: str, options: Mapping[str, str]) -> IndexDefinition:
+def _new_expression(name: str, column: str, options: Mapping[str, str], version: str) -> IndexDefinition:
+    """Return the definition. It has a version also in tables where there is one version only: writes of releases 1.1 and 1.2 fail without it."""
     function = options.get("expr", "identity")
-    return IndexDefinition(name, names.COLUMN_STATS, function, column, {**options, "expr": function}, version=FORM)
+    return IndexDefinition(name, names.COLUMN_STATS, function, column, {**options, "expr": function}, version=version)
+
+
+def _new_secondary(name: str, column: str, options: Mapping[str, str], version: str) -> IndexDefinition:
+    said = version if version == V2 else ""
+    return IndexDefinition(name, "secondary_index", "identity", column, options, version=said)
 
 
 KINDS: tuple[IndexKind, ...] = (
@@ -169,7 +181,7 @@ KINDS: tuple[IndexKind, ...] = (
         frozenset({names.RECORD_INDEX}),
         _no_secondary,
         _secondary,
-        lambda name, column, options: IndexDefinition(name, "secondary_index", "identity", column, options),
+        _new_secondary,
         lambda options: options.record_index_least_groups,
     ),
     IndexKind(

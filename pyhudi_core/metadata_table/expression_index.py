@@ -18,11 +18,12 @@ from pyhudi_core.merge.log_scan import LogColumns, LogScan
 from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.metadata_table import names
 from pyhudi_core.metadata_table.column_statistics import (
+    UNTYPED,
     BoundsKind,
     ColumnBounds,
+    StatisticsForm,
     Subject,
     column_stats_keys,
-    kind_of,
     statistics_records,
 )
 from pyhudi_core.metadata_table.file_entries import KEY_FIELD, GroupEntries
@@ -64,7 +65,7 @@ def _is_day(kind: pa.DataType) -> bool:
 
 def _is_exact(kind: pa.DataType) -> bool:
     """Say whether bounds of the type say everything: NaN is in no bounds, and long bytes are cut off."""
-    return kind_of(kind) is not None and not (pa.types.is_floating(kind) or pa.types.is_binary(kind))
+    return UNTYPED.kind_of(kind) is not None and not (pa.types.is_floating(kind) or pa.types.is_binary(kind))
 
 
 def _texts_of(seconds: pa.Array, form: str) -> pa.Array:
@@ -123,6 +124,7 @@ class ExpressionIndex:
         form: of the texts of ``from_unixtime``, for strftime.
         merging: how the table's logs are read.
         table_schema: the columns of the table, without meta columns.
+        statistics: how bounds are kept.
     """
 
     partition: str
@@ -131,11 +133,12 @@ class ExpressionIndex:
     form: str
     merging: Merging
     table_schema: pa.Schema
+    statistics: StatisticsForm = UNTYPED
 
     @property
     def kind(self) -> BoundsKind:
         """How the bounds are kept."""
-        found = kind_of(FUNCTIONS[self.function].result or self.table_schema.field(self.column).type)
+        found = self.statistics.kind_of(FUNCTIONS[self.function].result or self.table_schema.field(self.column).type)
         assert found is not None, f"{self.function} of {self.column} has no bounds"
         return found
 
@@ -152,6 +155,10 @@ class ExpressionIndex:
     def of_slices(self) -> bool:
         """As `FileIndex.of_slices`."""
         return False
+
+    @property
+    def hashed(self) -> None:
+        """As `FileIndex.hashed`."""
 
     def entries(self, storage: Storage, change: GroupEntries) -> Iterator[pa.RecordBatch]:
         """As `FileIndex.entries`: for each new file one of the file and one of its partition. A log of deletes alone has none."""

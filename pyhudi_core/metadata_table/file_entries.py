@@ -6,7 +6,7 @@ An index of this kind says what a change of one file group changes of it (`FileI
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -50,6 +50,11 @@ class FileIndex(Protocol):
     @property
     def of_slices(self) -> bool:
         """Whether its entries are about the rows of slices, not about single files. A service that keeps all rows changes none of them."""
+        ...
+
+    @property
+    def hashed(self) -> Callable[[pa.Array], pa.Array] | None:
+        """The part of a key that chooses its file group, as `ByFileGroup.hashed`."""
         ...
 
     def entries(self, storage: Storage, change: GroupEntries) -> Iterator[pa.RecordBatch]:

@@ -8,7 +8,7 @@ A base file has no bloom filter: one block of the file answers as fast, and all 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -20,7 +20,6 @@ from pyhudi_core.formats.hfile import HFileWriter
 from pyhudi_core.formats.log.blocks import BlockType, Header, encode_block
 from pyhudi_core.formats.log.deletes import Deletes
 from pyhudi_core.metadata_table import names
-from pyhudi_core.metadata_table.record_schema import SCHEMA
 from pyhudi_core.metadata_table.records import Records
 
 _STATISTICS = "col-stats"
@@ -48,11 +47,13 @@ class ByFileGroup:
         key: the column of the key.
         groups: how many file groups the partition has.
         tasks: how many tasks share them.
+        hashed: the part of a key that chooses its file group; None: the whole key.
     """
 
     key: str
     groups: int
     tasks: int
+    hashed: Callable[[pa.Array], pa.Array] | None = None
 
     def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -60,7 +61,8 @@ class ByFileGroup:
 
     def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the batch with the two columns."""
-        groups = names.file_groups_of_texts(batch.column(self.key), self.groups)
+        keys = batch.column(self.key)
+        groups = names.file_groups_of_texts(keys if self.hashed is None else self.hashed(keys), self.groups)
         return with_slots(batch, groups % self.tasks, groups)
 
 
@@ -87,7 +89,7 @@ def log_file(partition: str, requested_time: str, records: Records) -> bytes:
     """Return the bytes of a log file: a block of records, and one of removals. The records are sorted by key."""
     parts: list[bytes] = []
     if len(records):
-        headers = {Header.INSTANT_TIME: requested_time, Header.SCHEMA: SCHEMA}
+        headers = {Header.INSTANT_TIME: requested_time, Header.SCHEMA: records.schema}
         parts.append(encode_block(BlockType.HFILE_DATA, headers, _hfile(records, None)))
     if len(records.gone):
         parts.append(_delete_block(partition, requested_time, records.gone))
@@ -105,7 +107,7 @@ def base_file(file_name: str, records: Records) -> bytes:
 
 
 def _hfile(records: Records, file_name: str | None) -> bytes:
-    writer = HFileWriter(SCHEMA)
+    writer = HFileWriter(records.schema)
     writer.add_batch(records.keys, records.encoded(file_name))
     return writer.finish()
 

@@ -17,7 +17,7 @@ from pyhudi_core.file_groups.visibility import Visibility
 from pyhudi_core.formats.base_file import ColumnRange, is_parquet
 from pyhudi_core.formats.base_file.range_table import range_table
 from pyhudi_core.metadata_table.changes import CommitChanges
-from pyhudi_core.metadata_table.column_statistics import indexed_columns, with_unknown
+from pyhudi_core.metadata_table.column_statistics import UNTYPED, StatisticsForm, with_unknown
 from pyhudi_core.model.commit import WriteStat
 from pyhudi_core.model.file_names import BaseFileName, LogFileName, parse_data_file, split
 from pyhudi_core.model.internal_schema import Evolution, names_at
@@ -57,9 +57,9 @@ class ExistingTable:
         found = [(path, info) for path in partitions for info in self.listing.files(path)]
         return [stat for path, info in found if (stat := self._stat(path, info)) is not None]
 
-    def changes(self) -> CommitChanges:
-        """Return the same with the ranges of their columns. Raises `CorruptBaseFileError`."""
-        columns = indexed_columns(self.schema)
+    def changes(self, form: StatisticsForm = UNTYPED) -> CommitChanges:
+        """Return the same with the ranges of their columns, for statistics of this form. Raises `CorruptBaseFileError`."""
+        columns = form.indexed_columns(self.schema)
         stats = {stat.path: stat for stat in self.files()}
         parquet = [path for path in stats if _has_ranges(path)]
         known = self.executor.map(lambda path: self._ranges(path, columns), parquet)
@@ -70,7 +70,7 @@ class ExistingTable:
         known_ranges = with_unknown(
             pa.Table.from_batches([ranges]), [stat.path for stat in listed if _is_log(stat.path)]
         )
-        return CommitChanges(listed, known_ranges, 0, columns)
+        return CommitChanges(listed, known_ranges, 0, columns, form=form)
 
     def _stat(self, partition: str, info: ObjectInfo) -> WriteStat | None:
         name = parse_data_file(split(info.path)[1])

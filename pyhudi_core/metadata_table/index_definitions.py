@@ -7,21 +7,18 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pyhudi_core.errors import ObjectNotFoundError
 from pyhudi_core.metadata_table.names import COLUMN_STATS, EXPRESSION_INDEX_PREFIX, RECORD_INDEX
 from pyhudi_core.model.printing import printable
+from pyhudi_core.model.properties import V1, V2
 from pyhudi_core.storage.base import Storage
 
 _MOST_BYTES = 4 << 20
 _OF_THE_TABLE = frozenset({COLUMN_STATS, RECORD_INDEX})
-FORM = "V1"
-"""The version of an expression index, which has one form only. Writes of releases 1.1 and 1.2 fail without it; release 1.0 has no such field, and
-ignores it.
-"""
 _log = logging.getLogger(__name__)
 
 
@@ -83,9 +80,27 @@ def read_definitions(storage: Storage, path: str) -> tuple[IndexDefinition, ...]
         return ()
 
 
-def of_statistics(columns: Sequence[str]) -> IndexDefinition:
-    """Return the definition of the column statistics, which Hudi's data skipping needs."""
-    return IndexDefinition(COLUMN_STATS, COLUMN_STATS, COLUMN_STATS, columns[0], {}, tuple(columns[1:]))
+def of_statistics(columns: Sequence[str], version: str) -> IndexDefinition:
+    """Return the definition of the column statistics, which Hudi's data skipping needs. ``version``: `TableConfig.index_version`."""
+    said = _said(version)
+    return IndexDefinition(COLUMN_STATS, COLUMN_STATS, COLUMN_STATS, columns[0], {}, tuple(columns[1:]), said)
+
+
+def of_record_index(version: str) -> tuple[IndexDefinition, ...]:
+    """Return the definition of the record index; none where the table's version does not ask for one."""
+    if not _said(version):
+        return ()
+    return (IndexDefinition(RECORD_INDEX, RECORD_INDEX, "", "", {"isPartitioned": "false"}, version=V1),)
+
+
+def _said(version: str) -> str:
+    """Return what the definition of a whole table's index says of its version: nothing, where releases know one version only."""
+    return "" if version == V1 else version
+
+
+def statistics_version(definitions: Iterable[IndexDefinition]) -> str:
+    """Return the version of the column statistics, and of those of partitions, which have no definition of their own."""
+    return next((item.version for item in definitions if item.name == COLUMN_STATS), "") or V2
 
 
 def changed_definitions(
@@ -106,7 +121,7 @@ def changed_definitions(
             "indexName": item.name,
             "indexType": item.kind,
             "indexFunction": item.function,
-            "sourceFields": [item.column, *item.more],
+            "sourceFields": [item.column, *item.more] if item.column else [],
             "indexOptions": dict(item.options),
             **({"version": item.version} if item.version else {}),
         }

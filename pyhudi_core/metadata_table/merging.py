@@ -18,8 +18,8 @@ from fastavro.schema import SchemaParseException
 
 from pyhudi_core.errors import CorruptAvroError
 from pyhudi_core.formats.avro.schema import safe_schema
-from pyhudi_core.metadata_table import names
-from pyhudi_core.metadata_table.record_schema import FILES_FIELD, STATS_FIELD
+from pyhudi_core.metadata_table import names, value_types
+from pyhudi_core.metadata_table.record_schema import FILES_FIELD, STATS_FIELD, VALUE_TYPE
 from pyhudi_core.metadata_table.slices import Arrival
 
 Record = Mapping[str, Any]
@@ -74,25 +74,29 @@ def _widened(old: Record, new: Record) -> Record:
     }
     nulls = (old["nullCount"], new["nullCount"])
     counts["nullCount"] = None if None in nulls or min(nulls) < 0 else sum(nulls)
-    low = _extreme(old["minValue"], new["minValue"], min)
-    high = _extreme(old["maxValue"], new["maxValue"], max)
-    return {**new, **counts, "minValue": low, "maxValue": high}
+    kind = new.get(VALUE_TYPE)
+    if kind is not None:
+        old, kind = value_types.as_newer(old, new)
+    low = _extreme(old["minValue"], new["minValue"], min, kind)
+    high = _extreme(old["maxValue"], new["maxValue"], max, kind)
+    said = {} if kind is None else {VALUE_TYPE: kind}
+    return {**new, **counts, "minValue": low, "maxValue": high, **said}
 
 
-def _extreme(one: Any, other: Any, choose: Any) -> Any:
+def _extreme(one: Any, other: Any, choose: Any, kind: Record | None) -> Any:
     if one is None or other is None:
         return one if other is None else other
     try:
-        return choose(one, other, key=_order)
+        return choose(one, other, key=lambda wrapped: _order(wrapped_value(wrapped), kind))
     except TypeError:
         # Values of a column whose type has changed cannot be compared; a NaN is useless as a bound.
         return {"value": math.nan}
 
 
-def _order(wrapped: Any) -> tuple[bool, Any]:
-    """Return the sort key of Java's order of values: NaN is greater than all others."""
-    value = wrapped_value(wrapped)
-    return (isinstance(value, float) and math.isnan(value), value)
+def _order(value: Any, kind: Record | None) -> tuple[bool, Any]:
+    """Return the sort key of Java's order of values: NaN is greater than all others, and bytes may be numbers."""
+    number = value if kind is None else value_types.number_of(value, kind)
+    return (isinstance(number, float) and math.isnan(number), number)
 
 
 def wrapped_value(wrapped: Any) -> Any:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import xxhash
 
 from pyhudi_core.formats.byte_columns import contents
-from pyhudi_core.model.properties import WRITTEN_VERSION, TableConfig
+from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.opened_table.table_context import METADATA_TABLE
 from pyhudi_core.transaction import layout
 
@@ -39,20 +39,19 @@ REBUILD = (
 )
 """What to do with a metadata table that is damaged."""
 SAME_FORM = frozenset({FILES, BLOOM_FILTERS, RECORD_INDEX})
-"""Partitions that have the same form in versions 8 and 9, and that no value of a row is in."""
+"""Partitions that no value of a row is in."""
 _NOT_ASCII = 0x80
 _SEED = 0xFFFFFFFFDABADABA
 
 
 def readable_partitions(config: TableConfig) -> tuple[str, ...]:
-    """Return the partitions of the metadata table that reads use. Tables of version 9 have statistics and secondary indexes of another form, and
-    those of a bootstrapped table do not know the rows outside of it. They are left out: reads then go by Parquet's statistics, and find the same
-    rows.
+    """Return the partitions of the metadata table that reads use. Statistics and secondary indexes of a bootstrapped table do not know the rows
+    outside of it. They are left out: reads then go by Parquet's statistics, and find the same rows.
     """
     listed = config.metadata_partitions
     if not config.reads_metadata_table:
         return ()
-    if config.version == WRITTEN_VERSION and config.bootstrap_base_path is None:
+    if config.bootstrap_base_path is None:
         return listed
     return tuple(name for name in listed if name in SAME_FORM)
 
@@ -105,6 +104,13 @@ def secondary_key(secondary: str, record_key: str = "") -> str:
 def secondary_keys(values: pa.Array, record_keys: pa.Array) -> pa.Array:
     """Return the keys of the secondary index entries of many rows, without an object for a row; texts without nulls."""
     return pc.binary_join_element_wise(_escaped_texts(values), _escaped_texts(record_keys), "$")
+
+
+def hashed_part(secondary_keys: pa.Array) -> pa.Array:
+    """Return the part of each key of a secondary index of version 2 that chooses its file group: the value, and what separates it from the record
+    key.
+    """
+    return pc.replace_substring_regex(secondary_keys, r"(?s)^((?:[^\\$]|\\.)*\$).*$", r"\1")
 
 
 def secondary_prefixes(secondary: str) -> tuple[str, ...]:

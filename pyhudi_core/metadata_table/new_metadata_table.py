@@ -16,12 +16,10 @@ from pyhudi_core.metadata_table.records import Records
 from pyhudi_core.model.commit import WriteStat
 from pyhudi_core.model.file_names import PARTITION_METAFILE, BaseFileName, LogFileName
 from pyhudi_core.model.instant import Action, Instant, State
-from pyhudi_core.model.properties import CHECKSUM, NAME, checksum, render
+from pyhudi_core.model.properties import CHECKSUM, NAME, TableConfig, checksum, render
 
 _PROPERTIES = {
     "hoodie.table.type": "MERGE_ON_READ",
-    "hoodie.table.version": "8",
-    "hoodie.table.initial.version": "8",
     "hoodie.timeline.layout.version": "2",
     "hoodie.timeline.path": "timeline",
     "hoodie.timeline.history.path": "history",
@@ -38,16 +36,17 @@ _PROPERTIES = {
 _FIRST_TOKEN = "0-0-0"  # noqa: S105  (of a file's name)
 
 
-def properties(table_name: str) -> dict[str, str]:
-    """Return the properties of the metadata table of a table."""
-    found = {NAME: f"{table_name}_metadata", **_PROPERTIES}
+def properties(table: TableConfig) -> dict[str, str]:
+    """Return the properties of the metadata table of a table, whose version it has."""
+    versions = dict.fromkeys(("hoodie.table.version", "hoodie.table.initial.version"), str(table.version))
+    found = {NAME: f"{table.name}_metadata", **versions, **_PROPERTIES}
     found[CHECKSUM] = checksum(found)
     return found
 
 
-def properties_file(table_name: str) -> tuple[str, bytes]:
+def properties_file(table: TableConfig) -> tuple[str, bytes]:
     """Return the path below the metadata table and the bytes of its ``hoodie.properties``; the same for the same table."""
-    return ".hoodie/hoodie.properties", render(properties(table_name), f"created by pyhudi for {table_name}")
+    return ".hoodie/hoodie.properties", render(properties(table), f"created by pyhudi for {table.name}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +77,13 @@ class FirstBuild:
         partition: of the metadata table.
         number: which build of this metadata table it is, from 0.
         groups: how many file groups the partition has, for ever.
+        index_version: `TableConfig.index_version` of the table.
     """
 
     partition: str
     number: int
     groups: int
+    index_version: str
 
     @property
     def requested_time(self) -> str:
@@ -126,7 +127,8 @@ class FirstBuild:
         """Return the bytes of the completed file, for these base files and, with ``logs``, the first logs."""
         size = len(self.first_log())
         first = self.log_paths() if logs else []
-        return commit_body([*(file.stat for file in files), *(file_stat(path, size, 0, 0) for path in first)])
+        stats = [*(file.stat for file in files), *(file_stat(path, size, 0, 0) for path in first)]
+        return commit_body(stats, self.index_version)
 
     @property
     def _file_ids(self) -> list[str]:

@@ -28,6 +28,7 @@ from pyhudi_core.metadata_table.record_schema import (
     LOCATION_FIELD,
     SECONDARY_FIELD,
     STATS_FIELD,
+    VALUE_TYPE,
 )
 from pyhudi_core.metadata_table.slices import (
     Arrival,
@@ -39,6 +40,7 @@ from pyhudi_core.metadata_table.slices import (
     with_keys,
     with_prefixes,
 )
+from pyhudi_core.metadata_table.value_types import value_of
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline, TimelineFolder
@@ -268,7 +270,7 @@ class MetadataTable:
 
 @dataclass(frozen=True, slots=True)
 class ColumnRangeOfFile:
-    """Statistics of one column in one file or partition: Python values as Avro has them, None if unknown.
+    """Statistics of one column in one file or partition: Python values as Avro has them, or of the type that the record says; None if unknown.
 
     File names are not unique: the buckets of a bucket index may have the same name in every partition.
     """
@@ -283,13 +285,16 @@ class ColumnRangeOfFile:
 
 
 def _range(stats: merging.Record, partition: str) -> ColumnRangeOfFile:
-    nulls = stats["nullCount"]
+    nulls, kind = stats["nullCount"], stats.get(VALUE_TYPE)
+    low, high = (wrapped_value(stats[name]) for name in ("minValue", "maxValue"))
+    if kind is not None:
+        low, high = value_of(low, kind), value_of(high, kind)
     return ColumnRangeOfFile(
         partition,
         stats["fileName"] or "",
         stats["columnName"] or "",
-        wrapped_value(stats["minValue"]),
-        wrapped_value(stats["maxValue"]),
+        low,
+        high,
         None if nulls is None or nulls < 0 else nulls,
         stats["valueCount"] or 0,
     )

@@ -1,7 +1,7 @@
-"""The Avro schema of the metadata table's records, `HoodieMetadataRecord` of release 1.0.
+"""The Avro schemas of the metadata table's records: `HoodieMetadataRecord` of release 1.0, and of 1.1 and newer.
 
 The order of fields matters for the bytes. Every text outside the meta columns is marked as a Java string: without the mark, release 1.0.2 cannot
-read the record. Release 1.1 and newer add fields; they read this schema too.
+read the record. The newer schema has statistics that say the type of their values (`TYPED_SCHEMA`); the releases that write it read both.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ import json
 from typing import Any
 
 from pyhudi_core.model.meta_fields import META_FIELDS
+from pyhudi_core.model.properties import V1, V2
 
 FILES_FIELD = "filesystemMetadata"
 STATS_FIELD = "ColumnStatsMetadata"
 BLOOM_FIELD = "BloomFilterMetadata"
 LOCATION_FIELD = "recordIndexMetadata"
 SECONDARY_FIELD = "SecondaryIndexMetadata"
+VALUE_TYPE = "valueType"
 _NAMESPACE = "org.apache.hudi.avro.model"
 _JAVA = {"avro.java.string": "String"}
 _TEXT: dict[str, Any] = {"type": "string", **_JAVA}
@@ -48,9 +50,14 @@ def _record(name: str, *fields: dict[str, Any]) -> dict[str, Any]:
     return {"type": "record", "name": name, "fields": list(fields)}
 
 
-def _statistics() -> dict[str, Any]:
+def _statistics(*, typed: bool) -> dict[str, Any]:
     wrappers = [_record(f"{name}Wrapper", _field("value", kind)) for name, kind in _WRAPPED.items()]
     names = [wrapper["name"] for wrapper in wrappers]
+    if typed:
+        items = {"type": "array", "items": ["null", *names]}
+        wrappers.append(_record("ArrayWrapper", _optional("wrappedValues", items)))
+        names.append("ArrayWrapper")
+    info = _record("HoodieValueTypeInfo", _field("typeOrdinal", "int"), _optional("additionalInfo", _TEXT))
     return _record(
         "HoodieMetadataColumnStats",
         _optional("fileName", _TEXT),
@@ -60,6 +67,7 @@ def _statistics() -> dict[str, Any]:
         *(_optional(name, "long") for name in ("valueCount", "nullCount", "totalSize", "totalUncompressedSize")),
         _field("isDeleted", "boolean"),
         {"name": "isTightBound", "type": "boolean", "default": False},
+        *((_optional(VALUE_TYPE, info),) if typed else ()),
     )
 
 
@@ -77,7 +85,7 @@ def _location() -> dict[str, Any]:
     )
 
 
-def _schema() -> dict[str, Any]:
+def _schema(*, typed: bool = False) -> dict[str, Any]:
     file = _record("HoodieMetadataFileInfo", _field("size", "long"), _field("isDeleted", "boolean"))
     bloom = _record(
         "HoodieMetadataBloomFilter",
@@ -93,7 +101,7 @@ def _schema() -> dict[str, Any]:
         _field("type", "int"),
         _field(FILES_FIELD, ["null", {"type": "map", "values": file, **_JAVA}]),
         _optional(BLOOM_FIELD, bloom),
-        _optional(STATS_FIELD, _statistics()),
+        _optional(STATS_FIELD, _statistics(typed=typed)),
         _optional(LOCATION_FIELD, _location()),
         _optional(SECONDARY_FIELD, _record("HoodieSecondaryIndexInfo", _field("isDeleted", "boolean"))),
     )
@@ -105,6 +113,12 @@ def _plain(record: dict[str, Any]) -> dict[str, Any]:
 
 
 SCHEMA = json.dumps(_schema(), separators=(",", ":"))
-"""As JSON text."""
+"""Of release 1.0, as JSON text."""
+TYPED_SCHEMA = json.dumps(_schema(typed=True), separators=(",", ":"))
+"""Of releases 1.1 and newer."""
 PLAIN_SCHEMA = json.dumps(_plain(_schema()), separators=(",", ":"))
-"""The same without the meta columns, as commits keep it."""
+"""That of release 1.0 without the meta columns, as commits keep it."""
+TYPED_PLAIN_SCHEMA = json.dumps(_plain(_schema(typed=True)), separators=(",", ":"))
+
+OF_COMMITS = {V1: PLAIN_SCHEMA, V2: TYPED_PLAIN_SCHEMA}
+"""The schema in the commits of a metadata table, by `TableConfig.index_version`: Hudi's compaction keeps the fields of this one only."""

@@ -45,6 +45,7 @@ class Records:
         gone: keys whose record is removed.
         values: the Avro bytes of the records without a file name, if they are known.
         which: for each record, the row of ``columns`` that has its fields, if many records share one: all keys of a file group have the same place.
+        schema: by which they are encoded; `TYPED_SCHEMA` if one of them says the type of its values.
     """
 
     keys: pa.StringArray
@@ -52,11 +53,12 @@ class Records:
     gone: pa.StringArray
     values: pa.LargeBinaryArray | None = None
     which: pa.Array | None = None
+    schema: str = SCHEMA
 
     @classmethod
-    def of(cls, keys: pa.Array, kind: RecordType, field: str, values: pa.Array) -> Records:
+    def of(cls, keys: pa.Array, kind: RecordType, field: str, values: pa.Array, schema: str = SCHEMA) -> Records:
         """Records of one type, which have one field."""
-        return cls(keys.cast(pa.string()), _fields(kind, field, values), pa.array([], pa.string()))
+        return cls(keys.cast(pa.string()), _fields(kind, field, values), pa.array([], pa.string()), schema=schema)
 
     @classmethod
     def sharing(cls, keys: pa.Array, which: pa.Array, kind: RecordType, field: str, values: pa.Array) -> Records:
@@ -68,10 +70,9 @@ class Records:
     def together(cls, parts: Iterable[Records]) -> Records:
         """Return all of several changes. No key may be in two of them."""
         found = list(parts)
-        fields = list(dict.fromkeys(name for part in found for name in part.columns))
-        columns = {name: pa.concat_arrays([part.column(name) for part in found]) for name in fields}
+        columns, schema = _joined(found)
         keys, gone = [part.keys for part in found], [part.gone for part in found]
-        return cls(_concat(keys), columns, _concat(gone))
+        return cls(_concat(keys), columns, _concat(gone), schema=schema)
 
     @classmethod
     def encoded_together(cls, parts: Sequence[Records]) -> list[Records]:
@@ -79,23 +80,24 @@ class Records:
 
         The schema has many branches, so a few records cost little more together than one alone.
         """
-        fields = list(dict.fromkeys(name for part in parts for name in part.columns))
-        columns = {name: pa.concat_arrays([part.column(name) for part in parts]) for name in fields}
-        values = cls(_concat([part.keys for part in parts]), columns, pa.array([], pa.string())).encoded()
+        columns, schema = _joined(parts)
+        values = cls(
+            _concat([part.keys for part in parts]), columns, pa.array([], pa.string()), schema=schema
+        ).encoded()
         ends = np.cumsum([len(part) for part in parts])
         return [
-            replace(part, columns={}, values=values.slice(end - len(part), len(part)), which=None)
+            replace(part, columns={}, values=values.slice(end - len(part), len(part)), which=None, schema=schema)
             for end, part in zip(ends.tolist(), parts, strict=True)
         ]
 
     def __len__(self) -> int:
         return len(self.keys)
 
-    def column(self, name: str) -> pa.Array:
-        """Return one field of all records."""
+    def column(self, name: str, schema: str = SCHEMA) -> pa.Array:
+        """Return one field of all records; nulls of the type in this schema, if they have no value."""
         found = self.columns.get(name)
         if found is None:
-            return pa.nulls(len(self), type_of(name))
+            return pa.nulls(len(self), type_of(name, schema))
         return found if self.which is None else found.take(self.which)
 
     def take(self, rows: pa.Array) -> Records:
@@ -113,7 +115,7 @@ class Records:
             columns = {name: of(column) for name, column in self.columns.items()}
         else:
             which = of(self.which)
-        return Records(of(self.keys), columns, self.gone.slice(0, 0), values, which)
+        return Records(of(self.keys), columns, self.gone.slice(0, 0), values, which, self.schema)
 
     def encoded(self, file_name: str | None = None) -> pa.LargeBinaryArray:
         """Return the Avro bytes of each record. The key is empty, as readers take it from the file; ``file_name`` is that of a base file."""
@@ -123,7 +125,7 @@ class Records:
         columns = {KEY: pa.repeat("", count), **self.columns}
         if file_name is not None:
             columns["_hoodie_file_name"] = pa.repeat(file_name, count)
-        values = encode_records(SCHEMA, pa.table(columns)).values()
+        values = encode_records(self.schema, pa.table(columns)).values()
         return values if self.which is None else values.take(self.which)
 
 
@@ -223,10 +225,17 @@ def _uuid_bits(file_id: str) -> tuple[int, int, int]:
     return high, low, int(rest[1:]) if rest else -1
 
 
+def _joined(parts: Sequence[Records]) -> tuple[dict[str, pa.Array], str]:
+    """Return the fields of all, and the schema that has them: records of the older one have no value in the others."""
+    schema = next((part.schema for part in parts if part.schema != SCHEMA), SCHEMA)
+    fields = list(dict.fromkeys(name for part in parts for name in part.columns))
+    return {name: pa.concat_arrays([part.column(name, schema) for part in parts]) for name in fields}, schema
+
+
 @cache
-def type_of(field: str) -> pa.DataType:
+def type_of(field: str, schema: str = SCHEMA) -> pa.DataType:
     """Return the Arrow type of a record's field."""
-    root = compile_schema(SCHEMA)
+    root = compile_schema(schema)
     return root.columns[root.names.index(field)].type
 
 

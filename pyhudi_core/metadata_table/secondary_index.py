@@ -7,7 +7,7 @@ values of one file group.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -65,6 +65,7 @@ class SecondaryIndex:
         merging: how a slice is read with its logs.
         table_schema: the columns of the table, without meta columns.
         newer: the index has the form of release 1.1 and newer (``IndexDefinition.version``).
+        by_value: the value alone chooses the file group of an entry (version 2).
     """
 
     partition: str
@@ -72,6 +73,12 @@ class SecondaryIndex:
     merging: Merging
     table_schema: pa.Schema
     newer: bool = False
+    by_value: bool = False
+
+    @property
+    def hashed(self) -> Callable[[pa.Array], pa.Array] | None:
+        """As `FileIndex.hashed`."""
+        return names.hashed_part if self.by_value else None
 
     @property
     def schema(self) -> pa.Schema:

@@ -71,6 +71,8 @@ def _typed(value: object, kind: pa.DataType) -> Any:
     if value is None:
         return None
     if types.is_timestamp(kind):
+        if isinstance(value, dt.datetime):
+            return value if (value.tzinfo is None) == (kind.tz is None) else None
         return _moment(value, pa.int64(), kind) if type(value) is int and abs(value) >= _MAYBE_MILLISECONDS else None
     if types.is_date32(kind) and type(value) is int:
         return _moment(value, pa.int32(), kind)

@@ -19,6 +19,7 @@ Page = Literal[
     "reading",
     "services",
     "spark",
+    "sql",
     "upkeep",
     "writing",
 ]

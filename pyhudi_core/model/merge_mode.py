@@ -80,6 +80,17 @@ _OLDER_PAYLOADS = {mode.payload_class: mode for mode in MergeMode if mode.payloa
 _EVENT_TIME = "org.apache.hudi.common.model.EventTimeAvroPayload"
 
 
+_MODEL = "org.apache.hudi.common.model"
+MIGRATED = {
+    f"{_MODEL}.OverwriteWithLatestAvroPayload": (MergeMode.COMMIT_TIME_ORDERING, ""),
+    f"{_MODEL}.DefaultHoodieRecordPayload": (MergeMode.EVENT_TIME_ORDERING, ""),
+    _EVENT_TIME: (MergeMode.EVENT_TIME_ORDERING, ""),
+    f"{_MODEL}.OverwriteNonDefaultsWithLatestAvroPayload": (MergeMode.COMMIT_TIME_ORDERING, IGNORE_DEFAULTS),
+    f"{_MODEL}.PartialUpdateAvroPayload": (MergeMode.EVENT_TIME_ORDERING, IGNORE_DEFAULTS),
+}
+"""What version 9 says in place of a payload class: a mode, and a mode of partial updates. Classes that also mark deletes are not among them."""
+
+
 def first(props: Mapping[str, str], keys: Iterable[str], default: str) -> str:
     """Return the value of the first of these properties that is given."""
     return next((props[key].strip() for key in keys if props.get(key, "").strip()), default)

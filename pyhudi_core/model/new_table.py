@@ -12,10 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.errors import InvalidOptionError, UnsupportedTableError
+from pyhudi_core.model.merge_mode import MIGRATED, PARTIAL_MODE
 from pyhudi_core.model.properties import (
     CHECKSUM,
     DATABASE,
+    FORMAT,
     INDEX_DEFINITIONS,
     NAME,
     POPULATE,
@@ -25,9 +27,10 @@ from pyhudi_core.model.properties import (
     checksum,
 )
 
+_LAST_WITH_PAYLOADS = 8
+_PAYLOAD, _LEGACY = "hoodie.compaction.payload.class", "hoodie.table.legacy.payload.class"
+_STRATEGY = "hoodie.record.merge.strategy.id"
 _FIXED = {
-    "hoodie.table.version": "8",
-    "hoodie.table.initial.version": "8",
     "hoodie.timeline.layout.version": "2",
     "hoodie.timeline.path": "timeline",
     "hoodie.timeline.history.path": "history",
@@ -57,6 +60,7 @@ def new_table_config(
     timeline_timezone: str = "UTC",
     merge_mode: MergeMode | None = None,
     extra: Mapping[str, str] | None = None,
+    version: int = 8,
 ) -> TableConfig:
     """Choose the properties of a new table.
 
@@ -73,14 +77,19 @@ def new_table_config(
         timeline_timezone: ``UTC`` or ``LOCAL``.
         merge_mode: None means event time if there is an ordering column, else commit time. For CUSTOM, ``extra`` names the merger.
         extra: further properties, stored unchanged.
+        version: of the table format, 8 or 9.
 
     Raises:
+        UnsupportedTableError: version 9 with a payload class or a merger that it cannot say.
         InvalidOptionError: a column name is empty or repeated, the table name is empty, the merge mode does not fit the ordering, or generated
             keys do not go together with another property.
     """
     _check(name, record_key, partition_by, ordering)
     if not record_key:
         _check_generated(ordering, extra or {})
+    given = dict(extra or {})
+    if version > _LAST_WITH_PAYLOADS:
+        merge_mode, given = _migrated(merge_mode, given, version)
     mode = _mode(merge_mode, ordering)
     properties = {
         NAME: name,
@@ -88,15 +97,13 @@ def new_table_config(
         "hoodie.table.type": table_type.value,
         **_FIXED,
         **_keys(record_key, partition_by),
-        **({"hoodie.table.precombine.field": ",".join(ordering)} if ordering else {}),
         "hoodie.record.merge.mode": mode.value,
-        "hoodie.record.merge.strategy.id": mode.strategy_id,
-        "hoodie.compaction.payload.class": mode.payload_class,
+        **_of_version(version, mode, ordering),
         "hoodie.datasource.write.hive_style_partitioning": str(hive_style).lower(),
         "hoodie.datasource.write.partitionpath.urlencode": str(url_encode).lower(),
         "hoodie.table.timeline.timezone": timeline_timezone,
         **({"hoodie.table.create.schema": create_schema_avro} if create_schema_avro else {}),
-        **(extra or {}),
+        **given,
     }
     properties[CHECKSUM] = checksum(properties)
     return TableConfig.from_properties(properties, table=name)
@@ -110,6 +117,37 @@ def _mode(wanted: MergeMode | None, ordering: Sequence[str]) -> MergeMode:
             hint="Give ordering='column', or omit the merge mode for commit-time ordering",
         )
     return mode
+
+
+def _migrated(mode: MergeMode | None, extra: dict[str, str], version: int) -> tuple[MergeMode | None, dict[str, str]]:
+    """Return the merge mode and the properties that say in version 9 what a payload class says in version 8 (RFC-97).
+
+    Raises `UnsupportedTableError` for a class that has no such mode here, and for a merger of the user's own.
+    """
+    payload, strategy = extra.pop(_PAYLOAD, ""), extra.pop(_STRATEGY, "")
+    if not payload and (mode is not MergeMode.CUSTOM):
+        return mode, extra
+    if payload not in MIGRATED:
+        raise UnsupportedTableError(
+            f"A new table of version {version} whose rows are merged by {payload or strategy or 'a merger'} is not made by this release",
+            hint="Create it with version 8, or with event-time or commit-time ordering. Nothing was created.",
+        )
+    mode, partial = MIGRATED[payload]
+    return mode, {**extra, _LEGACY: payload, **({PARTIAL_MODE: partial} if partial else {})}
+
+
+def _of_version(version: int, mode: MergeMode, ordering: Sequence[str]) -> dict[str, str]:
+    """Return the properties that say the version, and those that version 9 calls otherwise or has no more: the mode alone says how rows merge."""
+    versions = dict.fromkeys(("hoodie.table.version", "hoodie.table.initial.version"), str(version))
+    listed = ",".join(ordering)
+    if version > _LAST_WITH_PAYLOADS:
+        return {**versions, FORMAT: "native", **({"hoodie.table.ordering.fields": listed} if ordering else {})}
+    return {
+        **versions,
+        **({"hoodie.table.precombine.field": listed} if ordering else {}),
+        _STRATEGY: mode.strategy_id,
+        _PAYLOAD: mode.payload_class,
+    }
 
 
 def _keys(record_key: Sequence[str], partition_by: Sequence[str]) -> dict[str, str]:

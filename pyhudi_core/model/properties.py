@@ -5,9 +5,8 @@ also in the layout of the timeline and in how they name key generators.
 ``raw`` of a ``TableConfig`` holds every property that was read, unknown ones included, and ``to_properties`` returns all of them.
 
 Invariants
-- a ``TableConfig`` exists only for a table that this package can open: version 8, or 3 to 6 or 9 (only read), with the timeline layout of its
-version,
-  base files in Parquet, ORC or HFile, partition columns kept in the data files;
+- a ``TableConfig`` exists only for a table that this package can open: version 8 or 9, or 3 to 6 (only read), with the timeline layout of its
+  version, base files in Parquet, ORC or HFile, partition columns kept in the data files;
 - folders named by properties are below ``.hoodie``.
 """
 
@@ -21,7 +20,13 @@ from enum import Enum
 from functools import lru_cache
 from types import MappingProxyType
 
-from pyhudi_core.errors import CorruptPropertiesError, TableVersionError, UnsafePathError, UnsupportedTableError
+from pyhudi_core.errors import (
+    CorruptPropertiesError,
+    TableError,
+    TableVersionError,
+    UnsafePathError,
+    UnsupportedTableError,
+)
 from pyhudi_core.model.java_properties import parse, render
 from pyhudi_core.model.merge_mode import (
     FILL_UNAVAILABLE,
@@ -54,8 +59,12 @@ PREFIX_WIDTH = "pyhudi.partition.random.prefix"
 PREFIX_DEPTH = "pyhudi.partition.random.prefix.depth"
 NO_UPGRADE = "To keep Hudi 1.1 and newer from upgrading a version 8 table, write with hoodie.write.auto.upgrade=false"
 _PATH = ".hoodie/hoodie.properties"
-WRITTEN_VERSION = 8
-"""Tables of version 8 are read and written, the others of `_LAYOUTS` only read."""
+FORMAT = "hoodie.table.format"
+_WRITTEN_VERSIONS = (8, 9)
+"""Tables of these versions are read and written, the others of `_LAYOUTS` only read."""
+V1, V2 = "V1", "V2"
+"""The versions of indexes of the metadata table: what those of table version 8, and of 9, are when they are made."""
+_LAST_WITH_V1 = 8
 _LAYOUTS = {"3": "1", "4": "1", "5": "1", "6": "1", "8": "2", "9": "2"}
 """The layout of the timeline of each table version that is read."""
 
@@ -205,20 +214,39 @@ class TableConfig:
     @property
     def why_not_written(self) -> str:
         """Why this release does not write the table; empty if it does."""
-        if self.version == WRITTEN_VERSION:
-            return ""
-        return f"the table has version {self.version}, which this release reads and does not write"
+        if self.version not in _WRITTEN_VERSIONS:
+            return f"the table has version {self.version}, which this release reads and does not write"
+        plugged = self.raw.get(FORMAT, "").strip().lower() or "native"
+        return "" if plugged == "native" else f"the table has the format {plugged!r} ({FORMAT}), of a plug-in of Hudi"
 
-    def refusal_of_writing(self, table: str) -> TableVersionError | None:
-        """Return the error for a version that is only read; None for the one that is written."""
+    def refusal_of_writing(self, table: str) -> TableError | None:
+        """Return the error for a version or a format that is only read; None for what is written."""
         why, found = self.why_not_written, str(self.version)
-        hint = f"Nothing was changed. {_READ_ONLY if self.timeline_layout > 1 else _OLDER_ONLY_READ}"
+        if why and self.version in _WRITTEN_VERSIONS:
+            hint = "Nothing was changed. Write with Hudi and this plug-in."
+            return UnsupportedTableError(why, table=table, path=_PATH, hint=hint)
+        hint = f"Nothing was changed. {_OLDER_ONLY_READ}"
         return TableVersionError(why, found=found, table=table, path=_PATH, hint=hint) if why else None
 
-    def refuse_writing(self, table: str) -> None:
-        """Raise `TableVersionError` for a version that is only read."""
+    def refuse_writing(self, table: str, before: TableConfig | None = None) -> None:
+        """Raise `TableVersionError` for a version that is only read, and for another one than ``before``, with which a write began."""
         if error := self.refusal_of_writing(table):
             raise error
+        if before is not None and before.version != self.version:
+            raise TableVersionError(
+                f"the table has version {self.version} now, and had {before.version} when this began: another program has raised or lowered it",
+                found=str(self.version), table=table, path=_PATH, hint="Nothing was published. Begin again.",
+            )  # fmt: skip
+
+    @property
+    def index_version(self) -> str:
+        """The version of an index of the metadata table that is made now; one that is there has the version of its definition."""
+        return V2 if self.version > _LAST_WITH_V1 else V1
+
+    @property
+    def merges_values(self) -> bool:
+        """Whether a row may be made of the values of two versions: by a merger, or by a mode of partial updates."""
+        return self.merge_mode is MergeMode.CUSTOM or bool(self.merge_rules.partial_update)
 
     @property
     def several_formats(self) -> bool:
@@ -239,6 +267,11 @@ class TableConfig:
     def may_prefix_keys(self) -> bool:
         """Whether the record keys may be ``column:value``, as Hudi 1.1 writes those of a COMPLEX generator over one column."""
         return self.keygenerator_type is KeyGenerator.COMPLEX and len(self.record_key_fields) == 1
+
+    @property
+    def prefixes_new_keys(self) -> bool:
+        """Whether the record keys are ``column:value`` if the table has no row that says so."""
+        return self.may_prefix_keys and self.index_version == V2
 
     @property
     def was_raised(self) -> bool:
@@ -395,7 +428,7 @@ class _View:
     def _version_error(self, version: str) -> TableVersionError:
         found = version or "missing"
         what = f"the table has version {version[:20]}" if version else "hoodie.table.version is missing"
-        hint = _VERSION_HINTS.get(version, f"Versions 3 to 6, 8 and 9 are read, version 8 is written. {NO_UPGRADE}")
+        hint = _VERSION_HINTS.get(version, f"Versions 3 to 6, 8 and 9 are read, 8 and 9 are written. {NO_UPGRADE}")
         return TableVersionError(what, found=found, table=self.table or None, path=_PATH, hint=hint)
 
     def _corrupt(self, message: str) -> CorruptPropertiesError:
@@ -411,10 +444,6 @@ _REFUSED = {
     "hoodie.datasource.write.drop.partition.columns": "drop.partition.columns, partition columns left out of data files",
 }
 
-_READ_ONLY = (
-    "Write with Hudi 1.1 or newer; or downgrade the table to version 8 with Hudi's command line (downgrade table --toVersion EIGHT)."
-    f" {NO_UPGRADE}"
-)
 _OLDER_ONLY_READ = (
     "Write with the release of Hudi that wrote it (0.14, 0.15); or raise the table to version 8 with Hudi 1.0 (a write with"
     " hoodie.write.table.version=8, or upgrade table --toVersion EIGHT): run a pending compaction first, and keep the modification times of the"

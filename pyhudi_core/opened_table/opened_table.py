@@ -47,6 +47,7 @@ class OpenedTable:
     lock: LockProvider | None = None
     protections: Protections = Protections()
     pre_commit: PreCommit | None = None
+    beside: Callable[[str], Storage] | None = None
     _folders: dict[str, TimelineFolder] = field(default_factory=dict)
     _metadata_folders: dict[str, TimelineFolder] = field(default_factory=dict)
     _instants: dict[str, Clock | None] = field(default_factory=dict)
@@ -114,7 +115,7 @@ class OpenedTable:
         config = TableConfig.from_properties(properties, table=self.storage.location)
         options, lock, runtime = self._lock_and_runtime(config)
         protocol = CommitProtocol(
-            self.storage, runtime, lock, options, self.protections, self.pre_commit, self._remembered
+            self.storage, runtime, lock, options, self.protections, self.pre_commit, self._remembered, self.beside
         )
         context = TableContext.of(self.storage, config, protocol, folders=self._folders, clock=self.runtime.clock)
         context = _with_metadata_table(context, self._metadata_folders, files[1])
@@ -144,12 +145,12 @@ class OpenedTable:
 
 def reopened(context: TableContext) -> TableContext:
     """Return the same data table with its properties read again, and its metadata table if they list one now. Raises as `OpenedTable.context`, and
-    `TableVersionError` if another writer has upgraded the table to a version that is only read.
+    `TableVersionError` if another writer has upgraded the table.
     """
     config = TableConfig.from_properties(properties_file.read(context.root), table=context.root.location)
     folders = {context.folder.path: context.folder}
     now = TableContext.of(context.root, config, context.protocol, folders=folders)
-    now.config.refuse_writing(context.table)
+    now.config.refuse_writing(context.table, context.config)
     return _with_metadata_table(now, {known.folder.path: known.folder for known in context.companions})
 
 

@@ -6,7 +6,7 @@ Every step of a write, a read or a service gets it. A data table is at the root 
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -21,6 +21,7 @@ from pyhudi_core.options import WriteOptions
 from pyhudi_core.runtime.base import Clock, Runtime
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.below import StorageBelow
+from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline, TimelineFolder
 
@@ -57,6 +58,7 @@ class CommitProtocol:
         protections: all on, except in tests.
         pre_commit: validators of every commit of this handle, those of table services included.
         remembered: what a handle keeps from one decision to the next (``transaction/decision.py``).
+        beside: opens the storage of another table; None: by its location, with the options of this one.
     """
 
     storage: Storage
@@ -66,6 +68,11 @@ class CommitProtocol:
     protections: Protections = Protections()
     pre_commit: PreCommit | None = None
     remembered: MutableMapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    beside: Callable[[str], Storage] | None = None
+
+    def open_beside(self, location: str) -> Storage:
+        """Return the storage of another table, which takes part in a decision with this one."""
+        return open_storage(location, self.storage.spec().options) if self.beside is None else self.beside(location)
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,8 +97,9 @@ TABLE_OPTIONS = (
     Option("hoodie.table.cdc.supplemental.logging.mode", "cdc_mode", str, "DATA_BEFORE_AFTER",
            "Content of a change log: `OP_KEY_ONLY`, operation and key; `DATA_BEFORE`, also the old row; `DATA_BEFORE_AFTER`, both rows.", Scope.TABLE,
            choices=words("OP_KEY_ONLY", "DATA_BEFORE", "DATA_BEFORE_AFTER")),
-    Option("hoodie.write.table.version", "table_version", str, "8", "Version of the table format; only 8 is supported.",
-           Scope.TABLE, choices={"8": "8"}, aliases=("hoodie.table.version",)),
+    Option("hoodie.write.table.version", "table_version", str, "8",
+           "Version of the table format: 8, which Hudi 1.0 and newer read and write, or 9, of Hudi 1.1 and newer.",
+           Scope.TABLE, choices={"8": "8", "9": "9"}, aliases=("hoodie.table.version",)),
     Option("pyhudi.partition.random.prefix", "prefix_width", int, 0,
            "Number of hexadecimal digits of a prefix folder above every partition. A hash of the partition path chooses it, so that object stores "
            "spread the load "
@@ -228,8 +229,8 @@ WRITE_OPTIONS = (
     Option("hoodie.client.heartbeat.tolerable.misses", "heartbeat.tolerable_misses", int, 2,
            "Number of missed heartbeats after which a write counts as failed.", minimum=0),
     Option("hoodie.time.generator.max_expected_clock_skew_ms", "clock.max_skew_ms", int, 200,
-           "Milliseconds by which the clocks of two writers may differ; every new instant waits that long.", minimum=0,
-           maximum=600_000),
+           "Milliseconds by which the clocks of two writers may differ; in an object store, a writer waits that long beside another program.",
+           minimum=0, maximum=600_000),
     Option(GENERATOR, "clock.generator", str, "system",
            "Where the times of instants come from: this machine's clock (`system`), or a counter in `zookeeper` or `dynamodb`, which gives "
            f"each writer another time. The server's keys are those of its lock. {see('locks')}.", choices=GENERATORS),
@@ -325,7 +326,7 @@ WRITE_OPTIONS = (
            "Time zone of conditions: of times without a zone, `hour(at)`, `CAST(at AS DATE)`. By default the data source of Spark takes the zone of "
            "its session, and everything else UTC; a Spark session in another zone then refuses a condition that depends on it.", Scope.READ),
     Option("hoodie.write.auto.upgrade", "auto_upgrade", bool, False,
-           "Accepted because Hudi 1.1 and newer need it to keep a table at version 8; this package never upgrades.",
+           "Accepted because Hudi 1.1 and newer need it to keep a table at version 8; no write of this package changes the version.",
            choices={"false": "false"}),
 )  # fmt: skip
 

@@ -146,6 +146,8 @@ def render_docs() -> str:
         "Generated from the code. Keys are Hudi's; `pyhudi.*` and keys without a dot are this package's own.",
         "An unknown key, a value out of bounds, or a value that contradicts the table raises an error before anything is written.",
     ]
+    lines += ["", "## The ten that people need", "", "| what you want | option |", "|---|---|"]
+    lines += [f"| {want} | `{_BY_KEY[key].key}`{value} |" for want, key, value in _NEEDED]
     for scope, title in _TITLES.items():
         lines += ["", f"## {title}", "", *_table(option for option in _OPTIONS if option.scope is scope)]
     lines += ["", f"The options of one kind of lock are in its section of the page about locks. {see('locks')}."]
@@ -180,6 +182,27 @@ def _sentence(text: str) -> str:
     return text[0].upper() + text[1:] if text.split(maxsplit=1)[0].isalpha() else text
 
 
+_NEEDED = (
+    ("small, frequent updates are cheap; reads merge them", "hoodie.table.type", "=MERGE_ON_READ (or `table_type=`)"),
+    ("look-ups and updates find a key without reading data files", "hoodie.metadata.record.index.enable", "=true"),
+    ("queries skip files by the values of a column", "hoodie.metadata.index.column.stats.enable", "=true"),
+    (
+        "a key is unique in the whole table, or its hash names its file",
+        "hoodie.index.type",
+        "=GLOBAL_SIMPLE, BUCKET, ...",
+    ),
+    (
+        "writers on several machines wait for each other",
+        "hoodie.write.lock.provider",
+        ": the page about locks lists them",
+    ),
+    ("older states can be read for longer, or old files go earlier", "hoodie.clean.commits.retained", "=10"),
+    ("files have another size", "hoodie.parquet.max.file.size", "=125829120"),
+    ("a typo in a column of the data is an error, and no new column", "schema_evolution", "=none"),
+    ("a write that loses against others tries again more often", "pyhudi.commit.retries", "=20"),
+    ("times in conditions are those of a place", "pyhudi.condition.timezone", "=Europe/Berlin"),
+)
+"""What people want, the option for it, and what to write behind it; docs/options.md begins with them."""
 _TITLES = {
     Scope.TABLE: "Of the table (given to `create_table`; later values must be the same)",
     Scope.WRITE: "Of a write",

@@ -140,7 +140,7 @@ def _of_table(option: Option, config: TableConfig) -> Value:
         "payload_class": config.payload_class,
         "merge_strategy": config.merge_strategy_id,
         "timeline_timezone": config.timeline_timezone,
-        "table_version": "8",
+        "table_version": str(config.version),
         "prefix_width": config.prefix_width,
         "prefix_depth": config.prefix_depth,
         "key_generator": config.keygenerator_type.value,

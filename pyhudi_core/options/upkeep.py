@@ -1,4 +1,4 @@
-"""The options of the services that remove files (cleaning, the sweep, expiry), and of the Iceberg metadata, which names files. Hudi's keys have Hudi's defaults."""
+"""The options of the services that remove files (cleaning, the sweep, expiry), and of the Iceberg metadata. Hudi's keys have Hudi's defaults."""
 
 from __future__ import annotations
 

@@ -34,6 +34,7 @@ class TablePosition:
         pending: instants (`named`) that were not completed, or whose report waits for the end of their run.
         looked: when the table was last read, in seconds since 1970.
         failing: whether the table could not be read then.
+        look: what was seen then (`TableLook.to_json`), if nothing that was seen waits for a later report; else empty.
     """
 
     watermark: str = ""
@@ -41,6 +42,7 @@ class TablePosition:
     pending: list[str] = field(default_factory=list)
     looked: float = 0.0
     failing: bool = False
+    look: str = ""
 
     def unreported(self, instants: Iterable[Instant]) -> list[Instant]:
         """Return the completed instants that are to be reported, in the order of their completion."""
@@ -113,6 +115,7 @@ def _entry(position: TablePosition) -> dict[str, object]:
         "p": position.pending,
         "l": round(position.looked, 1),
         "f": position.failing,
+        "k": position.look,
     }
     return {name: value for name, value in entry.items() if value}
 
@@ -128,4 +131,5 @@ def _position(entry: dict[str, object]) -> TablePosition:
         [str(time) for time in pending],
         float(looked) if isinstance(looked, int | float) else 0.0,
         bool(entry.get("f")),
+        str(entry.get("k", "")),
     )

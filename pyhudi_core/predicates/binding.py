@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from functools import reduce
 from typing import TypeVar
@@ -25,6 +26,7 @@ from pyhudi_core.errors import PredicateError
 from pyhudi_core.model.time_zone import UTC, TimeZone
 from pyhudi_core.predicates.arrow import evaluate, type_of
 from pyhudi_core.predicates.coercion import common_type, fit_literal, is_string, natural_type
+from pyhudi_core.predicates.date_math import DAY
 from pyhudi_core.predicates.functions import ARITHMETIC, DATE_PARTS, check_cast, result_type, target_type
 from pyhudi_core.predicates.local_times import LOCAL, MOMENT
 from pyhudi_core.predicates.spelling import meant_by
@@ -47,6 +49,14 @@ from pyhudi_core.predicates.tree import (
 
 T = TypeVar("T")
 
+_READ_AS: dict[str, tuple[pa.DataType | None, ...]] = {
+    "concat": (pa.string(),),
+    "date_add": (pa.date32(), None),
+    "date_sub": (pa.date32(), None),
+    "datediff": (pa.date32(),),
+    "shift": (None, None),
+}
+"""The types that arguments of a function are cast to; None: as they are. The last one counts for all that follow."""
 _OPPOSITES = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "<=>": "!<=>", "!<=>": "<=>"}
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
@@ -113,11 +123,49 @@ class _Binder:
             return self._coalesced([arg for arg in args if not (isinstance(arg, Literal) and arg.value is None)])
         if any(isinstance(arg, Literal) and arg.value is None for arg in args):
             return Literal(None, pa.null())
+        if node.function in _READ_AS:
+            return self._of_dates_or_texts(node, args)
         if node.function.startswith("cast "):
             return self._cast(args[0], target_type(node.function.removeprefix("cast ")))
+        if node.function in ("+", "-") and any(pa.types.is_date(type_of(arg)) for arg in args):
+            return self._of_dates_or_texts(_days(node), args)
         args = _as_doubles(args) if node.function in ARITHMETIC else args
         bound = FunctionCall(node.function, args, result_type(node, [type_of(arg) for arg in args]))
         return self._called(bound)
+
+    def _of_dates_or_texts(self, node: FunctionCall, args: tuple[Node, ...]) -> Node:
+        """Bind ``concat``, ``date_add`` and others, whose arguments are read as texts or as dates, as in Spark."""
+        if node.function == "shift":
+            return self._shifted(node, args)
+        wanted = _READ_AS[node.function]
+        kinds = [wanted[min(place, len(wanted) - 1)] for place in range(len(args))]
+        read = tuple(arg if kind is None else self._cast(arg, kind) for arg, kind in zip(args, kinds, strict=True))
+        if node.function == "date_sub":
+            result_type(replace(node, function="date_add"), [type_of(arg) for arg in read])  # refuses what are no days
+            amount = self._called(FunctionCall("-", (Literal(0, pa.int64()), read[1]), pa.int64()))
+            node, read = replace(node, function="date_add"), (read[0], amount)
+        return self._called(FunctionCall(node.function, read, result_type(node, [type_of(arg) for arg in read])))
+
+    def _shifted(self, node: FunctionCall, args: tuple[Node, ...]) -> Node:
+        """Bind a date or a time plus an interval, which is given in microseconds."""
+        kind, amount = type_of(args[0]), args[1]
+        assert isinstance(amount, Literal), "the parser wrote the amount"
+        assert isinstance(amount.value, int), "in microseconds"
+        days, rest = divmod(amount.value, DAY)
+        if pa.types.is_date(kind) and not rest:
+            return self._called(FunctionCall("date_add", (args[0], Literal(days, pa.int64())), pa.date32()))
+        if not pa.types.is_timestamp(kind):
+            raise PredicateError(
+                f"an interval cannot be added to {text_of(args[0])[:120]}, which is {kind}",
+                hint="Days go with dates; hours, minutes and seconds with timestamps: CAST(... AS TIMESTAMP)",
+            )
+        if _is_moment(kind) and self._zone != UTC and not amount.value % DAY:
+            raise PredicateError(
+                f"a day of {self._zone.name} has not always 24 hours, so days cannot be added to {text_of(args[0])[:120]}",
+                hint="Write INTERVAL '24' HOURS + ... as minutes, or compare CAST(... AS DATE)",
+            )
+        target = pa.timestamp("us", kind.tz)
+        return self._called(FunctionCall("shift", (args[0], amount), target))
 
     def _column(self, column: ColumnName) -> ColumnName:
         path = field_path(self._schema, column.path)
@@ -242,6 +290,11 @@ class _Binder:
 
     def _widened(self, node: Node, kind: pa.DataType | None) -> Node:
         return node if kind is None or type_of(node) == kind else self._called(FunctionCall("cast", (node,), kind))
+
+
+def _days(node: FunctionCall) -> FunctionCall:
+    """Return what + and - with a date mean: days are added, or counted."""
+    return replace(node, function="date_add" if node.function == "+" else "date_sub")
 
 
 def _folded(call: FunctionCall) -> Node:

@@ -13,8 +13,10 @@ import pyarrow.compute as pc
 
 from pyhudi_core.errors import PredicateError
 from pyhudi_core.predicates.coercion import is_bytes, is_number, is_string
+from pyhudi_core.predicates.date_math import compute_date
 from pyhudi_core.predicates.letter_case import in_case
 from pyhudi_core.predicates.local_times import LOCAL, MOMENT, local_times, moments
+from pyhudi_core.predicates.number_casts import may_change, to_number
 from pyhudi_core.predicates.text_values import from_text
 from pyhudi_core.predicates.tree import FunctionCall, Literal, text_of
 
@@ -62,9 +64,12 @@ def result_type(call: FunctionCall, kinds: list[pa.DataType]) -> pa.DataType:
     name = call.function
     fits = _ACCEPTS.get(name)
     if fits is None or not fits(kinds):
+        of_dates = sum(map(pa.types.is_date, kinds)) == 2
         raise PredicateError(
             f"{text_of(call)[:120]} does not take {', '.join(map(str, kinds))}",
-            hint="Cast the arguments, for decimals to double; or filter the result",
+            hint="Write datediff(later, earlier) for the days between two dates"
+            if of_dates
+            else "Cast the arguments, for decimals to double; or filter the result",
         )
     if name in ("+", "-", "*"):
         if any(map(pa.types.is_decimal, kinds)):
@@ -77,7 +82,9 @@ def result_type(call: FunctionCall, kinds: list[pa.DataType]) -> pa.DataType:
         return pa.float64() if pa.types.is_floating(kinds[0]) else pa.int64()
     if name == "/":
         return pa.float64()
-    return pa.string() if name in ("lower", "upper", "substring", "from_unixtime") else pa.int64()
+    if name == "date_add":
+        return pa.date32()
+    return pa.string() if name in ("lower", "upper", "substring", "from_unixtime", "concat") else pa.int64()
 
 
 def check_cast(source: pa.DataType, target: pa.DataType, what: str) -> None:
@@ -99,45 +106,40 @@ def check_cast(source: pa.DataType, target: pa.DataType, what: str) -> None:
         or (test.is_date(source) and (test.is_timestamp(target) or test.is_date(target)))
         or (test.is_timestamp(source) and (test.is_timestamp(target) or test.is_date(target)))
         or (test.is_boolean(source) and test.is_integer(target))
+        or may_change(source, target)
     )
     if not allowed:
-        raise PredicateError(
-            f"a cast of {what[:120]} from {source} to {target} is not supported", hint="Compare it in its own type"
-        )
+        hint = "Compare it in its own type"
+        if test.is_floating(source) and test.is_decimal(target):
+            hint = (
+                "Cast it to a decimal with at most 15 digits before the point and 15 behind it, such as decimal(24, 9)"
+            )
+        elif test.is_floating(source) and is_string(target):
+            hint = "Numbers have other texts in other systems: cast it to a decimal, such as decimal(18, 2), and compare that"
+        raise PredicateError(f"a cast of {what[:120]} from {source} to {target} is not supported", hint=hint)
 
 
 def compute(call: FunctionCall, args: list[pc.Expression], kinds: list[pa.DataType]) -> pc.Expression:
     """Return the Arrow expression of a call that ``result_type`` or ``check_cast`` has accepted."""
     name = call.function
-    if name == "cast":
-        return _cast(args[0], kinds[0], call.type)
-    if name in ARITHMETIC and pa.types.is_decimal(call.type):
-        left, right = (arg.cast(_as_decimal(kind)) for arg, kind in zip(args, kinds, strict=True))
-        return ARITHMETIC[name](left, right).cast(call.type)
-    if name == "round":
-        return _round(args[0], kinds[0], call)
     if name in ARITHMETIC:
-        left, right = (arg.cast(call.type, safe=False) for arg in args)
-        return ARITHMETIC[name](left, right)
-    if name == "from_unixtime":
-        seconds = args[0].cast(pa.int64()).cast(pa.timestamp("s", "UTC"))
-        return pc.strftime(seconds, format=_literal_text(call, 1))
-    if name == "time_text":
-        return pc.strftime(args[0].cast(pa.timestamp("s"), safe=False), format=_literal_text(call, 1))
+        return _arithmetic(call, args, kinds)
+    if name in DATE_PARTS:
+        return _PARTS[name](_cast(args[0], kinds[0], MOMENT) if pa.types.is_date(kinds[0]) else args[0])
     if name in ZONED:
         zone = call.args[1]
         assert isinstance(zone, Literal), "the binding wrote the zone"
         return ZONED[name](args[0], str(zone.value))
-    if name == "substring":
-        return _substring(call, args[0])
-    if name == "coalesce":
-        return pc.coalesce(*args)
-    if name == "abs":
-        return pc.abs_checked(args[0].cast(call.type, safe=False))
-    if name in DATE_PARTS:
-        return _PARTS[name](_cast(args[0], kinds[0], MOMENT) if pa.types.is_date(kinds[0]) else args[0])
-    text = args[0].cast(pa.string())
-    return pc.utf8_length(text).cast(pa.int64()) if name == "length" else in_case(name, text)
+    return _COMPUTED[name](call, args, kinds)
+
+
+def _arithmetic(call: FunctionCall, args: list[pc.Expression], kinds: list[pa.DataType]) -> pc.Expression:
+    operator = ARITHMETIC[call.function]
+    if pa.types.is_decimal(call.type):
+        left, right = (arg.cast(_as_decimal(kind)) for arg, kind in zip(args, kinds, strict=True))
+        return operator(left, right).cast(call.type)
+    left, right = (arg.cast(call.type, safe=False) for arg in args)
+    return operator(left, right)
 
 
 def _holds_decimal(target: pa.DataType, source: pa.DataType) -> bool:
@@ -183,7 +185,19 @@ def _cast(value: pc.Expression, source: pa.DataType, target: pa.DataType) -> pc.
         return value.cast(pa.string()).cast(target)
     if is_string(source) and not is_string(target) and not is_bytes(target):
         return from_text(value.cast(pa.string()), target)
+    if is_number(source) and is_number(target) and not is_exact(source, target):
+        return to_number(value, source, target)
     return value.cast(target, safe=pa.types.is_integer(target))
+
+
+def is_exact(source: pa.DataType, target: pa.DataType) -> bool:
+    """Say whether a cast of numbers keeps each value, rounds it to the nearest floating-point number, or raises an error."""
+    test = pa.types
+    if test.is_floating(target):
+        return True
+    if test.is_integer(source):
+        return bool(test.is_integer(target) or target.precision - target.scale >= 20)
+    return bool(test.is_decimal(source) and test.is_decimal(target) and _holds_decimal(target, source))
 
 
 def _as_decimal(kind: pa.DataType) -> pa.DataType:
@@ -266,6 +280,9 @@ _ACCEPTS: dict[str, Callable[[list[pa.DataType]], bool]] = {
     "length": _text,
     "substring": lambda kinds: _text(kinds) and len(kinds) in (2, 3),
     "from_unixtime": lambda kinds: bool(pa.types.is_integer(kinds[0])),
+    "concat": lambda kinds: all(map(is_string, kinds)),
+    "date_add": lambda kinds: bool(pa.types.is_date(kinds[0]) and pa.types.is_integer(kinds[1])),
+    "datediff": lambda kinds: all(map(pa.types.is_date, kinds)),
     **{part: lambda kinds: bool(pa.types.is_date(kinds[0]) or pa.types.is_timestamp(kinds[0])) for part in DATE_PARTS},
 }
 ARITHMETIC: dict[str, Callable[[pc.Expression, pc.Expression], pc.Expression]] = {
@@ -283,4 +300,35 @@ _PARTS = {
     "hour": pc.hour,
     "minute": pc.minute,
     "second": pc.second,
+}
+
+
+def _text_of_time(call: FunctionCall, args: list[pc.Expression], kinds: list[pa.DataType]) -> pc.Expression:
+    seconds = args[0].cast(pa.int64()).cast(pa.timestamp("s", "UTC"))
+    return pc.strftime(seconds, format=_literal_text(call, 1))
+
+
+def _in_letters(call: FunctionCall, args: list[pc.Expression], kinds: list[pa.DataType]) -> pc.Expression:
+    return in_case(call.function, args[0].cast(pa.string()))
+
+
+def _dates(call: FunctionCall, args: list[pc.Expression], kinds: list[pa.DataType]) -> pc.Expression:
+    return compute_date(call, args)
+
+
+_COMPUTED: dict[str, Callable[[FunctionCall, list[pc.Expression], list[pa.DataType]], pc.Expression]] = {
+    "cast": lambda call, args, kinds: _cast(args[0], kinds[0], call.type),
+    "round": lambda call, args, kinds: _round(args[0], kinds[0], call),
+    "from_unixtime": _text_of_time,
+    "time_text": lambda call, args, _kinds: pc.strftime(
+        args[0].cast(pa.timestamp("s"), safe=False), format=_literal_text(call, 1)
+    ),
+    "substring": lambda call, args, _kinds: _substring(call, args[0]),
+    "coalesce": lambda _call, args, _kinds: pc.coalesce(*args),
+    "concat": lambda _call, args, _kinds: pc.binary_join_element_wise(*(arg.cast(pa.string()) for arg in args), ""),
+    "abs": lambda call, args, _kinds: pc.abs_checked(args[0].cast(call.type, safe=False)),
+    "length": lambda _call, args, _kinds: pc.utf8_length(args[0].cast(pa.string())).cast(pa.int64()),
+    "lower": _in_letters,
+    "upper": _in_letters,
+    **dict.fromkeys(("date_add", "datediff", "shift"), _dates),
 }

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from pyhudi_core.model.time_zone import UTC, TimeZone
 from pyhudi_core.predicates.arrow import type_of
-from pyhudi_core.predicates.functions import ZONED
+from pyhudi_core.predicates.functions import ZONED, is_exact
 from pyhudi_core.predicates.tree import (
     And,
     ColumnName,
@@ -246,8 +246,8 @@ def _usable(stats: ColumnStats) -> ColumnStats:
 
 def _keeps_order(source: pa.DataType, target: pa.DataType) -> bool:
     test = pa.types
-    numbers = (test.is_integer(source) or test.is_decimal(source)) and (
-        test.is_integer(target) or test.is_decimal(target)
+    numbers = all(test.is_integer(kind) or test.is_decimal(kind) for kind in (source, target)) and is_exact(
+        source, target
     )
     dates = test.is_date(source) and test.is_timestamp(target)
     days = test.is_timestamp(source) and test.is_date(target)

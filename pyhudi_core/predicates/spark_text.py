@@ -13,7 +13,8 @@ from decimal import Decimal
 import pyarrow as pa
 
 from pyhudi_core.predicates.arrow import type_of
-from pyhudi_core.predicates.coercion import is_string
+from pyhudi_core.predicates.coercion import is_number, is_string
+from pyhudi_core.predicates.functions import is_exact
 from pyhudi_core.predicates.tree import And, ColumnName, Compare, FunctionCall, In, IsNull, Like, Literal, Node, Or
 
 _TYPES = {
@@ -30,7 +31,20 @@ _TYPES = {
     "date32[day]": "DATE",
 }
 _ZERO = "CAST('{}0.0' AS DOUBLE)"
-_PLAIN_FUNCTIONS = ("lower", "upper", "length", "substring", "abs", "year", "month", "day", "coalesce")
+_PLAIN_FUNCTIONS = (
+    "lower",
+    "upper",
+    "length",
+    "substring",
+    "abs",
+    "year",
+    "month",
+    "day",
+    "coalesce",
+    "concat",
+    "date_add",
+    "datediff",
+)
 
 
 class _NoTextError(Exception):
@@ -102,6 +116,8 @@ def _value(node: Node) -> str:
     if node.function == "abs" and pa.types.is_integer(kinds[0]):
         # Computed in 64 bits, as here; the smallest 32-bit integer has no positive counterpart in 32 bits.
         args = [f"CAST({args[0]} AS BIGINT)"]
+    if node.function == "date_add":
+        args[1] = f"CAST({args[1]} AS INT)"  # Spark takes no 64-bit number there
     if node.function in _PLAIN_FUNCTIONS and not any(map(pa.types.is_timestamp, kinds)):
         return f"{node.function}({', '.join(args)})"
     raise _NoTextError
@@ -109,6 +125,8 @@ def _value(node: Node) -> str:
 
 def _cast(text: str, source: pa.DataType, target: pa.DataType) -> str:
     zoned = pa.types.is_timestamp(source) or pa.types.is_timestamp(target)
+    if is_number(source) and is_number(target) and not is_exact(source, target):
+        raise _NoTextError  # Spark gives the nearest number or an error where null is given here
     # A text that is not a number gives null, also under Spark's ANSI rules.
     word = "TRY_CAST" if is_string(source) else "CAST"
     if pa.types.is_decimal128(target):

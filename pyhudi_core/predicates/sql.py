@@ -17,6 +17,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 
 from pyhudi_core.errors import PredicateError
+from pyhudi_core.predicates.date_math import DAY
 from pyhudi_core.predicates.quotes import refuse_misread_texts
 from pyhudi_core.predicates.spelling import meant_by
 from pyhudi_core.predicates.tree import And, ColumnName, Compare, FunctionCall, In, IsNull, Like, Literal, Node, Not, Or
@@ -55,6 +56,9 @@ _FUNCTIONS: dict[type[Any], str] = {
 }
 _OTHER_ARGUMENTS = ("format", "binary", "encoding")
 """Arguments of functions above that change what they mean."""
+_UNITS = {"WEEK": 7 * DAY, "DAY": DAY, "HOUR": DAY // 24, "MINUTE": DAY // 1_440, "SECOND": DAY // 86_400}
+"""Microseconds of the units of intervals; a month has no fixed length."""
+_LONGEST = 3_650_000 * DAY
 _TYPES = {
     "BOOLEAN": "boolean",
     "TINYINT": "tinyint",
@@ -87,7 +91,8 @@ class SqlPart(str):
     statement.
     """
 
-    __slots__ = ("statement", "tree")
+    tree: Any
+    statement: str
 
     def __new__(cls, tree: Any, statement: str) -> SqlPart:
         """Make the text of a tree of sqlglot that was parsed from a statement."""
@@ -114,10 +119,10 @@ def parse_sql(text: str, schema: pa.Schema | None = None) -> Node:
     if not text.strip():
         raise PredicateError("the where is empty", hint="Omit where to read every row")
     try:
-        is_part = isinstance(text, SqlPart)
-        parsed = text.tree if is_part else exp.condition(text, dialect=Dialect)
+        part = text if isinstance(text, SqlPart) else None
+        parsed = exp.condition(text, dialect=Dialect) if part is None else part.tree
         if schema is not None:
-            refuse_misread_texts(parsed, text.statement if is_part else text, schema)
+            refuse_misread_texts(parsed, text if part is None else part.statement, schema)
         return _node(parsed)
     except RecursionError:
         raise PredicateError("the where is nested too deeply", hint="Write long lists with IN") from None
@@ -153,7 +158,7 @@ def _call(part: Any) -> Node:
 
 def _column(part: Any) -> Node:
     names = [identifier.name for identifier in part.parts]
-    return ColumnName(tuple(names))
+    return ColumnName(tuple(names), at=part.parts[0].meta.get("start"))
 
 
 def _dot(part: Any) -> Node:
@@ -210,7 +215,7 @@ def _between(part: Any) -> Node:
 
 def _in(part: Any) -> Node:
     if not part.expressions:
-        raise _not_understood(part)
+        raise _not_understood(part.args.get("query") or part)
     operand = _node(part.this)
     values = [_node(value) for value in part.expressions]
     if all(isinstance(value, Literal) for value in values):
@@ -291,7 +296,56 @@ def _coalesce(part: Any) -> Node:
     return FunctionCall("coalesce", tuple(_node(argument) for argument in [part.this, *part.expressions]))
 
 
+def _joined_text(part: Any) -> Node:
+    pieces = [part.this, part.expression] if isinstance(part, exp.DPipe) else part.expressions
+    if isinstance(part, exp.DPipe) and any(isinstance(piece, exp.Literal) and not piece.is_string for piece in pieces):
+        raise _not_understood(part)  # meant as OR: id = 1 || id = 2
+    return FunctionCall("concat", tuple(_node(piece) for piece in pieces))
+
+
+def _sum(part: Any) -> Node:
+    """Read + and -: of numbers, or of a time and an interval."""
+    minus = isinstance(part, exp.Sub)
+    for side, other in ((part.expression, part.this), (part.this, part.expression)):
+        size = _interval(side)
+        if size is not None and not (minus and side is part.this):
+            return FunctionCall("shift", (_node(other), Literal(-size if minus else size)))
+    return _call(part)
+
+
+def _interval(part: Any) -> int | None:
+    """Return the microseconds of an interval of sqlglot, or of a sum of them; None if it is something else."""
+    if isinstance(part, exp.Add):
+        both = [_interval(part.this), _interval(part.expression)]
+        return None if None in both else sum(number for number in both if number is not None)
+    if not isinstance(part, exp.Interval) or not isinstance(part.this, exp.Literal | exp.Neg):
+        return None
+    sign, number = (-1, part.this.this) if isinstance(part.this, exp.Neg) else (1, part.this)
+    unit = str(part.args.get("unit") or "").upper().removesuffix("S")
+    text = number.name.strip()
+    negative = text.startswith("-")
+    if unit not in _UNITS or not text.lstrip("-").isdigit():
+        return None
+    size = sign * (-1 if negative else 1) * int(text.lstrip("-")) * _UNITS[unit]
+    return size if abs(size) < _LONGEST else None
+
+
+def _date_add(part: Any) -> Node:
+    if str(part.args.get("unit") or "DAY").upper() != "DAY":
+        raise _not_understood(part)
+    return FunctionCall("date_add", (_node(part.this), _node(part.expression)))
+
+
+def _date_diff(part: Any) -> Node:
+    if part.args.get("unit") is not None:
+        raise _not_understood(part)
+    sides = [side.this if isinstance(side, exp.TsOrDsToDate) else side for side in (part.this, part.expression)]
+    return FunctionCall("datediff", tuple(map(_node, sides)))
+
+
 def _concat(part: Any) -> Node:
+    if part.args.get("safe"):  # the call; without it, what stands side by side
+        return _joined_text(part)
     if all(isinstance(piece, exp.Literal) and piece.is_string for piece in part.expressions):
         raise PredicateError(
             "two string literals follow each other, with a space between them",
@@ -319,20 +373,68 @@ _READERS: dict[type[Any], Callable[[Any], Node]] = {
     exp.UnixToStr: _from_unixtime,
     exp.Substring: _substring,
     exp.Concat: _concat,
+    exp.DPipe: _joined_text,
+    exp.Add: _sum,
+    exp.Sub: _sum,
+    exp.TsOrDsAdd: _date_add,
+    exp.DateDiff: _date_diff,
     exp.Coalesce: _coalesce,
     exp.Case: _case,
     exp.Round: _round,
 }
 
 
+_REFUSED: tuple[tuple[tuple[type[Any], ...], str, str], ...] = (
+    (
+        (exp.Query, exp.Exists),
+        "a subquery, which reads other rows than the one that is looked at",
+        "Compute it first and put its value here; rows of another table go into a merge, or into semi_join= of a scan",
+    ),
+    (
+        (exp.AggFunc, exp.Window),
+        "an aggregate, which has a value for many rows and not for each",
+        "Compute it first with a query, and put its value here",
+    ),
+    (
+        (
+            exp.Rand,
+            exp.Randn,
+            exp.Uuid,
+            exp.CurrentDate,
+            exp.CurrentTimestamp,
+            exp.CurrentTime,
+            exp.CurrentUser,
+            exp.Shuffle,
+        ),
+        "whose value differs from call to call, so that a repeated attempt would change other rows",
+        "Compute the value first and put it here: TIMESTAMP '2026-01-31 12:00:00Z'",
+    ),
+)
+"""Parts that are refused by what they are."""
+_DIFFERING = (
+    "now",
+    "random",
+    "monotonically_increasing_id",
+    "spark_partition_id",
+    "input_file_name",
+    "current_timezone",
+    "localtimestamp",
+)
+
+
 def _not_understood(part: Any) -> PredicateError:
     places = [node.meta["start"] for node in part.walk() if "start" in node.meta]
     place = f" at character {min(places) + 1}" if places else ""
+    text = part.sql(dialect="spark")
+    for kinds, what, hint in _REFUSED:
+        is_named = isinstance(part, exp.Anonymous) and exp.Rand in kinds and part.name.lower() in _DIFFERING
+        if is_named or isinstance(part, kinds):
+            return PredicateError(f"the where uses {text[:120]!r}{place}, {what}", hint=hint)
     return PredicateError(
-        f"the where uses {part.sql(dialect='spark')[:120]!r}{place}, which is not supported",
-        hint=meant_by(part.sql(dialect="spark"))
-        or "Use comparisons, IN, BETWEEN, LIKE, IS NULL, AND, OR, NOT, CASE, arithmetic, CAST, round, lower, upper, length, substring, coalesce, "
-        "year, month, day, hour, from_unixtime; or filter the result",
+        f"the where uses {text[:120]!r}{place}, which is not supported",
+        hint=meant_by(text)
+        or "Use comparisons, IN, BETWEEN, LIKE, IS NULL, AND, OR, NOT, CASE, arithmetic, CAST, round, lower, upper, length, substring, concat, "
+        "coalesce, year, month, day, hour, date_add, datediff, INTERVAL, from_unixtime; or filter the result",
     )
 
 

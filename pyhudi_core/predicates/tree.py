@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 import pyarrow as pa
@@ -22,10 +22,11 @@ Value = bool | int | float | Decimal | str | bytes | dt.date | dt.datetime | dt.
 
 @dataclass(frozen=True, slots=True)
 class ColumnName:
-    """A column, or a field of a struct column; ``path`` has one part for each level."""
+    """A column, or a field of a struct column; ``path`` has one part for each level. ``at``: its place in the text, from 0, for messages."""
 
     path: tuple[str, ...]
     type: pa.DataType | None = None
+    at: int | None = field(default=None, compare=False, repr=False)
 
     @property
     def name(self) -> str:

@@ -60,7 +60,7 @@ class Scan(Conversions):
     @property
     def merging(self) -> Merging:
         """How rows of slices with logs are merged."""
-        return Merging(self.snapshot.config, self.snapshot.evolution)
+        return Merging(self.snapshot.config, self.snapshot.evolution, executor=self.executor)
 
     @property
     def schema(self) -> pa.Schema:

@@ -1,29 +1,32 @@
 """Iceberg metadata beside the table: the service that brings it to the newest state (``pyhudi_core/iceberg/``).
 
-Nothing of it is on the timeline, so ``schedule`` returns None, and any process may run it at any time. Upkeep runs it for tables that have the metadata,
-and for those whose options ask for it; `IcebergSync.sync` makes it for any table.
+Nothing of it is on the timeline, so ``schedule`` returns None, and any process may run it at any time. Upkeep runs it for tables that have the
+metadata, and for those whose options ask for it; `IcebergSync.sync` makes it for any table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyhudi_core.engine.base import Engine
-from pyhudi_core.errors import UnsupportedTableError
+from pyhudi_core.errors import InvalidOptionError, UnsupportedTableError
 from pyhudi_core.lazy import lazy_in
 from pyhudi_core.model.instant import Instant
-from pyhudi_core.naming import set_module
 from pyhudi_core.model.printing import printable
+from pyhudi_core.naming import set_module
+from pyhudi_core.services.progress import ServiceProgress, silent
 from pyhudi_core.services.service import Execution, Figures, Refused, ServiceResult, TableService
 from pyhudi_core.transaction.commit import ask_gate
 from pyhudi_core.write.retrying import Retries
 
 if TYPE_CHECKING:
-    from pyhudi_core.iceberg import sync, table_metadata
+    from pyhudi_core.iceberg import catalogs, sync, table_metadata
 else:
-    sync, table_metadata = lazy_in("pyhudi_core.iceberg", "sync", "table_metadata")
+    catalogs, sync, table_metadata = lazy_in("pyhudi_core.iceberg", "catalogs", "sync", "table_metadata")
+
+_NONE = "the table has no Iceberg metadata; table.iceberg.sync() makes it"
+_NEWEST = "the Iceberg metadata has the newest state"
 
 
 @set_module("pyhudi")
@@ -37,8 +40,6 @@ class IcebergPlan:
         undone: requested times of commits that it knows, and that were undone.
         cleans: that deleted files of snapshots.
         reason: why the whole state would be made again from its files; empty if the commits are enough.
-        due: False if the table has no Iceberg metadata, and its options do not ask for it: upkeep makes none then.
-        trigger: the reason for ``due``.
         refused: that the table cannot be shown, or that the metadata is another program's.
     """
 
@@ -46,8 +47,6 @@ class IcebergPlan:
     undone: frozenset[str] = frozenset()
     cleans: tuple[Instant, ...] = ()
     reason: str = ""
-    due: bool = True
-    trigger: str = ""
     why_not: str = ""
     refused: Refused | None = None
 
@@ -93,12 +92,19 @@ class IcebergResult(ServiceResult):
 
     @property
     def figures(self) -> Figures:
-        """Commits and files that were added, snapshots that went, the version."""
-        return {"commits": len(self.instants), "files": self.files, "expired": self.expired, "version": self.version}
+        """Commits and files that were added, snapshots that went, names in catalogs."""
+        counts = {"commits": len(self.instants), "files": self.files, "expired": self.expired}
+        return {**counts, "registered": len(self.registered)}
+
+    def __str__(self) -> str:
+        if not self:
+            return f"iceberg: nothing was done, {self.why_not}"
+        counts = ", ".join(f"{name} {number:,}" for name, number in self.figures.items() if number)
+        return f"iceberg: version {self.version}" + (f", {counts}" if counts else "")
 
 
 class IcebergSync(TableService[IcebergResult]):
-    """Iceberg metadata of one table. ``sync`` is ``run``."""
+    """Iceberg metadata of one table. ``sync`` makes it; ``run`` brings it to the newest state where it is, as upkeep does."""
 
     name = "iceberg"
     summary = "bring the Iceberg metadata beside the table to its newest state"
@@ -106,25 +112,42 @@ class IcebergSync(TableService[IcebergResult]):
 
     def plan(self) -> IcebergPlan:
         """Return what `sync` would do now. Changes nothing, but for a hint that a dead process left behind."""
-        context = self.context
-        wanted = context.options.iceberg.automatic or table_metadata.exists(context.storage)
-        trigger = "" if wanted else "the table has no Iceberg metadata; table.iceberg.sync() makes it"
         try:
-            sync.refuse_unfit(context)
-            found = sync.to_do(context)
+            if not self._wanted():
+                return IcebergPlan(why_not=_NONE)
+            sync.refuse_unfit(self.context)
+            found = sync.to_do(self.context)
         except UnsupportedTableError as error:
-            refused = Refused(error, mendable=False) if wanted else None
-            return IcebergPlan(due=False, trigger=trigger, why_not=error.message, refused=refused)
-        why_not = "" if found else "the Iceberg metadata has the newest state"
-        return IcebergPlan(found.commits, found.undone, found.cleans, found.again, wanted, trigger, why_not)
+            return IcebergPlan(why_not=error.message, refused=Refused(error, mendable=False))
+        why_not = "" if found else _NEWEST
+        return IcebergPlan(found.commits, found.undone, found.cleans, found.again, why_not)
 
-    def sync(self) -> IcebergResult:
+    def _wanted(self) -> bool:
+        return self.context.options.iceberg.automatic or table_metadata.exists(self.context.storage)
+
+    def sync(self, catalog: Any = None, name: str = "", *, progress: ServiceProgress | None = None) -> IcebergResult:
         """Make the metadata, or bring it to the newest state: each new commit becomes one snapshot. Nothing is done if there is nothing new.
 
-        Raises `UnsupportedTableError` for a table that Iceberg cannot show (the message names the column or the kind of table), and for metadata of
-        another program; nothing was written then.
+        Args:
+            catalog: a catalog of pyiceberg, or its name in pyiceberg's configuration. It gets the same state, after the metadata beside the table.
+            name: of the table there, such as ``sales.orders``.
+            progress: as for `run`.
+
+        Raises `UnsupportedTableError` for a table that Iceberg cannot show (the message names the column or the kind of table), and for metadata or a
+        table of another program, which stay as they are; `TableError` if the catalog refuses.
         """
-        return self.run()
+        if bool(name) != (catalog is not None):
+            raise InvalidOptionError(
+                "A catalog and the name of the table there go together",
+                hint='Give both: sync(catalog, "sales.orders").',
+            )
+        done = self._synced(progress or silent)
+        if catalog is None:
+            return done
+        metadata = table_metadata.load(self.context.storage)
+        assert metadata is not None, "it was just made"
+        registered = (name,) if catalogs.bring(self.context, metadata, catalog, name) else ()
+        return replace(done, registered=registered, why_not="" if registered else done.why_not)
 
     def schedule(self) -> Instant | None:
         """None: a sync is not on the timeline. Use `sync`, from any process."""
@@ -139,11 +162,17 @@ class IcebergSync(TableService[IcebergResult]):
         sync.sync(self.context)
 
     def _run(self, how: Execution, retries: Retries) -> IcebergResult:
+        """Sync, if the table has the metadata, or its options ask for it."""
+        if not self._wanted():
+            return self._nothing(_NONE)
         ask_gate(how.gate, self.context, "to sync the Iceberg metadata")
+        return self._synced(how.progress)
+
+    def _synced(self, progress: ServiceProgress) -> IcebergResult:
         before = table_metadata.load(self.context.storage)
-        done = sync.sync(self.context, how.progress)
+        done = sync.sync(self.context, progress)
         moved = before is None or before.number != done.version
-        why_not = "" if moved else "the Iceberg metadata has the newest state"
+        why_not = "" if moved else _NEWEST
         return IcebergResult(done.commits, why_not, done.version, done.snapshot_id, done.files, done.expired, (), moved)
 
     def _execute(self, requested_time: str | None, execution: Execution) -> IcebergResult:

@@ -115,7 +115,7 @@ def build(
     )
     if metadata is not None:
         stored = MetadataListing(metadata, stored)
-    listing = NamedFiles(stored, visibility, storage.head, partial(lost_file, folder))
+    listing = NamedFiles(stored, visibility, storage.head, partial(lost_file, folder), folder.read_commits)
     view = FileGroupView(listing, visibility, storage.location)
     visible = Timeline(tuple(sorted(visibility.commits)))
     text, archived = folder.latest_schema(visible), None

@@ -14,18 +14,18 @@ from pyhudi_core.metadata_table.reader import MetadataTable
 from pyhudi_core.model.file_names import parse_data_file
 from pyhudi_core.model.masking import is_secret
 from pyhudi_core.snapshot.snapshot import Snapshot
-from pyhudi_core.statements.procedure import SHOW, Call, Procedure, Row, here
+from pyhudi_core.statements.procedure import SHOW, Procedure, ProcedureCall, Row, here
 from pyhudi_core.storage.opening import open_storage
 
 _UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
 
 
-def _properties(call: Call) -> Iterator[Row]:
+def _properties(call: ProcedureCall) -> Iterator[Row]:
     for key, value in sorted(call.table.config.to_properties().items()):
         yield {"key": key, "value": "***" if is_secret(key) else value}
 
 
-def _path_detail(call: Call) -> Iterator[Row]:
+def _path_detail(call: ProcedureCall) -> Iterator[Row]:
     """Count folders and files below a path, or below each of its folders."""
     place = call.given["path"]
     storage = open_storage(place, call.names.storage_options)
@@ -50,7 +50,7 @@ def _folder_of(location: str, files: Sequence[tuple[str, int]]) -> dict[str, Any
     }
 
 
-def _file_sizes(call: Call) -> Iterator[Row]:
+def _file_sizes(call: ProcedureCall) -> Iterator[Row]:
     """Show the sizes of the files that each commit wrote, and of all together."""
     table, wanted = call.table, call.given["partition_path"]
     everything: list[int] = []
@@ -80,7 +80,7 @@ def _statistics(time: str, sizes: Sequence[int]) -> dict[str, Any]:
     }
 
 
-def _amplification(call: Call) -> Iterator[Row]:
+def _amplification(call: ProcedureCall) -> Iterator[Row]:
     """Show how many rows each commit was asked to change, and how many it wrote."""
     table = call.table
     asked_all = written_all = 0
@@ -101,7 +101,7 @@ def _factor(time: str, asked: int, written: int) -> dict[str, Any]:
     }
 
 
-def _views(call: Call) -> Iterator[FileSlice]:
+def _views(call: ProcedureCall) -> Iterator[FileSlice]:
     """Iterate over the newest slice of each file group, as of ``max_instant`` if it is given."""
     until = call.given["max_instant"]
     if until and not call.given["include_max"]:
@@ -129,11 +129,11 @@ def _view(piece: FileSlice) -> dict[str, Any]:
     }
 
 
-def _all_views(call: Call) -> Iterator[Row]:
+def _all_views(call: ProcedureCall) -> Iterator[Row]:
     yield from map(_view, _views(call))
 
 
-def _latest_views(call: Call) -> Iterator[Row]:
+def _latest_views(call: ProcedureCall) -> Iterator[Row]:
     """Show the newest slices. No log is counted as scheduled for compaction: a slice after a planned compaction begins with a new one."""
     for piece in _views(call):
         row = _view(piece)
@@ -149,19 +149,21 @@ def _latest_views(call: Call) -> Iterator[Row]:
         }
 
 
-def _metadata_of(call: Call) -> tuple[Snapshot, MetadataTable]:
+def _metadata_of(call: ProcedureCall) -> tuple[Snapshot, MetadataTable]:
     table = call.table
     snapshot = table.snapshot()
     if snapshot.metadata is None:
-        raise InvalidOptionError("The table has no metadata table", table=table.location, hint="CALL create_metadata_table(...) makes one.")
+        raise InvalidOptionError(
+            "The table has no metadata table", table=table.location, hint="CALL create_metadata_table(...) makes one."
+        )
     return snapshot, snapshot.metadata
 
 
-def _metadata_partitions(call: Call) -> Iterator[Row]:
+def _metadata_partitions(call: ProcedureCall) -> Iterator[Row]:
     yield from ({"partition": path} for path in _metadata_of(call)[1].data_partitions())
 
 
-def _metadata_files(call: Call) -> Iterator[Row]:
+def _metadata_files(call: ProcedureCall) -> Iterator[Row]:
     _, metadata = _metadata_of(call)
     wanted = call.given["partition"]
     paths = metadata.data_partitions() if wanted is None else [wanted]
@@ -169,20 +171,26 @@ def _metadata_files(call: Call) -> Iterator[Row]:
         yield from ({"partition": path, "file_path": name, "size": size} for name, size in sorted(files.items()))
 
 
-def _metadata_stats(call: Call) -> Iterator[Row]:
+def _metadata_stats(call: ProcedureCall) -> Iterator[Row]:
     """Show files and bytes of each partition of the metadata table."""
-    snapshot, metadata = _metadata_of(call)
+    _, metadata = _metadata_of(call)
     root = call.table._opened.storage
     for partition in metadata.partitions:
-        infos = [info for info in root.list(f".hoodie/metadata/{partition}/") if parse_data_file(info.path.rpartition("/")[2]) is not None]
+        infos = [
+            info
+            for info in root.list(f".hoodie/metadata/{partition}/")
+            if parse_data_file(info.path.rpartition("/")[2]) is not None
+        ]
         yield {"stat_key": f"{partition}.fileCount", "stat_value": str(len(infos))}
         yield {"stat_key": f"{partition}.totalFileSizeInBytes", "stat_value": str(sum(info.size for info in infos))}
 
 
-def _column_stats(call: Call) -> Iterator[Row]:
+def _column_stats(call: ProcedureCall) -> Iterator[Row]:
     snapshot, metadata = _metadata_of(call)
     if not metadata.has("column_stats"):
-        raise InvalidOptionError("The table has no column statistics", table=call.table.location, hint="Make the index column_stats.")
+        raise InvalidOptionError(
+            "The table has no column statistics", table=call.table.location, hint="Make the index column_stats."
+        )
     wanted = [name.strip() for name in str(call.given["targetColumns"] or "").split(",") if name.strip()]
     columns = wanted or list(snapshot.schema.names)
     partitions = [call.given["partition"]] if call.given["partition"] else list(metadata.data_partitions())
@@ -196,7 +204,7 @@ def _column_stats(call: Call) -> Iterator[Row]:
         }
 
 
-def _validate(call: Call) -> Iterator[Row]:
+def _validate(call: ProcedureCall) -> Iterator[Row]:
     """Compare the files of the storage with those of the metadata table; without ``verbose`` only those that differ."""
     _, metadata = _metadata_of(call)
     storage = call.table._opened.storage
@@ -222,7 +230,7 @@ def _validate(call: Call) -> Iterator[Row]:
 
 
 _VIEW = "partition file_id base_instant data_file data_file_size:long num_delta_files:long total_delta_file_size:long"
-_BOUNDS = "max_instant include_max=false include_in_flight=false exclude_compaction=false"
+_BOUNDS = "max_instant include_max=false include_in_flight~=false exclude_compaction~=false"
 
 FILES: tuple[Procedure, ...] = (
     here("show_table_properties", "table path limit=1000 filter", "key value", _properties),
@@ -238,17 +246,27 @@ FILES: tuple[Procedure, ...] = (
         "commit_time min:long 10th:double 50th:double avg:double 95th:double max:long num_files:int std_dev:double",
         _file_sizes,
     ),
-    here("stats_wa", f"table {SHOW}", "commit_time total_upserted:long total_written:long write_amplification_factor", _amplification),
+    here(
+        "stats_wa",
+        f"table {SHOW}",
+        "commit_time total_upserted:long total_written:long write_amplification_factor",
+        _amplification,
+    ),
     here("show_fsview_all", f"table {_BOUNDS} limit=10 partition_path path filter", f"{_VIEW} delta_files", _all_views),
     here(
         "show_fsview_latest",
-        f"table {_BOUNDS} partition_path merge=false limit=1000 path filter",
+        f"table {_BOUNDS} partition_path merge~=false limit=1000 path filter",
         f"{_VIEW} delta_size_compaction_scheduled:long delta_size_compaction_unscheduled:long delta_to_base_radio_compaction_scheduled:double"
         " delta_to_base_radio_compaction_unscheduled:double delta_files_compaction_scheduled delta_files_compaction_unscheduled",
         _latest_views,
     ),
     here("show_metadata_table_partitions", "table path limit=1000 filter", "partition", _metadata_partitions),
-    here("show_metadata_table_files", "table partition limit=100 path filter", "file_path partition size:long", _metadata_files),
+    here(
+        "show_metadata_table_files",
+        "table partition limit=100 path filter",
+        "file_path partition size:long",
+        _metadata_files,
+    ),
     here("show_metadata_table_stats", "table path limit=1000 filter", "stat_key stat_value", _metadata_stats),
     here(
         "show_metadata_table_column_stats",

@@ -7,11 +7,11 @@ from typing import Any
 
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.statements.calls_timeline import show_cleans
-from pyhudi_core.statements.procedure import Call, Procedure, Row, here
+from pyhudi_core.statements.procedure import Procedure, ProcedureCall, Row, here
 from pyhudi_core.table import HudiTable
 
 
-def _run_clean(call: Call) -> Iterator[Row]:
+def _run_clean(call: ProcedureCall) -> Iterator[Row]:
     given = call.given
     table = call.with_options(
         hoodie__clean__policy=given["clean_policy"],
@@ -27,16 +27,16 @@ def _run_clean(call: Call) -> Iterator[Row]:
     else:
         done = table.cleaning.run()
     times = {instant.requested_time for instant in done.instants}
-    for row in show_cleans(Call(call.names, {**given, "start_time": None, "end_time": None})):
+    for row in show_cleans(ProcedureCall(call.names, {**given, "start_time": None, "end_time": None})):
         if row["clean_time"] in times:
             yield {**row, "bootstrap_part_metadata": None}
 
 
-def _run_compaction(call: Call) -> Iterator[Row]:
+def _run_compaction(call: ProcedureCall) -> Iterator[Row]:
     yield from _run_planned(call, call.with_options(), "compaction", call.given["op"] or "run", "run")
 
 
-def _run_clustering(call: Call) -> Iterator[Row]:
+def _run_clustering(call: ProcedureCall) -> Iterator[Row]:
     given = call.given
     if given["predicate"]:
         raise InvalidOptionError(
@@ -50,23 +50,36 @@ def _run_clustering(call: Call) -> Iterator[Row]:
         hoodie__clustering__plan__strategy__partition__regex__pattern=given["partition_regex_pattern"],
     )
     for row in _run_planned(call, table, "clustering", given["op"] or "scheduleandexecute", "scheduleandexecute"):
-        yield {**row, "input_group_size": row.get("operation_size"), "involved_partitions": row["partitions"] if given["show_involved_partition"] else "*"}
+        yield {
+            **row,
+            "input_group_size": row.get("operation_size"),
+            "involved_partitions": row["partitions"] if given["show_involved_partition"] else "*",
+        }
 
 
-def _run_planned(call: Call, table: HudiTable, name: str, op: str, both: str) -> Iterator[dict[str, Any]]:
+def _run_planned(call: ProcedureCall, table: HudiTable, name: str, op: str, both: str) -> Iterator[dict[str, Any]]:
     """Schedule, execute, or both, as ``op`` says; one row for each plan."""
     service = table.services[name]
     word = op.lower().replace("_", "")
     wanted = [time for time in str(call.given.get("instants") or call.given.get("timestamp") or "").split(",") if time]
     if word == "schedule":
         if wanted:
-            raise InvalidOptionError(f"{op} takes no instant here: it gets a new one", hint="Leave timestamp and instants out.")
+            raise InvalidOptionError(
+                f"{op} takes no instant here: it gets a new one", hint="Leave timestamp and instants out."
+            )
         planned = service.schedule()
         if planned is not None:
-            yield {"timestamp": planned.requested_time, "state": "REQUESTED", "instant": planned.requested_time, "partitions": None}
+            yield {
+                "timestamp": planned.requested_time,
+                "state": "REQUESTED",
+                "instant": planned.requested_time,
+                "partitions": None,
+            }
         return
     if word not in ("run", "execute", "scheduleandexecute"):
-        raise InvalidOptionError(f"op => {op!r} is unknown", hint=f"Give 'schedule', 'execute' or {both!r}. Nothing was changed.")
+        raise InvalidOptionError(
+            f"op => {op!r} is unknown", hint=f"Give 'schedule', 'execute' or {both!r}. Nothing was changed."
+        )
     if wanted:
         done = [service.execute(time) for time in wanted]
     elif word == "execute":
@@ -87,7 +100,7 @@ def _run_planned(call: Call, table: HudiTable, name: str, op: str, both: str) ->
             }
 
 
-def _run_ttl(call: Call) -> Iterator[Row]:
+def _run_ttl(call: ProcedureCall) -> Iterator[Row]:
     given = call.given
     table = call.with_options(
         hoodie__partition__ttl__management__strategy__type=given["ttl_policy"],
@@ -96,7 +109,7 @@ def _run_ttl(call: Call) -> Iterator[Row]:
     yield from ({"deleted_partitions": path} for path in table.expiry.run().partitions)
 
 
-def _archive(call: Call) -> Iterator[Row]:
+def _archive(call: ProcedureCall) -> Iterator[Row]:
     given = call.given
     table = call.with_options(
         hoodie__keep__min__commits=given["min_commits"],
@@ -106,37 +119,43 @@ def _archive(call: Call) -> Iterator[Row]:
     yield {"result": 0}
 
 
-def _create_savepoint(call: Call) -> Iterator[Row]:
+def _create_savepoint(call: ProcedureCall) -> Iterator[Row]:
     given = call.given
     call.table.savepoints.create(given["commit_time"], given["comments"] or "", given["user"] or "pyhudi")
     yield {"create_savepoint_result": True}
 
 
-def _delete_savepoint(call: Call) -> Iterator[Row]:
+def _delete_savepoint(call: ProcedureCall) -> Iterator[Row]:
     yield {"delete_savepoint_result": call.table.savepoints.delete(call.given["instant_time"])}
 
 
-def _to_savepoint(call: Call) -> Iterator[Row]:
+def _to_savepoint(call: ProcedureCall) -> Iterator[Row]:
     table, wanted = call.table, call.given["instant_time"]
     there = [savepoint.instant for savepoint in table.savepoints]
     if wanted not in there:
         raise InvalidOptionError(
-            f"{wanted!r} is no savepoint", table=table.location, hint=f"There are: {', '.join(there) or 'none'}. Nothing was changed."
+            f"{wanted!r} is no savepoint",
+            table=table.location,
+            hint=f"There are: {', '.join(there) or 'none'}. Nothing was changed.",
         )
     table.restore(wanted)
     yield {"rollback_savepoint_result": True}
 
 
-def _to_instant(call: Call) -> Iterator[Row]:
+def _to_instant(call: ProcedureCall) -> Iterator[Row]:
     yield {"rollback_result": bool(call.table.rollback(call.given["instant_time"], completed=True))}
 
 
-def _roll_back_service(call: Call) -> Iterator[Row]:
+def _roll_back_service(call: ProcedureCall) -> Iterator[Row]:
     table, time = call.table, call.given["pending_instant"]
     names = {"compaction", "clustering"}
     pending = [i for i in table.timeline.pending if i.requested_time == time and i.action.value in names]
     if not pending:
-        raise InvalidOptionError(f"{time!r} is no pending compaction or clustering", table=table.location, hint="CALL show_timeline(...) shows them.")
+        raise InvalidOptionError(
+            f"{time!r} is no pending compaction or clustering",
+            table=table.location,
+            hint="CALL show_timeline(...) shows them.",
+        )
     if pending[0].action.value == "clustering" and call.given["delete_request_instant_file"]:
         done = table.clustering.cancel(time)
     else:
@@ -144,20 +163,20 @@ def _roll_back_service(call: Call) -> Iterator[Row]:
     yield {"instant": time, "time_taken_in_millis": None, "is_rolled_back": done}
 
 
-def _create_metadata(call: Call) -> Iterator[Row]:
+def _create_metadata(call: ProcedureCall) -> Iterator[Row]:
     yield {"result": str(call.table.metadata_table.create())}
 
 
-def _delete_metadata(call: Call) -> Iterator[Row]:
+def _delete_metadata(call: ProcedureCall) -> Iterator[Row]:
     yield {"result": str(call.table.metadata_table.drop())}
 
 
-def _drop_partition(call: Call) -> Iterator[Row]:
+def _drop_partition(call: ProcedureCall) -> Iterator[Row]:
     call.table.delete_partitions([path for path in call.given["partition"].split(",") if path])
     yield {"result": True}
 
 
-def _truncate(call: Call) -> Iterator[Row]:
+def _truncate(call: ProcedureCall) -> Iterator[Row]:
     table, partitions = call.table, call.given["partitions"]
     if partitions:
         table.delete_partitions([path for path in partitions.split(",") if path])
@@ -169,7 +188,8 @@ def _truncate(call: Call) -> Iterator[Row]:
 SERVICES: tuple[Procedure, ...] = (
     here(
         "run_clean",
-        "table schedule_in_line=true clean_policy retain_commits hours_retained file_versions_retained trigger_strategy trigger_max_commits options path",
+        "table schedule_in_line=true clean_policy retain_commits hours_retained file_versions_retained trigger_strategy~=NUM_COMMITS"
+        " trigger_max_commits options path",
         "start_clean_time time_taken_in_millis:long total_files_deleted:int earliest_commit_to_retain bootstrap_part_metadata version:int",
         _run_clean,
     ),
@@ -181,7 +201,8 @@ SERVICES: tuple[Procedure, ...] = (
     ),
     here(
         "run_clustering",
-        "table path predicate order show_involved_partition=false op order_strategy options instants selected_partitions partition_regex_pattern limit=-1",
+        "table path predicate order show_involved_partition=false op order_strategy options instants selected_partitions"
+        " partition_regex_pattern limit=-1",
         "timestamp input_group_size:int state involved_partitions",
         _run_clustering,
     ),
@@ -192,7 +213,9 @@ SERVICES: tuple[Procedure, ...] = (
         "result:int",
         _archive,
     ),
-    here("create_savepoint", "table commit_time! user comments path", "create_savepoint_result:bool", _create_savepoint),
+    here(
+        "create_savepoint", "table commit_time! user comments path", "create_savepoint_result:bool", _create_savepoint
+    ),
     here("delete_savepoint", "table instant_time! path", "delete_savepoint_result:bool", _delete_savepoint),
     here("rollback_to_savepoint", "table instant_time! path", "rollback_savepoint_result:bool", _to_savepoint),
     here("rollback_to_instant", "table instant_time! path", "rollback_result:bool", _to_instant),
@@ -203,7 +226,7 @@ SERVICES: tuple[Procedure, ...] = (
         _roll_back_service,
     ),
     here("create_metadata_table", "table path", "result", _create_metadata),
-    here("init_metadata_table", "table read_only=false path", "result", _create_metadata),
+    here("init_metadata_table", "table read_only~=false path", "result", _create_metadata),
     here("delete_metadata_table", "table path", "result", _delete_metadata),
     here("drop_partition", "table partition! path", "result:bool", _drop_partition),
     here("truncate_table", "table partitions path", "result:bool", _truncate),

@@ -11,13 +11,13 @@ from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
 from pyhudi_core.model.operation import COMPACTING, OperationType
-from pyhudi_core.statements.procedure import SHOW, Call, Procedure, Row, here
+from pyhudi_core.statements.procedure import SHOW, Procedure, ProcedureCall, Row, here
 from pyhudi_core.table import HudiTable
 
 _NO_COMMIT = "null"
 
 
-def _commits(call: Call, *, archived: bool | None = None) -> Iterator[tuple[Instant, CommitMetadata]]:
+def _commits(call: ProcedureCall, *, archived: bool | None = None) -> Iterator[tuple[Instant, CommitMetadata]]:
     """Iterate over completed commits, newest first; ``archived``: only those, or None for what ``show_archived`` says."""
     table = call.table
     active = table.timeline.commits
@@ -32,13 +32,17 @@ def _commits(call: Call, *, archived: bool | None = None) -> Iterator[tuple[Inst
             yield instant, commit
 
 
-def _one(call: Call) -> tuple[Instant, CommitMetadata]:
+def _one(call: ProcedureCall) -> tuple[Instant, CommitMetadata]:
     """Return the commit that ``instant_time`` names. Raises `InvalidOptionError`."""
     wanted = call.given["instant_time"]
     for instant, commit in call.table.commits_with(""):
         if instant.requested_time == wanted:
             return instant, commit
-    raise InvalidOptionError(f"No commit has the instant time {wanted!r}", table=call.table.location, hint="CALL show_commits(...) shows them.")
+    raise InvalidOptionError(
+        f"No commit has the instant time {wanted!r}",
+        table=call.table.location,
+        hint="CALL show_commits(...) shows them.",
+    )
 
 
 def _sums(commit: CommitMetadata) -> dict[str, int]:
@@ -54,7 +58,7 @@ def _sums(commit: CommitMetadata) -> dict[str, int]:
     }
 
 
-def _show_commits(call: Call, *, archived: bool | None = None) -> Iterator[Row]:
+def _show_commits(call: ProcedureCall, *, archived: bool | None = None) -> Iterator[Row]:
     for instant, commit in _commits(call, archived=archived):
         yield {
             "commit_time": instant.requested_time,
@@ -64,7 +68,7 @@ def _show_commits(call: Call, *, archived: bool | None = None) -> Iterator[Row]:
         }
 
 
-def _show_metadata(call: Call, *, archived: bool | None = None) -> Iterator[Row]:
+def _show_metadata(call: ProcedureCall, *, archived: bool | None = None) -> Iterator[Row]:
     for instant, commit in _commits(call, archived=archived):
         for stat in commit.stats:
             yield {
@@ -87,21 +91,26 @@ def _show_metadata(call: Call, *, archived: bool | None = None) -> Iterator[Row]
             }
 
 
-def _archived(show: Callable[..., Iterator[Row]]) -> Callable[[Call], Iterator[Row]]:
+def _archived(show: Callable[..., Iterator[Row]]) -> Callable[[ProcedureCall], Iterator[Row]]:
     return lambda call: show(call, archived=True)
 
 
-def _show_extra(call: Call) -> Iterator[Row]:
+def _show_extra(call: ProcedureCall) -> Iterator[Row]:
     wanted, key = call.given["instant_time"], call.given["metadata_key"]
     for instant, commit in _commits(call):
         if wanted and instant.requested_time != wanted:
             continue
         for name, value in commit.extra.items():
             if not key or name == key:
-                yield {"instant_time": instant.requested_time, "action": str(instant.action.value), "metadata_key": name, "metadata_value": value}
+                yield {
+                    "instant_time": instant.requested_time,
+                    "action": str(instant.action.value),
+                    "metadata_key": name,
+                    "metadata_value": value,
+                }
 
 
-def _show_files(call: Call) -> Iterator[Row]:
+def _show_files(call: ProcedureCall) -> Iterator[Row]:
     instant, commit = _one(call)
     for stat in commit.stats:
         yield {
@@ -117,7 +126,7 @@ def _show_files(call: Call) -> Iterator[Row]:
         }
 
 
-def _show_partitions(call: Call) -> Iterator[Row]:
+def _show_partitions(call: ProcedureCall) -> Iterator[Row]:
     instant, commit = _one(call)
 
     def partition(stat: WriteStat) -> str:
@@ -138,7 +147,7 @@ def _show_partitions(call: Call) -> Iterator[Row]:
         }
 
 
-def _show_write_stats(call: Call) -> Iterator[Row]:
+def _show_write_stats(call: ProcedureCall) -> Iterator[Row]:
     instant, commit = _one(call)
     sums = _sums(commit)
     rows, size = sums["total_records_written"], sums["total_bytes_written"]
@@ -150,7 +159,7 @@ def _show_write_stats(call: Call) -> Iterator[Row]:
     }
 
 
-def _show_timeline(call: Call) -> Iterator[Row]:
+def _show_timeline(call: ProcedureCall) -> Iterator[Row]:
     table = call.table
     undone = {record["instant"]: ", ".join(record["names"]) for record in _rollback_records(table)}
     instants = {(i.requested_time, i.action): (i, "ACTIVE") for i in table.timeline}
@@ -190,7 +199,7 @@ def _rollback_records(table: HudiTable) -> Iterator[dict[str, Any]]:
         }
 
 
-def _show_rollbacks(call: Call) -> Iterator[Row]:
+def _show_rollbacks(call: ProcedureCall) -> Iterator[Row]:
     for record in _rollback_records(call.table):
         for name in record["names"]:
             yield {
@@ -202,7 +211,7 @@ def _show_rollbacks(call: Call) -> Iterator[Row]:
             }
 
 
-def _show_rollback_detail(call: Call) -> Iterator[Row]:
+def _show_rollback_detail(call: ProcedureCall) -> Iterator[Row]:
     for record in _rollback_records(call.table):
         if record["instant"] != call.given["instant_time"]:
             continue
@@ -218,18 +227,18 @@ def _show_rollback_detail(call: Call) -> Iterator[Row]:
                     }
 
 
-def _show_savepoints(call: Call) -> Iterator[Row]:
+def _show_savepoints(call: ProcedureCall) -> Iterator[Row]:
     for savepoint in reversed(list(call.table.savepoints)):
         yield {"savepoint_time": savepoint.instant}
 
 
-def _cleans(call: Call) -> Iterator[tuple[Instant, dict[str, Any]]]:
+def _cleans(call: ProcedureCall) -> Iterator[tuple[Instant, dict[str, Any]]]:
     for instant, record in _records(call.table, Action.CLEAN, "HoodieCleanMetadata"):
         if call.is_asked(instant.requested_time):
             yield instant, record
 
 
-def show_cleans(call: Call) -> Iterator[Row]:
+def show_cleans(call: ProcedureCall) -> Iterator[Row]:
     """Show the completed cleans of the timeline."""
     for instant, record in _cleans(call):
         yield {
@@ -245,7 +254,7 @@ def show_cleans(call: Call) -> Iterator[Row]:
         }
 
 
-def _show_cleans_metadata(call: Call) -> Iterator[Row]:
+def _show_cleans_metadata(call: ProcedureCall) -> Iterator[Row]:
     for instant, record in _cleans(call):
         for partition, found in (record.get("partitionMetadata") or {}).items():
             yield {
@@ -264,7 +273,7 @@ def _show_cleans_metadata(call: Call) -> Iterator[Row]:
             }
 
 
-def _show_clean_plans(call: Call) -> Iterator[Row]:
+def _show_clean_plans(call: ProcedureCall) -> Iterator[Row]:
     context = call.table._opened.context()
     for instant in reversed(list(context.folder.load().filter(Action.CLEAN))):
         if not call.is_asked(instant.requested_time):
@@ -288,7 +297,7 @@ def _show_clean_plans(call: Call) -> Iterator[Row]:
         }
 
 
-def _show_compaction(call: Call) -> Iterator[Row]:
+def _show_compaction(call: ProcedureCall) -> Iterator[Row]:
     """Show compactions, a row for each partition: those on the timeline, pending ones too, as Hudi 1.1 and later do."""
     table = call.table
     for instant in reversed([i for i in table.timeline if i.action is Action.COMPACTION]):
@@ -329,7 +338,7 @@ def _pending_compaction(table: HudiTable, instant: Instant) -> Iterator[Row]:
         }
 
 
-def _show_clustering(call: Call) -> Iterator[Row]:
+def _show_clustering(call: ProcedureCall) -> Iterator[Row]:
     """Show clusterings: those that are planned, and completed ones of the timeline."""
     table = call.table
     for instant in reversed([i for i in table.timeline if i.action is Action.CLUSTERING]):
@@ -345,17 +354,19 @@ def _show_clustering(call: Call) -> Iterator[Row]:
             }
 
 
-def _compare(call: Call) -> Iterator[Row]:
+def _compare(call: ProcedureCall) -> Iterator[Row]:
     """Say which commits one table has that come after the newest commit of another one."""
     mine = [i.requested_time for i in call.table.timeline if i.is_completed and i.action in DATA_ACTIONS]
-    other = Call(call.names, {"path": call.given["path"]}).table
+    other = ProcedureCall(call.names, {"path": call.given["path"]}).table
     theirs = [i.requested_time for i in other.timeline if i.is_completed and i.action in DATA_ACTIONS]
     ahead, behind = mine, theirs
     first, second = call.given["table"], other.name
     if theirs and (not mine or max(theirs) > max(mine)):
         ahead, behind, first = theirs, mine, second
     missing = [time for time in sorted(ahead) if not behind or time > max(behind)]
-    yield {"compare_detail": f"Source {first} is ahead by {len(missing)} commits. Commits to catch up - [{', '.join(missing)}]"}
+    yield {
+        "compare_detail": f"Source {first} is ahead by {len(missing)} commits. Commits to catch up - [{', '.join(missing)}]"
+    }
 
 
 _SUMS = (
@@ -369,13 +380,23 @@ _OF_FILES = (
 )
 _ARCHIVED = "table limit=10 start_ts end_ts path filter"
 _ONE = "table limit=10 instant_time! path filter"
-_CLEANS = "table limit=10 showArchived=false filter path show_archived=false start_time end_time"
+_CLEANS = "table limit=10 showArchived~=false filter path show_archived~=false start_time end_time"
 
 TIMELINE: tuple[Procedure, ...] = (
     here("show_commits", f"table {SHOW}", f"commit_time state_transition_time action {_SUMS}", _show_commits),
     here("show_commits_metadata", f"table {SHOW}", _OF_FILES, _show_metadata),
-    here("show_commit_extra_metadata", f"table limit=100 instant_time metadata_key {SHOW.partition(' ')[2]}", "instant_time action metadata_key metadata_value", _show_extra),
-    here("show_archived_commits", _ARCHIVED, f"commit_time state_transition_time action {_SUMS}", _archived(_show_commits)),
+    here(
+        "show_commit_extra_metadata",
+        f"table limit=100 instant_time metadata_key {SHOW.partition(' ')[2]}",
+        "instant_time action metadata_key metadata_value",
+        _show_extra,
+    ),
+    here(
+        "show_archived_commits",
+        _ARCHIVED,
+        f"commit_time state_transition_time action {_SUMS}",
+        _archived(_show_commits),
+    ),
     here("show_archived_commits_metadata", _ARCHIVED, _OF_FILES, _archived(_show_metadata)),
     here(
         "show_commit_files",
@@ -391,7 +412,12 @@ TIMELINE: tuple[Procedure, ...] = (
         " total_bytes_written:long total_errors:long",
         _show_partitions,
     ),
-    here("show_commit_write_stats", _ONE, "action total_bytes_written:long total_records_written:long avg_record_size:long", _show_write_stats),
+    here(
+        "show_commit_write_stats",
+        _ONE,
+        "action total_bytes_written:long total_records_written:long avg_record_size:long",
+        _show_write_stats,
+    ),
     here(
         "show_timeline",
         f"table {SHOW}",
@@ -404,7 +430,12 @@ TIMELINE: tuple[Procedure, ...] = (
         "instant rollback_instant total_files_deleted:int time_taken_in_millis:long total_partitions:int",
         _show_rollbacks,
     ),
-    here("show_rollback_detail", _ONE, "instant rollback_instant partition deleted_file succeeded:bool", _show_rollback_detail),
+    here(
+        "show_rollback_detail",
+        _ONE,
+        "instant rollback_instant partition deleted_file succeeded:bool",
+        _show_rollback_detail,
+    ),
     here("show_savepoints", "table path limit=1000 filter", "savepoint_time", _show_savepoints),
     here(
         "show_cleans",

@@ -12,6 +12,7 @@ import sqlglot.expressions as exp
 from pyhudi_core.errors import DataError, InvalidOptionError
 from pyhudi_core.predicates.binding import field_path
 from pyhudi_core.predicates.sql import SqlPart
+from pyhudi_core.read.scan import Scan
 from pyhudi_core.statements.fitting import fitted
 from pyhudi_core.statements.names import Names
 from pyhudi_core.statements.queries import query
@@ -157,11 +158,12 @@ def _overwritten(table: HudiTable, how: Changing, rows: pa.Table, fixed: Mapping
 def as_query(tree: Any) -> Any:
     """Return what INSERT and a statement take their rows from, as a query."""
     if isinstance(tree, exp.Values):
-        return exp.select("*").from_(exp.Subquery(this=tree.copy(), alias=exp.TableAlias(this=exp.to_identifier("_values"))))
+        values = exp.Subquery(this=tree.copy(), alias=exp.TableAlias(this=exp.to_identifier("_values")))
+        return exp.Select(expressions=[exp.Star()], from_=exp.From(this=values))
     if isinstance(tree, exp.Table):
-        return exp.select("*").from_(tree.copy())
+        return exp.Select(expressions=[exp.Star()], from_=exp.From(this=tree.copy()))
     if not isinstance(tree, exp.Query):
-        raise not_understood(f"INSERT takes VALUES or a query, not {type(tree).__name__}")
+        raise not_understood(f"rows come from VALUES or from a query, not from {type(tree).__name__}")
     return tree
 
 
@@ -173,7 +175,9 @@ def _partition(partition: Any, table: HudiTable) -> tuple[dict[str, object], lis
         value = _constant(part.expression) if isinstance(part, exp.EQ) else None
         name = _known((part.this if isinstance(part, exp.EQ) else part).name, table, part)
         if name not in table.config.partition_fields or name in fixed or name in dynamic:
-            raise not_understood(f"PARTITION names {name!r}{place_of(part)}, which is no partition column, or is named twice")
+            raise not_understood(
+                f"PARTITION names {name!r}{place_of(part)}, which is no partition column, or is named twice"
+            )
         if isinstance(part, exp.EQ):
             fixed[name] = value
         else:
@@ -225,9 +229,13 @@ def _in_columns(
         )
     given = dict(zip(order, rows.columns, strict=True))
     for name, value in fixed.items():
-        given[name] = pa.chunked_array([pa.nulls(len(rows)) if value is None else pa.repeat(pa.scalar(value), len(rows))])
-    made = {name: given.get(name, pa.nulls(len(rows), schema.field(name).type)) for name in schema.names}
-    return fitted(pa.table(made), schema, table.location)
+        given[name] = pa.chunked_array(
+            [pa.nulls(len(rows)) if value is None else pa.repeat(pa.scalar(value), len(rows))]
+        )
+    filled = {*table.rules.defaults, *table.rules.generated}  # by the write
+    wanted = pa.schema([field for field in schema if field.name in given or field.name not in filled])
+    made = {name: given.get(name, pa.nulls(len(rows), wanted.field(name).type)) for name in wanted.names}
+    return fitted(pa.table(made), wanted, table.location)
 
 
 def _known(name: str, table: HudiTable, part: Any) -> str:
@@ -270,10 +278,13 @@ def _source(how: Changing, using: Any) -> tuple[Any, str]:
     alias = using.alias or (using.name if isinstance(using, exp.Table) else "")
     if not alias:
         raise not_understood(f"the source of the merge{place_of(using)} has no name", "Write USING (SELECT ...) AS s.")
+    if isinstance(using, exp.Table) and isinstance(using.this, exp.Identifier) and not using.args.get("version"):
+        found = how.names.source(using)
+        return found.to_arrow() if isinstance(found, HudiTable | Scan) else found, alias
     if isinstance(using, exp.Table):
         plain = using.copy()
         plain.set("alias", None)
-        return query(exp.select("*").from_(plain), how.names), alias
+        return query(as_query(plain), how.names), alias
     inner = using.this if isinstance(using, exp.Subquery) else using
     return query(as_query(inner), how.names), alias
 
@@ -294,7 +305,11 @@ def _clause(how: Changing, found: Merge, when: Any, target: str) -> Merge:
             if isinstance(part, exp.EQ) and isinstance(part.this, exp.Column):
                 _without_name(part.this, target)
         values = _values(how, then.expressions)
-        return found.when_matched_update(values, where) if matched else found.when_not_matched_by_source_update(values, where)
+        return (
+            found.when_matched_update(values, where)
+            if matched
+            else found.when_not_matched_by_source_update(values, where)
+        )
     if then.name.upper() == "DELETE" and (matched or by_source):
         return found.when_matched_delete(where) if matched else found.when_not_matched_by_source_delete(where)
     raise not_understood(f"a clause of the merge{place_of(when)} is not one of UPDATE, DELETE and INSERT in its place")
@@ -303,7 +318,9 @@ def _clause(how: Changing, found: Merge, when: Any, target: str) -> Merge:
 def _insert_values(how: Changing, then: Any) -> dict[str, object]:
     columns = then.this.expressions if isinstance(then.this, exp.Tuple | exp.Schema) else [then.this]
     given = then.expression
-    values = given.expressions if isinstance(given, exp.Tuple) else [given.this if isinstance(given, exp.Paren) else given]
+    values = (
+        given.expressions if isinstance(given, exp.Tuple) else [given.this if isinstance(given, exp.Paren) else given]
+    )
     if then.this is None or len(columns) != len(values):
         raise not_understood(
             f"INSERT of the merge{place_of(then)} lists {len(columns)} columns and {len(values)} values",
@@ -325,4 +342,3 @@ def _refuse_parts(tree: Any, *names: str) -> None:
                 f"{type(tree).__name__.upper()} with {name.rstrip('_').upper()} is not supported",
                 "For rows of another table write MERGE INTO. Nothing was changed.",
             )
-

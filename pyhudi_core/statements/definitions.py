@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -13,11 +12,14 @@ import sqlglot.expressions as exp
 
 from pyhudi_core.errors import DataError, InvalidOptionError
 from pyhudi_core.opening import create_table
+from pyhudi_core.predicates.sql import Dialect
 from pyhudi_core.statements.changes import Changing, drop_partitions
-from pyhudi_core.statements.names import parts_of, shown
+from pyhudi_core.statements.names import is_path, is_place, parts_of, shown
 from pyhudi_core.statements.queries import query
+from pyhudi_core.statements.rule_parts import RuleParts
 from pyhudi_core.statements.text import not_understood, place_of
 from pyhudi_core.statements.types import arrow_type
+from pyhudi_core.storage.paths import Place
 from pyhudi_core.table import HudiTable
 from pyhudi_core.write.result import Commit
 
@@ -28,17 +30,18 @@ _WORDS = {
     "type": "table_type",
 }
 """Hudi's words in TBLPROPERTIES, and what `create_table` calls them."""
-_RULES = "Rules of a table are no part of a statement here yet: leave it out. A pre-commit validator (hudi.not_null, hudi.satisfies) refuses rows."
 
 
 @dataclass(frozen=True, slots=True)
 class _Definition:
     """What CREATE TABLE says about a table, as arguments of `create_table`."""
 
-    place: str | os.PathLike[str]
+    place: Place
+    name: str | None
     arguments: Mapping[str, Any]
-    options: Mapping[str, object]
+    options: Mapping[str, object] = field(repr=False)
     partition_columns: pa.Schema
+    rules: RuleParts
 
 
 def create(how: Changing, tree: Any) -> HudiTable | Commit:
@@ -59,14 +62,16 @@ def create(how: Changing, tree: Any) -> HudiTable | Commit:
     _refuse_rows(rows, found)
     made = _made(how, found, rows.schema, exist_ok=exist_ok)
     if made.timeline.commits:
-        return Commit.nothing("bulk_insert", "the table is there already", made.timeline.commits[-1].completion_time or "")
+        return Commit.nothing(
+            "bulk_insert", "the table is there already", made.timeline.commits[-1].completion_time or ""
+        )
     return made.bulk_insert(rows, **how.commit)
 
 
 def what_create_says(how: Changing, tree: Any) -> tuple[str, list[str]]:
     """Return where CREATE TABLE makes a table, and its columns; none are known of a query."""
     found = _definition(how, tree)
-    return os.fspath(found.place), [] if tree.expression is not None else list(_columns(tree.this, found).names)
+    return str(found.place), [] if tree.expression is not None else list(_columns(tree.this, found).names)
 
 
 def alter(how: Changing, tree: Any) -> Commit:
@@ -93,10 +98,12 @@ class _Changes:
         self.rename: dict[str, str] = {}
         self.retype: dict[str, pa.DataType] = {}
         self.names, self.placed = names, False
+        self.rules, self.more = RuleParts(), dict[str, Any]()
 
     def arguments(self) -> dict[str, Any]:
         order = {"order": self.names} if self.placed else {}
-        return {"add": self.add, "drop": self.drop, "rename": self.rename, "retype": self.retype, **order}
+        columns = {"add": self.add, "drop": self.drop, "rename": self.rename, "retype": self.retype}
+        return {**columns, **order, **self.rules.changes(), **self.more}
 
     def take(self, action: Any) -> None:
         """Add one action. Raises `InvalidOptionError` for what tables do not do."""
@@ -106,21 +113,46 @@ class _Changes:
         elif isinstance(action, exp.ColumnDef):
             self._added(action)
         elif isinstance(action, exp.Drop):
-            columns = [part for one in action.args["tables"] for part in (one.expressions if isinstance(one, exp.Schema) else [one])]
-            self.drop += [_path(column) for column in columns]
+            self._dropped(action)
         elif isinstance(action, exp.RenameColumn):
             self.rename[_path(action.this)] = action.args["to"].name
-        elif isinstance(action, exp.AlterColumn) and action.args.get("dtype") and not action.args.get("comment"):
-            old, new = _path(action.this), action.args.get("rename_to")
-            self.retype[old] = arrow_type(action.args["dtype"])
-            if new is not None and new.name != old.rpartition(".")[2]:
-                self.rename[old] = new.name
+        elif isinstance(action, exp.AddConstraint):
+            for part in action.expressions:
+                self.rules.of_table(part)
+        elif isinstance(action, exp.AlterColumn):
+            self._altered(action)
         else:
-            raise not_understood(f"ALTER TABLE with {action.sql(dialect='spark')[:80]!r}{place_of(action)} is not supported", _hint(action))
+            raise not_understood(
+                f"ALTER TABLE with {action.sql(dialect='spark')[:80]!r}{place_of(action)} is not supported",
+                _hint(action),
+            )
+
+    def _dropped(self, action: Any) -> None:
+        if str(action.args.get("kind")).upper() == "CONSTRAINT":
+            self.more.setdefault("drop_check", []).extend(one.name for one in action.args["tables"])
+            return
+        for one in action.args["tables"]:
+            self.drop += [_path(column) for column in (one.expressions if isinstance(one, exp.Schema) else [one])]
+
+    def _altered(self, action: Any) -> None:
+        """Take ALTER COLUMN and CHANGE COLUMN: a type, a name, a comment, NOT NULL, a default."""
+        old, new, given = _path(action.this), action.args.get("rename_to"), action.args
+        if given.get("dtype"):
+            self.retype[old] = arrow_type(given["dtype"])
+        if new is not None and new.name != old.rpartition(".")[2]:
+            self.rename[old] = new.name
+        if given.get("comment"):
+            self.rules.comments[old] = given["comment"].name
+        if given.get("default") is not None:
+            self.rules.defaults[old] = given["default"].sql(dialect=Dialect)
+        elif given.get("allow_null") is not None:
+            self.more.setdefault("nullable" if given["allow_null"] else "not_null", []).append(old)
+        elif given.get("drop"):
+            self.more.setdefault("default", {})[old] = None
 
     def _added(self, column: Any) -> None:
-        _refuse_rules(column, ())
         path = _path(column)
+        self.rules.of_column(column, path)
         self.add[path] = arrow_type(column.args["kind"])
         position = column.args.get("position")
         if position is None:
@@ -128,28 +160,44 @@ class _Changes:
             return
         after = position.this.name if position.this is not None else None
         if "." in path or (after is not None and after not in self.names):
-            raise not_understood(f"{position.sql(dialect='spark')!r}{place_of(column)} names no place among the columns")
+            raise not_understood(
+                f"{position.sql(dialect='spark')!r}{place_of(column)} names no place among the columns"
+            )
         self.placed = True
         self.names.insert(0 if after is None else self.names.index(after) + 1, path)
 
 
+def comment(how: Changing, tree: Any) -> Commit:
+    """COMMENT ON TABLE name IS 'text', COMMENT ON COLUMN name.column IS 'text'."""
+    kind, text = str(tree.args.get("kind")).upper(), tree.expression.name
+    if kind == "TABLE":
+        return how.names.table(tree.this).alter(comment=text, **how.commit)
+    if kind != "COLUMN" or len(tree.this.parts) < 2:
+        raise not_understood(f"COMMENT ON {kind} is not supported", "Write COMMENT ON TABLE t, or ON COLUMN t.column.")
+    parts = tuple(part.name for part in tree.this.parts)
+    return how.names.table(parts[:-1]).alter(comment={parts[-1]: text}, **how.commit)
+
+
 def _hint(action: Any) -> str:
     if isinstance(action, exp.AlterRename):
-        return "The name of a table is part of its properties and does not change; programs name tables by their location."
+        return (
+            "The name of a table is part of its properties and does not change; programs name tables by their location."
+        )
     if isinstance(action, exp.AlterSet):
         return "Options are given by each writer: options= of open_table and of hudi.sql. Nothing was changed."
     if isinstance(action, exp.AddPartition):
         return "A partition is there when rows are written into it. Nothing was changed."
-    if isinstance(action, exp.AddConstraint | exp.AlterColumn):
-        return f"{_RULES} Nothing was changed."
-    return "ALTER TABLE has ADD COLUMNS, DROP COLUMN, RENAME COLUMN, ALTER COLUMN ... TYPE, CHANGE COLUMN and DROP PARTITION. Nothing was changed."
+    return (
+        "ALTER TABLE has ADD COLUMNS, DROP COLUMN, RENAME COLUMN, ALTER COLUMN, CHANGE COLUMN, ADD and DROP CONSTRAINT, and DROP PARTITION."
+        " Nothing was changed."
+    )
 
 
 def _definition(how: Changing, tree: Any) -> _Definition:
     given: dict[str, Any] = {}
     options: dict[str, object] = {}
     place = None
-    partitions = pa.schema([])
+    partitions, rules = pa.schema([]), RuleParts()
     for part in tree.args["properties"].expressions if tree.args.get("properties") else ():
         if isinstance(part, exp.FileFormatProperty):
             if part.name.lower() not in ("hudi", "pyhudi", "org.apache.hudi"):
@@ -162,18 +210,24 @@ def _definition(how: Changing, tree: Any) -> _Definition:
             _take_options(part.expressions, given, options)
         elif type(part) is exp.Property:
             _take_options([part], given, options)
+        elif isinstance(part, exp.SchemaCommentProperty):
+            rules.comment = part.this.name
         else:
-            raise not_understood(f"{part.sql(dialect='spark')[:80]!r}{place_of(part)} is not supported", f"{_RULES} Nothing was changed.")
-    return _Definition(_place(how, tree.this, place), given, options, partitions)
+            raise not_understood(f"{part.sql(dialect='spark')[:80]!r}{place_of(part)} is not supported")
+    return _Definition(_place(how, tree.this, place), _name(tree.this, options), given, options, partitions, rules)
 
 
-def _place(how: Changing, name: Any, written: str | None) -> str | os.PathLike[str]:
+def _name(written: Any, options: Mapping[str, object]) -> str | None:
+    """Return the name of a new table: that of the statement, unless it is a path or an option gives one."""
+    parts = parts_of(written)
+    return None if "hoodie.table.name" in options or is_path(parts) else parts[-1]
+
+
+def _place(how: Changing, name: Any, written: str | None) -> Place:
     if written is not None:
         return written
-    parts = parts_of(name)
-    is_path = len(parts) == 2 and parts[0].lower() in ("hudi", "pyhudi")
-    place = how.names.place(name) if how.names.knows(name) or is_path else None
-    if isinstance(place, str | os.PathLike):
+    place = how.names.place(name) if how.names.knows(name) or is_path(parts_of(name)) else None
+    if is_place(place):
         return place
     raise InvalidOptionError(
         f"CREATE TABLE {shown(name)} does not say where",
@@ -211,36 +265,34 @@ def _take_options(parts: Sequence[Any], given: dict[str, Any], options: dict[str
 
 def _columns(schema: Any, found: _Definition) -> pa.Schema:
     if not isinstance(schema, exp.Schema):
-        raise not_understood("CREATE TABLE lists no columns", "Write CREATE TABLE orders (id BIGINT, ...) USING hudi ...")
-    keys = found.arguments.get("record_key", ())
+        raise not_understood(
+            "CREATE TABLE lists no columns", "Write CREATE TABLE orders (id BIGINT, ...) USING hudi ..."
+        )
     fields = []
     for column in schema.expressions:
+        if isinstance(column, exp.Constraint | exp.CheckColumnConstraint):
+            found.rules.of_table(column)
+            continue
         if not isinstance(column, exp.ColumnDef) or column.args.get("kind") is None:
-            raise not_understood(f"{column.sql(dialect='spark')[:80]!r}{place_of(column)} is no column with a type", f"{_RULES} Nothing was created.")
-        _refuse_rules(column, keys)
+            raise not_understood(
+                f"{column.sql(dialect='spark')[:80]!r}{place_of(column)} is no column with a type",
+                "Write CREATE TABLE orders (id BIGINT, ...). Keys are in TBLPROPERTIES (primaryKey = 'id'). Nothing was created.",
+            )
+        found.rules.of_column(column, column.name)
         fields.append(pa.field(column.name, arrow_type(column.args["kind"])))
     return pa.schema([*fields, *found.partition_columns])
-
-
-def _refuse_rules(column: Any, keys: Sequence[str]) -> None:
-    """Refuse NOT NULL, DEFAULT, COMMENT and so on. A key is never null, so it may say so."""
-    for constraint in column.args.get("constraints") or ():
-        kind = constraint.args["kind"]
-        if isinstance(kind, exp.NotNullColumnConstraint) and (kind.args.get("allow_null") or column.name in keys):
-            continue
-        raise not_understood(
-            f"{kind.sql(dialect='spark')[:60]!r} of the column {column.name!r}{place_of(column)} is not supported", f"{_RULES} Nothing was changed."
-        )
 
 
 def _made(how: Changing, found: _Definition, columns: pa.Schema, *, exist_ok: bool) -> HudiTable:
     return create_table(
         found.place,
         columns,
+        name=found.name,
         **found.arguments,
         options={**how.names.options, **found.options},
         storage_options=how.names.storage_options,
         exist_ok=exist_ok,
+        rules=found.rules.rules(),
     )
 
 
@@ -249,8 +301,14 @@ def _refuse_rows(rows: pa.Table, found: _Definition) -> None:
     keys = [name for name in found.arguments.get("record_key", ()) if name in rows.column_names]
     for name in keys:
         if rows[name].null_count:
-            raise DataError(f"The query gives {name} null, and it is part of the record key", hint="Nothing was created.")
-    names = [*dict.fromkeys([*keys, *(name for name in found.arguments.get("partition_by", ()) if name in rows.column_names)])]
+            raise DataError(
+                f"The query gives {name} null, and it is part of the record key", hint="Nothing was created."
+            )
+    names = [
+        *dict.fromkeys(
+            [*keys, *(name for name in found.arguments.get("partition_by", ()) if name in rows.column_names)]
+        )
+    ]
     if not keys:
         return
     counts = rows.select(names).group_by(names).aggregate([([], "count_all")])

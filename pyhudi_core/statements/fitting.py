@@ -16,7 +16,10 @@ from pyhudi_core.predicates.coercion import is_number, is_string
 def fitted(rows: pa.Table, schema: pa.Schema, table: str) -> pa.Table:
     """Return the columns of rows in the types of a schema, by their names. Raises `DataError` for a value that does not fit."""
     columns = [_fitted(rows.column(field.name), field, table) for field in schema]
-    return pa.table(columns, schema=pa.schema([pa.field(field.name, column.type) for field, column in zip(schema, columns, strict=True)]))
+    return pa.table(
+        columns,
+        schema=pa.schema([pa.field(field.name, column.type) for field, column in zip(schema, columns, strict=True)]),
+    )
 
 
 def _fitted(column: pa.ChunkedArray, field: pa.Field, table: str) -> pa.ChunkedArray:
@@ -47,7 +50,9 @@ def _fitted(column: pa.ChunkedArray, field: pa.Field, table: str) -> pa.ChunkedA
 
 def _number(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
     if pa.types.is_decimal(column.type) and pa.types.is_floating(target):
-        return column.cast(pa.string()).cast(target)  # the nearest number, which Arrow's direct cast misses in the last bit
+        return column.cast(pa.string()).cast(
+            target
+        )  # the nearest number, which Arrow's direct cast misses in the last bit
     if pa.types.is_floating(column.type) and pa.types.is_floating(target):
         narrow = column.cast(target)
         if pc.any(pc.and_(pc.is_inf(narrow), pc.invert(pc.is_inf(column)))).as_py():

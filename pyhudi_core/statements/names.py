@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 import sqlglot.expressions as exp
 
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.opening import open_table
-from pyhudi_core.statements.text import place_of
+from pyhudi_core.statements.text import not_understood, place_of
+from pyhudi_core.storage.paths import Place
 from pyhudi_core.table import HudiTable
 
 _PATHS = ("hudi", "pyhudi")
@@ -42,14 +42,14 @@ class Names:
     def source(self, name: Any) -> object:
         """Return what a name means: a table of Hudi, or data. A location is opened."""
         place = self.place(name)
-        if isinstance(place, str | os.PathLike):
+        if is_place(place):
             return open_table(place, self.storage_options, self.options)
         return place
 
     def place(self, name: Any) -> object:
         """Return what was given for a name, not opened."""
         parts = parts_of(name)
-        if len(parts) == 2 and parts[0].lower() in _PATHS and self._key(parts) is None:
+        if is_path(parts) and self._key(parts) is None:
             return parts[1]
         key = self._key(parts)
         if key is None:
@@ -73,11 +73,25 @@ class Names:
         return alike[0] if len(alike) == 1 else None
 
 
+def is_place(given: object) -> TypeGuard[Place]:
+    """Say whether what was given for a name is a location."""
+    return isinstance(given, str) or hasattr(given, "__fspath__")
+
+
+def is_path(parts: tuple[str, ...]) -> bool:
+    """Say whether a name is a path: hudi.`/lake/orders`."""
+    return len(parts) == 2 and parts[0].lower() in _PATHS
+
+
 def parts_of(name: Any) -> tuple[str, ...]:
     """Return the parts of a name: of a node of sqlglot, or a tuple as it is."""
     if isinstance(name, exp.Schema):
         name = name.this
-    return name if isinstance(name, tuple) else tuple(part.name for part in name.parts)
+    if isinstance(name, tuple):
+        return name
+    if not isinstance(name, exp.Table) or not isinstance(name.this, exp.Identifier):
+        raise not_understood(f"{name.sql(dialect='spark')[:60]!r}{place_of(name)} is no name of a table")
+    return tuple(part.name for part in name.parts)
 
 
 def shown(name: Any) -> str:

@@ -44,7 +44,9 @@ def plan(found: Statement, how: Changing) -> StatementPlan | None:
     if procedure.name not in _SERVICES:
         if procedure.name.startswith(("show_", "stats_", "validate_", "help", "commits_")):
             return None
-        return StatementPlan(f"Carry out {procedure.name}", {name: value for name, value in call.given.items() if value is not None})
+        return StatementPlan(
+            f"Carry out {procedure.name}", {name: value for name, value in call.given.items() if value is not None}
+        )
     service = call.table.services[_SERVICES[procedure.name]].plan()
     return StatementPlan(str(service), dict(service.figures))
 
@@ -64,8 +66,14 @@ def _insert(how: Changing, tree: Any) -> StatementPlan:
 
 def _merge(how: Changing, tree: Any) -> StatementPlan:
     found = changes.merge_of(how, tree).plan()
-    said = {"rows_updated": found.rows_updated, "rows_inserted": found.rows_inserted, "rows_deleted": found.rows_deleted}
-    return StatementPlan("Merge: " + ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in said.items()), said)
+    said = {
+        "rows_updated": found.rows_updated,
+        "rows_inserted": found.rows_inserted,
+        "rows_deleted": found.rows_deleted,
+    }
+    return StatementPlan(
+        "Merge: " + ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in said.items()), said
+    )
 
 
 def _truncate(how: Changing, tree: Any) -> StatementPlan:
@@ -76,7 +84,10 @@ def _truncate(how: Changing, tree: Any) -> StatementPlan:
 
 def _create(how: Changing, tree: Any) -> StatementPlan:
     place, columns = definitions.what_create_says(how, tree)
-    return StatementPlan(f"Create a table at {place}" + (f" with {', '.join(columns)}" if columns else " from a query"), {"location": place, "columns": columns})
+    return StatementPlan(
+        f"Create a table at {place}" + (f" with {', '.join(columns)}" if columns else " from a query"),
+        {"location": place, "columns": columns},
+    )
 
 
 def _alter(how: Changing, tree: Any) -> StatementPlan:

@@ -21,20 +21,25 @@ SHOW = "limit=10 path show_archived=false filter start_time end_time"
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One argument. ``default`` also gives its type; None is an optional text."""
+    """One argument. ``default`` also gives its type; None is an optional text. ``fixed``: only the default is carried out here."""
 
     name: str
     default: object = None
     required: bool = False
+    fixed: bool = False
 
     @classmethod
     def of(cls, text: str) -> Argument:
-        """Read ``name``, ``name!`` (required) or ``name=default``."""
+        """Read ``name``, ``name!`` (required), ``name=default``, or ``name~=default`` (fixed)."""
         name, equal, default = text.partition("=")
+        if name.endswith("~"):
+            return replace(cls.of(f"{name[:-1]}{equal}{default}"), fixed=True)
         if name.endswith("!"):
             return cls(name[:-1], required=True)
         known: dict[str, object] = {"true": True, "false": False}
-        return cls(name, known.get(default, int(default) if default.lstrip("-").isdigit() else default) if equal else None)
+        return cls(
+            name, known.get(default, int(default) if default.lstrip("-").isdigit() else default) if equal else None
+        )
 
     def checked(self, value: object) -> object:
         """Return a value of a statement in the type of the argument. Raises `InvalidOptionError`."""
@@ -47,12 +52,19 @@ class Argument:
             return value.lower() == "true"
         if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
             words = {bool: "true or false", int: "a whole number", str: "a text"}
-            raise InvalidOptionError(f"The argument {self.name} takes {words[wanted]}, not {value!r}", hint="Nothing was changed.")
+            raise InvalidOptionError(
+                f"The argument {self.name} takes {words[wanted]}, not {value!r}", hint="Nothing was changed."
+            )
+        if self.fixed and value != self.default:
+            raise InvalidOptionError(
+                f"The argument {self.name} => {value!r} is not carried out here",
+                hint=f"Leave it out; without it the procedure works as with {self.default}. Nothing was changed.",
+            )
         return value
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ProcedureCall:
     """One call: the names of the statement, and the value of each argument."""
 
     names: Names
@@ -66,7 +78,10 @@ class Call:
             return self.names.table((name,) if self.names.knows((name,)) else tuple(name.split(".")))
         if path:
             return open_table(path, self.names.storage_options, self.names.options)
-        raise InvalidOptionError("The procedure needs a table", hint="Give table => 'orders', or path => '/lake/orders'. Nothing was changed.")
+        raise InvalidOptionError(
+            "The procedure needs a table",
+            hint="Give table => 'orders', or path => '/lake/orders'. Nothing was changed.",
+        )
 
     def with_options(self, **options: object) -> HudiTable:
         """Return the table, opened with more options: those that are not None, and those of the argument ``options`` (``key=value,key=value``)."""
@@ -74,7 +89,9 @@ class Call:
         for part in filter(None, (piece.strip() for piece in str(self.given.get("options") or "").split(","))):
             key, equal, value = part.partition("=")
             if not equal:
-                raise InvalidOptionError(f"options has {part[:60]!r}, which is no key=value", hint="Write options => 'key=value,key=value'.")
+                raise InvalidOptionError(
+                    f"options has {part[:60]!r}, which is no key=value", hint="Write options => 'key=value,key=value'."
+                )
             more[key.strip()] = value.strip()
         table = self.table
         if not more:
@@ -83,11 +100,12 @@ class Call:
 
     def is_asked(self, time: str) -> bool:
         """Say whether an instant is between ``start_time`` and ``end_time``."""
-        start, end = self.given.get("start_time"), self.given.get("end_time")
+        given = self.given
+        start, end = given.get("start_time") or given.get("start_ts"), given.get("end_time") or given.get("end_ts")
         return (not start or time >= start) and (not end or time <= end)
 
 
-Carry = Callable[[Call], Iterable[Row]]
+Carry = Callable[[ProcedureCall], Iterable[Row]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +125,10 @@ class Procedure:
 
     def described(self) -> str:
         """Return arguments and columns as text, for ``CALL help(cmd => ...)``."""
-        taken = "; ".join(f"{one.name}{' (required)' if one.required else f' = {one.default}' if one.default is not None else ''}" for one in self.arguments)
+        taken = "; ".join(
+            f"{one.name}{' (required)' if one.required else f' = {one.default}' if one.default is not None else ''}"
+            for one in self.arguments
+        )
         given = "; ".join(f"{name} {kind}" for name, kind in self.columns)
         return f"{self.name}. arguments: {taken or 'none'}. columns: {given or 'none'}."
 

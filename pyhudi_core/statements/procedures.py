@@ -16,10 +16,10 @@ from pyhudi_core.statements.calls_files import FILES
 from pyhudi_core.statements.calls_services import SERVICES
 from pyhudi_core.statements.calls_timeline import TIMELINE
 from pyhudi_core.statements.names import Names
-from pyhudi_core.statements.procedure import Argument, Call, Procedure, Row, here, not_here
+from pyhudi_core.statements.procedure import Argument, Procedure, ProcedureCall, Row, here, not_here
 from pyhudi_core.statements.text import Words, not_understood
 
-_READ_ONLY = "Table version 8 alone is written; docs/migration.md says which versions are read, and how Hudi changes them."
+_READ_ONLY = "Version 8 alone is written; versions 3 to 6 and 9 are read. Hudi's own command line changes the version of a table."
 _LOGS = "Scans merge log files; table.scan() has their rows, table.key_history(key) what became of one row, pyhudi check the damaged blocks."
 _PARTITION_FILES = "Every write makes the file that marks a partition; pyhudi check finds partitions without one."
 _AUDIT = "The lock's audit log of Hudi 1.2 is not written; table.history() has who made each commit."
@@ -40,7 +40,7 @@ _REFUSED: Mapping[str, str] = {
     "repair_corrupted_clean_files": "A clean whose plan is damaged is named by pyhudi check, with what to remove.",
     "repair_deduplicate": "table.duplicates.run(), or pyhudi repair LOCATION --duplicates; in place, in one commit.",
     "repair_migrate_partition_meta": _PARTITION_FILES,
-    "repair_overwrite_hoodie_props": "Properties are written by the steps that own them; pyhudi check names wrong ones, and pyhudi recover makes lost ones.",
+    "repair_overwrite_hoodie_props": "Each step writes its own properties; pyhudi check names wrong ones; pyhudi recover makes lost ones.",
     "run_bootstrap": "hudi.bootstrap(source, location, record_key=...), or pyhudi bootstrap.",
     "set_audit_lock": _AUDIT,
     "show_audit_lock_status": _AUDIT,
@@ -57,7 +57,7 @@ _REFUSED: Mapping[str, str] = {
 }
 
 
-def _help(call: Call) -> Iterator[Row]:
+def _help(call: ProcedureCall) -> Iterator[Row]:
     wanted = call.given["cmd"]
     for name in [wanted] if wanted else sorted(PROCEDURES):
         found = _named(name)
@@ -95,7 +95,7 @@ def call(words: Words, names: Names) -> pa.Table:
     return kept.slice(0, limit) if limit is not None and limit >= 0 else kept
 
 
-def named_call(words: Words, names: Names) -> tuple[Procedure, Call]:
+def named_call(words: Words, names: Names) -> tuple[Procedure, ProcedureCall]:
     """Return the procedure that a statement calls, with the values of its arguments. Raises as `call`."""
     words.has("CALL")
     name = [part.lower() for part in words.name()]
@@ -106,7 +106,17 @@ def named_call(words: Words, names: Names) -> tuple[Procedure, Call]:
         raise InvalidOptionError(f"CALL {found.name} is not carried out here", hint=found.instead)
     given = _arguments(words, found)
     words.end()
-    return found, Call(names, given)
+    return found, ProcedureCall(names, given)
+
+
+def render_procedures() -> str:
+    """Return the table of all procedures for the documentation."""
+    lines = ["| procedure | here | arguments, or the reason |", "|---|---|---|"]
+    for name, found in sorted(PROCEDURES.items()):
+        taken = ", ".join(f"`{one.name}`" for one in found.arguments)
+        reason = found.instead.replace("|", "\\|")
+        lines.append(f"| `{name}` | {'yes' if found.carry_out is not None else 'no'} | {taken or reason} |")
+    return "\n".join(lines)
 
 
 def _row(row: Row, procedure: Procedure) -> dict[str, Any]:
@@ -123,7 +133,8 @@ def _named(name: str) -> Procedure:
     if found is None:
         near = nearest(name, tuple(PROCEDURES))
         raise InvalidOptionError(
-            f"There is no procedure {name!r}", hint=f"{f'Did you mean {near}? ' if near else ''}CALL help() shows them all. Nothing was changed."
+            f"There is no procedure {name!r}",
+            hint=f"{f'Did you mean {near}? ' if near else ''}CALL help() shows them all. Nothing was changed.",
         )
     return found
 
@@ -139,9 +150,13 @@ def _arguments(words: Words, procedure: Procedure) -> dict[str, Any]:
             raise words.expected(", or )")
         argument = _argument(words, procedure, known, given)
         given[argument.name] = argument.checked(words.value())
-    missing = [argument.name for argument in procedure.arguments if argument.required and given.get(argument.name) is None]
+    missing = [
+        argument.name for argument in procedure.arguments if argument.required and given.get(argument.name) is None
+    ]
     if missing:
-        raise not_understood(f"CALL {procedure.name} lacks {', '.join(missing)}", f"Its arguments: {procedure.described()}")
+        raise not_understood(
+            f"CALL {procedure.name} lacks {', '.join(missing)}", f"Its arguments: {procedure.described()}"
+        )
     return {argument.name: argument.default for argument in procedure.arguments} | given
 
 

@@ -3,9 +3,9 @@
 A query is text in Spark's dialect; sqlglot writes it for DuckDB, and what it cannot write is refused. DuckDB sees only the tables that were given: it
 may not open files or load extensions, and does not look for variables of Python.
 
-A condition of WHERE reaches the scan of a table if it is one of the conditions that AND joins, names columns of this table alone, and is one that
-`scan(where=...)` takes. DuckDB evaluates all conditions again, so one that does not reach a scan only costs time. The rows of a table on the side of
-an outer join that may have no partner are never left out before.
+A condition of WHERE reaches the scan of a table if it is one of the conditions that AND joins, names columns of this table alone, has no function,
+and is one that `scan(where=...)` takes. DuckDB evaluates all conditions again, so one that does not reach a scan only costs time. The rows of a table
+on the side of an outer join that may have no partner are never left out before.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import reduce
-from itertools import takewhile
 from typing import Any
 
 import pyarrow as pa
@@ -28,7 +27,6 @@ from pyhudi_core.errors import HudiError, InvalidOptionError, PredicateError, ne
 from pyhudi_core.model.meta_fields import META_FIELDS
 from pyhudi_core.predicates import Predicate
 from pyhudi_core.predicates.sql import SqlPart
-from pyhudi_core.read.conversions import Conversions
 from pyhudi_core.read.scan import Scan
 from pyhudi_core.statements.names import Names, parts_of
 from pyhudi_core.statements.points import point_of
@@ -57,7 +55,7 @@ class _Sources:
     rows: dict[str, object] = field(default_factory=dict)
 
     def add(self, found: object) -> str:
-        name = f"_{len(self.rows)}"
+        name = f"__table_of_the_statement_{len(self.rows)}"
         self.rows[name] = found
         return name
 
@@ -118,8 +116,8 @@ def _is_of_the_query(table: Any) -> bool:
         parts = node.expressions if isinstance(node, exp.With) else []  # a part sees those before it
         if (found := node.args.get("with_")) is not None and found is not below:
             parts = found.expressions
-        visible = takewhile(lambda part, own=below: part is not own, parts)
-        if any(part.alias.lower() == table.name.lower() for part in visible):
+        at = next((place for place, part in enumerate(parts) if part is below), len(parts))
+        if any(part.alias.lower() == table.name.lower() for part in parts[:at]):
             return True
         below = node
     return False
@@ -130,7 +128,10 @@ def _replace(table: Any, sources: _Sources) -> None:
     alias = table.alias or (table.name if isinstance(table.this, exp.Identifier) else "")
     name = sources.add(_rows(table, sources))
     made = exp.to_table(name)
-    made.set("alias", table.args.get("alias") or (exp.TableAlias(this=exp.to_identifier(alias, quoted=True)) if alias else None))
+    made.set(
+        "alias",
+        table.args.get("alias") or (exp.TableAlias(this=exp.to_identifier(alias, quoted=True)) if alias else None),
+    )
     for kept in ("joins", "pivots", "sample", "laterals"):
         if table.args.get(kept):
             made.set(kept, table.args[kept])
@@ -146,14 +147,16 @@ def _rows(table: Any, sources: _Sources) -> object:
     if not isinstance(found, HudiTable):
         if version is not None:
             raise not_understood(f"{'.'.join(parts_of(table))!r} is data in this process, which has no earlier states")
-        return found.to_dataset() if isinstance(found, Conversions) else as_table(found)
+        return found.to_dataset() if isinstance(found, Scan) else as_table(found)
     as_of = None if version is None else point_of(version)
     return found.scan(where=_where(table, found.schema), as_of=as_of, meta=sources.meta).to_dataset()
 
 
 def _called(table: Any, sources: _Sources) -> object:
     call = table.this
-    arguments = [argument.name if isinstance(argument, exp.Literal) else None for argument in getattr(call, "expressions", [])]
+    arguments = [
+        argument.name if isinstance(argument, exp.Literal) else None for argument in getattr(call, "expressions", [])
+    ]
     name = str(getattr(call, "name", "")).lower()
     if name not in ("hudi_table_changes", "hudi_query_timeline") or not arguments or None in arguments:
         raise not_understood(
@@ -207,7 +210,10 @@ def _condition(part: Any, schema: pa.Schema) -> pc.Expression | None:
         condition = Predicate.of(SqlPart(plain, plain.sql(dialect="spark")), schema)
     except HudiError:
         return None
-    return None if condition is None else condition.expression
+    # Functions and casts are left to DuckDB, which may compute them otherwise; so are texts with a backslash, which is no escape there.
+    if condition is None or condition.calls or any("\\" in text.name for text in plain.find_all(exp.Literal)):
+        return None
+    return condition.expression
 
 
 def _as_date(call: Any) -> None:

@@ -37,7 +37,9 @@ def timeline_of(table: HudiTable, *, archived: bool, limit: int | None = None) -
     rows: list[dict[str, Any]] = [_row(instant, "ACTIVE") for instant in instants]
     if archived:
         known = {row["instant_time"] for row in rows}
-        rows += [_row(instant, "ARCHIVED") for instant, _ in table.commits_with("") if instant.requested_time not in known]
+        rows += [
+            _row(instant, "ARCHIVED") for instant, _ in table.commits_with("") if instant.requested_time not in known
+        ]
     return pa.Table.from_pylist(rows[:limit], _TIMELINE)
 
 

@@ -20,17 +20,16 @@ from pyhudi_core.table import HudiTable
 from pyhudi_core.validators import Validator
 from pyhudi_core.write.result import Commit
 
-Result = pa.Table | Commit | HudiTable
 _INSTEAD = {
     "Select": "",
     "Set": "Options are given in options=.",
     "Refresh": "Every statement reads the latest state, so there is nothing to refresh.",
-    "Analyze": "Statistics are kept by each write; hudi.sql(\"CREATE INDEX ...\") makes an index.",
+    "Analyze": 'Statistics are kept by each write; hudi.sql("CREATE INDEX ...") makes an index.',
     "Use": "Name tables in tables=.",
     "Command": "Statements are those of Spark SQL with Hudi: see pyhudi help sql.",
     "Drop": "DROP removes indexes here. Remove a table's rows by TRUNCATE TABLE, and its folder by what your storage has.",
 }
-_CHANGES: dict[type[Any], Callable[[Changing, Any], Result]] = {
+_CHANGES: dict[type[Any], Callable[[Changing, Any], Commit | HudiTable]] = {
     exp.Insert: changes.insert,
     exp.Update: changes.update,
     exp.Delete: changes.delete,
@@ -38,6 +37,7 @@ _CHANGES: dict[type[Any], Callable[[Changing, Any], Result]] = {
     exp.TruncateTable: changes.truncate,
     exp.Create: definitions.create,
     exp.Alter: definitions.alter,
+    exp.Comment: definitions.comment,
 }
 
 
@@ -50,7 +50,7 @@ def sql(
     storage_options: Mapping[str, str] | None = None,
     extra_metadata: Mapping[str, str] | None = None,
     pre_commit: Sequence[Validator] = (),
-) -> Result:
+) -> pa.Table | Commit | HudiTable:
     """Carry out one statement of Spark SQL with Hudi: a query, INSERT, UPDATE, DELETE, MERGE, CREATE TABLE, ALTER TABLE, SHOW, DESCRIBE, CALL.
 
     A statement that writes is one commit. What is not understood, or does not fit, raises before anything is written.
@@ -96,7 +96,7 @@ def read(
     return found, Changing(names, found.text, insert, {"extra_metadata": extra_metadata, "pre_commit": pre_commit})
 
 
-def _carried_out(found: Statement, how: Changing) -> Result:
+def _carried_out(found: Statement, how: Changing) -> pa.Table | Commit | HudiTable:
     tree = found.tree
     if tree is None:
         first = found.words.tokens[0].text.upper()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from pyhudi_core.model.masking import is_secret
-from pyhudi_core.statements.names import Names
+from pyhudi_core.model.table_rules import TableRules
+from pyhudi_core.statements.names import Names, is_place
 from pyhudi_core.statements.text import Words, not_understood
 from pyhudi_core.statements.types import quoted, sql_type
 from pyhudi_core.table import HudiTable
@@ -43,8 +43,8 @@ def _tables(names: Names) -> list[tuple[str, str, str]]:
     for name, given in names.given.items():
         if isinstance(given, HudiTable):
             found.append((str(name), given.location, "table"))
-        elif isinstance(given, str | os.PathLike):
-            found.append((str(name), os.fspath(given), "table"))
+        elif is_place(given):
+            found.append((str(name), str(given), "table"))
         else:
             found.append((str(name), "", f"data ({type(given).__name__})"))
     return found
@@ -76,7 +76,8 @@ def _described(words: Words, names: Names) -> pa.Table:
 
 
 def _columns(table: HudiTable) -> list[tuple[str, str, str]]:
-    return [(field.name, sql_type(field.type), "") for field in table.schema]
+    comments = table.rules.comments
+    return [(field.name, sql_type(field.type), comments.get(field.name, "")) for field in table.schema]
 
 
 def _properties(table: HudiTable) -> list[tuple[str, str]]:
@@ -86,7 +87,10 @@ def _properties(table: HudiTable) -> list[tuple[str, str]]:
 def create_statement(table: HudiTable) -> str:
     """Return the CREATE TABLE that makes a table with the columns and the properties of this one."""
     config = table.config
-    columns = ",\n".join(f"  {quoted(field.name)} {sql_type(field.type)}" for field in table.schema)
+    rules = table.rules
+    lines = [f"  {quoted(field.name)} {sql_type(field.type)}{_rules_of(field.name, rules)}" for field in table.schema]
+    lines += [f"  CONSTRAINT {quoted(name)} CHECK ({condition})" for name, condition in rules.checks.items()]
+    columns = ",\n".join(lines)
     said = {
         "type": "mor" if config.table_type.value == "MERGE_ON_READ" else "cow",
         "primaryKey": ",".join(config.record_key_fields),
@@ -94,11 +98,23 @@ def create_statement(table: HudiTable) -> str:
         "hoodie.table.name": config.name,
     }
     properties = ",\n".join(f"  {_literal(key)} = {_literal(value)}" for key, value in said.items() if value)
-    partitioned = f"\nPARTITIONED BY ({', '.join(map(quoted, config.partition_fields))})" if config.partition_fields else ""
+    partitioned = (
+        f"\nPARTITIONED BY ({', '.join(map(quoted, config.partition_fields))})" if config.partition_fields else ""
+    )
     return (
         f"CREATE TABLE {quoted(config.name)} (\n{columns})\nUSING hudi\nTBLPROPERTIES (\n{properties}){partitioned}\n"
+        f"{f'COMMENT {_literal(rules.comment)}{chr(10)}' if rules.comment else ''}"
         f"LOCATION {_literal(table.location)}"
     )
+
+
+def _rules_of(name: str, rules: TableRules) -> str:
+    said = " NOT NULL" if name in rules.not_null else ""
+    if name in rules.generated:
+        said += f" GENERATED ALWAYS AS ({rules.generated[name]})"
+    if name in rules.defaults:
+        said += f" DEFAULT {rules.defaults[name]}"
+    return said + (f" COMMENT {_literal(rules.comments[name])}" if name in rules.comments else "")
 
 
 def _literal(text: str) -> str:
@@ -119,7 +135,9 @@ _SHOWN: dict[tuple[str, ...], Callable[[HudiTable], pa.Table]] = {
 
 
 def _rows(names: Sequence[str], rows: Sequence[tuple[str, ...]]) -> pa.Table:
-    return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], pa.schema([(name, _TEXT) for name in names]))
+    return pa.Table.from_pylist(
+        [dict(zip(names, row, strict=True)) for row in rows], pa.schema([(name, _TEXT) for name in names])
+    )
 
 
 def _about_an_index(words: Words, names: Names) -> Any:
@@ -133,4 +151,7 @@ def _about_an_index(words: Words, names: Names) -> Any:
             start, end = words.tokens[first].start, words.tokens[words.next - 1].end
             statement = f"{words.text[:start]}{quoted(table.name)}{words.text[end + 1 :]}"
             return table.sql(statement)
-    raise not_understood("it names no table", "Write CREATE INDEX name ON table (column), DROP INDEX name ON table, SHOW INDEXES FROM table.")
+    raise not_understood(
+        "it names no table",
+        "Write CREATE INDEX name ON table (column), DROP INDEX name ON table, SHOW INDEXES FROM table.",
+    )

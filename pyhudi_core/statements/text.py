@@ -19,7 +19,7 @@ _SHOWN = 60
 class _Strict(Dialect):
     """The dialect of conditions, in which a statement that sqlglot does not know is an error."""
 
-    class Parser(Dialect.Parser):
+    class Parser(Dialect.Parser):  # type: ignore[misc, valid-type]  # made with the class
         def _warn_unsupported(self) -> None:
             self.raise_error("The statement is not understood")
 

@@ -168,9 +168,9 @@ class TimelineFolder:
 
     ``history_path`` is relative to it; ``layout`` says how both are stored; for ``raised`` see `ArchivedTimeline`. ``utc``: times never go back
     (local times do, once a year). ``clock`` waits for completed files that another process is still writing; without it they are read as they are.
-    ``executor`` makes calls at once that do not wait for each other. ``latest`` is what the last `load` returned, and ``undone`` the requested times
-    that it left out because restores name them. ``settled_files`` is for listings of the table's data: this object lives as long as a handle.
-    So does ``small_files``: of a metadata table, files of its list of files by path, each with its tag.
+    ``executor`` makes calls at once that do not wait for each other. ``latest`` is what the last `load` returned, ``listed`` the names that it
+    showed first, and ``undone`` the requested times that it left out because restores name them. ``settled_files`` is for listings of the table's
+    data: this object lives as long as a handle. So does ``small_files``: of a metadata table, files of its list of files by path, each with its tag.
     """
 
     storage: Storage
@@ -185,6 +185,7 @@ class TimelineFolder:
     executor: Executor = SerialExecutor()
     _parsed: tuple[Names, Timeline] | None = None
     latest: Timeline | None = None
+    listed: Names = ((), ())
     undone: frozenset[str] = frozenset()
     _restores: dict[str, frozenset[str]] = field(default_factory=dict)
     settled_files: SettledFiles = field(default_factory=SettledFiles)
@@ -275,7 +276,7 @@ class TimelineFolder:
         Each page of a long listing shows a later moment, so a listing may show a commit without another one that completed before it. A second
         listing shows everything that had completed by the end of the first, on whatever page; newer instants are left out.
         """
-        first = self._listed()
+        first = self.listed = self._listed()
         if len(first[0]) <= _ONE_PAGE:
             return first
         newest = max((i.completion_time or "" for i in self._instants(first)[0]), default="")
@@ -326,9 +327,13 @@ class TimelineFolder:
 
     def read_commits(self, instants: Iterable[Instant]) -> None:
         """Read commits that will be asked for, all at once. Raises as `read_commit`."""
-        unknown = [instant for instant in instants if self.file(instant) not in self._commits]
+        unknown = self.unread(instants)
         if self.storage.capabilities.parallel_calls > 1 and len(unknown) > 1:
             each(self.storage, self.executor, self.read_commit, unknown)
+
+    def unread(self, instants: Iterable[Instant]) -> list[Instant]:
+        """Return those whose files this handle has not read."""
+        return [instant for instant in instants if self.file(instant) not in self._commits]
 
     def keep(self, instant: Instant, body: bytes) -> None:
         """Take these bytes for the file of a completed instant, which is lost."""

@@ -128,17 +128,17 @@ def update(
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class PropertiesSeen:
     """The properties as they were read; ``info`` is None if they can only be changed by Hudi's protocol."""
 
     info: ObjectInfo | None
     properties: Mapping[str, str]
 
 
-def look(storage: Storage, executor: Executor = _SERIAL) -> Seen:
+def look(storage: Storage, executor: Executor = _SERIAL) -> PropertiesSeen:
     """Read the properties for a change. Raises as `read`."""
     info, current = _whole(storage, executor) if storage.capabilities.put_if_match else (None, None)
-    return Seen(info, read(storage)) if current is None else Seen(info, current)
+    return PropertiesSeen(info, read(storage)) if current is None else PropertiesSeen(info, current)
 
 
 def apply(
@@ -147,7 +147,7 @@ def apply(
     comment: str,
     wanted: Callable[[], bool] = lambda: True,
     executor: Executor = _SERIAL,
-    known: Seen | None = None,
+    known: PropertiesSeen | None = None,
 ) -> None:
     """Apply the changes to the current content of the file; no effect if they are already applied. Any process may call this, any number of times.
 

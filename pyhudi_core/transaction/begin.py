@@ -11,14 +11,16 @@ time that was both would identify two states.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 
 from pyhudi_core.errors import (
     ClockSkewError,
     CommitAbortedError,
+    CorruptionError,
     HudiError,
     InvalidOptionError,
+    ObjectNotFoundError,
     StorageStateUnknownError,
 )
 from pyhudi_core.formats.avro.container import encode_record
@@ -34,6 +36,8 @@ from pyhudi_core.transaction.publication import creating
 _log = logging.getLogger(__name__)
 _ATTEMPTS = 50
 _DIGITS = 17
+_MOST_READ = 32
+"""So many commits are read to know who made them; the newest 20 are read by every write. By default a timeline has no more."""
 _EVEN, _ODD = "02468", "13579"
 
 TOKEN_KEY = "pyhudi.commit_token"  # noqa: S105  (a name, not a secret)
@@ -133,15 +137,22 @@ def reserve(context: TableContext, action: Action, seen: TableSeen | None = None
     _refuse_racy_storage(context)
     nonce = context.runtime.ids.uuid().replace("-", "")
     content = heartbeat.body(context, nonce)
-    for _ in range(1 if at else _ATTEMPTS):
-        requested_time, seen = at or _candidate(context, seen), None
+    for attempt in range(1 if at else _ATTEMPTS):
+        known, seen = look(context) if seen is None else seen, None
+        # A writer that was overtaken takes a time ahead, and waits for it: commits that complete meanwhile have earlier times.
+        waited = _longest_wait_ms(context) if attempt else skew_wait_ms(context, known.timeline, known.heartbeats)
+        requested_time = at or _candidate(context, known, waited)
         reserve_file = creating(context.protections.reservation)
         if not reserve_file(context.root, layout.heartbeat(requested_time), content):
             continue
         beat = heartbeat.start(context, requested_time, content)
         try:
-            _wait_for_skew(context)
+            context.runtime.clock.sleep(waited / 1000)
             start, *companions = timelines_of(context)
+            more = skew_wait_ms(context, start, known.heartbeats) - waited
+            if more > 0:  # another program has begun to write since the look
+                context.runtime.clock.sleep(more / 1000)
+                start, *companions = timelines_of(context)
         except BaseException:
             beat.handle.cancel()  # no other code would end it; the file expires
             raise
@@ -244,15 +255,11 @@ def _withdraw(transaction: Transaction) -> None:
         _log.warning("could not withdraw %s of %s: %s", transaction.requested_time, context.table, error)
 
 
-def _candidate(context: TableContext, seen: TableSeen | None) -> str:
-    """Return the next free time: the clock's at the end of the wait for skew, or just above everything that is known.
-
-    Commits that complete during this wait then have earlier times. Otherwise a writer could not begin while others commit all the time.
-    """
+def _candidate(context: TableContext, seen: TableSeen, waits_ms: int) -> str:
+    """Return the next free time: the clock's at the end of the wait for skew, or just above everything that is known."""
     if not context.protections.monotonic_times:
         return context.now()
-    now = format_time((context.runtime.instant_ms() + _skew_wait_ms(context)) // 2 * 2, utc=context.utc)
-    seen = look(context) if seen is None else seen
+    now = format_time((context.runtime.instant_ms() + waits_ms) // 2 * 2, utc=context.utc)
     reserved = (info.path.rpartition("/")[2] for info in seen.heartbeats)
     marks = (timeline.high_water_mark for timeline in (seen.timeline, *seen.companions))
     highest = max([*marks, *(name for name in reserved if is_time(name))])
@@ -268,6 +275,11 @@ def companions_high_water_mark(context: TableContext) -> str:
 def completion_time_after(context: TableContext, highest: str) -> str:
     """When an instant completes that is published now, above the greatest time that is known."""
     return _or_next(max(context.now(), time_after(highest)), _ODD)
+
+
+def least_time_after(_context: TableContext, highest: str) -> str:
+    """Return the least completion time above a time."""
+    return _or_next(time_after(highest), _ODD)
 
 
 def _or_next(time: str, wanted: str) -> str:
@@ -339,10 +351,33 @@ def _refuse_racy_storage(context: TableContext) -> None:
     )
 
 
-def _wait_for_skew(context: TableContext) -> None:
-    """Writers without reservations (Java) are only excluded by waiting; on one machine's disk they share the clock."""
-    context.runtime.clock.sleep(_skew_wait_ms(context) / 1000)
+def skew_wait_ms(context: TableContext, timeline: Timeline, heartbeats: Sequence[ObjectInfo] = ()) -> int:
+    """Return how long a writer waits after it has reserved a time, before it reads the timeline. ``heartbeats``: as they were listed.
+
+    A reservation keeps our own writers apart, whatever their clocks say. Writers without reservations (Hudi's) are only excluded by waiting until no
+    clock shows an earlier time. So it is waited for if one is on the timeline; on one machine's disk all writers share the clock.
+    """
+    longest = _longest_wait_ms(context)
+    beating = {info.path.rpartition("/")[2] for info in heartbeats if info.size}  # Hudi's are empty
+    needed = context.storage.capabilities.one_clock or (longest and _has_others(context, timeline, beating))
+    return longest if needed else 0
 
 
-def _skew_wait_ms(context: TableContext) -> int:
+def _longest_wait_ms(context: TableContext) -> int:
     return 1 if context.storage.capabilities.one_clock else context.options.clock.max_skew_ms
+
+
+def _has_others(context: TableContext, timeline: Timeline, beating: Set[str]) -> bool:
+    """Say whether another program may write to the table: one of the instants is not ours, or too many are not known.
+
+    ``beating``: pending instants of ours.
+    """
+    asked = [i for i in timeline if not (i.is_pending and i.requested_time in beating)]
+    unknown = context.folder.unread(i for i in timeline.completed if i.action in DATA_ACTIONS)
+    if len(unknown) > _MOST_READ:
+        return True
+    try:
+        context.folder.read_commits(unknown)
+        return not all(_is_ours(context, instant) for instant in asked)
+    except (CorruptionError, ObjectNotFoundError):
+        return True

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from pyhudi_core.errors import (
@@ -31,7 +31,13 @@ from pyhudi_core.storage.at_once import Ahead, all_of, both, each
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import layout, markers, metadata_removal, plan_executors
-from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction, check_skew, completion_time_after
+from pyhudi_core.transaction.begin import (
+    TOKEN_KEY,
+    Transaction,
+    check_skew,
+    completion_time_after,
+    least_time_after,
+)
 from pyhudi_core.transaction.companion import CompanionCommit, notes_of
 from pyhudi_core.transaction.decision import (
     Check,
@@ -44,6 +50,7 @@ from pyhudi_core.transaction.decision import (
     staged_intent,
 )
 from pyhudi_core.transaction.freshness import load_showing, published
+from pyhudi_core.transaction.group import Member
 from pyhudi_core.transaction.metadata_removal import Kept
 from pyhudi_core.transaction.record import Publication, PublicationKind, RecordedChanges
 from pyhudi_core.transaction.rollback_plans import names_rolled_back
@@ -123,6 +130,7 @@ def complete(
     looked_ahead: bool = False,
     changes: RecordedChanges = (),
     by_rules: bool = False,
+    member: Member | None = None,
 ) -> Finished:
     """Publish the transaction's completed file, or raise and publish nothing. The caller cleans up (`Finished.clean_up`).
 
@@ -139,6 +147,7 @@ def complete(
         looked_ahead: as in `Terms`.
         changes: what this decision changes in the table's properties, just before the completed file.
         by_rules: the commit stands on the rules of the table, and is refused if they are others now.
+        member: the decision over several tables of which this one is a part.
 
     Raises `CommitAbortedError`, `CommitConflictError`, `LockError` (nothing published) or `CommitStateUnknownError`.
     """
@@ -148,7 +157,16 @@ def complete(
     needed = {**metadata_removal.notes(context.config, kept), **notes_of(companions)}
     allowed = context.options.metadata.remove_unkept if may_remove is None else may_remove
     finishing = _Finishing(
-        transaction, encode, needed, tuple(companions), kept, tuple(attachments), changes, by_rules, may_remove=allowed
+        transaction,
+        encode,
+        needed,
+        tuple(companions),
+        kept,
+        tuple(attachments),
+        changes,
+        by_rules,
+        member,
+        may_remove=allowed,
     )
     finishing.encode_body()
 
@@ -164,6 +182,8 @@ def complete(
         look=finishing.look,
         looked_ahead=looked_ahead,
     )
+    if member is not None:
+        terms = replace(terms, prepared=member.prepared)
     try:
         decision = decide(
             context, finishing.intent, checked, terms, finishing.stage, partial(_sweep, transaction, finishing)
@@ -229,6 +249,7 @@ class _Finishing:
     attachments: tuple[Attachment, ...] = ()
     changes: RecordedChanges = ()
     by_rules: bool = False
+    member: Member | None = None
     body: bytes = b""
     completed: Instant | None = None
     may_remove: bool = False
@@ -299,12 +320,17 @@ class _Finishing:
         if found:
             # Readers that trust a metadata table must have stopped to do so before there are rows that it does not know.
             publications.append(metadata_removal.removal())
-        time = _completion_time(transaction, timeline, self._marks.get())
+        after: Callable[[TableContext, str], str] = completion_time_after
+        if self.member is None:
+            time = _completion_time(transaction, timeline, self._marks.get())
+        else:
+            time, after = _least_time(transaction, timeline, self._marks.get()), least_time_after
         for companion in self.companions:
             path = companion.completed_path(time)
             publications.append(Publication(path, companion.staged))
             bodies[path] = companion.body
-            time = completion_time_after(context, time)
+            time = after(context, time)
+        time = time if self.member is None else self._common_time(time)
         for number, attachment in enumerate(self.attachments):
             path = context.from_root(attachment.path)
             publications.append(Publication(path, self.attached(number)))
@@ -324,14 +350,27 @@ class _Finishing:
             completion_time=time,
             inflight=context.from_root(folder.file(transaction.inflight)),
             companions=[companion.inflight_path for companion in self.companions],
+            group="" if self.member is None else self.member.group.reference,
         )
+
+    def _common_time(self, least: str) -> str:
+        """Return the completion time of all tables of the group, if this table has nothing newer."""
+        assert self.member is not None
+        if least > self.member.time:
+            raise CommitConflictError(
+                "Another commit of the table completed after the time that all tables of the transaction were to have",
+                table=self.transaction.context.table,
+                instant=self.transaction.requested_time,
+                hint="Nothing was published. Write again.",
+            )
+        return self.member.time
 
 
 def _properties(context: TableContext) -> dict[str, str]:
     """Return the table's properties as they are now. Raises `TableError` if another writer has made it a table that is not for us any more."""
     found = properties_file.read(context.storage)
     if context.protections.version_gate:
-        TableConfig.from_properties(found, table=context.table).refuse_writing(context.table)
+        TableConfig.from_properties(found, table=context.table).refuse_writing(context.table, context.config)
     return found
 
 
@@ -354,6 +393,11 @@ def _completion_time(transaction: Transaction, timeline: Timeline, others: Seque
     check_skew(context, timeline, highest)
     watermark = context.protections.completion_watermark
     return completion_time_after(context, highest) if watermark else context.now()
+
+
+def _least_time(transaction: Transaction, timeline: Timeline, others: Sequence[str]) -> str:
+    """Return the least completion time above every time on the timeline and on the companions' timelines."""
+    return least_time_after(transaction.context, max(timeline.high_water_mark, transaction.requested_time, *others))
 
 
 def still_wanted(transaction: Transaction, timeline: Timeline) -> None:

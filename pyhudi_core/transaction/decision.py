@@ -38,7 +38,7 @@ from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.storage.at_once import Ahead, all_of, both, each
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import layout, locking, lost_completions, metadata_removal
+from pyhudi_core.transaction import group, layout, locking, lost_completions, metadata_removal
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.freshness import load_showing, published
 from pyhudi_core.transaction.locking import holding_lock
@@ -86,7 +86,7 @@ class StagedIntent:
     intent: Intent
     bodies: Mapping[str, bytes]
     groups: tuple[int, ...] = ()
-    properties: properties_file.Seen | None = None
+    properties: properties_file.PropertiesSeen | None = None
 
     def in_groups(self) -> Iterator[tuple[Publication, ...]]:
         """Yield the publications that may be made at once."""
@@ -105,7 +105,8 @@ def staged_intent(
     inflight: str = "",
     companions: Sequence[str] = (),
     groups: tuple[int, ...] = (),
-    properties: properties_file.Seen | None = None,
+    properties: properties_file.PropertiesSeen | None = None,
+    group: str = "",
 ) -> StagedIntent:
     """Return the intent of a transaction; ``bodies``, ``groups`` and ``properties`` as in `StagedIntent`.
 
@@ -122,6 +123,7 @@ def staged_intent(
         transaction.token,
         tuple(publications),
         tuple(companions),
+        group,
     )
     return StagedIntent(intent, bodies, groups, properties)
 
@@ -140,6 +142,7 @@ class Terms:
         any_lock: the decision may be made under any lock, and when it has ended: a rollback, because the record alone keeps it safe.
         seems_alive: whether other processes certainly consider the deciding process alive now; decided without a storage call.
         looked_ahead: the caller has called `look_ahead` just now.
+        prepared: called after the swap, before anything is published, if the decision is part of one over several tables.
         look: called under the lock before each intent is built, at the same time as the timeline is listed: reads what the intent depends on.
     """
 
@@ -149,6 +152,7 @@ class Terms:
     seems_alive: Callable[[], bool] = lambda: False
     look: Callable[[], object] = lambda: None
     looked_ahead: bool = False
+    prepared: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +284,7 @@ class _Deciding:
             in_doubt = True
             made = self._swap(record, draft)
             if made is not None:
+                self.terms.prepared()
                 published_all = self._publish(draft, looked)
                 self.remember(made if published_all else None)
                 return Decision(draft.intent, published_all)
@@ -345,7 +350,7 @@ class _Deciding:
     def remember(self, record: Record | None) -> None:
         """Remember a record for the next decision of this handle, if all that it names is published. No other record has its tag."""
         capable = self.context.root.capabilities.put_if_match
-        if record is not None and capable and record.intent.only_creates:
+        if record is not None and capable:
             self.context.protocol.remembered[_PUBLISHED] = record
 
     def _swap(self, record: Record | None, draft: StagedIntent) -> Record | None:
@@ -376,9 +381,7 @@ class _Deciding:
         except (StorageError, CorruptionError) as error:
             raise OutcomeUnknown(error, decided=True) from error
 
-    def _make_group(
-        self, draft: StagedIntent, looked: float, group: Sequence[Publication], is_first: bool
-    ) -> bool:
+    def _make_group(self, draft: StagedIntent, looked: float, group: Sequence[Publication], is_first: bool) -> bool:
         """Make publications of our own decision. Returns False if somebody else's file is at the place of one, and stays there.
 
         Before the first group the swap itself has just said that the decision is the latest one.
@@ -446,6 +449,8 @@ def publish_intent(context: TableContext, intent: Intent, last_file: bytes = b""
         place = _place_of(context, intent)
         if intent.requested_time in names_rolled_back(place, place.folder.load(), intent.requested_time):
             return False
+        if intent.group and not group.is_committed(context, intent):
+            return False  # void: aborted in all tables
         if publication.kind is not PublicationKind.CREATE:
             _change(context, intent, publication, partial(_is_wanted, context, intent))
             continue
@@ -504,7 +509,7 @@ def _change(
     intent: Intent,
     publication: Publication,
     wanted: Callable[[], bool],
-    seen: properties_file.Seen | None = None,
+    seen: properties_file.PropertiesSeen | None = None,
 ) -> None:
     """Make a replacement. ``seen``: the properties as they were before our own decision, for the process that has just made it."""
     storage = context.root

@@ -1,7 +1,8 @@
 """Markers: the names of the files that a write is about to create, so that a dead write's files can be found and removed.
 
 Hudi's DIRECT layout: one empty object ``.hoodie/.temp/<requested time>/<partition>/<file>.marker.<CREATE|MERGE>`` for each file, made before
-the file. Folders that Hudi's timeline server wrote (``MARKERS.type`` and ``MARKERS<n>`` text files) are read too.
+the file. A write of many new files has the layout of Hudi's timeline server: ``MARKERS.type``, and text files ``MARKERS<...>`` with such names. An
+instant has one layout, because Hudi looks for markers of one only.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.own_part import objects_of_table
 from pyhudi_core.transaction import layout, removal
 
-_SERVER_TYPE = "MARKERS.type"
+_SERVER_TYPE, _SERVER = "MARKERS.type", b"TIMELINE_SERVER_BASED"
 
 WRITES = (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT)
 """The pending actions of writes; table services have others."""
@@ -27,6 +28,13 @@ WRITES = (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT)
 def create(storage: Storage, requested_time: str, path: str, kind: str) -> None:
     """Announce a data file (path relative to the table) before it is written."""
     storage.put(f"{layout.markers(requested_time)}/{path}.marker.{kind}", b"")
+
+
+def create_together(storage: Storage, requested_time: str, paths: Sequence[str], kind: str, token: str) -> None:
+    """Announce data files before they are written, in the layout of Hudi's timeline server; ``token`` is that of the attempt."""
+    folder = layout.markers(requested_time)
+    storage.put(f"{folder}/{_SERVER_TYPE}", _SERVER)
+    storage.put(f"{folder}/MARKERS{token}", "".join(f"{path}.marker.{kind}\n" for path in paths).encode())
 
 
 def announced(storage: Storage, requested_time: str, listed: Sequence[str] | None = None) -> list[str]:

@@ -38,7 +38,7 @@ _MOST_BYTES = 1 << 20
 _SENDS = 3
 _FORMAT = 1
 _TEXTS = ("requested_time", "completion_time", "action", "inflight", "token")
-_FIELDS = frozenset({*_TEXTS, "publications", "companions"})
+_FIELDS = frozenset({*_TEXTS, "publications", "companions", "group"})
 
 
 _REPLACE_BY_PART = "replace_by_part"
@@ -120,6 +120,7 @@ class Intent:
     Attributes:
         inflight: must exist for the intent to count: a foreign rollback voids it by removing that file.
         companions: the inflight files of companion places whose commits belong to it, which must exist, too.
+        group: the decision over several tables by which it counts (``transaction/group.py``); empty for a decision about one table.
     """
 
     requested_time: str
@@ -129,6 +130,7 @@ class Intent:
     token: str
     publications: tuple[Publication, ...]
     companions: tuple[str, ...] = ()
+    group: str = ""
 
     @property
     def only_creates(self) -> bool:
@@ -139,19 +141,20 @@ class Intent:
         """Return what the record stores."""
         texts = {name: getattr(self, name) for name in _TEXTS}
         found = {**texts, "publications": [publication.to_json() for publication in self.publications]}
-        return {**found, "companions": list(self.companions)} if self.companions else found
+        found |= {"companions": list(self.companions)} if self.companions else {}
+        return {**found, "group": self.group} if self.group else found
 
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> Intent:
         """Raises `KeyError`, `TypeError` or `ValueError` for what no release has written."""
         texts = {name: found[name] for name in _TEXTS}
-        companions = found.get("companions", [])
-        if not all(isinstance(value, str) for value in (*texts.values(), *companions)) or found.keys() - _FIELDS:
+        companions, group = found.get("companions", []), found.get("group", "")
+        if not all(isinstance(value, str) for value in (*texts.values(), *companions, group)) or found.keys() - _FIELDS:
             raise TypeError("a field of the intent is not a text, or is unknown")
         publications = tuple(map(Publication.from_json, found["publications"]))
         if not publications:
             raise ValueError("a decision that publishes nothing")
-        return cls(**texts, publications=publications, companions=tuple(companions))
+        return cls(**texts, publications=publications, companions=tuple(companions), group=group)
 
 
 @dataclass(frozen=True, slots=True)

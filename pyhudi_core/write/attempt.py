@@ -39,6 +39,7 @@ from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction
 from pyhudi_core.transaction.commit import Attachment, Finished, Gate, complete
 from pyhudi_core.transaction.companion import CompanionCommit
 from pyhudi_core.transaction.decision import Check, PreparationNeeded, look_ahead
+from pyhudi_core.transaction.group import Member
 from pyhudi_core.transaction.record import RecordedChanges
 from pyhudi_core.write.column_numbers import Numbers, numbers_after
 from pyhudi_core.write.prepare import Prepared
@@ -74,6 +75,7 @@ class Attempt:
         guard: asked with the other checks; an extra check of this kind of commit; it raises `CommitError`.
         pre_commit: validators of this commit alone, in addition to those of the table's handle.
         engine: where the rows were written; None if there were none.
+        member: the decision over several tables of which this commit is a part.
         removes_metadata: the commit removes the metadata table from the table's properties, even if the options forbid it.
         properties: what the commit changes in the table's properties.
     """
@@ -91,6 +93,7 @@ class Attempt:
     pre_commit: PreCommit | None = None
     engine: Engine | None = None
     removes_metadata: bool = False
+    member: Member | None = None
     properties: RecordedChanges = ()
 
     @property
@@ -296,6 +299,7 @@ def decide_attempt(check: CommitCheck, gate: Gate | None = None) -> Finished:
             attempt.attachments,
             may_remove=attempt.removes_metadata or transaction.context.options.metadata.remove_unkept,
             looked_ahead=check.looked_ahead and check.validation is None,
+            member=attempt.member,
             changes=attempt.properties,
             by_rules=attempt.touched.operation.is_writer or attempt.touched.operation is OperationType.ALTER_SCHEMA,
         )

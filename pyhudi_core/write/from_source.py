@@ -38,8 +38,8 @@ def suits(plan: Plan) -> bool:
 
 def write_from_source(counted: CountedSource, plan: Plan, cores: int, task: WriteTask) -> Dataset:
     """Return the files that tasks write, as rows of `WRITTEN`."""
-    if task.unique and all(plan.inserts.get(partition) for partition in counted.partitions):
-        alone = _one_each(plan, cores)
+    if (task.unique or counted.distinct) and all(plan.inserts.get(partition) for partition in counted.partitions):
+        alone = _one_each(plan, cores, distinct=counted.distinct)
         if alone is not None:
             return _one_group_a_task(counted, plan, alone, task)
     tasks = max(1, min(len(plan.buckets), cores))
@@ -55,17 +55,19 @@ def write_from_source(counted: CountedSource, plan: Plan, cores: int, task: Writ
     return rows.map(_WriteRaw(counted.prepare, task), WRITTEN, payloads)
 
 
-def _one_each(plan: Plan, cores: int) -> list[Bucket] | None:
+def _one_each(plan: Plan, cores: int, *, distinct: bool) -> list[Bucket] | None:
     """Return the buckets, largest first, if each of them is a new file group and worth a task of its own."""
     rows = sum(bucket.expected for bucket in plan.buckets)
     few = 0 < len(plan.buckets) <= max(cores, rows // _ROWS_OF_A_TASK)
-    if few and all(_is_plain(bucket) for bucket in plan.buckets):
+    if few and all(_is_plain(bucket, distinct=distinct) for bucket in plan.buckets):
         return sorted(plan.buckets, key=lambda bucket: (-bucket.expected, bucket.number))
     return None
 
 
-def _is_plain(bucket: Bucket) -> bool:
-    return bucket.base is None and not bucket.hashed and not bucket.appends and bucket.expected <= _MOST_KEYS
+def _is_plain(bucket: Bucket, *, distinct: bool) -> bool:
+    """Say whether the rows of a new group are written as they come. Its keys are kept to compare them, unless they are known to be distinct."""
+    fits = distinct or bucket.expected <= _MOST_KEYS
+    return bucket.base is None and not bucket.hashed and not bucket.appends and fits
 
 
 def _one_group_a_task(counted: CountedSource, plan: Plan, buckets: Sequence[Bucket], task: WriteTask) -> Dataset:
@@ -73,20 +75,22 @@ def _one_group_a_task(counted: CountedSource, plan: Plan, buckets: Sequence[Buck
     places = {bucket.number: place for place, bucket in enumerate(buckets)}
     tasks_of = [[places[number] for number, _ in plan.inserts[partition]] for partition in counted.partitions]
     rows = counted.source.placed(counted.values, tasks_of, counted.key, len(buckets))
-    return rows.map(_WriteGroup(counted.prepare, task), WRITTEN, buckets)
+    return rows.map(_WriteGroup(counted.prepare, task, counted.distinct), WRITTEN, buckets)
 
 
 @dataclass(frozen=True, slots=True)
 class _WriteGroup:
-    """Task function. In: the rows of one new file group, in any order. Out: `WRITTEN`. Only the keys are kept until the end, to compare them."""
+    """Task function. In: the rows of one new file group, in any order. Out: `WRITTEN`. Only the keys are kept until the end, to compare them,
+    unless they are known to be distinct."""
 
     prepare: PrepareRows
     write: WriteTask
+    distinct: bool = False
 
     def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         bucket: Bucket = task.payload
         prepared = (self._prepared(batch, bucket) for batch in batches if batch.num_rows)
-        yield from self.write.in_pieces(task, bucket, _pieces(prepared))
+        yield from self.write.in_pieces(task, bucket, _pieces(prepared), distinct=self.distinct)
 
     def _prepared(self, batch: pa.RecordBatch, bucket: Bucket) -> pa.RecordBatch:
         rows = self.prepare.batch(batch, pa.nulls(len(batch), pa.int64()))

@@ -34,13 +34,14 @@ from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.commit import Gate
+from pyhudi_core.transaction.group import Member
 from pyhudi_core.write import checks, refusals
 from pyhudi_core.write.altering import refuse_rows
 from pyhudi_core.write.attempt import Basis, validation_of
 from pyhudi_core.write.batch import Columns, Given, Nothing, Partitions, UserRows, engine_of
 from pyhudi_core.write.result import Commit, CommitStats, CommitVerdict
 from pyhudi_core.write.states import Committed, Draft, Unchanged, WriteSpec, WriteState, load
-from pyhudi_core.write.write import WriteRun, close, locked, prepare, release, renewed, undo, write
+from pyhudi_core.write.write import WriteRun, close, followed, locked, prepare, release, renewed, undo, write
 
 _log = logging.getLogger(__name__)
 
@@ -243,6 +244,23 @@ class Write:
         if not bare:
             state.ready()  # refuses a commit of a batch that was rolled back
         write(self._run, Nothing() if bare else None, gate=gate)
+        return self._commit()
+
+    def wait_after(self, conflict: CommitConflictError) -> None:
+        """Wait until another attempt makes sense. Raises the conflict if none does, or if there were enough attempts."""
+        self._run.retries.wait(conflict)
+
+    def commit_in_group(self, member: Member | None) -> None:
+        """Publish what was written, as the part of a decision over several tables; `follow` comes after it. Raises as `commit`."""
+        check = self._state.staged().check
+        check.attempt = replace(check.attempt, member=member)
+        write(self._run, follows=False)
+
+    def follow(self) -> Commit:
+        """Let the table services follow a commit of `commit_in_group`."""
+        state = self._state
+        assert isinstance(state, Committed)
+        self._run.state = followed(state)
         return self._commit()
 
     def until_committed(

@@ -18,7 +18,8 @@ from pyhudi_core.snapshot.snapshot import Snapshot
 
 
 def has_prefixed_keys(context: TableContext, snapshot: Snapshot) -> bool:
-    """Say whether the keys of a COMPLEX generator over one column are ``column:value``. Hudi 1.1 and newer write such keys, 1.0 writes ``value``.
+    """Say whether the keys of a COMPLEX generator over one column are ``column:value``. Hudi 1.1 and newer write such keys, 1.0 writes ``value``;
+    in a new table its version decides.
 
     The first base file with a key range says it, or the first log with rows, if no base file does: Hudi writes into logs first if the index is by
     buckets. Raises `UnsupportedTableError` if the keys there have two forms: another key in the other form would be a second row.
@@ -41,7 +42,7 @@ def has_prefixed_keys(context: TableContext, snapshot: Snapshot) -> bool:
             )
         if forms:
             return forms.pop()
-    return False
+    return config.prefixes_new_keys
 
 
 def _key_range(context: TableContext, piece: FileSlice) -> list[str]:

@@ -6,7 +6,7 @@ SQL text as for ``pc.field("source", "price")``. A name without alias is one of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from typing import Literal
@@ -23,6 +23,7 @@ from pyhudi_core.predicates.arrow import evaluated, to_expression
 from pyhudi_core.predicates.assignments import Assignments
 from pyhudi_core.predicates.binding import bind, field_path
 from pyhudi_core.predicates.tree import And, ColumnName, Compare, Node, columns_of, with_columns
+from pyhudi_core.write.replacing import refuse_nulls
 from pyhudi_core.write.row_rules import completed
 
 When = Literal["matched", "not_matched", "not_matched_by_source"]
@@ -95,8 +96,9 @@ class Sides:
             if alias in seen.names and field_path(schema, column.path[:1]) is not None
         ]
         if len(owners) > 1:
+            place = "" if column.at is None else f" at character {column.at + 1}"
             raise PredicateError(
-                f"the where uses the column {column.name!r}, which is ambiguous: source and table have it",
+                f"the where uses the column {column.name!r}{place}, which is ambiguous: source and table have it",
                 hint=f"Write {self.source_alias}.{column.name} or {self.target_alias}.{column.name}",
             )
         return ColumnName((owners[0], *column.path)) if owners else column
@@ -120,17 +122,22 @@ class Sides:
             raise InvalidOptionError(
                 "on= takes columns, or a condition as text", hint='Write on="id" or on="target.id = source.id".'
             )
+        pairs = []
         for name in names:
+            found = []
             for alias, schema in ((self.source_alias, self.source), (self.target_alias, self.target)):
-                if name not in schema.names:
+                path = field_path(schema, (name,))
+                if path is None:
                     hint = (
                         f'It has {", ".join(schema.names[:30])}. Columns of other names: on="target.id = source.key".'
                     )
                     raise PredicateError(f"The {alias} of the merge has no column {name!r}", hint=hint)
-        for name in names:
-            paths = (ColumnName((self.target_alias, name)), ColumnName((self.source_alias, name)))
+                found.append(path[0])
+            own, other = found
+            paths = (ColumnName((self.target_alias, other)), ColumnName((self.source_alias, own)))
             bind(Compare("=", *paths), self.seen())  # refuses types that cannot be compared
-        return Matching(tuple((name, name) for name in names))
+            pairs.append((other, own))
+        return Matching(tuple(pairs))
 
     def _of_text(self, text: str) -> Matching:
         from pyhudi_core.predicates.sql import parse_sql  # noqa: PLC0415  (sqlglot takes half a second to import)
@@ -188,22 +195,32 @@ def merged(
     match: Matching,
     clauses: Sequence[Clause],
     source: pa.Table,
-    target: pa.Table,
+    target: Iterable[pa.Table],
     fixed: Sequence[str],
     rules: TableRules,
+    *,
+    keeps_values: bool = False,
 ) -> MergeRows:
     """Return what the clauses do with the rows. For each row the first clause of its kind whose condition is true counts.
 
-    ``fixed``: the columns that name a row, which an update does not change. ``rules``: those of the table, for columns that no clause sets.
+    Args:
+        target: the rows of the table, in parts. Of a part only the rows stay in memory that a clause changes.
+        fixed: the columns that name a row, which an update does not change.
+        rules: those of the table, for columns that no clause sets.
+        keeps_values: the merger of the table keeps the stored value where the new one is null.
 
     Raises `DataError` if several rows of the source meet one row that is to be changed, or a value cannot be stored.
     """
-    at_source, at_target = _joined(sides, match, source, target)
-    work = _Work(sides, source, target, tuple(fixed), rules)
-    work.do(clauses, "matched", at_source, at_target)
-    alone = np.setdiff1d(np.arange(len(source)), at_source)
-    work.do(clauses, "not_matched", alone, None)
-    work.do(clauses, "not_matched_by_source", None, np.setdiff1d(np.arange(len(target)), at_target))
+    alone = np.ones(len(source), bool)
+    work = _Work(sides, source, sides.target.empty_table(), tuple(fixed), rules, keeps_values)
+    for part in target:
+        at_source, at_target = _joined(sides, match, source, part)
+        alone[at_source] = False
+        work.begin(part)
+        work.do(clauses, "matched", at_source, at_target)
+        work.do(clauses, "not_matched_by_source", None, np.setdiff1d(np.arange(len(part)), at_target))
+        work.refuse_twice()
+    work.do(clauses, "not_matched", np.flatnonzero(alone), None)
     return work.result()
 
 
@@ -284,10 +301,15 @@ class _Work:
     target: pa.Table
     fixed: tuple[str, ...]
     rules: TableRules
+    keeps_values: bool
     updated: list[pa.Table] = field(default_factory=list)
     inserted: list[pa.Table] = field(default_factory=list)
-    deleted: list[Rows] = field(default_factory=list)
+    deleted: list[pa.Table] = field(default_factory=list)
     touched: list[Rows] = field(default_factory=list)
+
+    def begin(self, part: pa.Table) -> None:
+        """Go on with other rows of the table."""
+        self.target, self.touched = part, []
 
     def do(self, clauses: Sequence[Clause], when: When, at_source: Rows | None, at_target: Rows | None) -> None:
         """Apply the clauses of one kind to rows."""
@@ -315,7 +337,7 @@ class _Work:
             self.touched.append(at_target)
         if clause.action == "delete":
             assert at_target is not None
-            self.deleted.append(at_target)
+            self.deleted.append(self.target.take(pa.array(at_target)))
             return
         values = self._values(clause)
         lacking = [
@@ -347,6 +369,8 @@ class _Work:
                     hint="A row with another key or partition is another row: leave the column out, or delete and insert.",
                 )
         rows = pa.table([new.get(item.name, stored[item.name]) for item in self.sides.target], schema=self.sides.target)
+        if self.keeps_values:
+            refuse_nulls(stored, rows, tuple(new), "The merge")
         self.updated.append(self._whole(rows))
 
     def _whole(self, rows: pa.Table) -> pa.Table:
@@ -383,8 +407,8 @@ class _Work:
         taken = [name for name in self.source.column_names if name not in clause.exclude]
         return {name: pc.field(self.sides.source_alias, name) for name in taken}
 
-    def result(self) -> MergeRows:
-        """Return all rows. Raises `DataError` if a row would be changed twice."""
+    def refuse_twice(self) -> None:
+        """Raise `DataError` if a row would be changed twice."""
         touched = np.concatenate([*self.touched, np.zeros(0, np.int64)])
         numbers, counts = np.unique(touched, return_counts=True)
         if (counts > 1).any():
@@ -393,6 +417,8 @@ class _Work:
                 f"{int((counts > 1).sum()):,} rows of the table meet several rows of the source; for example {first}",
                 hint="Remove the repeated keys from the source, or add a condition that leaves one row for each.",
             )
-        deleted = self.target.take(pa.array(np.concatenate([*self.deleted, np.zeros(0, np.int64)])))
+
+    def result(self) -> MergeRows:
+        """Return all rows."""
         empty = self.sides.target.empty_table()
-        return MergeRows(pa.concat_tables([*self.updated, empty]), pa.concat_tables([*self.inserted, empty]), deleted)
+        return MergeRows(*(pa.concat_tables([*rows, empty]) for rows in (self.updated, self.inserted, self.deleted)))

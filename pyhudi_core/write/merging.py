@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -26,10 +26,20 @@ from pyhudi_core.write import cases, refusals
 from pyhudi_core.write.batch import UserRows
 from pyhudi_core.write.handle import Write, write_found
 from pyhudi_core.write.merge_clauses import Action, Clause, Matching, MergeRows, Sides, When, merged, target_condition
-from pyhudi_core.write.replacing import in_types_of, is_global, mixed, names_in, names_of, refuse_without_keys
+from pyhudi_core.write.replacing import (
+    in_types_of,
+    is_global,
+    keeps_values,
+    mixed,
+    names_in,
+    names_of,
+    refuse_without_keys,
+)
 from pyhudi_core.write.result import Commit
 from pyhudi_core.write.states import load
 
+_PART_BYTES = 64 * 2**20
+"""A merge that reads the whole table looks at so many bytes of it at a time."""
 OpenWrite = Callable[[], AbstractContextManager[Write]]
 """Opens the write of a merge."""
 
@@ -180,9 +190,12 @@ class Merge(NotCalled):
 
     def _where(self, source: pa.Table, sides: Sides, match: Matching) -> pc.Expression | None:
         """Return a condition on the rows of the table that are needed; None for all rows."""
-        if any(clause.when == "not_matched_by_source" for clause in self.clauses):
-            return None
-        return target_condition(sides, match, source)
+        return None if self._reads_all else target_condition(sides, match, source)
+
+    @property
+    def _reads_all(self) -> bool:
+        """Whether rows of the table are changed that meet no row of the source."""
+        return any(clause.when == "not_matched_by_source" for clause in self.clauses)
 
     def _rows(self, write: Write, source: pa.Table, found: Any) -> pa.Table:
         done = self._done(write, source, found)
@@ -193,7 +206,9 @@ class Merge(NotCalled):
         sides, fixed = self._sides(write, source, found.schema), write.context.config.naming_fields
         match = sides.matching(self.on)
         rules = write.context.config.rules.enforced
-        done = merged(sides, match, self.clauses, source, found.to_arrow(), fixed, rules)
+        kept = keeps_values(write.context.config)
+        rows = _parts(found) if self._reads_all else [found.to_arrow()]
+        done = merged(sides, match, self.clauses, source, rows, fixed, rules, keeps_values=kept)
         if len(done.inserted):
             _refuse_repeated(done.inserted, write)
             if not self._are_new(source, match, done.inserted, write):
@@ -214,11 +229,28 @@ class Merge(NotCalled):
 
     def _is_upsert(self, sides: Sides, match: Matching, config: TableConfig) -> bool:
         """Say whether the merge is an upsert of its source, which reads less."""
-        if match.rest or any(clause.where is not None or clause.exclude for clause in self.clauses):
+        if (
+            keeps_values(config)
+            or match.rest
+            or any(clause.where is not None or clause.exclude for clause in self.clauses)
+        ):
             return False
         whole = {clause.action for clause in self.clauses} == {"update_all", "insert_all"}
         same = {*match.pairs} == {(name, name) for name in config.naming_fields}
         return whole and same and {*sides.source.names} == {*sides.target.names} - config.rules.generated.keys()
+
+
+def _parts(found: Any) -> Iterator[pa.Table]:
+    """Return the rows of a scan in parts of `_PART_BYTES` or a little more."""
+    batches: list[pa.RecordBatch] = []
+    size = 0
+    for batch in found.to_batches():
+        batches.append(batch)
+        size += batch.nbytes
+        if size >= _PART_BYTES:
+            yield pa.Table.from_batches(batches, found.schema)
+            batches, size = [], 0
+    yield pa.Table.from_batches(batches, found.schema)
 
 
 def _refuse_repeated(rows: pa.Table, write: Write) -> None:

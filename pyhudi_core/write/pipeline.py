@@ -34,7 +34,7 @@ from pyhudi_core.model.instant import Action
 from pyhudi_core.model.internal_schema import Evolution
 from pyhudi_core.model.meta_fields import IS_DELETED, with_meta_fields
 from pyhudi_core.model.operation import INSERTING, OVERWRITING, UPDATING, OperationType
-from pyhudi_core.model.properties import MergeMode, TableType
+from pyhudi_core.model.properties import TableType
 from pyhudi_core.model.schema import to_avro
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.options import FileOptions, WriteOptions
@@ -130,7 +130,8 @@ class WriteJob:
 
     def write(self, rows: TaggedRows, plan: Plan) -> Written:
         """Write the files: each row goes to the task of its file group, which merges it with the stored rows."""
-        source, settings = self.prepared.source, self._settings(rows.indexing)
+        source = self.prepared.source
+        settings = replace(self._settings(rows.indexing), marked_together=plan.only_many_new)
         task = WriteTask(self._open_runtime, settings, self._unique, self.key_changes)
         if source is not None and not rows.tagged.has_tags and suits(plan):
             output = write_from_source(source, plan, self.engine.cores, task)
@@ -424,7 +425,7 @@ class LateRows:
         groups: frozenset[Group] | None = frozenset()
         if ordering_of(config) and index is not IndexType.RECORD_INDEX:
             groups = None if keeps_keys else _to_be_compacted(context, snapshot)
-        counted = IS_DELETED not in schema.names and config.merge_mode is not MergeMode.CUSTOM
+        counted = IS_DELETED not in schema.names and not config.merges_values
         return cls(snapshot.visibility, groups, counted)
 
     def are_kept_out(self, piece: FileSlice) -> bool:

@@ -80,6 +80,8 @@ _WORTH, _CHEAP = 8, 48 << 10
 """A base file takes new keys if it is at most so many times as large as they are, or has at most so many bytes."""
 _MOST_SMALL = 16
 """A partition with so many small file groups without logs gets no more of them for a few new keys."""
+_MANY = 32
+"""So many new files are announced together."""
 _TELLING_SIZE = 4 << 20
 """Smaller files say little about rows: their footers take much of them, up to 430 KB for the bloom filter of a file that Hudi wrote."""
 
@@ -124,6 +126,12 @@ class Plan:
     def known_groups(self) -> frozenset[Group]:
         """The file groups of the snapshot that get rows or lose them."""
         return frozenset((bucket.partition, bucket.file_id) for bucket in self.buckets if bucket.base is not None)
+
+    @property
+    def only_many_new(self) -> bool:
+        """Whether it makes many file groups, and changes no other."""
+        plain = (bucket.base is None and not bucket.appends and not bucket.hashed for bucket in self.buckets)
+        return len(self.buckets) >= _MANY and all(plain)
 
     @property
     def rewritten_bytes(self) -> int:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pyhudi_core.engine.base import Dataset, KeyColumns, Source, SourceCounts, TaskInfo
-from pyhudi_core.formats.key_hash import hash_keys
+from pyhudi_core.formats.key_hash import are_distinct, hash_keys
 from pyhudi_core.index.base import POSITION, TAG_LEAVES
 from pyhudi_core.lazy import lazy
 from pyhudi_core.model.key_text import text_problem
@@ -54,6 +54,7 @@ class CountedSource:
         partitions: the partition path of each combination.
         key: the columns of the record key.
         prepare: the function that makes prepared rows of the source's.
+        distinct: it is known that no key occurs twice.
     """
 
     source: Source
@@ -61,6 +62,7 @@ class CountedSource:
     partitions: tuple[str, ...]
     key: KeyColumns
     prepare: PrepareRows
+    distinct: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +188,7 @@ def _run(data: Dataset, how: PrepareRows, prepared: pa.Schema, schema: pa.Schema
         if not how.leaves and how.rules is None and _same_types(data.schema, how.columns) and _counts_at_source(how)
         else None
     )
-    if source is not None:
+    if source is not None and (source.keyless or not how.generate):
         counted, counts = _counted(source, how)
         volumes = _volumes(zip(counted.partitions, counts.rows, strict=True), width)
         return Prepared(rows, schema, volumes, counted)
@@ -213,14 +215,21 @@ def _counted(source: Source, how: PrepareRows) -> tuple[CountedSource, SourceCou
     def hashes(batch: pa.RecordBatch) -> npt.NDArray[np.uint32]:
         return hash_keys(record_keys(batch, config, how.prefixed))
 
-    key = KeyColumns(config.record_key_fields, NULL_PART, EMPTY_PART, hashes, ambiguous_part(config.record_key_fields))
+    fields = () if how.generate else config.record_key_fields
+    spread = _any_hashes if how.generate else hashes
+    key = KeyColumns(fields, NULL_PART, EMPTY_PART, spread, ambiguous_part(fields), are_distinct)
     counts = source.counts(config.partition_fields, key)
     if counts.without_key:
         raise without_key(counts.without_key, config.record_key_fields)
     if counts.ambiguous:
         raise ambiguous_key(f"{counts.ambiguous} values", config.record_key_fields)
     paths = partition_paths(counts.values, config).to_pylist() if config.is_partitioned else [""] * len(counts.rows)
-    return CountedSource(source, counts.values, tuple(paths), key, how), counts
+    return CountedSource(source, counts.values, tuple(paths), key, how, counts.distinct), counts
+
+
+def _any_hashes(batch: pa.RecordBatch) -> npt.NDArray[np.uint32]:
+    """Return numbers that spread rows whose key is generated."""
+    return np.arange(len(batch), dtype=np.uint32) * np.uint32(2654435761)
 
 
 def _same_types(data: pa.Schema, columns: pa.Schema) -> bool:
@@ -232,8 +241,10 @@ def _counts_at_source(how: PrepareRows) -> bool:
     """Say whether keys and partition columns are plain columns of types that all engines compare alike."""
     config, names = how.config, how.columns.names
     fields = (*config.record_key_fields, *config.partition_fields)
-    if not config.record_key_fields or not set(fields) <= set(names):
+    if (not config.record_key_fields and not how.generate) or not set(fields) <= set(names):
         return False
+    if how.generate:
+        return True
     kinds = [how.columns.field(name).type for name in config.record_key_fields]
     if any(text_problem(kind, timestamps=True) for kind in kinds):
         return False

@@ -118,7 +118,7 @@ class Case:
     @property
     def is_custom(self) -> bool:
         """Whether a merger makes the rows."""
-        return self.config.merge_mode is MergeMode.CUSTOM
+        return self.config.merges_values
 
     @property
     def merges_on_read(self) -> bool:
@@ -417,7 +417,7 @@ ARGUMENTS: tuple[Rule, ...] = (
 
 BEFORE_ROWS: tuple[Rule, ...] = (
     *ARGUMENTS,
-    Rule("table version", frozenset(OPERATIONS), "another version than 8", "", _version, TableVersionError,
+    Rule("table version", frozenset(OPERATIONS), "another version than 8 and 9", "", _version, TableVersionError,
          "the table has version {version}, which this release reads and does not write", "Nothing was changed. {more}"),
     Rule("pending restore", CHANGING | {INDEX}, "a pending restore", "", lambda case: case.restore, CommitConflictError,
          "The restore {time} is pending, so the content of the table is not known",

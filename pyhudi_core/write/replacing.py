@@ -5,7 +5,7 @@ The commit is an upsert in which some rows take their key out of the table (`TAG
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,9 @@ from pyhudi_core.errors import (
     UnsupportedTableError,
 )
 from pyhudi_core.index.base import TAG_LEAVES
-from pyhudi_core.merge.record_merger import ordering_of
+from pyhudi_core.merge.partial_updates import PartialUpdates
+from pyhudi_core.merge.payloads import NonDefaultsPayload, PartialUpdatePayload
+from pyhudi_core.merge.record_merger import find_merger, ordering_of
 from pyhudi_core.metadata_table.names import RECORD_INDEX
 from pyhudi_core.model.partition_path import partition_paths
 from pyhudi_core.model.properties import TableConfig
@@ -72,6 +74,21 @@ def refuse_older(before: pa.Table, after: pa.Table, ordering: Sequence[str], wha
             raise DataError(
                 f"{what} have a lower {name} or null where the table has a value, and {name} decides which version of a row is newer",
                 hint="Such a row would have no effect. Give a value that is not lower.",
+            )
+
+
+def keeps_values(config: TableConfig) -> bool:
+    """Say whether the merger of a table keeps the stored value where the new one is null."""
+    return isinstance(find_merger(config), NonDefaultsPayload | PartialUpdatePayload | PartialUpdates)
+
+
+def refuse_nulls(before: pa.Table, after: pa.Table, columns: Iterable[str], what: str) -> None:
+    """Raise `DataError` if a value would become null, for a table whose merger keeps the stored one (`keeps_values`)."""
+    for name in columns:
+        if pc.any(pc.and_(after[name].is_null(), before[name].is_valid())).as_py():
+            raise DataError(
+                f"{what} gives {name} the value null in some rows, and the merger of the table keeps the stored value in place of a null",
+                hint="Give another value, or delete and insert the rows.",
             )
 
 

@@ -12,9 +12,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from pyhudi_core.index.choice import IndexChoice
 from pyhudi_core.index.elsewhere import repeated
 from pyhudi_core.merge.fold import one_row_a_key
 from pyhudi_core.model.commit import WriteStat
+from pyhudi_core.model.file_names import BaseFileName
 from pyhudi_core.model.meta_fields import META_FIELDS, PARTITION_PATH, RECORD_KEY
 from pyhudi_core.write.handles.append import AppendHandle
 from pyhudi_core.write.handles.base import (
@@ -44,6 +46,7 @@ from pyhudi_core.write.handles.base import (
 )
 from pyhudi_core.write.handles.create import CreateHandle
 from pyhudi_core.write.handles.merge import MergeHandle
+from pyhudi_core.write.handles.new_file import NewFile
 from pyhudi_core.write.plan import Bucket, Plan, balance
 
 PART_BITS = 20
@@ -164,13 +167,14 @@ class WriteTask:
         files: list[WrittenFile] = []
         handle: WriteHandle | None = None
         number, combined = -1, 0
+        named = self._announced(context, task.payload)
         try:
             for sort, rows in runs(batches, SORT):
                 if _bucket_of(sort) != number:
                     if handle is not None:
                         files += _with_combined(handle.close(), combined)
                     number, combined = _bucket_of(sort), 0
-                    handle = handle_for(context, task.payload[number])
+                    handle = handle_for(context, task.payload[number], named)
                 assert handle is not None
                 single = self._single(without_slots(rows))
                 combined += len(rows) - len(single)
@@ -185,14 +189,25 @@ class WriteTask:
         yield from _noted(context)
         yield from files_batch(files, self.settings.schema)
 
-    def in_pieces(self, task: TaskInfo, bucket: Bucket, pieces: Iterator[pa.Table]) -> Iterator[pa.RecordBatch]:
-        """Write one new file group from pieces of its rows, which hold no key twice. Raises `DuplicateKeyError` at the end if they do."""
+    def _announced(self, context: HandleContext, buckets: Mapping[int, Bucket]) -> Mapping[str, BaseFileName]:
+        """Announce the first files of all buckets at once, if each of them is a new group; by file id."""
+        if not self.settings.marked_together:
+            return {}
+        return NewFile.announce(context, {bucket.file_id: bucket.partition for bucket in buckets.values()}, "CREATE")
+
+    def in_pieces(
+        self, task: TaskInfo, bucket: Bucket, pieces: Iterator[pa.Table], *, distinct: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """Write one new file group from pieces of its rows, which hold no key twice; ``distinct``: that is known.
+
+        Raises `DuplicateKeyError` at the end if they do.
+        """
         context = HandleContext(self.settings, self.open_runtime(), task.number, [] if self.key_changes else None)
-        handle = handle_for(context, bucket)
+        handle = handle_for(context, bucket, self._announced(context, {bucket.number: bucket}))
         keys: list[pa.Array] = []
         try:
             for rows in pieces:
-                keys += rows.column(RECORD_KEY).chunks
+                keys += [] if distinct else rows.column(RECORD_KEY).chunks
                 handle.write(rows.drop_columns([POSITION]))
                 yield from _noted(context)
             _refuse_repeated(keys)
@@ -364,12 +379,17 @@ def _encoded(files: Sequence[WrittenFile], schema: pa.Schema) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def handle_for(context: HandleContext, bucket: Bucket) -> WriteHandle:
-    """Return the handle of a bucket. Raises `UnsupportedTableError` for a slice that this release does not write on."""
+def handle_for(
+    context: HandleContext, bucket: Bucket, named: Mapping[str, BaseFileName] = MappingProxyType({})
+) -> WriteHandle:
+    """Return the handle of a bucket. ``named``: files that have their markers, by file id.
+
+    Raises `UnsupportedTableError` for a slice that this release does not write on.
+    """
     if bucket.appends:
         return AppendHandle(context, bucket, bucket.base or FileSlice(None))
     if bucket.base is None:
-        return CreateHandle(context, bucket)
+        return CreateHandle(context, bucket, named.get(bucket.file_id))
     if bucket.base.base is None or bucket.base.logs:
         raise _unsupported("a file group with log files", bucket)
     return MergeHandle(context, bucket, bucket.base.base)

@@ -11,19 +11,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pyhudi_core.engine.base import TaskInfo
 from pyhudi_core.engine.choice import engine_for
-from pyhudi_core.errors import DataError, InvalidOptionError, at_table
-from pyhudi_core.merge.payloads import NonDefaultsPayload, PartialUpdatePayload
-from pyhudi_core.merge.record_merger import find_merger, ordering_of
+from pyhudi_core.errors import InvalidOptionError, at_table
+from pyhudi_core.merge.record_merger import ordering_of
 from pyhudi_core.model.meta_fields import META_FIELDS, RECORD_KEY
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.table_rules import TableRules
 from pyhudi_core.predicates.assignments import Assignments
 from pyhudi_core.write.handle import Write, write_found
-from pyhudi_core.write.replacing import refuse_older
+from pyhudi_core.write.replacing import keeps_values, refuse_nulls, refuse_older
 from pyhudi_core.write.result import Commit
 from pyhudi_core.write.row_rules import completed
 
@@ -38,7 +36,6 @@ def update_found(write: Write, values: Mapping[str, object], where: object, spar
     config = context.config
     refuse_fixed(config, values, context.table)
     own = (RECORD_KEY,) if config.generates_keys else ()
-    keeps_values = isinstance(find_merger(config), NonDefaultsPayload | PartialUpdatePayload)
 
     def changed(found: Any) -> object:
         if own:
@@ -47,7 +44,7 @@ def update_found(write: Write, values: Mapping[str, object], where: object, spar
         zone = context.options.condition_zone
         with at_table(context.table):
             new = Assignments.of(values, columns, found.schema, zone)
-            update = _Update(new, ordering_of(config), keeps_values, config.rules.enforced, columns)
+            update = _Update(new, ordering_of(config), keeps_values(config), config.rules.enforced, columns)
         if spark is None:
             return pa.RecordBatchReader.from_batches(found.schema, update(TaskInfo(0), found.to_batches()))
         rows = engine_for(None, context.runtime.executor, spark).dataset(found.to_spark(spark))
@@ -104,16 +101,7 @@ class _Update:
                 before, after, [name for name in self.ordering if name in self.assignments.values], "The updated rows"
             )
             if self.keeps_values:
-                self._refuse_nulls(before, after)
+                refuse_nulls(before, after, self.assignments.values, "The update")
             if self.rules.generated:
                 after = completed(after, self.rules, self.columns, anew=True).select(before.column_names)
             yield from after.combine_chunks().to_batches()
-
-    def _refuse_nulls(self, before: pa.Table, after: pa.Table) -> None:
-        """Raise `DataError` if a value would become null and the merger of the table would keep the stored one."""
-        for name in self.assignments.values:
-            if pc.any(pc.and_(after[name].is_null(), before[name].is_valid())).as_py():
-                raise DataError(
-                    f"The update gives {name} the value null in some rows, and the merger of the table keeps the stored value in place of a null",
-                    hint="Give another value, or delete and insert the rows.",
-                )

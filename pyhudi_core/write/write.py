@@ -123,6 +123,7 @@ def write(
     gate: Gate | None = None,
     *,
     commits: bool = True,
+    follows: bool = True,
 ) -> None:
     """Take a write through its nine steps, from the state that it is in. Every write passes here.
 
@@ -131,6 +132,7 @@ def write(
         examine: called before the seventh step; raises to refuse what is staged.
         gate: asked just before the commit is decided.
         commits: False stops before the seventh step.
+        follows: False leaves out the table services that follow a commit.
 
     Raises `DataError` before anything is written, and `CommitError`; after an error call `undo`, which removes all files of the attempt.
     """
@@ -162,7 +164,8 @@ def write(
     else:
         run.state = uncommitted(end, run.retries)
     close(run)
-    run.state = followed(run.state)
+    if follows:
+        run.state = followed(run.state)
 
 
 def prepare(run: WriteRun, given: Given) -> tuple[Draft | Unchanged, TableSeen]:
@@ -319,6 +322,7 @@ def begin(draft: Draft, seen: TableSeen | None) -> Begun:
 
 def _state_at(context: TableContext, transaction: Transaction) -> Snapshot:
     """Return the state that an attempt starts from. On a network storage the lists of its metadata table's files are read now, too."""
+
     def state() -> Snapshot:
         found = load(context, transaction.start, transaction.companions)
         if found.metadata is not None and metadata_update.keeps(context.config):

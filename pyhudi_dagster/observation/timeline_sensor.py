@@ -13,7 +13,7 @@ import dagster as dg
 
 import pyhudi as hudi
 from pyhudi.errors import HudiError, TableNotFoundError
-from pyhudi_core.orchestration import past_commits
+from pyhudi_core.orchestration import past_commits, table_looks
 from pyhudi_core.orchestration.instant_times import moment_of
 from pyhudi_core.orchestration.timeline_cursor import TablePosition, TimelineCursor, before, completion_of
 from pyhudi_dagster.lake.info import HudiAssetInfo
@@ -30,6 +30,15 @@ from pyhudi_dagster.timeline.identity import is_left_to_its_run
 from pyhudi_dagster.timeline.reported_commits import Reported, reported_since, reported_until
 
 Event = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation
+
+
+@dataclass(frozen=True, slots=True)
+class SeenTable:
+    """A table as a look has found it: ``look`` is what was seen, as text; of a table that has not changed there is no more."""
+
+    look: str
+    table: hudi.HudiTable | None = None
+    timeline: hudi.Timeline | None = None
 
 
 @dataclass(slots=True)
@@ -56,23 +65,53 @@ class TimelineTick:
     reconciled: str | None = None
 
     def run(self, infos: Sequence[HudiAssetInfo]) -> None:
-        """Report all tables; those that were read longest ago come first."""
+        """Report all tables; those that were read longest ago come first. Tables are looked at at once."""
         ended = time.monotonic() + TICK_SECONDS
         positions = self.cursor.positions
-        for info in sorted(infos, key=lambda each: positions[each.table].looked if each.table in positions else 0.0):
-            if time.monotonic() > ended or len(self.events) >= self.most:
-                self.notes.append(f"{info.table}: waits for the next tick")
-                continue
-            try:
-                self._report(info)
-            except TableNotFoundError:
-                self.notes.append(f"{info.table}: the table does not exist yet")
-            except HudiError as error:
-                self._unreadable(info, error)
+        order = sorted(infos, key=lambda each: positions[each.table].looked if each.table in positions else 0.0)
+        for begin in range(0, len(order), table_looks.MOST_AT_ONCE):
+            some = order[begin : begin + table_looks.MOST_AT_ONCE]
+            found = table_looks.at_once(self._look, some) if self._goes_on(ended) else [None] * len(some)
+            for info, seen in zip(some, found, strict=True):
+                if seen is None or not self._goes_on(ended):
+                    self.notes.append(f"{info.table}: waits for the next tick")
+                    continue
+                self._take(info, seen)
 
-    def _report(self, info: HudiAssetInfo) -> None:
-        table = self.lake.table(info.table)
-        timeline = table.timeline
+    def _goes_on(self, ended: float) -> bool:
+        return time.monotonic() <= ended and len(self.events) < self.most
+
+    def _look(self, info: HudiAssetInfo) -> SeenTable | HudiError:
+        """Look at a table: by one request if nothing has changed since the last tick. Called by threads; changes nothing."""
+        try:
+            position = self.cursor.positions.get(info.table)
+            if position is not None and position.look:
+                place = self.lake.location(info.table)
+                same = table_looks.unchanged(place, dict(self.lake.storage_options), position.look)
+                if same is not None:
+                    return SeenTable(same)
+            table = self.lake.table(info.table)
+            timeline, look = table_looks.seen_now(table)
+            return SeenTable(look, table, timeline)
+        except HudiError as error:
+            return error
+
+    def _take(self, info: HudiAssetInfo, seen: SeenTable | HudiError) -> None:
+        """Report what a look has found."""
+        try:
+            if isinstance(seen, HudiError):
+                raise seen
+            if seen.table is not None and seen.timeline is not None:
+                self._report(info, seen.table, seen.timeline, seen.look)
+            else:
+                position = self.cursor.positions[info.table]
+                position.look, position.looked = seen.look, time.time()
+        except TableNotFoundError:
+            self.notes.append(f"{info.table}: the table does not exist yet")
+        except HudiError as error:
+            self._unreadable(info, error)
+
+    def _report(self, info: HudiAssetInfo, table: hudi.HudiTable, timeline: hudi.Timeline, look: str) -> None:
         position = self.cursor.positions.get(info.table)
         if position is None:
             # Commits before the newest reported one have been reported, or were there before the sensor.
@@ -98,6 +137,7 @@ class TimelineTick:
             position.reported(past.instant)
         position.waits_for([*timeline.pending, *later])
         position.looked = time.time()
+        position.look = "" if later else look
         if position.failing:
             self.events.append(_readable(info, "The timeline can be read again."))
             position.failing = False
@@ -166,7 +206,7 @@ class TimelineTick:
         if not position.failing:
             entries = {"hudi/error": type(error).__name__, "hudi/hint": error.hint or ""}
             self.events.append(_readable(info, str(error), passed=False, entries=entries))
-        position.failing, position.looked = True, time.time()
+        position.failing, position.looked, position.look = True, time.time(), ""
         self.cursor.positions[info.table] = position
 
     def partition_requests(self) -> list[Any]:

@@ -4,6 +4,7 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
+import pyhudi as hudi
 from pyhudi_core import create_table
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_dagster import (
@@ -267,6 +268,18 @@ def test_the_columns_tab_shows_the_roles_that_the_table_has(run, lake, orders):
 
     columns = {column.name: set(column.tags) for column in column_schema(lake.table("orders")).columns}
     assert columns == {"id": {"record_key"}, "amount": set(), "day": {"partition"}, "ts": {"ordering"}}
+
+
+def test_the_columns_tab_shows_the_rules_that_the_table_keeps(lake, orders):
+    rules = hudi.TableRules({"positive": "amount > 0"}, ["amount"], {"day": "'a'"}, comments={"amount": "in euro"})
+    create_table(lake.location("orders"), schema=orders().schema, record_key=["id"], rules=rules)
+
+    found = column_schema(lake.table("orders"))
+    assert found.constraints.other == ["positive: CHECK (amount > 0)"]
+    columns = {column.name: column for column in found.columns}
+    assert (columns["amount"].constraints.nullable, columns["amount"].description) == (False, "in euro")
+    assert columns["day"].constraints.other == ["DEFAULT 'a'"]
+    assert columns["ts"].constraints.nullable
 
 
 def test_a_lake_that_is_called_otherwise_is_used(instance, tmp_path, orders):

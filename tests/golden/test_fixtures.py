@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pyarrow.compute as pc
 import pytest
-from support.disk import contents
 from support.golden import Query, assert_rows, queries, unpack
 
 import pyhudi_core as hudi
-from pyhudi_core.errors import TableVersionError
 
 VERSION_9 = {"hudi-1.2.0/cow_v9", "hudi-1.2.0/mor_v9"}
 QUERIES = [query for query in queries() if query.kind != "cdc"]
@@ -40,7 +38,7 @@ def test_there_are_tables_of_both_releases_and_of_both_versions(unpacked: dict[s
 @pytest.mark.row("Q2")
 @pytest.mark.parametrize("name", sorted(VERSION_9))
 def test_a_table_of_version_9_is_read_by_condition_and_count(unpacked: dict[str, str], name: str) -> None:
-    """Its column statistics have another form, so they skip no file; Parquet's do."""
+    """Its column statistics have another form."""
     table = hudi.open_table(unpacked[name])
     everything = table.scan(meta=False).to_arrow()
     assert table.scan().count() == everything.num_rows == 66
@@ -48,42 +46,6 @@ def test_a_table_of_version_9_is_read_by_condition_and_count(unpacked: dict[str,
     kept = everything.filter(pc.field("qty") > 300)
     assert table.scan(where="qty > 300", meta=False).count() == kept.num_rows
     assert not table.check().findings
-
-
-WRITES = {
-    "upsert": lambda table, data: table.upsert(data),
-    "delete": lambda table, data: table.delete(where="id = 'k011'"),
-    "delete_partitions": lambda table, data: table.delete_partitions(["eu"]),
-    "begin": lambda table, data: table.begin("insert").write(data),
-    "clean": lambda table, data: table.cleaning.run(),
-    "clustering": lambda table, data: table.clustering.schedule(),
-    "compaction": lambda table, data: table.compaction.run(),
-    "archival": lambda table, data: table.archival.run(),
-    "savepoint": lambda table, data: table.savepoints.create(),
-    "restore": lambda table, data: table.restore(table.timeline.commits[1]),
-    "rollback": lambda table, data: table.rollback(table.timeline.commits[-1], completed=True),
-    "metadata table": lambda table, data: table.metadata_table.rebuild(),
-    "index": lambda table, data: table.indexes.create("bloom_filters"),
-    "drop index": lambda table, data: table.indexes.drop("column_stats"),
-    "sweep": lambda table, data: table.sweep.run(),
-    "erase": lambda table, data: table.erasure.run(data.select(["id", "region"]).slice(0, 1)),
-}
-
-
-@pytest.mark.row("Q2")
-@pytest.mark.parametrize("verb", WRITES)
-def test_a_table_of_version_9_is_not_written(unpacked: dict[str, str], verb: str) -> None:
-    table = hudi.open_table(unpacked["hudi-1.2.0/mor_v9"])
-    data = table.scan(meta=False).to_arrow()
-    before = contents(table.location)
-    try:
-        done = WRITES[verb](table, data)
-    except TableVersionError as error:
-        assert "version 9, which this release reads and does not write" in str(error)
-        assert "downgrade" in (error.hint or "")
-    else:
-        assert not done, "a service with nothing to do"
-    assert contents(table.location) == before
 
 
 ACTIONS = [

@@ -52,11 +52,13 @@ class Cell:
     kind: str
     indexes: str
     merge_mode: str
+    version: int = 8
 
     @property
     def name(self) -> str:
         """The name of the test."""
-        return f"{'mor' if self.merges_on_read else 'cow'}-{self.indexes}-{self.merge_mode.partition('_')[0].lower()}"
+        named = f"{'mor' if self.merges_on_read else 'cow'}-{self.indexes}-{self.merge_mode.partition('_')[0].lower()}"
+        return named if self.version == 8 else f"{named}-version{self.version}"
 
     @property
     def merges_on_read(self) -> bool:
@@ -95,6 +97,7 @@ class Cell:
             "hoodie.datasource.write.partitionpath.field": "day",
             "hoodie.datasource.write.table.type": self.kind,
             **self.index_options,
+            "hoodie.write.table.version": str(self.version),
         }
         if self.by_event_time:
             options["hoodie.datasource.write.precombine.field"] = "ts"
@@ -108,7 +111,7 @@ class Cell:
         """The empty table. Its small files stay as they are, so that clustering has something to do."""
         return hudi.create_table(
             str(path), SCHEMA, "id", "day", ordering="ts" if self.by_event_time else None, table_type=self.kind, name="matrix",
-            options=self.index_options,
+            options=self.index_options, version=self.version,
         )  # fmt: skip
 
     def open(self, path: Path, **more: str) -> hudi.HudiTable:
@@ -163,10 +166,10 @@ def all_cells() -> list[Cell]:
     return [Cell(kind, indexes, mode) for indexes in INDEX_SETS for kind in KINDS for mode in MERGE_MODES]
 
 
-def pairwise() -> list[Cell]:
+def pairwise(version: int = 8) -> list[Cell]:
     """Ten cells, in which each pair of two values is there: kinds and modes change places from one set of indexes to the next."""
     return [
-        Cell(kind, indexes, MERGE_MODES[(number + place) % 2])
+        Cell(kind, indexes, MERGE_MODES[(number + place) % 2], version)
         for number, indexes in enumerate(INDEX_SETS)
         for place, kind in enumerate(KINDS)
     ]

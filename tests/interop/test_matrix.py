@@ -177,10 +177,12 @@ def go_round(relay: Relay) -> None:
 @pytest.mark.one_in(3, first=2)
 @pytest.mark.row("I1", "I2", "I3", "I4", "I5", "I7", "I8", "Q3")
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("cell", pairwise(), ids=lambda cell: cell.name)
+@pytest.mark.parametrize("cell", [*pairwise(), *pairwise(9)], ids=lambda cell: cell.name)
 def test_a_table_of_each_kind_goes_from_hand_to_hand(
     release: JudgeProcess, second_reader: JudgeProcess, cell: Cell, tmp_path: Path
 ) -> None:
+    if cell.version == 9 and release.release == "1.0.2":
+        pytest.skip("Hudi 1.0.2 does not open tables of version 9")
     go_round(make(cell, tmp_path / "table", release, reading_beside(release, second_reader)))
 
 

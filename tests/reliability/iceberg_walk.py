@@ -51,7 +51,9 @@ class IcebergWalk(Walk):
         except UnsupportedTableError as error:
             assert "different columns" in error.message or "was changed from" in error.message, error
             self.refused += 1
-            shutil.rmtree(Path(self.folder) / "metadata")  # as the hint says; another sync may work when older files are gone
+            shutil.rmtree(
+                Path(self.folder) / "metadata"
+            )  # as the hint says; another sync may work when older files are gone
             self.states.clear()
             return
         assert not self.table.iceberg.sync(), "a second sync finds nothing to do"

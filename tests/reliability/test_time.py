@@ -230,6 +230,7 @@ def test_nobody_sleeps_under_the_lock() -> None:
     runtime = replace(sim.runtime, clock=Watched())
     options = {"hoodie.time.generator.max_expected_clock_skew_ms": 200}
     table = create_at(OpenedTable(sim.storage, runtime, options, sim.lock), STORY_SCHEMA, "id", "part")
+    sim.storage.put(".hoodie/timeline/20250101000000000.commit.requested", b"")  # of another program
     for value in range(3):
         table.upsert(batch((1, "a", value)))
         with table.begin("upsert") as write:

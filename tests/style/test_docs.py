@@ -98,7 +98,17 @@ def test_the_table_of_packages_has_the_layers_that_the_linter_checks() -> None:
 @pytest.mark.sample
 @pytest.mark.parametrize(
     "page",
-    ["consumers.md", "index.md", "merging.md", "migration.md", "reading.md", "services.md", "upkeep.md", "writing.md"],
+    [
+        "consumers.md",
+        "index.md",
+        "merging.md",
+        "migration.md",
+        "reading.md",
+        "services.md",
+        "sql.md",
+        "upkeep.md",
+        "writing.md",
+    ],
 )
 def test_the_python_of_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

@@ -73,6 +73,7 @@ ALLOWED = {
     ("pyhudi_core/opening.py", "pyhudi_core.runtime.system.system_runtime"): _DOOR,
     ("pyhudi_core/importing/recovery.py", "pyhudi_core.runtime.system.system_runtime"): _DOOR,
     ("pyhudi_core/orchestration/remote_write.py", "pyhudi_core.runtime.system_runtime"): _DOOR,
+    ("pyhudi_core/orchestration/table_looks.py", "pyhudi_core.runtime.system_runtime"): _DOOR,
     ("pyhudi_core/orchestration/partition_values.py", "urllib.parse.unquote"): "it decodes the names of folders",
     ("pyhudi_dagster/assets/asset_function.py", "asyncio"): "it runs the functions of users that are async",
     ("pyhudi_dagster/reporting/checks.py", "datetime.datetime.now"): _IN_DAGSTER,

@@ -30,6 +30,13 @@ LOOPS = [
     ("index", "{table}", "drop", "by_day", "bloom_filters", "--if-exists"),
     ("sql", "{table}", "CREATE INDEX IF NOT EXISTS by_day ON orders (day)"),
     ("sql", "{table}", "DROP INDEX IF EXISTS by_day ON orders"),
+    ("sql", "{table}", "UPDATE orders SET price = 2 WHERE id = 1"),
+    ("sql", "{table}", "DELETE FROM orders WHERE id = 404"),
+    (
+        "sql",
+        "{table}",
+        "MERGE INTO orders t USING (SELECT 1 AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET price = 3",
+    ),
     ("metadata", "{table}", "create"),
     ("metadata", "{table}", "drop"),
     ("metadata", "{table}", "rebuild"),
@@ -40,7 +47,11 @@ LOOPS = [
     ("bootstrap", "{source}", "{copy}", "--record-key", "id"),
     ("import", "{imported}", "{source}/rows.parquet", "--record-key", "id"),
     ("import", "{table}", "{source}/orders.csv"),
-    *((name, "{table}") for name in ("compact", "cluster", "clean", "log-compact", "expire", "sweep", "upkeep")),
+    ("export", "{table}", "{copy}.csv", "--overwrite"),
+    *(
+        (name, "{table}")
+        for name in ("compact", "cluster", "clean", "log-compact", "expire", "sweep", "upkeep", "iceberg")
+    ),
     ("repair", "{table}", "--duplicates"),
     ("restore", "{table}", "--to", "{newest}"),
     ("erase", "{table}", "--key", "2"),
@@ -53,6 +64,10 @@ LOOKS = [
         for name in ("check", "count", "head", "history", "schema", "services", "show", "size", "timeline")
     ),
     ("commit", "{table}", "{newest}"),
+    ("sql", "{table}", "SELECT count(*) FROM orders"),
+    ("sql", "{table}", "CALL show_commits(table => 'orders')"),
+    *(("inspect", "{table}", what) for what in ("files", "slices", "partitions", "commits", "statistics")),
+    ("inspect", "{table}", "commit-files", "--instant", "{newest}"),
     ("help", "writing"),
     ("completion", "bash"),
 ]

@@ -73,7 +73,10 @@ def rounds(requests: Iterable[Request]) -> int:
 
 
 class CountedS3:
-    """The emulator with its counter, as a WSGI application of its own."""
+    """The emulator with its counter, as a WSGI application of its own.
+
+    ``delay_s``: each answer waits so long, and not until nothing more comes.
+    """
 
     def __init__(self) -> None:
         self._application = DomainDispatcherApplication(create_backend_app)
@@ -81,6 +84,7 @@ class CountedS3:
         self._answering = 0
         self._ticks = 0
         self._trace: Trace | None = None
+        self.delay_s: float | None = None
         self.ends = threading.Event()
         self.url = ""
 
@@ -95,7 +99,10 @@ class CountedS3:
             body = list(self._application(environ, lambda *head: heads.append(head)))
         finally:
             self._end()
-        self._wait_until_quiet()
+        if self.delay_s is None:
+            self._wait_until_quiet()
+        else:
+            time.sleep(self.delay_s)
         with self._turn:
             trace.requests.append(Request(_what(environ), came, time.monotonic()))
         start_response(*heads[0])

@@ -110,7 +110,7 @@ def rewrite_metadata(
         (timeline / Instant(time, Action.DELTACOMMIT, state).file_name()).write_bytes(b"")
     done = TimelineFolder(LocalStorage(str(location), fsync=False), ".hoodie/metadata/.hoodie/timeline").load()
     completed = Instant(time, Action.DELTACOMMIT, State.COMPLETED, str(int(done.high_water_mark) + 1))
-    (timeline / completed.file_name()).write_bytes(commit_body([file_stat(name, len(data), len(entries), 0)]))
+    (timeline / completed.file_name()).write_bytes(commit_body([file_stat(name, len(data), len(entries), 0)], "V1"))
 
 
 def append_metadata(location: str | Path, partition: str, entries: dict[str, Entry]) -> None:

@@ -71,6 +71,14 @@ def test_the_page_shows_the_ceiling_of_each_lock_and_commits_with_injected_laten
     assert locks.section({}) == ""
 
 
+def test_the_page_shows_requests_and_rounds_of_small_operations_in_an_object_store() -> None:
+    one = {"requests": 41, "rounds": 14, "ms": [150.4, 420.0, 1700.0]}
+    kept = {"latencies_ms": [0, 20, 100], "operations": {"upsert": {"pyhudi": one}}, "run": "bench-store"}
+    page = report.page({"object_stores": kept})
+    assert "### Small operations in an object store\n\nPart: bench-store.\n" in page
+    assert "|change one row by its key|pyhudi|41|14|150|420|1700|" in page
+
+
 def test_the_processor_time_under_the_lock_is_that_of_the_commits_and_not_of_services_after_them(
     location: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

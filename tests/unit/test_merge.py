@@ -23,6 +23,7 @@ from pyhudi_core.errors import (
     SchemaMismatchError,
     UnsupportedTableError,
 )
+from pyhudi_core.write import merging
 
 SCHEMA = pa.schema(
     [("id", pa.int64()), ("ts", pa.int64()), ("day", pa.string()), ("v", pa.float64()), ("s", pa.string())]
@@ -422,3 +423,55 @@ def test_random_merges_give_the_rows_of_duckdb(kind: str) -> None:
         judge.execute(f"MERGE INTO t AS target USING source ON target.id = source.id {text}")
         expected = judge.execute("SELECT * FROM t ORDER BY id").fetchall()
         assert str(found(table)) == str(expected), text
+
+
+def test_names_in_on_are_found_in_any_case_as_in_conditions(location: str) -> None:
+    table = hudi.create_table(location, pa.schema([("id", pa.int64()), ("v", pa.float64())]), record_key="id")
+    table.insert(pa.table({"id": [1], "v": [1.0]}))
+    source = pa.table({"ID": [1, 2], "v": [3.0, 4.0]})
+    table.merge(source, on="Id").when_matched_update({"v": "source.v"}).when_not_matched_insert(
+        {"ID": "source.id", "V": "source.v"}
+    ).run()
+    assert table.to_arrow().sort_by("id").to_pydict() == {"id": [1, 2], "v": [3.0, 4.0]}
+
+
+def test_a_null_that_the_merger_of_the_table_would_not_store_is_refused(location: str) -> None:
+    payload = {
+        "hoodie.compaction.payload.class": "org.apache.hudi.common.model.OverwriteNonDefaultsWithLatestAvroPayload"
+    }
+    schema = pa.schema([("id", pa.int64()), ("v", pa.float64())])
+    table = hudi.create_table(location, schema, record_key="id", options=payload)
+    table.insert(pa.table({"id": [1, 2], "v": [1.0, None]}))
+    source = pa.table({"id": [1, 2, 3], "v": pa.array([None, None, None], pa.float64())})
+    merge = table.merge(source, on="id")
+    for refused in (
+        merge.when_matched_update_all().when_not_matched_insert_all(),
+        merge.when_matched_update({"v": None}),
+    ):
+        with pytest.raises(DataError, match="gives v the value null"):
+            refused.run()
+    merge.when_not_matched_insert_all().run()
+    assert table.to_arrow().sort_by("id").to_pydict() == {"id": [1, 2, 3], "v": [1.0, None, None]}
+
+
+def test_a_merge_that_reads_the_whole_table_does_it_in_parts_with_the_same_result(
+    location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = pa.table(
+        {"id": list(range(100)), "day": [f"d{i % 7}" for i in range(100)], "v": [float(i) for i in range(100)]}
+    )
+    source = pa.table({"id": [1, 8, 300], "day": ["d1", "d1", "d0"], "v": [-1.0, -8.0, 9.0]})
+    found = []
+    for number, size in enumerate((merging._PART_BYTES, 1)):
+        monkeypatch.setattr(merging, "_PART_BYTES", size)
+        table = hudi.create_table(f"{location}{number}", rows.schema, record_key="id", partition_by="day")
+        table.insert(rows)
+        merge = table.merge(source, on=["id", "day"]).when_matched_update_all().when_not_matched_insert_all()
+        merge = merge.when_not_matched_by_source_update({"v": "v * 2"}, where="id > 90")
+        merge.when_not_matched_by_source_delete("id < 50").run()
+        found.append(table.to_arrow().sort_by("id"))
+    assert found[0].equals(found[1])
+    assert len(found[0]) == 53
+    twice = pa.concat_tables([source, source.slice(0, 1)])
+    with pytest.raises(DataError, match="meet several rows"):
+        table.merge(twice, on="id").when_matched_update_all().when_not_matched_by_source_delete().run()

@@ -112,6 +112,27 @@ def test_a_read_has_no_more_rounds_after_more_commits_and_two_more_requests_for_
     assert_within(store, lambda: hudi.open_table(location, store.options).scan().to_arrow(), 16 + 2 * 2, 4)
 
 
+def test_open_and_scan_of_slices_with_logs(store: CountedS3) -> None:
+    location = a_table(store, "merge_on_read").location
+    assert_within(store, lambda: hudi.open_table(location, store.options).scan().to_arrow(), 19, 5)
+
+
+def test_a_read_has_no_more_rounds_after_many_commits(store: CountedS3) -> None:
+    location = a_table(store, commits=14).location
+    assert_within(store, lambda: hudi.open_table(location, store.options).scan().to_arrow(), 40, 5)
+
+
+def test_a_first_upsert(store: CountedS3) -> None:
+    for _ in range(TRIES):
+        table = create(store, new_place())
+        with store.traced() as trace:
+            table.upsert(ROWS)
+        if trace.rounds <= 18:
+            break
+    assert trace.rounds <= 18, str(trace)
+    assert len(trace.requests) <= 47, str(trace)
+
+
 def test_a_token_of_the_state(store: CountedS3) -> None:
     table = hudi.open_table(a_table(store).location, store.options)
     assert_within(store, table.snapshot_token, 13, 2)

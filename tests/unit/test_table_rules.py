@@ -12,9 +12,11 @@ import duckdb
 import pandas as pd
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 from support.tables import make, reopen
 
 import pyhudi_core as hudi
+from pyhudi_core.cli.main import main
 from pyhudi_core.errors import (
     CommitConflictError,
     DataError,
@@ -331,6 +333,20 @@ def test_a_write_that_was_measured_by_older_rules_does_not_commit(location: str,
         with pytest.raises(SchemaMismatchError, match="columns or rules meanwhile"):
             write.again(conflict.value)
     assert table.to_arrow().equals(rows((1, 1.0, 1)))
+
+
+def test_the_commands_show_the_rules_and_a_table_without_rules_shows_none(location: str) -> None:
+    made_in(location)
+    assert "checks: positive: v > 0" in CliRunner().invoke(main, ["show", location]).stdout
+    shown = json.loads(CliRunner().invoke(main, ["schema", location, "--json"]).stdout)
+    assert {row["column"]: row["rules"] for row in shown if row["rules"]} == {
+        "day": "DEFAULT 'a'",
+        "qty": "NOT NULL",
+        "total": "GENERATED AS (v * qty)",
+    }
+    assert [row["comment"] for row in shown if row["comment"]] == ["the price"]
+    make(f"{location}2", SCHEMA)
+    assert "rules" not in json.loads(CliRunner().invoke(main, ["schema", f"{location}2", "--json"]).stdout)[0]
 
 
 CHECKS = ["a > b", "a + b < 10", "a IS NULL OR b > 2", "x < 1.5", "x <> x", "t LIKE 'a%'", "t IN ('a', 'b') OR a < 0", "NOT (a > 1 AND x > 0)",

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 from support.compactions import planned, with_logs
 from support.disk import contents, data_files
-from support.golden import unpack
+from support.golden import OTHER_VERSIONS, unpack
 from support.tables import FAST, make, orders, reopen, rows
 
 import pyhudi_core as hudi
@@ -244,18 +244,18 @@ def test_rules_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
         hudi.UpkeepRules(**wrong)
 
 
-def test_a_table_of_version_9_is_skipped_with_its_reason_and_the_others_are_looked_after(tmp_path: Path) -> None:
-    nine = unpack("hudi-1.2.0/mor_v9", tmp_path / "nine")
+def test_a_table_of_version_6_is_skipped_with_its_reason_and_the_others_are_looked_after(tmp_path: Path) -> None:
+    six = unpack("hudi-0.15.0/mor_avro", tmp_path / "six", OTHER_VERSIONS)
     with_logs(str(tmp_path / "eight"))
-    before = contents(nine)
+    before = contents(six)
     report = hudi.upkeep(str(tmp_path))
     assert report, "it is no failure"
     (skipped,) = report.with_outcome(Outcome.SKIPPED)
-    assert (skipped.table, skipped.service) == (nine, "")
-    assert "version 9, which this release reads and does not write" in skipped.reason
+    assert (skipped.table, skipped.service) == (six, "")
+    assert "version 6, which this release reads and does not write" in skipped.reason
     assert report.with_outcome(Outcome.RAN)
-    assert contents(nine) == before
-    assert _command("upkeep", nine).exit_code == 0
+    assert contents(six) == before
+    assert _command("upkeep", six).exit_code == 0
 
 
 def test_the_command_has_exit_codes_for_done_failed_and_no_table(tmp_path: Path) -> None:

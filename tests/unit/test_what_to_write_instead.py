@@ -24,7 +24,7 @@ ATTRIBUTES = {
     "overwrite": "table.insert_overwrite_table(data)",
     "vacuum": "table.cleaning.run()",
     "optimize": "table.clustering.run()",
-    "files": "table.snapshot()",
+    "files": "table.inspect.files()",
     "version": "table.timeline",
     "load_as_version": "table.scan(as_of=time)",
     "upkeep": "hudi.upkeep(table)",

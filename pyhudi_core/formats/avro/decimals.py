@@ -56,3 +56,13 @@ def bytes_of_decimals(values: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDAr
     # A leading byte can be dropped if it and the highest bit of the next byte only repeat the sign.
     repeats = (wide[:, :-1] == fill) & ((wide[:, 1:] >= 0x80) == (fill == 0xFF))
     return wide, _WIDTH - np.logical_and.accumulate(repeats, axis=1).sum(axis=1, dtype=np.int64)
+
+
+def shortest_bytes(values: pa.Array) -> pa.BinaryArray:
+    """Return decimals as big-endian values of the smallest number of bytes. Nulls stay."""
+    wide, sizes = bytes_of_decimals(values.drop_null())
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+    ends = wide[np.arange(_WIDTH) >= _WIDTH - sizes[:, None]]
+    filled = np.asarray(values.is_valid().to_numpy(zero_copy_only=False))
+    found = pa.BinaryArray.from_buffers(pa.binary(), len(sizes), [None, pa.py_buffer(offsets), pa.py_buffer(ends)])
+    return found.take(pa.array(np.cumsum(filled) - 1, mask=~filled))

@@ -190,6 +190,9 @@ def _written_range(chunk: pq.ColumnChunkMetaData) -> tuple[ColumnRange, bool]:
 
 def _widest(ranges: list[tuple[ColumnRange, bool]]) -> ColumnRange:
     """Return the range of several chunks together: a bound is unknown if that of one chunk with values is."""
+    if len(ranges) == 1:
+        known = ranges[0][0]
+        return known if known.min is not None and known.max is not None else ColumnRange(None, None, known.null_count)
     counts = [known.null_count for known, _ in ranges]
     nulls = None if None in counts else sum(count for count in counts if count is not None)
     with_values = [known for known, only_nulls in ranges if not only_nulls]

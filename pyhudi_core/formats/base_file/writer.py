@@ -137,7 +137,7 @@ class BaseFileWriter:
     def close(self) -> BaseFileStats:
         """Write the buffered rows and the footer. The stream stays open."""
         self._flush()
-        writer = self._opened(_with_dictionaries(self._schema.empty_table()))
+        writer = self._writer or self._opened(_with_dictionaries(self._schema.empty_table()))
         writer.add_key_value_metadata(self._key_value())
         writer.close()
         ranges = written_ranges(self._metadata[0], self._schema)

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from pyhudi_core.conflicts.concurrent import refuse_pending_restore
 from pyhudi_core.formats.avro.container import encode_record
-from pyhudi_core.iceberg import sync as iceberg
+from pyhudi_core.lazy import lazy
 from pyhudi_core.metadata_table.slices import MetadataSlices
 from pyhudi_core.model.file_names import split
 from pyhudi_core.model.operation import OperationType
@@ -37,6 +38,11 @@ from pyhudi_core.write import cases, refusals
 from pyhudi_core.write.metadata_part import metadata_update
 from pyhudi_core.write.retrying import Retries
 from pyhudi_core.write.states import load
+
+if TYPE_CHECKING:
+    from pyhudi_core.iceberg import sync as iceberg
+else:
+    iceberg = lazy("pyhudi_core.iceberg.sync")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from pyhudi_core.conflicts.conflict import Group
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.operation import OperationType
-from pyhudi_core.model.properties import MergeMode, TableType
+from pyhudi_core.model.properties import TableType
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.compaction.compaction_plan import CompactionPlan
 from pyhudi_core.services.compaction.slices_to_compact import operation_of
@@ -33,7 +33,7 @@ def plan_log_compaction(context: TableContext, timeline: Timeline) -> Compaction
     config = context.config
     if config.table_type is not TableType.MERGE_ON_READ:
         return CompactionPlan(why_not="the table is copy-on-write, so it has no log files", log_only=True)
-    if config.merge_mode is MergeMode.CUSTOM:
+    if config.merges_values:
         why_not = "a merger makes the table's rows, and would meet the rows of the logs twice"
         return CompactionPlan(why_not=why_not, log_only=True)
     if pending_restores(timeline):

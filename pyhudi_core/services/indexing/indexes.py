@@ -373,7 +373,10 @@ class Indexes(NotCalled):
                 "Such an index is on one column.",
             )
         self._refuse_absent(wanted)
-        return new_definition(wanted.name, wanted.columns[0], kind, wanted.options, self.context.table)
+        context = self.context
+        return new_definition(
+            wanted.name, wanted.columns[0], kind, wanted.options, context.table, context.config.index_version
+        )
 
     def _refuse_absent(self, wanted: CreateIndex) -> None:
         column, there = wanted.columns[0], load(self.context).schema.names

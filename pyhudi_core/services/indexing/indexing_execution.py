@@ -173,7 +173,7 @@ class IndexingRun(PlanRun[IndexingWork, Indexed]):
         """Make and publish the base files, and look for keys that are in two places."""
         snapshot = load(self._renew(), base)
         defined = metadata_update.definitions_of(self.transaction.context, groups)
-        files = FirstFiles(self.transaction, snapshot, self.how.engine, self.staging, defined)
+        files = FirstFiles(self.transaction, snapshot, self.how.engine, self.staging, defined, {*groups})
         builds = self._builds(base, groups)
         steps = Steps(self.how.progress, "build indexes", len(builds))
         staged = [files.staged_base(first) for first in steps.over(builds)]
@@ -202,8 +202,9 @@ class IndexingRun(PlanRun[IndexingWork, Indexed]):
         return load(self.transaction.context, timeline)
 
     def _builds(self, timeline: Timeline, groups: dict[str, int]) -> Sequence[FirstBuild]:
-        first = metadata_build.next_number(self.transaction.context, timeline)
-        return [FirstBuild(name, first + at, count) for at, (name, count) in enumerate(groups.items())]
+        context = self.transaction.context
+        first, version = metadata_build.next_number(context, timeline), context.config.index_version
+        return [FirstBuild(name, first + at, count, version) for at, (name, count) in enumerate(groups.items())]
 
     def _give_back(self, error: BaseException) -> None:
         """Take the partitions off the list after an error, if they are still this execution's.

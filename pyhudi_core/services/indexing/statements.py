@@ -185,5 +185,5 @@ def _unclear(text: str, at: int, expected: str) -> InvalidOptionError:
     return InvalidOptionError(
         f"The statement is not understood at character {at + 1}, {there}: expected {expected}",
         hint="Statements are CREATE INDEX name ON table [USING type] (column) [OPTIONS (key = 'value')], DROP INDEX name ON table,"
-        " SHOW INDEXES FROM table. Nothing was changed.",
+        " SHOW INDEXES FROM table; hudi.sql carries out others. Nothing was changed.",
     )

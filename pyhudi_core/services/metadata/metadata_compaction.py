@@ -22,7 +22,7 @@ from pyhudi_core.file_groups.slicing import SlicePiece
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.metadata_table.committed_files import CommittedFiles
 from pyhudi_core.metadata_table.compacting import compacted
-from pyhudi_core.metadata_table.record_schema import PLAIN_SCHEMA
+from pyhudi_core.metadata_table.record_schema import OF_COMMITS
 from pyhudi_core.metadata_table.slices import MetadataSlices, everything
 from pyhudi_core.model.commit import SCHEMA_KEY, CommitMetadata, WriteStat
 from pyhudi_core.model.file_names import BaseFileName
@@ -137,7 +137,8 @@ class _Run(PlanRun[tuple[FileSlice, ...], tuple[Finished, CommitMetadata]]):
         steps.begin()
         written = context.runtime.executor.map(partial(self._rewrite, reader, steps), work)
         stats = tuple(stat for stat in written if stat is not None)
-        extra = {**self.how.extra_metadata, SCHEMA_KEY: PLAIN_SCHEMA, TOKEN_KEY: transaction.token}
+        schema = OF_COMMITS[context.config.index_version]
+        extra = {**self.how.extra_metadata, SCHEMA_KEY: schema, TOKEN_KEY: transaction.token}
         commit = CommitMetadata(str(OperationType.COMPACT), stats, extra)
         record = commit.to_avro(Action.COMMIT)
         body = encode_record("HoodieCommitMetadata", record, sync_marker=transaction.sync_marker)

@@ -12,14 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyhudi_core.errors import CommitAbortedError
 from pyhudi_core.formats.avro.container import encode_record
-from pyhudi_core.iceberg import retention
 from pyhudi_core.index.hash_ranges import has_consistent_hashing
 from pyhudi_core.index.hashing_metadata import forget
+from pyhudi_core.lazy import lazy
 from pyhudi_core.model.instant import Action
+from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.plan_run import PlanRun
 from pyhudi_core.services.progress import Steps
@@ -31,6 +32,13 @@ from pyhudi_core.transaction import layout, markers, plan_executors, removal
 from pyhudi_core.transaction.commit import Finished, finish
 from pyhudi_core.transaction.instant_removal import files_of_instant, remove_files, remove_instant
 from pyhudi_core.transaction.rollback_plans import metadata_record
+
+if TYPE_CHECKING:
+    from pyhudi_core.iceberg import retention
+    from pyhudi_core.iceberg import sync as iceberg
+else:
+    retention = lazy("pyhudi_core.iceberg.retention")
+    iceberg = lazy("pyhudi_core.iceberg.sync")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +72,9 @@ class RestoreRun(PlanRun[PlannedRestore, Restored]):
             _forget(context, time)
         for undone in Steps(self.how.progress, "undo instants", len(work.undone)).over(work.undone):
             undo(context, undone)
-        return Restored(self._complete(work), work)
+        done = Restored(self._complete(work), work)
+        iceberg.follow(reopened(context))
+        return done
 
     def _complete(self, work: RestoreWork) -> Finished:
         transaction = self.transaction

@@ -22,7 +22,12 @@ from pyhudi_core.errors import CommitConflictError, InvalidOptionError, ObjectNo
 from pyhudi_core.file_groups.row_counts import most_rows_of_slices
 from pyhudi_core.metadata_table import column_statistics, names, new_metadata_table
 from pyhudi_core.metadata_table.defined_indexes import first_groups
-from pyhudi_core.metadata_table.index_definitions import IndexDefinition, changed_definitions, of_statistics
+from pyhudi_core.metadata_table.index_definitions import (
+    IndexDefinition,
+    changed_definitions,
+    of_record_index,
+    of_statistics,
+)
 from pyhudi_core.metadata_table.new_metadata_table import FirstBuild
 from pyhudi_core.metadata_table.slices import MetadataSlices
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, State
@@ -260,8 +265,11 @@ def definitions_change(
     ``is_new``: there were none.
     """
     context, found = staging.transaction.context, list(added)
+    version = context.config.index_version
     if names.COLUMN_STATS in partitions:
-        found.append(of_statistics(column_statistics.indexed_columns(snapshot.schema)))
+        found.append(of_statistics(column_statistics.form_of(version).indexed_columns(snapshot.schema), version))
+    if names.RECORD_INDEX in partitions:
+        found += of_record_index(version)
     if not found:
         return None
     known = None if is_new else definitions_now(context)
@@ -338,13 +346,13 @@ class _Build:
         first = next_number(context, self.snapshot.timeline)
         staging = Staging(transaction)
         defined = metadata_update.definitions_of(context, self.missing) | {item.name: item for item in self.added}
-        files = FirstFiles(transaction, self.snapshot, self.engine, staging, defined)
+        files = FirstFiles(transaction, self.snapshot, self.engine, staging, defined, {*self.missing})
         builds = [
-            files.staged(FirstBuild(name, number, self.missing[name]))
+            files.staged(FirstBuild(name, number, self.missing[name], context.config.index_version))
             for number, name in enumerate(self.missing, first)
         ]
         listed = context.config.metadata_partitions
-        table_files = [] if listed else [staging.put(*new_metadata_table.properties_file(context.config.name))]
+        table_files = [] if listed else [staging.put(*new_metadata_table.properties_file(context.config))]
         definitions = definitions_change(staging, self.snapshot, self.missing, self.added, is_new=is_new)
         deciding = _BuildDecision(transaction, tuple(builds), tuple(table_files), definitions, staging)
         if self.drop is not None:
@@ -368,7 +376,7 @@ class _BuildDecision:
     table_files: tuple[Moved, ...]
     definitions: Publication | None
     staging: Staging
-    _found: Ahead[tuple[properties_file.Seen, bytes | None]] | None = None
+    _found: Ahead[tuple[properties_file.PropertiesSeen, bytes | None]] | None = None
     _left: Ahead[list[str]] | None = None
     _afterwards: Ahead[TableConfig] | None = None
 

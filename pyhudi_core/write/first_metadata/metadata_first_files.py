@@ -5,7 +5,7 @@ What is little is read here: the list of files, and the footers for statistics. 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from pyhudi_core.engine.base import Engine
@@ -28,13 +28,16 @@ from pyhudi_core.write.metadata_part.file_indexes import built_files
 
 @dataclass(slots=True)
 class FirstFiles:
-    """Stages the first files of partitions, of the state that ``snapshot`` shows. ``definitions``: of indexes that users defined, by partition."""
+    """Stages the first files of partitions (``built``), of the state that ``snapshot`` shows. ``definitions``: of indexes that users defined, by
+    partition.
+    """
 
     transaction: Transaction
     snapshot: Snapshot
     engine: Engine
     staging: Staging
     definitions: Mapping[str, IndexDefinition]
+    built: Collection[str]
     _changes: CommitChanges | None = field(default=None, init=False)
 
     def staged(self, first: FirstBuild) -> StagedBuild:
@@ -75,7 +78,8 @@ class FirstFiles:
     def _known(self) -> CommitChanges:
         """Return all files with the ranges of their columns, read once."""
         if self._changes is None:
-            self._changes = self._existing().changes()
+            form = metadata_update.statistics_form(self.transaction.context, self.built)
+            self._changes = self._existing().changes(form)
         return self._changes
 
     def _existing(self) -> ExistingTable:

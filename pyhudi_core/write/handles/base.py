@@ -131,6 +131,7 @@ class HandleSettings:
         partial: the rows have these columns only; None if they are whole.
         known: what rows mean whose key a rewritten base file has, where the index did not look for keys.
         changes: how change logs are written; None for a table without change data capture.
+        marked_together: the files are announced in few markers, and all of them are new.
         token_salt: the number that all write tokens share; None for a random one in each.
         populate: rows get their meta columns; if not, these are null, and files have no bloom filter and no key range.
         generates_keys: rows get a generated key, which is their number in the commit.
@@ -156,6 +157,7 @@ class HandleSettings:
     partial: PartialRows | None = None
     known: KnownKeys = KnownKeys.UPDATE
     changes: ChangeForm | None = None
+    marked_together: bool = False
     token_salt: int | None = None
     populate: bool = True
     generates_keys: bool = False

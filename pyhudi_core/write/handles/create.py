@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from pyhudi_core.merge.law import says_deleted
+from pyhudi_core.model.file_names import BaseFileName
 from pyhudi_core.write.handles.base import HandleContext, WrittenFile, refuse_unknown_rows
 from pyhudi_core.write.handles.new_file import NewFile, announce_partition
 from pyhudi_core.write.plan import Bucket
@@ -16,13 +17,15 @@ from pyhudi_core.write.plan import Bucket
 class RollingFiles:
     """Base files of one partition, each its own file group; a new one begins when the last one has the target size.
 
-    ``file_id`` is that of the first file; later ones get new ids. ``rolls``: there may be later ones.
+    ``file_id`` is that of the first file; later ones get new ids. ``rolls``: there may be later ones. ``announced`` is
+    the name of the first file, if it has its marker.
     """
 
     context: HandleContext
     partition: str
     file_id: str
     rolls: bool = True
+    announced: BaseFileName | None = None
     _open: NewFile | None = None
     _written: list[WrittenFile] = field(default_factory=list)
 
@@ -34,7 +37,8 @@ class RollingFiles:
                 self._finish()
                 self.file_id = self.context.new_file_id()
             if self._open is None:
-                self._open = NewFile.open(self.context, self.partition, self.file_id, None)
+                name, self.announced = self.announced, None
+                self._open = NewFile.open(self.context, self.partition, self.file_id, None, announced=name)
             self._open.insert(pa.Table.from_batches([batch]))
 
     def close(self) -> list[WrittenFile]:
@@ -56,10 +60,11 @@ class RollingFiles:
 class CreateHandle:
     """Writes the rows of a new file group. Rows that say that they are deleted are left out."""
 
-    def __init__(self, context: HandleContext, bucket: Bucket) -> None:
+    def __init__(self, context: HandleContext, bucket: Bucket, announced: BaseFileName | None = None) -> None:
         self._context = context
         self._bucket = bucket
-        self._files = RollingFiles(context, bucket.partition, bucket.file_id, not bucket.hashed)
+        self._new_partition = bucket.new_partition
+        self._files = RollingFiles(context, bucket.partition, bucket.file_id, not bucket.hashed, announced)
 
     def write(self, rows: pa.Table) -> None:
         """As `WriteHandle.write`."""
@@ -67,9 +72,10 @@ class CreateHandle:
         deleted = says_deleted(rows) if merger is None else says_deleted(rows) | merger.deletes(rows)
         left = rows.filter(pa.array(~deleted)) if deleted.any() else rows
         refuse_unknown_rows(self._context, len(left), self._bucket.partition)
-        if self._bucket.new_partition and len(left):
-            announce_partition(self._context.runtime, self._context.settings.requested_time, self._bucket.partition)
         self._files.insert(left)
+        if self._new_partition and len(left):
+            announce_partition(self._context.runtime, self._context.settings.requested_time, self._bucket.partition)
+            self._new_partition = False
 
     def close(self) -> list[WrittenFile]:
         """As `WriteHandle.close`."""

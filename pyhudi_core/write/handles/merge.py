@@ -91,7 +91,7 @@ class MergeHandle:
             runtime.storage,
             runtime.executor,
             lambda: opened.enter_context(base),
-            lambda: NewFile.announce(context, bucket.partition, bucket.file_id, "MERGE"),
+            lambda: NewFile.announce(context, {bucket.file_id: bucket.partition}, "MERGE")[bucket.file_id],
         )
 
     def close(self) -> list[WrittenFile]:

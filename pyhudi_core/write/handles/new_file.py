@@ -5,6 +5,7 @@ The create handle and the merge handle share it. A file that is given up leaves 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -45,10 +46,8 @@ class NewFile:
     ) -> NewFile:
         """Announce and open a file of a file group, for ``incoming`` rows in addition to those of ``previous``. ``announced``: by `announce`."""
         settings, runtime = context.settings, context.runtime
-        name = announced or _name(context, file_id)
+        name = announced or cls.announce(context, {file_id: partition}, "MERGE" if previous else "CREATE")[file_id]
         path = join(partition, str(name))
-        if announced is None:
-            markers.create(runtime.storage, settings.requested_time, path, "MERGE" if previous else "CREATE")
         if previous and settings.early is not None:
             settings.early.refuse(runtime.storage, runtime.clock, partition, file_id)
         output = runtime.storage.open_output(path)
@@ -69,11 +68,18 @@ class NewFile:
         return cls(context, partition, name, output, writer, unknown)
 
     @classmethod
-    def announce(cls, context: HandleContext, partition: str, file_id: str, kind: str) -> BaseFileName:
-        """Choose the name of a file, and create its marker."""
-        name, requested_time = _name(context, file_id), context.settings.requested_time
-        markers.create(context.runtime.storage, requested_time, join(partition, str(name)), kind)
-        return name
+    def announce(cls, context: HandleContext, partitions: Mapping[str, str], kind: str) -> dict[str, BaseFileName]:
+        """Choose the names of files, and create their markers. ``partitions`` is by file id, and so are the names."""
+        storage, settings = context.runtime.storage, context.settings
+        names = {file_id: _name(context, file_id) for file_id in partitions}
+        paths = [join(partitions[file_id], str(name)) for file_id, name in names.items()]
+        if settings.marked_together and names:
+            token = next(iter(names.values())).write_token
+            markers.create_together(storage, settings.requested_time, paths, kind, token)
+            return names
+        for path in paths:
+            markers.create(storage, settings.requested_time, path, kind)
+        return names
 
     @property
     def path(self) -> str:

@@ -131,7 +131,7 @@ def _routed(
     readers = max(1, min(len(changes), engine.cores))
     payloads = [tuple(changes[number::readers]) for number in range(readers)]
     writers = min(groups, engine.cores)
-    reading = _Entries(open_runtime, index, ByFileGroup(KEY, groups, writers))
+    reading = _Entries(open_runtime, index, ByFileGroup(KEY, groups, writers, index.hashed))
     return engine.run(reading, slotted(index.schema), payloads).shuffle(TASK, writers, SORT)
 
 

@@ -27,16 +27,17 @@ from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.metadata_table import column_statistics, defined_indexes, file_groups, names
 from pyhudi_core.metadata_table.bloom_filters import BloomFilterIndex
 from pyhudi_core.metadata_table.changes import CommitChanges, records_of
+from pyhudi_core.metadata_table.column_statistics import StatisticsForm
 from pyhudi_core.metadata_table.commits import OPERATION, LogWriting, NewLog, commit_of
 from pyhudi_core.metadata_table.defined_indexes import IndexedTable
 from pyhudi_core.metadata_table.file_entries import FileIndex
-from pyhudi_core.metadata_table.index_definitions import IndexDefinition, read_definitions
+from pyhudi_core.metadata_table.index_definitions import IndexDefinition, read_definitions, statistics_version
 from pyhudi_core.metadata_table.records import Records
 from pyhudi_core.metadata_table.slices import MetadataSlices
 from pyhudi_core.model.commit import WriteStat
 from pyhudi_core.model.instant import Action, epoch_ms
 from pyhudi_core.model.operation import OperationType
-from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.model.properties import V2, TableConfig
 from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.snapshot.snapshot import Snapshot
@@ -131,7 +132,7 @@ def replaces_statistics(config: TableConfig, before: pa.Schema, after: pa.Schema
     """
     listed = {*config.metadata_partitions}
     only = listed <= {names.FILES, *_STATISTICS} and not config.metadata_partitions_inflight
-    return only and bool(listed & _STATISTICS) and bool(_widened(before, after))
+    return only and bool(listed & _STATISTICS) and bool(_widened(config, before, after))
 
 
 def why_undefined(
@@ -166,6 +167,18 @@ def definitions_of(context: TableContext, partitions: Collection[str]) -> dict[s
         return {}
     found = read_definitions(context.storage, context.config.index_defs_path)
     return {item.name: item for item in found if defined_indexes.kind_of(item.name) is not None}
+
+
+def statistics_form(context: TableContext, built: Collection[str] = ()) -> StatisticsForm:
+    """Return the form of the statistics of columns and partitions: that of their definition. ``built``: partitions that are made now."""
+    version = context.config.index_version
+    if (
+        version == V2
+        and names.COLUMN_STATS not in built
+        and _STATISTICS & {*context.config.written_metadata_partitions}
+    ):
+        version = statistics_version(read_definitions(context.storage, context.config.index_defs_path))
+    return column_statistics.form_of(version)
 
 
 def _listed_definitions(context: TableContext, partitions: Sequence[str]) -> list[IndexDefinition]:
@@ -208,7 +221,7 @@ def _why_outdated(slices: MetadataSlices, snapshot: Snapshot, schema: pa.Schema)
         return f"its {_listed(building)} is being built by another program, and has no file groups yet"
     if other:
         return f"the file groups of its {_listed(other)} have a form that this release does not write"
-    if (widened := _widened(snapshot.schema, schema)) and _STATISTICS & {*partitions}:
+    if (widened := _widened(snapshot.config, snapshot.schema, schema)) and _STATISTICS & {*partitions}:
         return f"it has statistics of {_listed(widened)}, whose type this write changes, and Hudi cannot compare bounds of two types"
     return ""
 
@@ -324,7 +337,8 @@ class _MetadataUpdate:
                 logs += self._logs(place, partition, ready[partition])
         bases = {name: self.slices.base_times(name) for name in partitions}
         companion.has_markers = bool(stats) or any(log.writing.announces for log in logs)
-        companion.stage(commit_of([*stats, *(log.stat for log in logs)]), bases, [log.write for log in logs])
+        commit = commit_of([*stats, *(log.stat for log in logs)], place.config.index_version)
+        companion.stage(commit, bases, [log.write for log in logs])
         on_network = place.storage.capabilities.parallel_calls > 1
         if not on_network or sum(len(log.data) for log in logs) > _HELD:
             companion.write()
@@ -369,8 +383,10 @@ class _MetadataUpdate:
 
     def _changes(self) -> CommitChanges:
         ranges = column_statistics.with_unknown(self.written.ranges, [stat.path for stat in self.written.stats])
-        columns = column_statistics.indexed_columns(self.schema)
-        return CommitChanges(self.written.stats, ranges, self._instant_ms, columns, removed=self.removed or {})
+        form = statistics_form(self.transaction.context)
+        columns = form.indexed_columns(self.schema)
+        removed = self.removed or {}
+        return CommitChanges(self.written.stats, ranges, self._instant_ms, columns, removed=removed, form=form)
 
     @property
     def _instant_ms(self) -> int:
@@ -393,11 +409,10 @@ def _place_of(context: TableContext) -> TableContext | None:
     return next((place for place in context.companions if place.prefix == names.FOLDER), None)
 
 
-def _widened(before: pa.Schema, after: pa.Schema) -> list[str]:
+def _widened(config: TableConfig, before: pa.Schema, after: pa.Schema) -> list[str]:
     """Return the columns with statistics whose type changes."""
-    kept = [
-        field for field in after if field.name in before.names and column_statistics.kind_of(field.type) is not None
-    ]
+    form = column_statistics.form_of(config.index_version)
+    kept = [field for field in after if field.name in before.names and form.kind_of(field.type) is not None]
     return [field.name for field in kept if before.field(field.name).type != field.type]
 
 

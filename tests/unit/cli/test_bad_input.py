@@ -211,7 +211,15 @@ BAD = {
         {table} --csv --json""",
     "sql": """
         {table} ''
-        {table} 'SELECT 1'
+        {table} 'SELEC 1'
+        {table} 'SELECT prise FROM orders'
+        {table} 'UPDATE orders SET prise = 1'
+        {table} 'SELECT 1' --columns prise
+        {table} 'SELECT 1' --csv --json
+        {table} 'DELETE FROM another' --plan
+        {table} 'SELECT * FROM other' --table other
+        {table} 'INSERT INTO orders VALUES (1)' --option hoodie.spark.sql.insert.into.operation=sometimes
+        {table} 'CALL show_comits()'
         {table} 'CREATE INDEX x ON another (day)'
         {table} 'CREATE INDEX x ON orders (prise)'
         {table} 'DROP INDEX x ON orders'""",

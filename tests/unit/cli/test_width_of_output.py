@@ -38,12 +38,14 @@ RUNS: dict[str, tuple[str, ...]] = {
     "count": ("{wide}",),
     "erase": ("{wide}", "--key", "1", "--plan"),
     "expire": ("{wide}", "--plan"),
+    "export": ("{wide}", "{new}.json"),
     "head": ("{wide}",),
     "history": ("{wide}",),
     "hold": ("{wide}", "list"),
     "import": ("{new}", "{source}/rows.parquet", "--record-key", "id"),
     "index": ("{wide}", "create", "bloom_filters", "--plan"),
     "init": ("{new}", "--column", "id:int64", "--record-key", "id"),
+    "inspect": ("{wide}", "files"),
     "key-history": ("{wide}", "1"),
     "log-compact": ("{wide}", "--plan"),
     "metadata": ("{wide}", "create", "--index", "record_index", "--plan"),
@@ -298,7 +300,9 @@ NO_TABLE = [name for name, words in RUNS.items() if "{new}" not in words and nam
 def test_an_error_is_one_line_in_a_pipe(tmp_path: Path, command: str) -> None:
     """Of every command, for a table that is not there and whose name is longer than a line; nor is there a line of a progress bar."""
     place = str(tmp_path / ("a long name " * 15).strip())
-    words = [word.format(wide=place, twice=place, instant="20200101000000001") for word in RUNS[command]]
+    words = [
+        word.format(wide=place, twice=place, new=f"{place} copy", instant="20200101000000001") for word in RUNS[command]
+    ]
     found = CliRunner().invoke(main, [command, *words], env=PIPE)
     assert found.exit_code == 2
     told, *more = (found.stdout if command == "check" else found.stderr).splitlines()

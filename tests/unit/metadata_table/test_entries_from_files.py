@@ -127,4 +127,4 @@ def test_each_index_made_from_files_has_the_properties_and_methods_that_are_decl
     declared = {name: callable(member) for name, member in vars(FileIndex).items() if not name.startswith("_")}
     found = {name: callable(vars(kind)[name]) for name in declared}
     assert found == declared
-    assert sorted(declared.values()) == [False] * 3 + [True] * 2
+    assert sorted(declared.values()) == [False] * 4 + [True] * 2

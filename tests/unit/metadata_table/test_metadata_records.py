@@ -10,17 +10,20 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.golden import FIXTURES, unpack
+from support.golden import FIXTURES, OTHER_VERSIONS, unpack
 
 import pyhudi_core as hudi
 from pyhudi_core.formats.base_file.parquet_statistics import written_ranges
 from pyhudi_core.formats.hfile import HFileReader
 from pyhudi_core.metadata_table import column_statistics, file_groups, merging, names, records
+from pyhudi_core.metadata_table.column_statistics import UNTYPED, StatisticsForm
+from pyhudi_core.metadata_table.index_definitions import read_definitions
 from pyhudi_core.metadata_table.merging import wrapped_value
 from pyhudi_core.metadata_table.reader import MetadataTable
-from pyhudi_core.metadata_table.record_schema import FILES_FIELD, STATS_FIELD
+from pyhudi_core.metadata_table.record_schema import FILES_FIELD, STATS_FIELD, VALUE_TYPE
 from pyhudi_core.metadata_table.records import Records
 from pyhudi_core.metadata_table.slices import Arrival
+from pyhudi_core.metadata_table.value_types import value_of
 from pyhudi_core.model.instant import Action
 
 _WRONG = "cow_long_texts"
@@ -30,6 +33,10 @@ NAMES = [
     for folder in sorted(FIXTURES.glob("hudi-1.0.2/*"))
     if folder.is_dir() and folder.name != _WRONG
 ]
+TYPED = ["hudi-1.2.0/cow_v9", "hudi-1.2.0/mor_v9", "hudi-1.2.0/cow_indexed", "hudi-1.1.1/cow_plain"]
+"""Tables of version 9, whose statistics say the types of their values."""
+PARTITION_COLUMN_LEFT_OUT = "hudi-1.2.0/cow_indexed"
+"""The writer of this table keeps no statistics of the partition column."""
 
 
 def decoded(found: Records) -> dict[str, merging.Record]:
@@ -46,8 +53,9 @@ def decoded(found: Records) -> dict[str, merging.Record]:
 def tables(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, hudi.HudiTable, MetadataTable]]:
     """The golden tables that have a metadata table."""
     found = []
-    for name in NAMES:
-        table = hudi.open_table(unpack(name, tmp_path_factory.mktemp("golden") / "table"))
+    for name in (*NAMES, *TYPED):
+        root = OTHER_VERSIONS if (OTHER_VERSIONS / name).exists() else FIXTURES
+        table = hudi.open_table(unpack(name, tmp_path_factory.mktemp("golden") / "table", root))
         if table.config.metadata_partitions:
             metadata = MetadataTable.open(
                 table.timeline, table._opened.context().folder, table.config.metadata_partitions
@@ -79,38 +87,55 @@ def base_files(metadata: MetadataTable) -> Iterator[tuple[str, str]]:
 
 
 def claims(record: merging.Record) -> dict[str, Any]:
-    """What statistics say of a column; release 1.0.2 invents bounds where all values are null."""
+    """What statistics say of a column. Release 1.0.2 invents bounds where all values are null; statistics that say the type of values have none."""
     stats = record[STATS_FIELD]
-    values = {name: wrapped_value(stats[name]) for name in ("minValue", "maxValue")}
+    values = {name: stats[name] for name in ("minValue", "maxValue")}
     counts = {name: stats[name] for name in ("fileName", "columnName", "valueCount", "nullCount")}
-    return counts if stats["nullCount"] == stats["valueCount"] else counts | values
+    if stats.get(VALUE_TYPE) is not None:
+        return counts | values | {VALUE_TYPE: stats[VALUE_TYPE]}
+    if stats["nullCount"] == stats["valueCount"]:
+        return counts
+    return counts | {name: wrapped_value(value) for name, value in values.items()}
 
 
-def statistics_of(ranges: pa.Table, partitions: Sequence[str], rows: Sequence[int], columns: Sequence[str]) -> Records:
-    bounds = column_statistics.bounds_of(ranges, rows, columns)
+def form_of(table: hudi.HudiTable) -> StatisticsForm:
+    """How the statistics of a table are kept."""
+    found = read_definitions(table._opened.storage, table.config.index_defs_path)
+    return column_statistics.form_of(next((item.version for item in found if item.name == names.COLUMN_STATS), ""))
+
+
+def statistics_of(
+    ranges: pa.Table, partitions: Sequence[str], rows: Sequence[int], columns: Sequence[str], form: StatisticsForm
+) -> Records:
+    bounds = column_statistics.bounds_of(ranges, rows, columns, form)
     return column_statistics.column_stats(bounds, ranges.column("path").to_pylist(), partitions)
 
 
 @pytest.mark.row("I2")
 def test_statistics_of_files_are_those_that_hudi_made(tables: list[tuple[str, hudi.HudiTable, MetadataTable]]) -> None:
-    compared = 0
+    compared = typed = 0
     for name, table, metadata in tables:
         if not metadata.has(names.COLUMN_STATS) or not table.config.populate_meta_fields:
             continue
         partitions, paths = zip(*base_files(metadata), strict=True)
         ranges, rows = ranges_of(table, list(paths))
-        columns = column_statistics.indexed_columns(columns_of(ranges))
-        ours = decoded(statistics_of(ranges, partitions, rows, columns))
         theirs = {
             key: record
             for key, record in metadata.scan(names.COLUMN_STATS).items()
             if record[STATS_FIELD]["fileName"].endswith(".parquet") and not record[STATS_FIELD]["isDeleted"]
         }
+        form = form_of(table)
+        columns = form.indexed_columns(columns_of(ranges))
+        if name == PARTITION_COLUMN_LEFT_OUT:
+            columns.remove("region")
+        ours = decoded(statistics_of(ranges, partitions, rows, columns, form))
         assert ours.keys() == theirs.keys(), name
         for key, record in theirs.items():
             assert claims(ours[key]) == claims(record), name
             compared += 1
+            typed += record[STATS_FIELD].get(VALUE_TYPE) is not None
     assert compared > 2000
+    assert typed > 100
 
 
 @pytest.mark.row("I3")
@@ -120,22 +145,30 @@ def test_statistics_of_partitions_hold_those_that_hudi_made(
     compared = 0
     for name, table, metadata in tables:
         cleaned = any(instant.action is Action.CLEAN for instant in table.timeline)
-        if not metadata.has(names.PARTITION_STATS) or cleaned or name.startswith("hudi-1.0.2/mor"):
+        if not metadata.has(names.PARTITION_STATS) or cleaned or "/mor" in name:
             continue
         partitions, paths = zip(*base_files(metadata), strict=True)
         ranges, rows = ranges_of(table, list(paths))
-        columns = column_statistics.indexed_columns(columns_of(ranges))
-        ours = decoded(
-            column_statistics.partition_stats(column_statistics.bounds_of(ranges, rows, columns), partitions)
-        )
+        form = form_of(table)
+        columns = form.indexed_columns(columns_of(ranges))
+        bounds = column_statistics.bounds_of(ranges, rows, columns, form)
+        ours = decoded(column_statistics.partition_stats(bounds, partitions))
         for key, record in metadata.scan(names.PARTITION_STATS).items():
-            low, high = (wrapped_value(record[STATS_FIELD][bound]) for bound in ("minValue", "maxValue"))
-            own_low, own_high = (wrapped_value(ours[key][STATS_FIELD][bound]) for bound in ("minValue", "maxValue"))
+            low, high = bounds_in(record)
+            own_low, own_high = bounds_in(ours[key])
+            assert ours[key][STATS_FIELD].get(VALUE_TYPE) == record[STATS_FIELD].get(VALUE_TYPE), name
             if low is not None:
                 assert own_low <= low, name
                 assert own_high >= high, name
                 compared += 1
     assert compared > 300
+
+
+def bounds_in(record: merging.Record) -> list[Any]:
+    """The bounds of statistics, as values."""
+    stats = record[STATS_FIELD]
+    found, kind = [wrapped_value(stats[bound]) for bound in ("minValue", "maxValue")], stats.get(VALUE_TYPE)
+    return found if kind is None else [value_of(bound, kind) for bound in found]
 
 
 def columns_of(ranges: pa.Table) -> pa.Schema:
@@ -198,7 +231,7 @@ def test_a_bound_that_is_not_known_is_outside_all_values() -> None:
          {"path": "p/b.parquet", "f": {"min": 0.5, "max": 2.0, "nulls": 1}, "s": {"min": None, "max": None, "nulls": 3}, "n": unknown}],
         pa.schema([("path", pa.string()), *struct.items()]),
     )  # fmt: skip
-    files = statistics_of(ranges, ["p", "p"], [3, 3], list(fields))
+    files = statistics_of(ranges, ["p", "p"], [3, 3], list(fields), UNTYPED)
     found = {
         (r[STATS_FIELD]["fileName"], r[STATS_FIELD]["columnName"]): r[STATS_FIELD] for r in decoded(files).values()
     }
@@ -239,7 +272,7 @@ def test_a_file_whose_nulls_are_not_counted_may_have_some_and_values_too() -> No
         [{"path": "p/a.parquet", "n": {"min": 1, "max": 5, "nulls": None}}],
         pa.schema([("path", pa.string()), ("n", kind)]),
     )
-    [found] = [r[STATS_FIELD] for r in decoded(statistics_of(ranges, ["p"], [1], ["n"])).values()]
+    [found] = [r[STATS_FIELD] for r in decoded(statistics_of(ranges, ["p"], [1], ["n"], UNTYPED)).values()]
     assert (found["nullCount"], found["valueCount"]) == (1, 2)
     assert (wrapped_value(found["minValue"]), wrapped_value(found["maxValue"])) == (1, 5)
 
@@ -247,6 +280,6 @@ def test_a_file_whose_nulls_are_not_counted_may_have_some_and_values_too() -> No
 @pytest.mark.row("I2")
 def test_the_first_32_columns_with_bounds_have_statistics() -> None:
     schema = pa.schema([("list", pa.list_(pa.int32())), *((f"c{number}", pa.int32()) for number in range(40))])
-    meta, data = column_statistics.indexed_columns(schema)[:3], column_statistics.indexed_columns(schema)[3:]
+    meta, data = UNTYPED.indexed_columns(schema)[:3], UNTYPED.indexed_columns(schema)[3:]
     assert meta == ["_hoodie_commit_time", "_hoodie_partition_path", "_hoodie_record_key"]
     assert data == [f"c{number}" for number in range(32)]

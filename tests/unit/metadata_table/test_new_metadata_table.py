@@ -62,7 +62,7 @@ def test_log_files_add_what_a_commit_changed(location: str) -> None:
             for number, inside in file_groups.split(changed, GROUPS[partition])
         ]
         for state, end in ((State.REQUESTED, None), (State.INFLIGHT, None), (State.COMPLETED, instant.completion_time)):
-            body = commits.commit_body(stats) if end else b""
+            body = commits.commit_body(stats, "V1") if end else b""
             below.put(folder.file(Instant(time, Action.DELTACOMMIT, state, end)), body)
     assert_metadata_is_true(table)
 

@@ -151,8 +151,23 @@ def test_version_9_says_with_properties_what_a_payload_class_said(
     found = {**golden("hudi-1.2.0-cow_plain").raw, "hoodie.table.version": "9", **said}
     config = TableConfig.from_properties(found, table="/lake/t")
     assert (config.version, config.merge_mode.value, config.merge_rules) == (9, mode, rules)
-    with pytest.raises(TableVersionError, match="version 9, which this release reads and does not write"):
+    config.refuse_writing("/lake/t")
+
+
+def test_a_table_format_of_a_plug_in_is_read_and_not_written() -> None:
+    with_property("hoodie.table.format", "native").refuse_writing("/lake/t")
+    config = with_property("hoodie.table.format", "iceberg")
+    with pytest.raises(UnsupportedTableError, match="format 'iceberg'") as error:
         config.refuse_writing("/lake/t")
+    assert "plug-in" in (error.value.hint or "")
+
+
+def test_a_write_that_began_with_another_version_is_refused() -> None:
+    before, now = with_property("hoodie.table.version", "8"), with_property("hoodie.table.version", "9")
+    now.refuse_writing("/lake/t", now)
+    with pytest.raises(TableVersionError, match="has version 9 now, and had 8") as error:
+        now.refuse_writing("/lake/t", before)
+    assert error.value.hint == "Nothing was published. Begin again."
 
 
 def test_a_mode_of_partial_updates_that_is_not_known_is_refused() -> None:

@@ -195,7 +195,7 @@ def test_an_index_that_hudi_made_on_a_column_is_shown_with_its_column() -> None:
     table.metadata_table.create(["files"])
     storage = table._opened.storage
     item = {"indexName": "expr_index_x", "indexType": "column_stats", "indexFunction": "hour", "sourceFields": ["ts"]}
-    defined = json.loads(changed_definitions(None, [of_statistics(["ts"])]))
+    defined = json.loads(changed_definitions(None, [of_statistics(["ts"], "V1")]))
     defined["indexDefinitions"]["expr_index_x"] = item
     storage.put(".hoodie/.index_defs/index.json", json.dumps(defined).encode())
     data = storage.get(".hoodie/hoodie.properties").replace(b"partitions=files", b"partitions=expr_index_x,files")

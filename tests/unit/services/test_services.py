@@ -55,6 +55,7 @@ def test_every_service_is_listed_once_and_is_an_attribute_of_the_table(location:
             "archival",
             "metadata_archival",
             "sweep",
+            "iceberg",
         ]
     )
     for name, service in table.services.items():
@@ -238,10 +239,11 @@ def test_after_a_commit_each_service_gets_the_engine_of_the_write(
     with_turns = [kind for kind in SERVICES if kind.turns]
     assert {kind.name for kind in with_turns} == {
         "compaction", "log_compaction", "cleaning", "clustering", "expiry", "archival",
-        "metadata_compaction", "metadata_cleaning", "metadata_archival",
+        "metadata_compaction", "metadata_cleaning", "metadata_archival", "iceberg",
     }  # fmt: skip
     inline = ("compact.inline", "log.compaction.inline", "clean.automatic", "clustering.inline", "partition.ttl.inline")
-    table = make(location, options={f"hoodie.{name}": True for name in inline})
+    options = {**{f"hoodie.{name}": True for name in inline}, "pyhudi.iceberg.automatic": True}
+    table = make(location, options=options)
     table.upsert(orders((1, "a", 1.0)))
     with table.begin("upsert") as write:
         write.write(orders((2, "a", 1.0)))

@@ -9,13 +9,18 @@ from support.failing import FailingStorage
 from support.tables import make, orders
 
 import pyhudi_core as hudi
-from pyhudi_core.errors import StorageError, StorageStateUnknownError
+from pyhudi_core.errors import CommitStateUnknownError, StorageError, StorageStateUnknownError
 from pyhudi_core.model.instant import State
+from pyhudi_core.opened_table.opened_table import OpenedTable
 from pyhudi_core.opened_table.protections import Protections
 from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.opening import create_at
 from pyhudi_core.runtime.clock import SystemClock
+from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.storage.memory import MemoryBucket, MemoryStorage
+from pyhudi_core.table import HudiTable
 from pyhudi_core.timeline.active import TimelineFolder
+from pyhudi_core.transaction import decision
 from pyhudi_core.transaction.decision import publish_intent
 from pyhudi_core.transaction.publication import create_once
 from pyhudi_core.transaction.record import Intent, Publication, PublicationKind, Record, swap_settled
@@ -129,3 +134,40 @@ def test_only_creations_may_be_published_without_the_lock(kind: str, alone: bool
 
 def test_every_protection_is_on() -> None:
     assert [item.name for item in fields(Protections) if getattr(Protections(), item.name) is not True] == []
+
+
+def test_a_part_of_a_staged_object_is_published_and_no_more() -> None:
+    part = Publication("a", "staged", PublicationKind.REPLACE, part=(2, 3))
+    assert part.cut(b"0123456") == b"234"
+    assert Publication.from_json(part.to_json()) == part
+    assert part.to_json()["kind"] not in set(PublicationKind), (
+        "a release that knows no parts must not publish all of it"
+    )
+    empty = Publication("a", "staged", PublicationKind.REPLACE, part=(2, 0))
+    assert Publication.from_json(empty.to_json()).cut(b"0123456") == b""
+    for wrong in ([1], [1, 2, 3], [-1, 2], [True, 2], ["1", 2], None):
+        with pytest.raises((KeyError, TypeError, ValueError)):
+            Publication.from_json({**part.to_json(), "part": wrong})
+
+
+def test_any_process_makes_a_metadata_table_from_what_its_maker_staged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The maker dies when it has decided: the next writer publishes each file from its part of the one staged object."""
+    storage = MemoryStorage("memory://half-made", MemoryBucket(), SystemClock())
+    plain = OpenedTable(storage, system_runtime(), {"hoodie.metadata.enable": False})
+    create_at(plain, orders((1, "a", 1.0)).schema, "id", "day", "ts")
+
+    def dies(*_: object) -> bool:
+        raise StorageError("the process is gone")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(decision, "create_once", dies)
+        patched.setattr(decision, "replace_once", dies)
+        with pytest.raises(CommitStateUnknownError):
+            HudiTable(plain).metadata_table.create()
+    staged = storage.list(".hoodie/.aux/.pyhudi/staged/")
+    assert len(staged) == 1
+    assert not storage.list(".hoodie/metadata/")
+    table = HudiTable(OpenedTable(storage, system_runtime(), {}))
+    table.upsert(orders((1, "a", 1.0)))
+    assert "files" in table.config.metadata_partitions
+    assert table.check().ok

@@ -17,7 +17,7 @@ from support.tables import make, orders, reopen, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.engine import spilled
-from pyhudi_core.errors import DuplicateKeyError, SchemaMismatchError, StorageError, TableVersionError
+from pyhudi_core.errors import DuplicateKeyError, SchemaMismatchError, StorageError, UnsupportedTableError
 from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.table import HudiTable
 from pyhudi_core.transaction import layout, waiting_rows
@@ -219,9 +219,9 @@ class Stranger:
 def test_no_row_is_read_for_a_table_that_is_only_read(location: str, staged: list[int]) -> None:
     make(location)
     properties = Path(location, ".hoodie/hoodie.properties")
-    properties.write_text(properties.read_text().replace("hoodie.table.version=8", "hoodie.table.version=9"))
+    properties.write_text(properties.read_text() + "hoodie.table.format=iceberg\n")
     given = stream(orders(*((key, "a", 2.0) for key in range(100))))
-    with pytest.raises(TableVersionError):
+    with pytest.raises(UnsupportedTableError):
         hudi.open_table(location).upsert(given)
     assert given.read_all().num_rows == 100
 

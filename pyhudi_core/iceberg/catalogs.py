@@ -1,0 +1,94 @@
+"""The table's Iceberg metadata in a catalog of pyiceberg (SQL, REST, Glue, Hive): the same snapshots, schemas and properties, in one commit there.
+
+The first time the table is registered; later the catalog gets what it lacks, and loses the snapshots that are not kept any more. So a catalog
+writes its own ``*.metadata.json``, while manifests and data files are shared. A table of that name with another UUID, or with snapshots of another
+program, belongs to somebody else: it is refused, never overwritten. The Hudi table never depends on a catalog.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from pyhudi_core.errors import HudiError, TableError, UnsupportedTableError, from_extra
+from pyhudi_core.iceberg import retention, table_metadata
+from pyhudi_core.iceberg.table_metadata import INSTANT, TableMetadata
+from pyhudi_core.opened_table.table_context import TableContext
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
+
+
+def bring(context: TableContext, metadata: TableMetadata, catalog: Catalog | str, name: str) -> bool:
+    """Bring the table ``name`` of a catalog to this state; True if the catalog was changed. A text is a catalog of pyiceberg's configuration.
+
+    Raises `UnsupportedTableError` if a table of that name is somebody else's, and `TableError` with the catalog's own words if it refuses.
+    """
+    with from_extra("iceberg", "A catalog of Iceberg"):
+        from pyiceberg.catalog import load_catalog  # noqa: PLC0415
+        from pyiceberg.exceptions import NoSuchTableError  # noqa: PLC0415
+    try:
+        opened = load_catalog(catalog) if isinstance(catalog, str) else catalog
+        try:
+            there = opened.load_table(name)
+        except NoSuchTableError:
+            opened.register_table(name, _for_registration(context, metadata))
+            return True
+        return _update(context, opened, there, metadata, name)
+    except HudiError:
+        raise
+    except Exception as error:  # what each catalog's client raises
+        raise TableError(
+            f"The catalog did not take the table {name}: {type(error).__name__}: {error!s:.200}",
+            table=context.table,
+            hint="The Hudi table and its Iceberg metadata are as they should be. Correct the cause, and sync again.",
+        ) from error
+
+
+def _for_registration(context: TableContext, metadata: TableMetadata) -> str:
+    """Write the file that the catalog begins with: one of its own, because versions are deleted after a while."""
+    path = f"{table_metadata.FOLDER}/registered-{context.runtime.ids.uuid()}.metadata.json"
+    context.storage.put(path, json.dumps(metadata.raw, separators=(",", ":")).encode())
+    return f"{retention.location_of(context)}/{path}"
+
+
+def _update(context: TableContext, catalog: Catalog, there: Table, metadata: TableMetadata, name: str) -> bool:
+    from pyiceberg.table import update  # noqa: PLC0415
+    from pyiceberg.table.metadata import TableMetadataUtil  # noqa: PLC0415
+
+    ours, theirs = TableMetadataUtil.parse_obj(metadata.raw), there.metadata
+    foreign = [
+        one for one in theirs.snapshots if INSTANT not in (one.summary.additional_properties if one.summary else {})
+    ]
+    if theirs.table_uuid != ours.table_uuid or foreign:
+        raise UnsupportedTableError(
+            f"The catalog has another table of the name {name}"
+            + (", or somebody has written to it" if foreign else ""),
+            table=context.table,
+            hint="Nothing was changed in the catalog. Choose another name, or drop that table there.",
+        )
+    changes: list[Any] = []
+    schemas = {one.schema_id for one in theirs.schemas}
+    changes += [update.AddSchemaUpdate(schema_=one) for one in ours.schemas if one.schema_id not in schemas]
+    if theirs.current_schema_id != ours.current_schema_id:
+        changes.append(update.SetCurrentSchemaUpdate(schema_id=ours.current_schema_id))
+    known, kept = {one.snapshot_id for one in theirs.snapshots}, {one.snapshot_id for one in ours.snapshots}
+    ordered = sorted(ours.snapshots, key=lambda one: one.sequence_number or 0)
+    changes += [update.AddSnapshotUpdate(snapshot=one) for one in ordered if one.snapshot_id not in known]
+    newest = ours.current_snapshot_id
+    if newest is not None and newest != theirs.current_snapshot_id:
+        changes.append(update.SetSnapshotRefUpdate(ref_name="main", type="branch", snapshot_id=newest))
+    if known - kept:
+        changes.append(update.RemoveSnapshotsUpdate(snapshot_ids=sorted(known - kept)))
+    properties = {key: text for key, text in ours.properties.items() if theirs.properties.get(key) != text}
+    if properties:
+        changes.append(update.SetPropertiesUpdate(updates=properties))
+    if not changes:
+        return False
+    needed = (
+        update.AssertTableUUID(uuid=theirs.table_uuid),
+        update.AssertRefSnapshotId(ref="main", snapshot_id=theirs.current_snapshot_id),
+    )
+    catalog.commit_table(there, needed, tuple(changes))
+    return True

@@ -1,0 +1,75 @@
+"""Casts between kinds of numbers that may change a value: to whole numbers and to decimals. Results are those of Spark's TRY_CAST.
+
+A fraction is cut off for a whole number, and rounded half up for a decimal. What the type cannot hold is null: NaN, an infinity, a number that is too
+large. A floating-point number becomes the decimal that its shortest text is, as in Spark; so the decimal may have at most 15 digits before and
+after the point, which such a text can say.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_DIGITS = 15
+_WIDE = pa.decimal256(76, 38)
+_LEAST = 1e-16
+"""Smaller numbers are zero with 15 digits behind the point; their texts have more digits than a wide decimal."""
+
+
+def may_change(source: pa.DataType, target: pa.DataType) -> bool:
+    """Say whether `to_number` casts between these types."""
+    test = pa.types
+    if test.is_floating(source) and test.is_decimal(target):
+        return bool(target.scale <= _DIGITS and target.precision - target.scale <= _DIGITS)
+    if test.is_integer(target):
+        return bool(
+            test.is_floating(source) or (test.is_decimal(source) and source.scale <= 38 and source.precision <= 38)
+        )
+    return bool(
+        test.is_decimal(target)
+        and target.precision <= 38
+        and (test.is_integer(source) or (test.is_decimal(source) and source.precision <= 38))
+    )
+
+
+def to_number(value: pc.Expression, source: pa.DataType, target: pa.DataType) -> pc.Expression:
+    """Return the cast of a number, for which `may_change` is true."""
+    if pa.types.is_floating(source):
+        double = value.cast(pa.float64())
+        if pa.types.is_integer(target):
+            return _whole(double, target)
+        small = pc.abs(double) < _LEAST
+        text = pc.if_else(small, pc.scalar(0.0), _finite(double, 10.0**_DIGITS)).cast(pa.string())
+        return _decimal(text.cast(_WIDE), target)
+    wide = value.cast(pa.decimal128(20, 0)).cast(_WIDE) if pa.types.is_integer(source) else value.cast(_WIDE)
+    if pa.types.is_decimal(target):
+        return _decimal(wide, target)
+    cut = pc.round(wide, ndigits=0, round_mode="towards_zero")
+    limit = 1 << (target.bit_width - 1)
+    inside = _between(cut, _WIDE, Decimal(-limit), Decimal(limit - 1))
+    return inside.cast(pa.decimal128(38, 0)).cast(target)
+
+
+def _whole(double: pc.Expression, target: pa.DataType) -> pc.Expression:
+    cut = pc.trunc(double)
+    limit = float(1 << (target.bit_width - 1))
+    inside = (cut >= -limit) & (cut < limit)  # false for NaN
+    return pc.if_else(inside, cut, pc.scalar(pa.scalar(None, pa.float64()))).cast(pa.int64(), safe=False).cast(target)
+
+
+def _finite(double: pc.Expression, limit: float) -> pc.Expression:
+    """Return the numbers, with null for NaN and for those that are too large."""
+    return pc.if_else(pc.abs(double) < limit, double, pc.scalar(pa.scalar(None, pa.float64())))
+
+
+def _decimal(wide: pc.Expression, target: pa.DataType) -> pc.Expression:
+    rounded = pc.round(wide, ndigits=target.scale, round_mode="half_towards_infinity")
+    most = Decimal(10**target.precision - 1).scaleb(-target.scale)
+    return _between(rounded, _WIDE, -most, most).cast(target)
+
+
+def _between(number: pc.Expression, kind: pa.DataType, low: Decimal, high: Decimal) -> pc.Expression:
+    inside = (number >= pa.scalar(low, kind)) & (number <= pa.scalar(high, kind))
+    return pc.if_else(inside, number, pc.scalar(pa.scalar(None, kind)))

@@ -1,0 +1,47 @@
+"""A tick of the timeline sensor over 200 tables in which nothing happened: one request for each, many at once."""
+
+from __future__ import annotations
+
+import dagster as dg
+import pyarrow as pa
+from support.counted_s3 import BUCKET, counted_s3
+from support.dagster_services import tick
+
+import pyhudi_core as hudi
+from pyhudi_core.orchestration import table_looks
+from pyhudi_core.orchestration.timeline_cursor import TablePosition, TimelineCursor
+from pyhudi_core.storage.opening import open_storage
+from pyhudi_dagster import HudiLakeResource, build_hudi_timeline_sensor, hudi_external_asset
+
+TABLES = 200
+RECORD = ".hoodie/.aux/.pyhudi/commit_record.json"
+
+
+def test_an_idle_tick_over_200_tables_sends_one_request_for_each_many_at_once(instance: dg.DagsterInstance) -> None:
+    with counted_s3() as store:
+        names = [f"t{number}" for number in range(TABLES)]
+        schema = pa.schema([("id", pa.int64())])
+        options = {"hoodie.metadata.enable": False}
+        table = hudi.create_table(f"s3://{BUCKET}/t0", schema, "id", storage_options=store.options, options=options)
+        table.upsert(pa.table({"id": [1]}))
+        seen = table_looks.seen_now(table)[1]
+        record = open_storage(f"s3://{BUCKET}/t0", store.options).get(RECORD)
+        for name in names[1:]:  # a look at a table that has not changed needs no more of it
+            open_storage(f"s3://{BUCKET}/{name}", store.options).put(RECORD, record)
+        cursor = TimelineCursor({name: TablePosition(look=seen) for name in names}).text(names)
+        lake = HudiLakeResource(warehouse=f"s3://{BUCKET}", storage_options=store.options)
+        assets = [hudi_external_asset(name) for name in names]
+        defs = dg.Definitions.merge(
+            dg.Definitions(assets=assets, resources={"lake": lake}), build_hudi_timeline_sensor(lake, assets)
+        )
+        with store.traced() as trace:
+            result = tick(defs, instance, lake, cursor, "hudi__timeline")
+        assert not result.asset_events
+        assert len(trace.requests) == TABLES, str(trace)[:5000]
+        assert trace.rounds <= 3 * -(-TABLES // table_looks.MOST_AT_ONCE)
+        positions = TimelineCursor.read(result.cursor).positions
+        assert {position.look for position in positions.values()} == {seen}
+
+        table.upsert(pa.table({"id": [2]}))
+        changed = tick(defs, instance, lake, result.cursor, "hudi__timeline")
+        assert {event.asset_key for event in changed.asset_events} == {assets[0].key}

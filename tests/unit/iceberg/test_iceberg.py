@@ -1,0 +1,291 @@
+"""Iceberg metadata beside a table: pyiceberg reads what this project reads, and nothing that is not ours is taken over."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pydantic import TypeAdapter
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.conversions import to_bytes
+from pyiceberg.types import IcebergType, PrimitiveType
+from support.iceberg import iceberg_rows, iceberg_table, in_order
+
+import pyhudi_core as hudi
+from pyhudi_core.errors import InvalidOptionError, TableError, UnsupportedTableError
+from pyhudi_core.iceberg import tree
+from pyhudi_core.iceberg.bounds import encoded
+from pyhudi_core.iceberg.columns import columns_of
+
+SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string()), ("price", pa.float64())])
+Rows = list[tuple[int, str | None, float]]
+
+
+def data(*rows: tuple[int, Any, float], schema: pa.Schema = SCHEMA) -> pa.Table:
+    return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema=schema)
+
+
+def made(folder: Path, **options: Any) -> hudi.HudiTable:
+    kind = options.pop("table_type", "copy_on_write")
+    named = {name.replace("__", "."): value for name, value in options.items()}
+    table = hudi.create_table(
+        str(folder / "t"), SCHEMA, record_key="id", partition_by="day", table_type=kind, options=named
+    )
+    table.insert(data((1, "a", 1.0), (2, "a", 2.0), (3, "b", 3.0)))
+    return table
+
+
+def same(table: hudi.HudiTable) -> None:
+    """What pyiceberg reads is the read-optimized state."""
+    assert iceberg_rows(table.location) == in_order(table.scan(mode="read_optimized", meta=False).to_arrow())
+
+
+def test_each_commit_is_one_snapshot_that_names_its_instant(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    assert table.iceberg.sync().version == 1
+    same(table)
+    table.upsert(data((2, "a", 20.0), (4, "c", 4.0)))
+    table.insert_overwrite(data((5, "b", 5.0)))
+    table.delete_partitions(["day=c"])
+    table.alter(add={"note": pa.string()})
+    assert [i.requested_time for i in table.iceberg.plan().commits] == [
+        i.requested_time for i in table.timeline.commits[1:]
+    ]
+    assert table.iceberg.sync().figures["commits"] == 4
+    same(table)
+    snapshots = iceberg_table(table.location).snapshots()
+    assert [one.summary["hudi.instant"] for one in snapshots if one.summary] == [
+        i.requested_time for i in table.timeline.commits
+    ]
+    assert [one.snapshot_id for one in snapshots] == [int(i.requested_time) for i in table.timeline.commits]
+    for instant, one in zip(table.timeline.commits, snapshots, strict=True):
+        then = table.scan(as_of=instant.completion_time, meta=False, columns=SCHEMA.names).to_arrow()
+        assert iceberg_rows(table.location, one.snapshot_id, selected_fields=tuple(SCHEMA.names)) == in_order(then)
+    before = sorted(Path(table.location, "metadata").iterdir())
+    assert not table.iceberg.sync()
+    assert sorted(Path(table.location, "metadata").iterdir()) == before
+
+
+def test_a_merge_on_read_table_shows_its_base_files(tmp_path: Path) -> None:
+    table = made(tmp_path, table_type="merge_on_read")
+    table.iceberg.sync()
+    table.upsert(data((2, "a", 20.0)))
+    table.iceberg.sync()
+    same(table)
+    assert {row["price"] for row in iceberg_rows(table.location)} == {1.0, 2.0, 3.0}
+    assert table.compaction.run()
+    table.iceberg.sync()
+    assert iceberg_rows(table.location) == in_order(table.scan(meta=False).to_arrow())
+
+
+def test_a_commit_writes_the_manifests_of_its_own_file_groups_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tree, "MOST", 4)
+    table = made(tmp_path)
+    table.insert(data(*((100 + n, f"p{n:02}", 1.0) for n in range(40))))
+    table.iceberg.sync()
+    lines = iceberg_table(table.location).current_snapshot().manifests(iceberg_table(table.location).io)  # type: ignore[union-attr]
+    assert len(lines) > 8
+    before = set(Path(table.location, "metadata").iterdir())
+    table.upsert(data((120, "p20", 2.0)))
+    table.iceberg.sync()
+    same(table)
+    new = {path.name for path in set(Path(table.location, "metadata").iterdir()) - before}
+    assert len([name for name in new if name.endswith(".avro")]) == 3, "a manifest, what it removes, and the list"
+
+
+def test_a_clean_lets_the_snapshots_go_that_name_its_files(tmp_path: Path) -> None:
+    table = made(tmp_path, hoodie__clean__commits__retained=1)
+    table.iceberg.sync()
+    for number in range(5):
+        table.upsert(data((1, "a", 10.0 + number)))
+    assert table.cleaning.run()
+    same(table)
+    found = iceberg_table(table.location)
+    assert 1 <= len(found.snapshots()) < 6
+    for one in found.snapshots():
+        for task in found.scan(snapshot_id=one.snapshot_id).plan_files():
+            assert Path(task.file.file_path).exists()
+    named = {Path(line.manifest_path).name for one in found.snapshots() for line in one.manifests(found.io)}
+    named |= {Path(one.manifest_list).name for one in found.snapshots()}
+    assert {path.name for path in Path(table.location, "metadata").glob("*.avro")} == named
+
+
+def test_a_restore_takes_the_snapshots_of_what_it_undoes(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    first = table.timeline.commits[0]
+    table.iceberg.sync()
+    table.upsert(data((2, "a", 20.0)))
+    table.upsert(data((3, "b", 30.0)))
+    table.iceberg.sync()
+    table.restore(first)
+    same(table)
+    assert [one.snapshot_id for one in iceberg_table(table.location).snapshots()] == [int(first.requested_time)]
+    table.upsert(data((9, "c", 9.0)))
+    table.iceberg.sync()
+    same(table)
+
+
+def test_a_restore_to_a_state_without_a_snapshot_is_followed(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    table.upsert(data((2, "a", 20.0)))
+    table.iceberg.sync()
+    table.restore(table.timeline.commits[0])
+    same(table)
+
+
+def test_columns_keep_their_ids_whatever_becomes_of_their_names(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    table.alter(add={"n": pa.int32(), "gone": pa.string()})
+    wide = pa.schema([*SCHEMA, ("n", pa.int32()), ("gone", pa.string())])
+    table.upsert(data((1, "a", 1.5, 7, "x"), schema=wide))  # type: ignore[arg-type]
+    table.iceberg.sync()
+    before = {one.name: one.field_id for one in iceberg_table(table.location).schema().fields}
+    table.alter(rename={"price": "cost"}, retype={"n": pa.int64()}, drop=["gone"])
+    table.upsert(
+        data(
+            (5, "c", 5.0, 1 << 40),
+            schema=pa.schema([("id", pa.int64()), ("day", pa.string()), ("cost", pa.float64()), ("n", pa.int64())]),
+        )
+    )  # type: ignore[arg-type]
+    table.iceberg.sync()
+    same(table)
+    after = {one.name: one.field_id for one in iceberg_table(table.location).schema().fields}
+    assert after == {"id": before["id"], "day": before["day"], "cost": before["price"], "n": before["n"]}
+
+
+def test_a_name_that_means_two_columns_is_refused(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    table.iceberg.sync()
+    table.alter(rename={"price": "cost"})
+    table.alter(add={"price": pa.float64()})
+    with pytest.raises(UnsupportedTableError, match="the name 'price' means different columns"):
+        table.iceberg.sync()
+
+
+def test_statistics_and_partitions_let_readers_skip_files(tmp_path: Path) -> None:
+    table = made(tmp_path, hoodie__metadata__index__column__stats__enable=True)
+    table.insert(data((7, None, 700.0)))
+    table.iceberg.sync()
+    same(table)
+
+    def files(condition: str) -> int:
+        return len(list(iceberg_table(table.location).scan(row_filter=condition).plan_files()))
+
+    assert files("price < 1000") == 3
+    assert files("price > 500") == 1
+    assert files("day = 'b'") == 2, "and the file whose folder is null or empty"
+    assert len(iceberg_rows(table.location, row_filter="day is null")) == 1
+
+
+@pytest.mark.parametrize("statistics", [True, False])
+def test_folders_of_times_are_truncations_where_statistics_prove_it(tmp_path: Path, statistics: bool) -> None:
+    schema = pa.schema([("id", pa.int64()), ("at", pa.int64())])
+    table = hudi.create_table(
+        str(tmp_path / "t"), schema, record_key="id", partition_by="at",
+        options={
+            "hoodie.metadata.index.column.stats.enable": statistics,
+            "hoodie.table.keygenerator.type": "TIMESTAMP",
+            "hoodie.keygen.timebased.timestamp.type": "EPOCHMILLISECONDS",
+            "hoodie.keygen.timebased.output.dateformat": "yyyy-MM-dd",
+        },
+    )  # fmt: skip
+    day = 86_400_000
+    rows = [{"id": n, "at": at} for n, at in enumerate((None, 5, 20_000 * day + 3, 20_001 * day))]
+    table.insert(pa.Table.from_pylist(rows, schema=schema))
+    table.iceberg.sync()
+    same(table)
+    found = iceberg_table(table.location)
+    assert [str(one.transform) for one in found.spec().fields] == ["truncate[86400000]"]
+    kept = list(found.scan(row_filter=f"at < {20_000 * day}").plan_files())
+    assert len(kept) == (1 if statistics else 3)
+    assert len(iceberg_rows(table.location, row_filter="at is null")) == 1
+
+
+BOUNDS: list[tuple[str, Any]] = [
+    ("boolean", True), ("int", -5), ("long", 1 << 40), ("float", 1.5), ("double", -0.25), ("date", dt.date(1969, 12, 30)),
+    ("timestamp", dt.datetime(2026, 1, 2, 3, 4, 5, 6)), ("string", "é"), ("decimal(9, 2)", Decimal("-1.28")),
+    ("decimal(9, 2)", Decimal("1.27")), ("decimal(38, 3)", Decimal("12345678901234567890.125")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "value"), BOUNDS)
+def test_bounds_are_the_bytes_that_pyiceberg_writes(kind: str, value: Any) -> None:
+    parsed = TypeAdapter(IcebergType).validate_python(kind)
+    assert isinstance(parsed, PrimitiveType)
+    assert encoded(value, kind) == to_bytes(parsed, value)
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("ns"), pa.duration("us"), pa.list_(pa.time32("ms"))])
+def test_a_type_that_iceberg_does_not_have_is_refused_by_the_name_of_its_column(kind: pa.DataType) -> None:
+    with pytest.raises(UnsupportedTableError, match="column 'odd") as refused:
+        columns_of(pa.schema([("id", pa.int64()), ("odd", kind)]), "/lake/t")
+    assert refused.value.hint
+
+
+def test_metadata_of_another_program_is_refused_and_no_clean_deletes_what_it_names(tmp_path: Path) -> None:
+    table = made(tmp_path, hoodie__clean__commits__retained=1)
+    table.iceberg.sync()
+    path = Path(table.location, "metadata", "v1.metadata.json")
+    raw = json.loads(path.read_text())
+    raw["snapshots"].append({**raw["snapshots"][0], "snapshot-id": 5, "summary": {"operation": "append"}})
+    path.write_text(json.dumps(raw))
+    for number in range(3):
+        table.upsert(data((1, "a", 10.0 + number)))
+    with pytest.raises(UnsupportedTableError, match="the snapshot 5 was not made by this project"):
+        table.iceberg.sync()
+    assert table.iceberg.plan().refused
+    files = sorted(Path(table.location).rglob("*.parquet"))
+    with pytest.raises(UnsupportedTableError):
+        table.cleaning.run()
+    assert sorted(Path(table.location).rglob("*.parquet")) == files
+
+
+def test_a_table_without_metadata_gets_none_from_upkeep(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    assert not table.iceberg.run()
+    assert not Path(table.location, "metadata").exists()
+    automatic = hudi.open_table(table.location, options={"pyhudi.iceberg.automatic": True})
+    automatic.upsert(data((8, "z", 8.0)))
+    same(automatic)
+
+
+def test_a_catalog_gets_the_same_state_and_keeps_what_is_not_ours(tmp_path: Path) -> None:
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}/warehouse")
+    catalog.create_namespace("sales")
+    table = made(tmp_path, pyhudi__iceberg__snapshots=2)
+    assert table.iceberg.sync(catalog, "sales.orders").registered == ("sales.orders",)
+    for number in range(3):
+        table.upsert(data((1, "a", 10.0 + number)), partial=True)
+        table.alter(add={f"c{number}": pa.string()})
+        assert table.iceberg.sync(catalog, "sales.orders")
+        found = catalog.load_table("sales.orders")
+        assert in_order(found.scan().to_arrow()) == in_order(table.to_arrow())
+        assert len(found.metadata.snapshots) == 2
+    assert not table.iceberg.sync(catalog, "sales.orders")
+    table.restore(table.timeline.commits[-2])
+    table.iceberg.sync(catalog, "sales.orders")
+    assert in_order(catalog.load_table("sales.orders").scan().to_arrow()) == in_order(table.to_arrow())
+    catalog.create_table("sales.other", found.schema())
+    with pytest.raises(UnsupportedTableError, match="another table of the name"):
+        table.iceberg.sync(catalog, "sales.other")
+    with pytest.raises(TableError, match="NoSuchNamespaceError"):
+        table.iceberg.sync(catalog, "nowhere.orders")
+    with pytest.raises(InvalidOptionError, match="go together"):
+        table.iceberg.sync(catalog)
+
+
+def test_a_table_that_was_moved_begins_again_with_its_new_place(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    table.iceberg.sync()
+    Path(table.location).rename(tmp_path / "moved")
+    moved = hudi.open_table(str(tmp_path / "moved"))
+    assert "moved" in moved.iceberg.plan().reason
+    moved.iceberg.sync()
+    same(moved)

@@ -1,0 +1,167 @@
+"""Transactions over several tables, on real storages: all or nothing, one completion time, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import pyhudi as hudi
+from pyhudi_core.transaction.group import Group
+from pyhudi_core.transaction.layout import GROUPS
+
+SCHEMA = pa.schema([("id", pa.int64()), ("value", pa.int64())])
+
+
+def rows(*values: tuple[int, int]) -> pa.Table:
+    return pa.table({"id": [key for key, _ in values], "value": [value for _, value in values]}, SCHEMA)
+
+
+def tables(folder: Path, *names: str, **how: Any) -> list[hudi.HudiTable]:
+    return [hudi.create_table(str(folder / name), SCHEMA, "id", **how) for name in names]
+
+
+def values(table: hudi.HudiTable) -> dict[int, int]:
+    return {row["id"]: row["value"] for row in table.to_arrow().to_pylist()}
+
+
+@pytest.mark.parametrize("kind", ["copy_on_write", "merge_on_read"])
+def test_all_tables_change_at_one_completion_time_and_the_state_of_that_time_has_all(kind: str, tmp_path: Path) -> None:
+    orders, lines, log = tables(tmp_path, "orders", "lines", "log", table_type=kind)
+    lines.upsert(rows((1, 1), (2, 2)))
+    with hudi.transaction([orders, lines, log]) as changes:
+        changes.upsert(orders, rows((1, 10)), {"job": "a"})
+        changes.delete(lines, pa.table({"id": [2]}))
+        changes.insert(log, rows((7, 7)))
+        assert (values(orders), values(lines), values(log)) == ({}, {1: 1, 2: 2}, {})
+    assert (values(orders), values(lines), values(log)) == ({1: 10}, {1: 1}, {7: 7})
+    times = {commit.completion_time for commit in changes.commits.values()}
+    assert len(times) == 1
+    orders.upsert(rows((1, 99)))
+    [time] = times
+    assert orders.scan(SCHEMA.names, as_of=time).to_arrow().to_pylist() == [{"id": 1, "value": 10}]
+    extra = orders.commit_metadata(orders.timeline.commits[0]).extra
+    assert extra["job"] == "a"
+    assert str(tmp_path / "log") in extra["pyhudi.transaction"]
+    for table in (orders, lines, log):
+        assert not table.check().findings
+    assert not any((tmp_path / "lines" / GROUPS).iterdir())
+
+
+def test_an_error_in_the_block_or_in_a_table_leaves_all_as_they_were(tmp_path: Path) -> None:
+    orders, lines = tables(tmp_path, "orders", "lines")
+
+    def broken_block() -> None:
+        with hudi.transaction([orders, lines]) as changes:
+            changes.upsert(orders, rows((1, 1)))
+            raise ZeroDivisionError
+
+    def broken_rows() -> None:
+        with hudi.transaction([orders, lines]) as changes:
+            changes.upsert(orders, rows((1, 1)))
+            changes.upsert(lines, pa.table({"id": pa.array([None], pa.int64()), "value": [1]}))
+
+    with pytest.raises(ZeroDivisionError):
+        broken_block()
+    with pytest.raises(hudi.errors.DataError):
+        broken_rows()
+    for table in (orders, lines):
+        assert values(table) == {}
+        assert not table.timeline.pending.instants
+
+
+def test_a_conflict_in_one_table_writes_all_again(tmp_path: Path) -> None:
+    orders, lines = tables(tmp_path, "orders", "lines")
+    orders.upsert(rows((1, 0)))
+    with hudi.transaction([orders, lines]) as changes:
+        changes.upsert(orders, rows((1, 5)))
+        changes.upsert(lines, rows((1, 5)))
+        hudi.open_table(str(tmp_path / "orders")).upsert(rows((1, 7), (2, 2)))
+    assert values(orders) == {1: 5, 2: 2}
+    assert values(lines) == {1: 5}
+    assert changes.commits[orders.location].retries == 1 or changes.commits[lines.location].retries == 1
+
+
+def test_a_table_without_changes_gets_no_commit_and_one_table_is_an_ordinary_commit(tmp_path: Path) -> None:
+    orders, lines = tables(tmp_path, "orders", "lines")
+    with hudi.transaction([orders, lines]) as changes:
+        changes.upsert(orders, rows((1, 5)))
+        changes.delete(lines, pa.table({"id": [7]}))
+    assert changes.commits[orders.location]
+    assert not changes.commits[lines.location]
+    assert not (tmp_path / "lines" / GROUPS).exists()
+    with hudi.transaction([orders]) as changes:
+        changes.upsert(orders, rows((2, 5)))
+    assert values(orders) == {1: 5, 2: 5}
+
+
+def test_a_transaction_that_another_process_aborted_publishes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if the coordinator had slept until its heartbeat looked dead."""
+    orders, lines = tables(tmp_path, "orders", "lines")
+    commit = Group.commit
+
+    def aborted_before(self: Group) -> bool:
+        assert self.abort()
+        return commit(self)
+
+    monkeypatch.setattr(Group, "commit", aborted_before)
+
+    def change() -> None:
+        with hudi.transaction([orders, lines]) as changes:
+            changes.upsert(orders, rows((1, 1)))
+            changes.upsert(lines, rows((1, 1)))
+
+    with pytest.raises(hudi.errors.CommitAbortedError, match="aborted the transaction"):
+        change()
+    monkeypatch.undo()
+    orders.upsert(rows((2, 2)))
+    assert values(orders) == {2: 2}
+    assert values(lines) == {}
+    assert not lines.check().findings
+
+
+def test_a_snapshot_reads_all_tables_as_of_one_time(tmp_path: Path) -> None:
+    orders, lines = tables(tmp_path, "orders", "lines")
+    with hudi.transaction([orders, lines]) as changes:
+        changes.upsert(orders, rows((1, 1)))
+        changes.upsert(lines, rows((1, 1)))
+    state = hudi.snapshot([orders, lines])
+    orders.upsert(rows((1, 2)))
+    assert [state.scan(table, ["value"]).to_arrow()["value"].to_pylist() for table in (orders, lines)] == [[1], [1]]
+    assert hudi.snapshot([orders, lines]).time > state.time
+    with pytest.raises(hudi.errors.InvalidOptionError, match="not one of the snapshot"):
+        hudi.snapshot([lines]).scan(orders)
+
+
+def test_what_cannot_be_one_transaction_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    orders, lines = tables(tmp_path, "orders", "lines")
+    memory = hudi.create_table("memory://several", SCHEMA, "id")
+    local = hudi.create_table(
+        str(tmp_path / "local"), SCHEMA, "id", options={"hoodie.table.timeline.timezone": "LOCAL"}
+    )
+    refused: dict[str, Any] = {
+        "given twice": [orders, orders],
+        "several stores": [orders, memory],
+        "local time": [orders, local],
+        "more than the 20": _many(tmp_path),
+        "takes a list of tables": [orders, str(tmp_path / "lines")],
+    }
+    for words, given in refused.items():
+        with pytest.raises(hudi.errors.InvalidOptionError, match=words):
+            hudi.transaction(given)
+    with hudi.transaction([orders]) as changes:
+        changes.upsert(orders, rows((1, 1)))
+        with pytest.raises(hudi.errors.InvalidOptionError, match="writes to a table once"):
+            changes.upsert(orders, rows((2, 1)))
+        with pytest.raises(hudi.errors.InvalidOptionError, match="not one of the transaction"):
+            changes.upsert(lines, rows((2, 1)))
+    assert values(orders) == {1: 1}
+
+
+def _many(folder: Path) -> list[hudi.HudiTable]:
+    how = {"options": {"hoodie.metadata.enable": False}}
+    return tables(folder, *(f"many{number}" for number in range(21)), **how)
