@@ -28,7 +28,7 @@ $(shell cmp -s requirements.lock $(VENV)/../requirements.lock || echo "$(VENV) i
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: e2e help install lock-file java check format test demo demo-airflow interop bench smoke35 environments site release fuzz locks evidence docs clean
+.PHONY: e2e help install lock-file java check format test demo demo-airflow interop bench smoke35 cluster environments site release fuzz locks evidence docs clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9_-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -74,6 +74,9 @@ bench: $(INSTALLED) java ## Install the peers, and measure beside them: the part
 smoke35: $(INSTALLED) java ## The doors and the Spark tests with the oldest release of each package, PySpark 3.5 among them (SLOW=1: slow ones, too)
 	$(BIN)/python scripts/environments.py oldest
 	$(OLDEST)/bin/python -m pytest tests/spark -q $(if $(filter 1,$(SLOW)),,-m 'not slow')
+
+cluster: $(INSTALLED) java ## Spark clusters: a master and two workers with an empty environment, two executors in processes of their own, and Spark Connect
+	$(BIN)/python -m pytest tests/spark/test_standalone_cluster.py tests/spark/test_local_cluster.py tests/spark/test_connect.py -q
 
 environments: $(INSTALLED) ## The doors with the oldest and the newest packages, and on other Pythons (KINDS="newest": only this)
 	$(BIN)/python scripts/environments.py $(KINDS)
