@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from pyhudi_core.model.instant import State as State
     from pyhudi_core.model.operation import OperationType as OperationType
     from pyhudi_core.model.properties import TableConfig as TableConfig
+    from pyhudi_core.model.table_rules import TableRules as TableRules
     from pyhudi_core.opening import check_table as check_table
     from pyhudi_core.opening import create_table as create_table
     from pyhudi_core.opening import open_table as open_table
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from pyhudi_core.source_transactions import held_transactions as held_transactions
     from pyhudi_core.source_transactions import transaction_watermark as transaction_watermark
     from pyhudi_core.source_transactions import transactions as transactions
+    from pyhudi_core.statements.run import sql as sql
     from pyhudi_core.table import HudiTable as HudiTable
     from pyhudi_core.timeline.active import Timeline as Timeline
     from pyhudi_core.transaction.requested_rollbacks import Rollback as Rollback
@@ -115,6 +117,7 @@ _HOMES = {
     "Size": "read.sizes",
     "State": "model.instant",
     "TableConfig": "model.properties",
+    "TableRules": "model.table_rules",
     "TableService": "services.service",
     "TableSize": "read.sizes",
     "Timeline": "timeline.active",
@@ -137,6 +140,7 @@ _HOMES = {
     "rename_columns": "engine.renaming",
     "row_count": "validators",
     "satisfies": "validators",
+    "sql": "statements.run",
     "table_exists": "opening",
     "transaction_watermark": "source_transactions",
     "transactions": "source_transactions",

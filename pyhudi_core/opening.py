@@ -24,8 +24,10 @@ from pyhudi_core.model.help_pages import see
 from pyhudi_core.model.masking import takes_options
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.properties import OPERATION_FIELD, MergeMode, TableConfig, TableType
+from pyhudi_core.model.table_rules import NO_RULES, TableRules
 from pyhudi_core.naming import set_module
 from pyhudi_core.opened_table.opened_table import OpenedTable
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.options import TableOptions, WriteOptions
 from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.runtime.system import system_runtime
@@ -49,7 +51,7 @@ if TYPE_CHECKING:
     from pyhudi_core.storage.conditions import refuse_ignored_conditions
     from pyhudi_core.storage.no_table import first_data_file, no_table
     from pyhudi_core.validators import Validator, Validators
-    from pyhudi_core.write import coercion, refusals
+    from pyhudi_core.write import coercion, refusals, row_rules
     from pyhudi_core.write.first_metadata import asked_metadata_table
 else:
     difflib = lazy("difflib")
@@ -59,7 +61,7 @@ else:
         lazy("pyhudi_core.write.first_metadata.asked_metadata_table"),
         lazy("pyhudi_core.write.coercion"),
     )
-    refusals = lazy("pyhudi_core.write.refusals")
+    refusals, row_rules = lazy("pyhudi_core.write.refusals"), lazy("pyhudi_core.write.row_rules")
     text_problem = lazy_call("pyhudi_core.model.key_text", "text_problem")
     new_table_config = lazy_call("pyhudi_core.model.new_table", "new_table_config")
     partition_paths = lazy_call("pyhudi_core.model.partition_path", "partition_paths")
@@ -92,6 +94,7 @@ def create_table(
     storage_options: Mapping[str, str] | None = None,
     pre_commit: Sequence[Validator] = (),
     exist_ok: bool = False,
+    rules: TableRules = NO_RULES,
 ) -> HudiTable:
     """Create an empty table with its metadata table; with ``hoodie.metadata.enable=false`` without one.
 
@@ -106,7 +109,8 @@ def create_table(
         options: Hudi's keys (``hoodie.*``) and this package's keys (``pyhudi.*``), see ``pyhudi help options``. They may also name the columns.
         storage_options: options of the storage (region, endpoint, credentials).
         pre_commit: validators of every commit of this handle, table services included; the table does not store them.
-        exist_ok: open the table if it is there and fits: the same keys, partitions, ordering and type, and all of the columns.
+        exist_ok: open the table if it is there and fits: the same keys, partitions, ordering, type and rules, and all of the columns.
+        rules: what every write here keeps: checks, columns without nulls, defaults, generated columns, comments (`TableRules`).
 
     Raises:
         TableExistsError: a table already exists; with ``exist_ok`` it does not fit, and the message says in what. Nothing was changed.
@@ -118,11 +122,11 @@ def create_table(
     opened = OpenedTable(storage, system_runtime(), options or {}, pre_commit=_validators(pre_commit))
     with at_table(storage.location):
         try:
-            return create_whole(opened, schema, record_key, partition_by, ordering, table_type, name)
+            return create_whole(opened, schema, record_key, partition_by, ordering, table_type, name, None, rules)
         except TableExistsError:
             if not exist_ok:
                 raise
-            return _opened_if_fit(opened, schema, record_key, partition_by, ordering, table_type, name)
+            return _opened_if_fit(opened, schema, record_key, partition_by, ordering, table_type, name, None, rules)
 
 
 @set_module("pyhudi")
@@ -153,6 +157,8 @@ def _opened_if_fit(opened: OpenedTable, *arguments: Any) -> HudiTable:
         kind = columns.field(field.name).type if field.name in columns.names else None
         if kind != field.type:
             found.append(f"its column {field.name} is {kind or 'missing'}, not {field.type}")
+    if wanted.rules.enforced not in (NO_RULES, config.rules.enforced):
+        found.append("its rules: see table.rules")
     if found:
         raise TableExistsError(
             f"Another table exists here: {'; '.join(found[:5])}",
@@ -168,11 +174,10 @@ def _said(value: object) -> str:
 
 def create_whole(opened: OpenedTable, *arguments: Any) -> HudiTable:
     """`create_at` with the metadata table that the options ask for, as `create_table`. ``arguments``: those of `create_at`."""
-    table = create_at(opened, *arguments)
-    context = opened.context()
+    context = _create(opened, *arguments)
     if context.options.metadata.of_new_tables:
         asked_metadata_table.make_first(context)
-    return table
+    return HudiTable(opened)
 
 
 def create_at(
@@ -184,12 +189,19 @@ def create_at(
     table_type: str | None = None,
     name: str | None = None,
     properties: Mapping[str, str] | None = None,
+    rules: TableRules = NO_RULES,
 ) -> HudiTable:
     """`create_table` on an existing storage and runtime, for example those of the simulator, and without a metadata table.
 
     With ``hoodie.metadata.enable=true`` the first write makes it.
     """
-    config = checked_config(opened, schema, record_key, partition_by, ordering, table_type, name, properties)
+    _create(opened, schema, record_key, partition_by, ordering, table_type, name, properties, rules)
+    return HudiTable(opened)
+
+
+def _create(opened: OpenedTable, *arguments: Any) -> TableContext:
+    """Write the properties of a new table, and return it as it is then. ``arguments``: those of `create_at`."""
+    config = checked_config(opened, *arguments)
     storage = opened.storage
     all_of(
         storage,
@@ -200,11 +212,11 @@ def create_at(
     )
     opened.refuse_unusable_lock(config)
     try:
-        properties_file.create(storage, config.to_properties(), f"created by pyhudi {opened.runtime.ids.uuid()}")
+        made = properties_file.create(storage, config.to_properties(), f"created by pyhudi {opened.runtime.ids.uuid()}")
     except PreconditionFailedError:
         _refuse_existing(storage, opened)
         raise
-    return HudiTable(opened)
+    return opened.created(made)
 
 
 def checked_config(
@@ -216,6 +228,7 @@ def checked_config(
     table_type: str | None = None,
     name: str | None = None,
     properties: Mapping[str, str] | None = None,
+    rules: TableRules = NO_RULES,
 ) -> TableConfig:
     """Return the properties that `create_at` gives a table; ``properties`` are stored in addition. Changes nothing.
 
@@ -233,13 +246,16 @@ def checked_config(
     _refuse_absent(logical, {"record_key": keys, "partition_by": partitions, "ordering": orderings})
     _refuse_types(logical, keys, partitions, orderings)
     coercion.refuse_internal_names(arrow_schema, storage.location)
+    if rules:
+        rules = row_rules.in_spelling_of(rules, logical)
+        row_rules.refuse_unfit(rules, logical)
     config = new_table_config(
         chosen,
         keys,
         partitions,
         orderings,
         table_type_of(table_type or given.table_type or "copy_on_write"),
-        to_avro(logical, chosen),
+        to_avro(logical, chosen, comments=rules.comments),
         hive_style=given.hive_style,
         url_encode=given.url_encode,
         database=given.database or "",
@@ -249,9 +265,16 @@ def checked_config(
             **given.extra_properties(),
             **({OPERATION_FIELD: "true"} if files.operation_field else {}),
             **(properties or {}),
+            **rules.to_properties(),
         },
     )
     _refuse_unfit_merger(config, logical)
+    if rules.refusing:
+        options = WriteOptions.parse(opened.options, config=config)
+        case = refusals.Case(
+            operation=OperationType.ALTER_SCHEMA, table=storage.location, config=config, options=options
+        )
+        refusals.of_new_table(replace(case, demands=True))
     _refuse_unfit_index(config, WriteOptions.parse(opened.options, config=config), storage.location)
     partition_paths(pa.RecordBatch.from_pylist([], logical), config)  # refuses a key generator that no write could use
     return config

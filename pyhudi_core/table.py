@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pyhudi_core import doctor, validators
+    from pyhudi_core.batches import combined
     from pyhudi_core.conflicts import explain
     from pyhudi_core.conflicts.explanation import ConflictExplanation
     from pyhudi_core.conflicts.requirement import CommitRequirement
@@ -39,7 +40,8 @@ if TYPE_CHECKING:
     from pyhudi_core.transaction import begin as beginning
     from pyhudi_core.transaction import status
     from pyhudi_core.validators import Validator
-    from pyhudi_core.write import batch, handle, merging, replacing, result, states, updating
+    from pyhudi_core.write import batch as given
+    from pyhudi_core.write import handle, merging, replacing, result, states, updating
     from pyhudi_core.write.handle import Write
     from pyhudi_core.write.merging import Merge
     from pyhudi_core.write.result import Commit
@@ -47,7 +49,8 @@ else:
     after_commit, explain = lazy("pyhudi_core.services.after_commit"), lazy("pyhudi_core.conflicts.explain")
     change_feed, history_rows, lookups = lazy_in("pyhudi_core.read", "change_feed", "history_rows", "lookups")
     doctor, validators = lazy_in("pyhudi_core", "doctor", "validators")
-    batch, handle, merging = lazy_in("pyhudi_core.write", "batch", "handle", "merging")
+    combined, given = lazy("pyhudi_core.batches.combined"), lazy("pyhudi_core.write.batch")
+    handle, merging = lazy_in("pyhudi_core.write", "handle", "merging")
     replacing, result = lazy_in("pyhudi_core.write", "replacing", "result")
     states, updating = lazy_in("pyhudi_core.write", "states", "updating")
     reads, sizes, snapshots = lazy_in("pyhudi_core.read", "reads", "sizes", "snapshots")
@@ -163,6 +166,7 @@ class HudiTable(TableServices):
         pre_commit: Sequence[Validator] = (),
         *,
         partial: bool = False,
+        batch: bool | None = None,
     ) -> Commit:
         """Insert rows with new keys and replace rows with existing keys.
 
@@ -170,9 +174,17 @@ class HudiTable(TableServices):
 
         With ``partial``, the rows may lack columns, which keep their values. All keys must be in the table: raises `SchemaMismatchError`
         otherwise. The columns of key, partition and ordering are needed.
+
+        With ``batch``, small batches that several writers bring at the same time share one commit (`pyhudi_core.batches`). The result has the
+        counts and the token of this batch. A large batch, and a call with another argument, make a commit of their own. None: as the option
+        ``pyhudi.commit.batch`` says.
         """
         with self._writing(OperationType.UPSERT, extra_metadata, spark, pre_commit, partial=partial) as write:
-            return write.until_committed(batch.UserRows(data))
+            shares = write.context.options.shares_commits if batch is None else batch
+            judged = pre_commit != () or self._opened.pre_commit is not None
+            if shares and not (partial or extra_metadata or judged or spark is not None):
+                return combined.upsert(write, self._upserting, data)
+            return write.until_committed(given.UserRows(data))
 
     def insert(
         self,
@@ -183,7 +195,7 @@ class HudiTable(TableServices):
     ) -> Commit:
         """Insert rows with new keys. Raises `DuplicateKeyError` and writes nothing if a key exists already."""
         with self._writing(OperationType.INSERT, extra_metadata, spark, pre_commit) as write:
-            return write.until_committed(batch.UserRows(data))
+            return write.until_committed(given.UserRows(data))
 
     append = insert
     """`insert`, as other libraries call it."""
@@ -197,7 +209,7 @@ class HudiTable(TableServices):
     ) -> Commit:
         """Insert rows with new keys into new file groups, for first loads. Raises `DuplicateKeyError` as `insert` does."""
         with self._writing(OperationType.BULK_INSERT, extra_metadata, spark, pre_commit) as write:
-            return write.until_committed(batch.UserRows(data))
+            return write.until_committed(given.UserRows(data))
 
     def insert_overwrite(
         self,
@@ -208,7 +220,7 @@ class HudiTable(TableServices):
     ) -> Commit:
         """Replace all rows of every partition that the data has rows for."""
         with self._writing(OperationType.INSERT_OVERWRITE, extra_metadata, spark, pre_commit) as write:
-            return write.until_committed(batch.UserRows(data))
+            return write.until_committed(given.UserRows(data))
 
     def insert_overwrite_table(
         self,
@@ -219,7 +231,7 @@ class HudiTable(TableServices):
     ) -> Commit:
         """Replace all rows of the table."""
         with self._writing(OperationType.INSERT_OVERWRITE_TABLE, extra_metadata, spark, pre_commit) as write:
-            return write.until_committed(batch.UserRows(data))
+            return write.until_committed(given.UserRows(data))
 
     def delete(
         self,
@@ -237,7 +249,7 @@ class HudiTable(TableServices):
             raise InvalidOptionError("delete takes data as keys, not text", table=self.location, hint=hint)
         if keys is not None:
             with self._writing(OperationType.DELETE, extra_metadata, spark, pre_commit) as write:
-                return write.until_committed(batch.UserRows(keys))
+                return write.until_committed(given.UserRows(keys))
 
         def keys_of(found: Scan) -> object:
             return found.to_arrow() if spark is None else found.to_spark(spark)
@@ -322,7 +334,7 @@ class HudiTable(TableServices):
         Raises `PartitionNotFoundError` for a path without rows, before anything is changed, unless ``missing_ok=True``.
         """
         with self._writing(OperationType.DELETE_PARTITION, extra_metadata, None, pre_commit) as write:
-            return write.until_committed(batch.Partitions(partitions, missing_ok))
+            return write.until_committed(given.Partitions(partitions, missing_ok))
 
     def begin(
         self,
@@ -349,6 +361,8 @@ class HudiTable(TableServices):
     def commit_status(self, token: str) -> status.CommitStatus:
         """Return whether the write with this token was committed or not, or is undecided (only this answer can change later)."""
         with self._opened.verb() as context:
+            if isinstance(token, str) and token.startswith("batch-"):
+                return combined.status(self._upserting, context, token)
             return status.commit_status(context, token)
 
     def explain_conflict(
@@ -479,10 +493,14 @@ class HudiTable(TableServices):
     ) -> Iterator[Write]:
         """The handle of one write."""
         with at_table(self.location):
-            context, seen = self._opened.context_and(beginning.look)
+            context, seen = self._opened.context_and(states.look)
             request = self._request(context, operation, extra, spark, pre_commit)
             with handle.Write(replace(request, partial=partial, leaves=leaves, seen=seen), reads) as write:
                 yield write
+
+    def _upserting(self) -> AbstractContextManager[Write]:
+        """Return the handle of an upsert that commits for several writers."""
+        return self._writing(OperationType.UPSERT, {}, None, ())
 
     def _request(
         self,

@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pyhudi_core import validators
-    from pyhudi_core.model import alteration
+    from pyhudi_core.model import alteration, table_rules
+    from pyhudi_core.model.table_rules import TableRules
     from pyhudi_core.read import key_history as keys
+    from pyhudi_core.read import reads
     from pyhudi_core.read.key_history import KeyHistory
     from pyhudi_core.repairs.duplicate_removal import Duplicates
     from pyhudi_core.repairs.erasure import Erasure
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from pyhudi_core.services.compaction.log_compaction import LogCompaction
     from pyhudi_core.services.expiry.expiry import Expiry
     from pyhudi_core.services.failed_writes import FailedWrites
+    from pyhudi_core.services.iceberg_sync import IcebergSync
     from pyhudi_core.services.indexing.indexes import Indexes
     from pyhudi_core.services.indexing.indexing import Indexing, IndexingResult
     from pyhudi_core.services.metadata.metadata_archival import MetadataArchival
@@ -48,8 +51,10 @@ if TYPE_CHECKING:
 else:
     after_commit = lazy("pyhudi_core.services.after_commit")
     batch, handle, states = lazy_in("pyhudi_core.write", "batch", "handle", "states")
-    usage, keys = lazy("pyhudi_core.services.sweep.disk_usage"), lazy("pyhudi_core.read.key_history")
-    alteration, validators = lazy("pyhudi_core.model.alteration"), lazy("pyhudi_core.validators")
+    usage = lazy("pyhudi_core.services.sweep.disk_usage")
+    keys, reads = lazy("pyhudi_core.read.key_history"), lazy("pyhudi_core.read.reads")
+    alteration, table_rules = lazy_in("pyhudi_core.model", "alteration", "table_rules")
+    validators = lazy("pyhudi_core.validators")
     Archival = lazy_call("pyhudi_core.services.archival.archival", "Archival")
     Cleaning = lazy_call("pyhudi_core.services.cleaning.cleaning", "Cleaning")
     Clustering = lazy_call("pyhudi_core.services.clustering.clustering", "Clustering")
@@ -60,6 +65,7 @@ else:
     Expiry = lazy_call("pyhudi_core.services.expiry.expiry", "Expiry")
     FailedWrites = lazy_call("pyhudi_core.services.failed_writes", "FailedWrites")
     Holds = lazy_call("pyhudi_core.savepoints.holds", "Holds")
+    IcebergSync = lazy_call("pyhudi_core.services.iceberg_sync", "IcebergSync")
     Indexes = lazy_call("pyhudi_core.services.indexing.indexes", "Indexes")
     Indexing = lazy_call("pyhudi_core.services.indexing.indexing", "Indexing")
     MetadataArchival = lazy_call("pyhudi_core.services.metadata.metadata_archival", "MetadataArchival")
@@ -137,22 +143,40 @@ class TableServices(NamesInstead):
         order: Sequence[str] = (),
         extra_metadata: Mapping[str, str] | None = None,
         pre_commit: Sequence[Validator] = (),
+        *,
+        add_check: Mapping[str, str] | None = None,
+        drop_check: str | Sequence[str] = (),
+        not_null: str | Sequence[str] = (),
+        nullable: str | Sequence[str] = (),
+        default: Mapping[str, object] | None = None,
+        generated: Mapping[str, str | None] | None = None,
+        comment: str | Mapping[str, str | None] | None = None,
     ) -> Commit:
-        """Change the columns in one commit; no file is rewritten. Hudi reads the table with ``hoodie.schema.on.read.enable=true`` from then on.
+        """Change columns and rules in one commit; no file is rewritten. After a change of columns, Hudi reads the table with
+        ``hoodie.schema.on.read.enable=true``.
 
         ``drop``, ``rename`` and ``retype`` name columns as they are now, ``add`` and ``order`` as they are afterwards; columns that ``order``
-        does not name follow. Nested columns have dotted paths. Raises `SchemaMismatchError` for columns of key, ordering and partition, and
-        for types that lose values; then nothing was written.
+        does not name follow. Nested columns have dotted paths. The arguments of rules are those of `TableRules`: a default, generated column or
+        comment of None is dropped, and ``nullable`` takes NOT NULL back. ``comment`` is a text for the table, or texts for columns.
+
+        Raises `SchemaMismatchError` for columns of key, ordering and partition, for types that lose values, and for a rule that does not fit, and
+        `DataError` if a row of the table is against a new rule; then nothing was written.
         """
-        changes = alteration.ColumnChanges.of(add, drop, rename, retype, order)
+        rules = table_rules.RuleChanges.of(add_check, drop_check, not_null, nullable, default, generated, comment)
+        changes = alteration.ColumnChanges.of(add, drop, rename, retype, order, rules)
         with self._opened.verb() as context:
             asked = validators.Validators.of(pre_commit)
             extra, after = extra_metadata or {}, after_commit.following(context)
             request = states.WriteSpec(
                 context, OperationType.ALTER_SCHEMA, extra, allow_empty=True, pre_commit=asked, after=after
             )
-            with handle.Write(request) as write:
-                return write.until_committed(batch.Columns(changes))
+            with handle.Write(request, reads) as write:
+                return handle.alter_table(write, changes)
+
+    @property
+    def rules(self) -> TableRules:
+        """The rules that the table keeps: checks, columns without nulls, defaults, generated columns, comments."""
+        return self._opened.context().config.rules
 
     def disk_usage(self) -> DiskUsage:
         """Count the files of the table and their bytes: newest state, old versions, metadata table, what nothing names. Lists every file."""
@@ -256,6 +280,11 @@ class TableServices(NamesInstead):
     def sweep(self) -> Sweep:
         """The service that deletes files that belong to nobody, such as those of killed processes: ``plan()`` and ``run()``."""
         return Sweep(self._opened.context())
+
+    @property
+    def iceberg(self) -> IcebergSync:
+        """Iceberg metadata beside the table, for other engines: ``sync()`` makes it and follows each commit, ``plan()`` says what is missing."""
+        return IcebergSync(self._opened.context())
 
     @property
     def restore(self) -> Restores:

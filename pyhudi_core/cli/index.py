@@ -1,4 +1,4 @@
-"""``pyhudi index``: the indexes of a table. ``pyhudi sql``: the same by a statement of Hudi's SQL. Exit codes as everywhere (``terminal.py``)."""
+"""``pyhudi index``: the indexes of a table. Exit codes as everywhere (``terminal.py``)."""
 
 from __future__ import annotations
 
@@ -106,46 +106,12 @@ def index(
     with reporting_errors(context):
         table = open_table(location, storage_options, options=options)
         if action == "list":
-            _print_indexes(table.indexes.to_arrow(), only, as_json=as_json, as_csv=as_csv)
+            print_indexes(table.indexes.to_arrow(), only, as_json=as_json, as_csv=as_csv)
             return
         given = _Given(action, names, columns, using, index_options, if_not_exists or if_exists, only_plan)
         text, found, code = _carried_out(table, given)
-        _print(text, found, as_json=as_json)
+        print_result(text, found, as_json=as_json)
         context.exit(code)
-
-
-@click.command()
-@at_location
-@click.argument("statement")
-@click.option("--plan", "only_plan", is_flag=True, help="Say what would be done, and change nothing.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-@click.pass_context
-def sql(
-    context: click.Context,
-    location: str,
-    storage_options: dict[str, str],
-    statement: str,
-    only_plan: bool,
-    as_json: bool,
-) -> None:
-    """Carry out a STATEMENT of Hudi's SQL about indexes of the table at LOCATION: CREATE INDEX, DROP INDEX or SHOW INDEXES.
-
-    Exit code 0: done, or nothing to do; 1: --plan: it would be refused; 2: it was refused, or it failed.
-    """
-    with reporting_errors(context):
-        table = open_table(location, storage_options)
-        planned = table.indexes.plan_sql(statement) if only_plan else None
-        if isinstance(planned, IndexingPlan):
-            _print(str(planned), _of_plan(planned), as_json=as_json)
-            context.exit(FOUND if planned.refused else 0)
-        if isinstance(planned, tuple):
-            _print(_dropping(planned), [asdict(one) for one in planned], as_json=as_json)
-            return
-        found = table.sql(statement) if planned is None else planned
-        if isinstance(found, pa.Table):
-            _print_indexes(found, (), as_json=as_json, as_csv=False)
-        else:
-            _print(str(found), {"changed": bool(found), "result": str(found)}, as_json=as_json)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +148,7 @@ def _carried_out(table: HudiTable, given: _Given) -> _Shown:
         if given.only_plan:
             plans = [table.indexes.plan_drop(name, if_exists=given.lenient) for name in given.names]
             there = dict.fromkeys(one for plan in plans for one in plan)
-            return _dropping(there), [asdict(one) for one in there], 0
+            return dropping(there), [asdict(one) for one in there], 0
         dropped = [str(table.indexes.drop(name, if_exists=given.lenient)) for name in given.names]
         return "\n".join(dropped), {"result": dropped}, 0
     if given.action == "cancel":
@@ -201,7 +167,7 @@ def _planned(table: HudiTable, given: _Given) -> _Shown:
     else:
         plans = [table.indexes.plan(name, *given.of_index) for name in given.names]
     refused = any(plan.refused for plan in plans) or (given.action == "create" and not _may_be_there(table, given))
-    return "\n".join(map(with_estimate, plans)), [_of_plan(plan) for plan in plans], FOUND if refused else 0
+    return "\n".join(map(with_estimate, plans)), [figures_of_plan(plan) for plan in plans], FOUND if refused else 0
 
 
 def _may_be_there(table: HudiTable, given: _Given) -> bool:
@@ -214,7 +180,7 @@ def _may_be_there(table: HudiTable, given: _Given) -> bool:
     return True
 
 
-def _of_plan(plan: IndexingPlan) -> dict[str, Any]:
+def figures_of_plan(plan: IndexingPlan) -> dict[str, Any]:
     """Return a plan as JSON shows it."""
     figures = dict(plan.figures)
     return {
@@ -226,7 +192,7 @@ def _of_plan(plan: IndexingPlan) -> dict[str, Any]:
     }
 
 
-def _dropping(there: Iterable[IndexState]) -> str:
+def dropping(there: Iterable[IndexState]) -> str:
     return f"Drop: {', '.join(one.name for one in there) or 'nothing'}"
 
 
@@ -247,7 +213,7 @@ def _made(table: HudiTable, given: _Given) -> _Shown:
     return "\n".join(map(str, made)), {"instants": times, "partitions": [name for one in made for name in one.names]}, 0
 
 
-def _print_indexes(found: pa.Table, only: tuple[str, ...], *, as_json: bool, as_csv: bool) -> None:
+def print_indexes(found: pa.Table, only: tuple[str, ...], *, as_json: bool, as_csv: bool) -> None:
     rows, as_text = found.to_pylist(), not (as_json or as_csv or only)
     if as_text and not rows:
         console().print("The table has no index")
@@ -256,7 +222,7 @@ def _print_indexes(found: pa.Table, only: tuple[str, ...], *, as_json: bool, as_
     print_as(shown, found.column_names, only, as_json=as_json, as_csv=as_csv)
 
 
-def _print(text: str, found: Any, *, as_json: bool) -> None:
+def print_result(text: str, found: Any, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(found, indent=2))
     else:

@@ -22,6 +22,7 @@ from pyhudi_core.doctor.locks import lock_state
 from pyhudi_core.lake import Outcome, upkeep
 from pyhudi_core.model.commit import UNSHOWN_KEYS, CommitMetadata
 from pyhudi_core.model.instant import DATA_ACTIONS, Instant
+from pyhudi_core.model.table_rules import TableRules
 from pyhudi_core.opening import open_table
 from pyhudi_core.read.history_rows import writer_of
 from pyhudi_core.services.upkeep_rules import UpkeepRules
@@ -56,6 +57,7 @@ def show(context: click.Context, location: str, storage_options: dict[str, str],
             "partition by": list(config.partition_fields),
             "ordering": list(config.ordering_fields),
             "columns": len(table.schema.names),
+            **_rules(config.rules),
             "rows": size.size.rows,
             "bytes": size.size.bytes,
             "bytes of old versions": usage.old_versions.bytes,
@@ -117,6 +119,13 @@ _FREED_BY = {
 _IF_ABSENT = {"record key": "generated", "partition by": "not partitioned", "rows": "a merge gives it"}
 
 
+def _rules(rules: TableRules) -> dict[str, Any]:
+    """Return what the table keeps; nothing for a table without rules. ``pyhudi schema`` has the rules of single columns."""
+    checks = [f"{name}: {text}" for name, text in rules.checks.items()]
+    found = {"comment": rules.comment, "checks": checks, "not null": list(rules.not_null)}
+    return {name: value for name, value in found.items() if value}
+
+
 def _said(name: str, value: Any) -> Any:
     """Return a fact for people: lists as names between commas, and a word for what is not there."""
     if isinstance(value, list):
@@ -158,8 +167,20 @@ def schema(
         config, fields = table.config, table.schema
     roles = {**dict.fromkeys(config.ordering_fields, "ordering"), **dict.fromkeys(config.partition_fields, "partition")}
     roles |= dict.fromkeys(config.record_key_fields, "record key")
+    rules = config.rules
     rows = [{"column": item.name, "type": str(item.type), "role": roles.get(item.name, "")} for item in fields]
-    print_as(rows, ("column", "type", "role"), only, as_json=as_json, as_csv=as_csv)
+    columns: tuple[str, ...] = ("column", "type", "role")
+    if rules:
+        rows = [
+            {
+                **row,
+                "rules": ", ".join(rules.of_column(row["column"])),
+                "comment": rules.comments.get(row["column"], ""),
+            }
+            for row in rows
+        ]
+        columns = (*columns, "rules", "comment")
+    print_as(rows, columns, only, as_json=as_json, as_csv=as_csv)
 
 
 @click.command()

@@ -46,7 +46,7 @@ _COMMANDS = {
     "rollback": ("rollback", "Roll a pending write back, or undo the newest commit."),
     "savepoint": ("savepoint", "List, create or delete savepoints."),
     "services": ("services", "List the table services and what each would do now, or why nothing."),
-    "sql": ("index", "Carry out a statement of Hudi's SQL about indexes."),
+    "sql": ("sql", "Carry out a statement of Spark SQL with Hudi: a query, a change, CALL."),
     "sweep": ("service_commands", "Delete files that no commit, no plan and no running writer names."),
     "timeline": ("timeline", "Show the active timeline."),
     "upkeep": ("upkeep", "Run the table services that are due in tables, and say why."),

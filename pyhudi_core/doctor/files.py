@@ -16,6 +16,7 @@ from pyhudi_core.doctor.listing import DataFile, Listed
 from pyhudi_core.errors import UnsafePathError
 from pyhudi_core.file_groups.unnamed_files import FileOwner, Owners, named_paths
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
+from pyhudi_core.iceberg.table_metadata import is_metadata
 from pyhudi_core.model.file_names import BaseFileName, LogFileName, parse_data_file, split
 from pyhudi_core.model.instant import Action, Instant
 from pyhudi_core.model.safe_path import safe_relative_path
@@ -45,7 +46,7 @@ def examine(exam: Examination, listed: Listed, later: Mapping[Instant, CommitMet
     _examine_unnamed(exam, listed, {*named.sizes, *named_by(None, later).sizes})
     _examine_partitions(exam, named, listed)
     _examine_names(exam, named, listed)
-    for info in listed.others:
+    for info in (one for one in listed.others if not is_metadata(one.path)):
         exam.add(FindingKind.UNKNOWN_FILE, "The file's name is not that of a data file", info.path)
     size = sum(file.info.size for file in listed.files.values())
     exam.counts.update({"partitions": len(listed.partitions), "data files": len(listed.files), "data bytes": size})

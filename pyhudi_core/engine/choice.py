@@ -65,3 +65,11 @@ def frame_of(reading: Reading, spark: Any) -> Any:
         from pyhudi_core.engine.spark_reading import frame  # noqa: PLC0415  (Spark is imported only where it is used)
 
     return frame(reading, spark)
+
+
+def root_for(spark: Any, location: str, path: str, size: int) -> str | None:
+    """Return how a Spark session opens a table's folder by itself, given a file of it and its size; None if it does not."""
+    with from_extra("spark", "A Spark DataFrame"):
+        from pyhudi_core.engine import spark_hadoop  # noqa: PLC0415  (Spark is imported only where it is used)
+
+    return spark_hadoop.root_for(spark, location, path, size)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType
 
 from pyhudi_core.engine import spark_types
 from pyhudi_core.engine.base import TaskInfo
-from pyhudi_core.engine.reading import EngineFiles, Reading, ReadTask
+from pyhudi_core.engine.reading import EngineFiles, Reading, ReadTask, TaskGroup
 from pyhudi_core.engine.spark import use_own_python
 from pyhudi_core.engine.spark_collect import quoted
 from pyhudi_core.engine.spark_rows import in_task
@@ -18,38 +22,111 @@ from pyhudi_core.engine.spark_settings import under_settings
 
 _TASK_BYTES, _MOST_TASKS = 32 << 20, 16
 """Bytes that one Spark task reads at least, and the most Spark tasks for each core."""
+_FEW_BRANCHES = 16
+"""A frame has so many branches though its files are small: each costs about 30 ms of planning, and a start of Python where it is read."""
 
 
 def frame(reading: Reading, spark: SparkSession) -> DataFrame:
     """Return the rows of a reading; the executors read them when the frame is used."""
     use_own_python(spark)
-    frames = []
-    if reading.files is not None:
-        frames.append(_of_files(spark, reading.files, reading.schema))
-    if reading.tasks or not frames:
-        frames.append(_of_tasks(spark, reading.tasks, reading.schema))
-    return frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
+    frames = [_of_files(spark, files, reading.schema) for files in reading.files]
+    frames += _of_groups(spark, reading.groups, reading.schema)
+    if not frames:
+        return spark.createDataFrame([], spark_types.to_spark(reading.schema))
+    while len(frames) > 1:  # a tree: Spark looks at all branches of a union each time that one is added
+        frames = [reduce(DataFrame.unionByName, frames[n : n + 2]) for n in range(0, len(frames), 2)]
+    found = frames[0]
+    return found if found.columns == reading.schema.names else _selected(found, reading.schema)
+
+
+def _selected(found: DataFrame, schema: pa.Schema) -> DataFrame:
+    return found.select(*[quoted(name) for name in schema.names])
 
 
 def _of_files(spark: SparkSession, files: EngineFiles, schema: pa.Schema) -> DataFrame:
-    found = _native_scan(spark, files.schema, files.paths)
+    found = _native_scan(spark, files)
     if files.among is not None:
         column, values = files.among
         found = found.where(quoted(column).isin(sorted(values)))
     if files.keep is not None:
-        return _filter_in_tasks(found, files.keep, schema)
+        return _filter_in_tasks(_selected(found, files.schema), files.keep, schema)
     if files.where is not None:
         found = found.where(files.where)
-    return found.select(*[quoted(name) for name in schema.names])
+    return _selected(found, schema)
 
 
-def _of_tasks(spark: SparkSession, tasks: Sequence[ReadTask], schema: pa.Schema) -> DataFrame:
-    """Return the rows of all tasks. One Spark task runs several small tasks: starting more than one for each core does not pay for little work."""
-    if not tasks:
-        return spark.createDataFrame([], spark_types.to_spark(schema))
+def _of_groups(spark: SparkSession, groups: Sequence[TaskGroup], schema: pa.Schema) -> list[DataFrame]:
+    """Return frames of the groups, among which Spark chooses by the values of their columns, without reading.
+
+    A group has its own frame if there are few groups, or many bytes; else several have one.
+    """
     cores = int(spark.sparkContext.defaultParallelism)
-    wanted = max(cores, min(_MOST_TASKS * cores, sum(task.size for task in tasks) // _TASK_BYTES))
-    return _scan_in_tasks(spark, len(tasks), wanted, _ByNumber(tuple(tasks)), schema)
+    total = sum(group.size for group in groups)
+    wanted = max(cores, min(_MOST_TASKS * cores, total // _TASK_BYTES))
+    branches = _branches(groups, max(_FEW_BRANCHES, wanted))
+    return [
+        _of_branch(spark, branch, schema, -(-wanted * sum(group.size for group in branch) // max(1, total)))
+        for branch in branches
+    ]
+
+
+def _branches(groups: Sequence[TaskGroup], most: int) -> list[list[TaskGroup]]:
+    """Cut the groups into at most so many branches of about as many bytes. Groups that say nothing of their rows are together."""
+    plain = [group for group in groups if group.tasks and not group.values]
+    found = [plain] if plain else []
+    rest = [group for group in groups if group.tasks and group.values]
+    rest.sort(key=lambda group: [(name, value is not None, value) for name, value in group.values.items()])
+    share = sum(group.size for group in rest) / most if len(rest) > most else 0
+    room = 0.0
+    for group in rest:
+        if room <= 0:
+            found.append([])
+            room = share
+        found[-1].append(group)
+        room -= group.size
+    return found
+
+
+def _of_branch(spark: SparkSession, groups: Sequence[TaskGroup], schema: pa.Schema, wanted: int) -> DataFrame:
+    """Return the rows of groups. One Spark task runs several small tasks: starting more than one for each core does not pay for little work.
+
+    A column with one value is not read: the value is in the plan.
+    """
+    tasks = tuple(task for group in groups for task in group.tasks)
+    columns = {name: [group.values.get(name, _READ) for group in groups] for name in groups[0].values}
+    single = {name: own[0] for name, own in columns.items() if all(value == own[0] for value in own)}
+    read = tuple(name for name in schema.names if name not in single)
+    own_schema = pa.schema([schema.field(name) for name in read or schema.names[:1]])
+    kinds = spark_types.to_spark(schema)
+    found = _scan_in_tasks(spark, len(tasks), wanted, _ByNumber(tasks, tuple(own_schema.names)), own_schema)
+    for name, values in columns.items():
+        if name not in single and _READ not in values:
+            found = found.where(_is_between(name, values, kinds[name].dataType))
+    if not single:
+        return found
+    known = [_value(value, kinds[name].dataType).alias(name) for name, value in single.items()]
+    return found.select("*", *known) if read else found.select(*known)
+
+
+_READ = object()
+"""In place of a value: the rows say it."""
+
+
+def _value(value: Any, kind: DataType) -> Column:
+    """Return a column with one value. It may be null in its type, so that the types of a frame do not depend on how it is read."""
+    return F.when(F.lit(True), _literal(value, kind))
+
+
+def _literal(value: Any, kind: DataType) -> Column:
+    """Return a value as a column. PySpark cannot convert dates of years before 1000."""
+    return F.lit(None if value is None else str(value)).cast(kind)
+
+
+def _is_between(name: str, values: Sequence[Any], kind: DataType) -> Column:
+    """Say what all rows fulfil, so that Spark sees where a value that a query names cannot be."""
+    known = {value for value in values if value is not None}
+    between = quoted(name).between(_literal(min(known), kind), _literal(max(known), kind))
+    return between if None not in values else between | quoted(name).isNull()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,21 +134,27 @@ class _ByNumber:
     """Reads the task with a given number; runs in the executors."""
 
     tasks: tuple[ReadTask, ...]
+    columns: tuple[str, ...]
 
     def __call__(self, number: int) -> Iterator[pa.RecordBatch]:
-        return self.tasks[number].batches()
+        names = list(self.columns)
+        for batch in self.tasks[number].batches():
+            yield batch if batch.schema.names == names else batch.select(names)
 
 
-def _native_scan(spark: SparkSession, schema: pa.Schema, paths: Sequence[str]) -> DataFrame:
-    """Spark's own Parquet scan of the given local files, with this schema; planning is kept to the cores of this machine."""
+def _native_scan(spark: SparkSession, files: EngineFiles) -> DataFrame:
+    """Spark's own Parquet scan of the given files, with this schema; planning is kept to the cores of this machine."""
     key = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+    schema = spark_types.to_spark(files.schema)
     with under_settings(spark, {key: str(spark.sparkContext.defaultParallelism)}):
-        reader = spark.read.schema(spark_types.to_spark(schema))
+        reader = spark.read.schema(schema)
         # Dates in these files follow the proleptic calendar; Spark 3.5 refuses dates before 1582 unless this is configured.
         reader = reader.option("datetimeRebaseMode", "CORRECTED").option("int96RebaseMode", "CORRECTED")
         # A session that passes over files would lose rows of the table.
         reader = reader.option("ignoreMissingFiles", "false").option("ignoreCorruptFiles", "false")
-        return reader.parquet(*[f"file:{path}" for path in paths])
+        if files.root is not None:
+            reader = reader.option("basePath", files.root)
+        return reader.parquet(*files.paths)
 
 
 def _scan_in_tasks(

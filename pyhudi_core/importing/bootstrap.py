@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from pyhudi_core.conflicts.requirement import CommitRequirement, TableState
 from pyhudi_core.engine.choice import frame_of
-from pyhudi_core.engine.reading import Reading
+from pyhudi_core.engine.reading import Reading, TaskGroup
 from pyhudi_core.errors import (
     InvalidOptionError,
     TableExistsError,
@@ -391,7 +391,7 @@ def _load(
     if spark is None:
         rows: Any = pa.Table.from_batches(source.task(spec, chunk).batches(), source.schema)
     else:
-        rows = frame_of(Reading(source.schema, [source.task(spec, (file,)) for file in chunk]), spark)
+        rows = frame_of(Reading(source.schema, [TaskGroup([source.task(spec, (file,)) for file in chunk])]), spark)
     with table.begin("bulk_insert", named, spark, required) as write:
         write.write(rows)
         write.commit()

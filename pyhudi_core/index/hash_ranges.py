@@ -10,9 +10,15 @@ from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.snapshot.snapshot import Snapshot
 
 
-def has_consistent_hashing(context: TableContext) -> bool:
-    """Say whether the table has the metadata of consistent hashing, which merge-on-read tables alone can have."""
-    return context.config.table_type is TableType.MERGE_ON_READ and is_consistent(context.storage)
+def has_consistent_hashing(context: TableContext, snapshot: Snapshot | None = None) -> bool:
+    """Say whether the table has the metadata of consistent hashing, which merge-on-read tables alone can have.
+
+    ``snapshot``: a state that may know it; else a folder is listed.
+    """
+    if context.config.table_type is not TableType.MERGE_ON_READ:
+        return False
+    known = None if snapshot is None else snapshot.hashed
+    return is_consistent(context.storage) if known is None else known
 
 
 def ranges_of(context: TableContext, snapshot: Snapshot, partition: str) -> HashingMetadata | None:

@@ -72,8 +72,23 @@ class LockProvider(Protocol):
 class LooksAhead(Protocol):
     """A lock whose state can be read before it is asked for."""
 
+    @property
+    def was_free(self) -> bool:
+        """Whether the state that was read for the next `LockProvider.acquire` is that of a lock which its holder has given back."""
+        ...
+
     def look_ahead(self) -> None:
         """Read the lock's state for the next `LockProvider.acquire`. An old state is safe: the lock is taken on condition of it."""
+        ...
+
+
+@runtime_checkable
+class TakenAsSeen(Protocol):
+    """A held lock that tells whether nobody has held it between `LooksAhead.look_ahead`, which found it free, and this holding."""
+
+    @property
+    def taken_as_seen(self) -> bool:
+        """What was read of the table after that look is as if it had been read under this lock."""
         ...
 
 
@@ -81,3 +96,13 @@ def look_ahead(lock: LockProvider) -> None:
     """Let the lock be looked at before it is asked for, if that saves something."""
     if isinstance(lock, LooksAhead):
         lock.look_ahead()
+
+
+def was_free(lock: LockProvider) -> bool:
+    """Say whether the lock has been looked at before it is asked for, and was free."""
+    return isinstance(lock, LooksAhead) and lock.was_free
+
+
+def taken_as_seen(session: LockSession) -> bool:
+    """Say whether nobody has held the lock since it was looked at and was free; False if that is not known."""
+    return isinstance(session, TakenAsSeen) and session.taken_as_seen

@@ -128,6 +128,10 @@ class StorageBasedLockProvider:
     def identity(self) -> str:
         return f"storage_based:{LOCK_FILE}"
 
+    @property
+    def was_free(self) -> bool:
+        return self._ahead is not None and _is_released(self._ahead[0])
+
     def acquire(self, timeout_s: float, note: str = "") -> StorageBasedLockSession:
         clock, ids = self._runtime.clock, self._runtime.ids
         seen, self._ahead = self._ahead, None
@@ -258,7 +262,9 @@ class _Acquisition:
         except BaseException:
             self._unsettled = True
             raise
-        return Grant(self._owner, info.etag, content.valid_until_ms)
+        # The file is the one that was seen, and each content of it is unique: so nobody has held the lock in between.
+        as_seen = ahead is not None and _is_released(seen)
+        return Grant(self._owner, info.etag, content.valid_until_ms, as_seen)
 
     def _is_mine(self, seen: Seen) -> bool:
         owner = seen.owner
@@ -274,6 +280,11 @@ class _Acquisition:
         owner = self._owner
         self._owner = Owner(owner.holding, owner.revision + 1, owner.since_ms, owner.note, owner.process)
         return self._owner
+
+
+def _is_released(seen: Seen | None) -> bool:
+    """Say whether the last holder has given the lock back. A lock that has expired may have a holder that does not know it."""
+    return seen is not None and seen.lock is not None and seen.lock.expired
 
 
 def _lock(request: LockRequest) -> LockProvider:

@@ -24,11 +24,15 @@ _RELEASE_ATTEMPTS = 6
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """The result of the latest write of a holding: the parts of the owner text, the file's tag, and the end of the validity."""
+    """The result of the latest write of a holding: the parts of the owner text, the file's tag, and the end of the validity.
+
+    ``as_seen``: the first write replaced a lock that was given back, as it was seen before the lock was asked for.
+    """
 
     owner: Owner
     tag: str
     valid_until_ms: int
+    as_seen: bool = False
 
 
 class SeenLock(Protocol):
@@ -59,10 +63,12 @@ class StorageBasedLockSession:
 
     Attributes:
         on_renewed: called with the new end (epoch milliseconds) after each renewal.
+        taken_as_seen: as in `TakenAsSeen`.
     """
 
     def __init__(self, lock: LockObject, grant: Grant, runtime: Runtime, renew_s: float) -> None:
         self._lock = lock
+        self.taken_as_seen = grant.as_seen
         self._grant = grant
         self._runtime = runtime
         self._deadline = self._deadline_of(grant)

@@ -49,7 +49,9 @@ class ExistingTable:
     evolution: Evolution | None = None
 
     def files(self) -> list[WriteStat]:
-        """Return all files of the table, as if one commit had written them. No file is read."""
+        """Return all files of the table, as if one commit had written them. No file is read, and no folder is listed before the first commit."""
+        if not self.visibility.commits and not self.visibility.timeline.has_history:
+            return []
         partitions = self.listing.partitions()
         self.listing.prepare(partitions)
         found = [(path, info) for path in partitions for info in self.listing.files(path)]

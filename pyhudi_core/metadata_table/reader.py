@@ -134,6 +134,20 @@ class MetadataTable:
             if not record[STATS_FIELD]["isDeleted"]
         ]
 
+    def column_stats_of(self, columns: Sequence[str], files: Iterable[tuple[str, str]]) -> list[ColumnRangeOfFile]:
+        """Return the column statistics of files given by partition and name, as far as they are there."""
+        keys = {
+            names.column_stats_key(column, partition) + names.file_hash(name): partition
+            for partition, name in files
+            for column in columns
+        }
+        found = self._records(names.COLUMN_STATS, list(keys))
+        return [
+            _range(record[STATS_FIELD], keys[key])
+            for key, record in found.items()
+            if not record[STATS_FIELD]["isDeleted"]
+        ]
+
     def partition_stats(
         self, columns: Sequence[str], partitions: Iterable[str], index: str = names.PARTITION_STATS
     ) -> list[ColumnRangeOfFile]:

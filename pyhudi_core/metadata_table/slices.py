@@ -97,6 +97,7 @@ class MetadataSlices:
     _listed: dict[str, tuple[ObjectInfo, ...]] = field(default_factory=dict)
     _early: set[str] = field(default_factory=set)
     _kept: dict[str, bytes] = field(default_factory=dict)
+    _tags: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def load(
@@ -188,11 +189,28 @@ class MetadataSlices:
         files: list[BaseFile | LogFile] = [] if piece.base is None else [piece.base]
         files += piece.logs
         small = [file.path for file in files if file.size <= _SMALL]
-        unknown = [path for path in small if path not in self._kept]
-        found = dict(zip(unknown, each(self.storage, self.executor, self.storage.get, unknown), strict=True))
-        if any(path.startswith(f"{FOLDER}/{FILES}/") for path in found):
+        of_list = any(path.startswith(f"{FOLDER}/{FILES}/") for path in small)
+        known = self._read_before(small) if of_list else {}
+        unknown = [path for path in small if path not in self._kept and path not in known]
+        got = each(self.storage, self.executor, self.storage.get_tagged, unknown)
+        read = {path: found for path, found in zip(unknown, got, strict=True) if found is not None}
+        found = known | {path: data for path, (_, data) in read.items()}
+        if of_list:
             self._kept |= found
+            self._remember(known, read)
         return {**self._kept, **found}
+
+    def _read_before(self, paths: Iterable[str]) -> dict[str, bytes]:
+        """Return the files that this handle has read before, and that are still the same by their tags."""
+        before = {} if self.committed is None else self.committed.folder.small_files
+        held = {path: before[path] for path in paths if path in before}
+        return {path: data for path, (tag, data) in held.items() if tag and tag == self._tags.get(path)}
+
+    def _remember(self, known: Mapping[str, bytes], read: Mapping[str, tuple[ObjectInfo, bytes]]) -> None:
+        """Remember the files of this slice alone: with a compaction, those before it go."""
+        if self.committed is not None and read:
+            now = {path: (info.etag, data) for path, (info, data) in read.items()}
+            self.committed.folder.small_files = {path: (self._tags[path], data) for path, data in known.items()} | now
 
     def _opened(self, path: str, held: Mapping[str, bytes]) -> pa.NativeFile:
         data = held.get(path)
@@ -291,6 +309,8 @@ class MetadataSlices:
         bases: dict[str, list[BaseFile]] = {}
         logs: dict[str, list[LogFile]] = {}
         found = {info.path.rpartition("/")[2]: info for info in listed}
+        if partition == FILES:
+            self._tags = {info.path: info.etag for info in listed}
         if not any(name.startswith(PARTITION_METAFILE) for name in found):
             self.unmarked.add(partition)
         for file_name, info in found.items():

@@ -19,6 +19,7 @@ from pyhudi_core.model.help_pages import see
 from pyhudi_core.model.meta_fields import IS_DELETED, META_FIELDS, OPERATION
 from pyhudi_core.model.numbering import Origins, column_paths, with_parts
 from pyhudi_core.model.schema_types import holds_all, joined, logical_fields, logical_type
+from pyhudi_core.model.table_rules import RuleChanges
 
 T = TypeVar("T")
 _LOSSY = {(pa.int32(), pa.float32()), (pa.int64(), pa.float32()), (pa.int64(), pa.float64())}
@@ -33,6 +34,7 @@ class ColumnChanges:
     rename: Mapping[str, str] = field(default_factory=dict)
     retype: Mapping[str, pa.DataType] = field(default_factory=dict)
     order: tuple[str, ...] = ()
+    rules: RuleChanges = field(default_factory=RuleChanges)
 
     @classmethod
     def of(
@@ -42,6 +44,7 @@ class ColumnChanges:
         rename: Mapping[str, str] | None,
         retype: Mapping[str, pa.DataType] | None,
         order: Sequence[str],
+        rules: RuleChanges | None = None,
     ) -> ColumnChanges:
         """Return the arguments of `table.alter`, checked."""
         changes = cls(
@@ -50,6 +53,7 @@ class ColumnChanges:
             _mapping("rename", rename, str),
             _mapping("retype", retype, pa.DataType),
             _names("order", order),
+            rules or RuleChanges(),
         )
         _refuse_paths(changes.rename.values())
         if changes == cls():
@@ -69,6 +73,11 @@ class ColumnChanges:
     def touched(self) -> tuple[str, ...]:
         """The columns of the table that are dropped, renamed or retyped, in dotted paths."""
         return tuple(dict.fromkeys((*self.drop, *self.rename, *self.retype)))
+
+    @property
+    def of_columns(self) -> bool:
+        """Whether columns change, and not rules alone."""
+        return bool(self.add or self.touched or self.order)
 
 
 @dataclass(frozen=True, slots=True)

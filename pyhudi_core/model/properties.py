@@ -37,6 +37,7 @@ from pyhudi_core.model.merge_mode import (
 from pyhudi_core.model.meta_fields import RECORD_KEY
 from pyhudi_core.model.printing import printable
 from pyhudi_core.model.safe_path import safe_relative_path
+from pyhudi_core.model.table_rules import COMMENT, PREFIX, TableRules
 from pyhudi_core.naming import set_module
 
 __all__ = ["CdcMode", "KeyGenerator", "MergeMode", "TableConfig", "TableType", "checksum", "parse", "render", "verify"]
@@ -145,6 +146,8 @@ class TableConfig:
     """Hex digits of the random prefix folders above partitions; 0 for none (a property of this package)."""
     prefix_depth: int
     """Most prefix folders above one another."""
+    rules: TableRules
+    """What every write of this package keeps (properties of this package)."""
     raw: Mapping[str, str]
 
     def __repr__(self) -> str:
@@ -312,8 +315,14 @@ def _typed(items: tuple[tuple[str, str], ...], table: str) -> TableConfig:
         index_defs_path=view.folder(INDEX_DEFINITIONS, ".hoodie/.index_defs/index.json"),
         prefix_width=view.number(PREFIX_WIDTH, 0, 0, 8),
         prefix_depth=view.number(PREFIX_DEPTH, 1, 1, 4),
+        rules=TableRules.of(props),
         raw=MappingProxyType(props),
     )
+
+
+def rules_said_by(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties that say which rules rows have to keep."""
+    return {key: value for key, value in properties.items() if key.startswith(PREFIX) and not key.startswith(COMMENT)}
 
 
 def _from_raw(raw: dict[str, str]) -> TableConfig:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -53,7 +53,14 @@ _FROM_LOGICAL: dict[tuple[str, str], pa.DataType] = {
 }
 
 
-def to_avro(schema: pa.Schema, table_name: str, *, meta_fields: bool = False, operation: bool = False) -> str:
+def to_avro(
+    schema: pa.Schema,
+    table_name: str,
+    *,
+    meta_fields: bool = False,
+    operation: bool = False,
+    comments: Mapping[str, str] | None = None,
+) -> str:
     """Return the Avro JSON text of a logical schema.
 
     Args:
@@ -61,10 +68,14 @@ def to_avro(schema: pa.Schema, table_name: str, *, meta_fields: bool = False, op
         table_name: characters that Avro does not allow are replaced as Hudi does.
         meta_fields: put the five meta columns first, as in base-file footers.
         operation: and the sixth behind them.
+        comments: what columns are, as their ``doc``.
     """
     name = avro_name(table_name)
     namespace = f"hoodie.{name}"
     record = _record(f"{name}_record", namespace, schema)
+    for field in record["fields"] if comments else ():
+        if comments and field["name"] in comments:
+            field["doc"] = comments[field["name"]]
     if meta_fields:
         names = (*META_FIELDS, OPERATION) if operation else META_FIELDS
         own = [{"name": field, "type": ["null", "string"], "doc": "", "default": None} for field in names]

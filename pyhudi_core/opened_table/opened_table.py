@@ -76,6 +76,13 @@ class OpenedTable:
         with at_table(self.storage.location):
             return self._of(self._files())
 
+    def created(self, properties: bytes) -> TableContext:
+        """Return the table that was created just now with this file. Raises as `context`."""
+        with at_table(self.storage.location):
+            context = self._of((properties, None))
+            self._known, self._lists_metadata = None, True  # it gets a metadata table
+            return context
+
     def context_and(self, look: Callable[[TableContext], T]) -> tuple[TableContext, T]:
         """Return the table as it is configured now, and what ``look`` finds after that.
 

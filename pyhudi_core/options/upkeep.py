@@ -1,4 +1,4 @@
-"""The options of the services that remove files: cleaning, the sweep, and expiry. Hudi's keys have Hudi's defaults."""
+"""The options of the services that remove files (cleaning, the sweep, expiry), and of the Iceberg metadata, which names files. Hudi's keys have Hudi's defaults."""
 
 from __future__ import annotations
 
@@ -21,6 +21,10 @@ UPKEEP_OPTIONS = (
            "Comma-separated paths of the only partitions that can expire."),
     Option("hoodie.partition.ttl.strategy.max.delete.partitions", "upkeep.ttl_max_partitions", int, 1000,
            "Maximum number of partitions that one commit deletes because they have expired.", minimum=1),
+    Option("pyhudi.iceberg.automatic", "iceberg.automatic", bool, False,
+           "Every commit also syncs the Iceberg metadata of the table (`table.iceberg`); the first one makes it."),
+    Option("pyhudi.iceberg.snapshots", "iceberg.snapshots", int, 100,
+           "Number of Iceberg snapshots that a sync keeps, if cleaning does not remove their files before.", minimum=1),
 )  # fmt: skip
 
 
@@ -53,6 +57,14 @@ class CleaningOptions:
                 f"hoodie.clean.partition.filter.regex is not a regular expression: {error}",
                 hint="Give an expression that Python's re module accepts",
             ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class IcebergOptions:
+    """Iceberg metadata beside the table."""
+
+    automatic: bool
+    snapshots: int
 
 
 @dataclass(frozen=True, slots=True)

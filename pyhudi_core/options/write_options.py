@@ -23,7 +23,7 @@ from pyhudi_core.options.compaction import CompactionOptions
 from pyhudi_core.options.definitions import TABLE_OPTIONS, WRITE_OPTIONS
 from pyhudi_core.options.registry import read_options
 from pyhudi_core.options.table_options import refuse_other_table, values_of
-from pyhudi_core.options.upkeep import CleaningOptions, UpkeepOptions
+from pyhudi_core.options.upkeep import CleaningOptions, IcebergOptions, UpkeepOptions
 
 if TYPE_CHECKING:
     from pyhudi_core.model import time_zone
@@ -222,9 +222,11 @@ class WriteOptions:
     clustering: ClusteringOptions
     archival: ArchivalOptions
     upkeep: UpkeepOptions
+    iceberg: IcebergOptions
     lock: LockOptions
     auto_upgrade: bool
     names_writer: bool
+    shares_commits: bool
     condition_timezone: str | None
 
     def __post_init__(self) -> None:
@@ -274,6 +276,7 @@ _CONCERNS = {
     "clustering": ClusteringOptions,
     "archival": ArchivalOptions,
     "upkeep": UpkeepOptions,
+    "iceberg": IcebergOptions,
 }
 
 

@@ -75,11 +75,25 @@ _TYPES = {
 }
 
 
-class _Dialect(Spark):
+class Dialect(Spark):
     """Spark 4's dialect: a quote that is written twice inside a literal is one quote, as in standard SQL. Spark 3 would leave it out."""
 
     class Tokenizer(Spark.Tokenizer):
         STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
+
+
+class SqlPart(str):
+    """A condition or a value inside of a longer statement, which is parsed already. It is used wherever SQL text is; errors name positions in the
+    statement.
+    """
+
+    __slots__ = ("statement", "tree")
+
+    def __new__(cls, tree: Any, statement: str) -> SqlPart:
+        """Make the text of a tree of sqlglot that was parsed from a statement."""
+        made = super().__new__(cls, tree.sql(dialect=Dialect))
+        made.tree, made.statement = tree, statement
+        return made
 
 
 _STATEMENT = re.compile(r"(?is)(?:\s*|.*\s)(select|delete|update|insert|merge|where|order\s+by|group\s+by|limit)\b")
@@ -100,9 +114,10 @@ def parse_sql(text: str, schema: pa.Schema | None = None) -> Node:
     if not text.strip():
         raise PredicateError("the where is empty", hint="Omit where to read every row")
     try:
-        parsed = exp.condition(text, dialect=_Dialect)
+        is_part = isinstance(text, SqlPart)
+        parsed = text.tree if is_part else exp.condition(text, dialect=Dialect)
         if schema is not None:
-            refuse_misread_texts(parsed, text, schema)
+            refuse_misread_texts(parsed, text.statement if is_part else text, schema)
         return _node(parsed)
     except RecursionError:
         raise PredicateError("the where is nested too deeply", hint="Write long lists with IN") from None

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_core.engine.choice import frame_of
-from pyhudi_core.engine.reading import Reading
+from pyhudi_core.engine.reading import Reading, TaskGroup
 from pyhudi_core.errors import ObjectNotFoundError, SnapshotExpiredError, at_table
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.log.blocks import BlockType, Header
@@ -244,7 +244,7 @@ class ChangeFeed(Conversions):
     def to_spark(self, spark: Any) -> Any:
         """Return the changes as a DataFrame of this Spark session, read by its executors when it is used."""
         with at_table(self.storage.location):
-            frame = frame_of(Reading(self.schema, self.tasks()), spark)
+            frame = frame_of(Reading(self.schema, (TaskGroup(self.tasks()),)), spark)
             refuse_other_zone(self.reader.predicate, self.reader.schema, spark)
             return frame if self.most is None else frame.limit(self.most)
 

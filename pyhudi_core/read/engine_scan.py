@@ -1,20 +1,23 @@
 """Which files of a scan an engine may read by itself, and which this package reads in the engine's tasks.
 
-An engine's own Parquet scan reads files on a local disk whose columns have the snapshot's names and types. This package reads
-all other files: slices with logs, files from before a column was widened, files with rows of another partition, files in other
-storages, and files whose names an engine would take for patterns.
+An engine's own Parquet scan reads files whose columns have the snapshot's names and types, if the engine opens the table's location. This package
+reads all other files: slices with logs, files from before a column was widened, files with rows of another partition, and files whose names an engine
+would take for patterns.
+
+An engine skips partitions by what it knows before it reads: names of folders (``day=2026-01-01``), if it reads them as this package does, and values
+that all rows of a group of tasks have.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
-from pyhudi_core.engine.reading import EngineFiles, Reading
+from pyhudi_core.engine.reading import EngineFiles, Reading, TaskGroup
 from pyhudi_core.file_groups.partition_values import constants_of
 from pyhudi_core.file_groups.skeletons import may_be_skeleton
 from pyhudi_core.file_groups.slice import FileSlice
@@ -22,6 +25,7 @@ from pyhudi_core.formats.base_file import BaseFileReader, ColumnRange, is_parque
 from pyhudi_core.merge.merged_slice import Merging
 from pyhudi_core.metadata_table.names import RECORD_INDEX
 from pyhudi_core.model.meta_fields import COMMIT_TIME, META_SCHEMA, OPERATION
+from pyhudi_core.model.partition_path import partition_path, values_are_columns
 from pyhudi_core.model.schema import conform, from_avro
 from pyhudi_core.predicates.arrow import matching
 from pyhudi_core.read.row_filter import RowFilter, SliceReader
@@ -31,6 +35,9 @@ from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.storage.base import Storage
 
 _PATTERNS = frozenset("[]{}*?\\")
+Opened = Callable[[str, str, int], str | None]
+"""Returns how an engine calls a table's folder, given its location, and the path and size of one of its files; None if the
+engine does not open this file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,25 +50,57 @@ class EngineScan:
     rows: RowFilter
     merging: Merging
     slices: Sequence[FileSlice]
+    opened: Opened
     _known: dict[str, bool] = field(default_factory=dict, repr=False)
 
     def reading(self) -> Reading:
         """Return what the engine has to read."""
-        native, others = self._split()
-        tasks = tasks_for(self.storage, SliceReader(self.rows, self.merging), others)
-        return Reading(self.rows.result_schema, tasks, self._files(native) if native else None)
+        root, native = self._native()
+        chosen = {piece.group for piece in native}
+        others = [piece for piece in self.slices if piece.group not in chosen]
+        return Reading(self.rows.result_schema, self._groups(others), self._files(root, native) if root else ())
 
-    def _split(self) -> tuple[list[FileSlice], list[FileSlice]]:
-        """Return the slices for the engine's own scan, and the others."""
-        local = self.storage.location
-        if not local.startswith("/") or _PATTERNS & set(local) or self.rows.keys is not None:
-            return [], list(self.slices)
+    def _native(self) -> tuple[str | None, list[FileSlice]]:
+        """Return the slices for the engine's own scan, and how the engine calls the table's folder; None if it reads no slice."""
+        if _PATTERNS & set(self.storage.location) or self.rows.keys is not None:
+            return None, []
         native = [piece for piece in self.slices if self._is_native(piece)]
         if self._may_hold_other_partitions():
-            fits = self.executor.map(self._has_folder_values, native)
+            fits = self.executor.map(lambda piece: self._shows_folder(piece) or self._has_folder_values(piece), native)
             native = [piece for piece, fit in zip(native, fits, strict=True) if fit]
-        chosen = {piece.group for piece in native}
-        return native, [piece for piece in self.slices if piece.group not in chosen]
+        some = native[0].base if native else None
+        root = self.opened(self.storage.location, some.path, some.size) if some is not None else None
+        return root, native if root else []
+
+    def _groups(self, pieces: Sequence[FileSlice]) -> list[TaskGroup]:
+        """Return the tasks, one group for each combination of values that folders show."""
+        by_partition: dict[str, list[FileSlice]] = {}
+        for piece in pieces:
+            by_partition.setdefault(piece.partition, []).append(piece)
+        reader, schema = SliceReader(self.rows, self.merging), self.rows.result_schema
+        return [
+            TaskGroup(
+                tasks_for(self.storage, reader, by_partition[name]), constants_of(name, self.merging.config, schema)
+            )
+            for name in sorted(by_partition)
+        ]
+
+    def _shows_folder(self, piece: FileSlice) -> bool:
+        """Say whether an engine that reads the values of partition columns from folders gives those that this package gives."""
+        config = self.merging.config
+        fields = [name for name in config.partition_fields if name in self.rows.read_schema.names]
+        if not fields or not config.hive_style_partitioning or config.prefix_width or not values_are_columns(config):
+            return False
+        values = constants_of(piece.partition, config, self.snapshot.schema)
+        if not values.keys() >= set(config.partition_fields) or not all(
+            _is_read_alike(self.snapshot.schema.field(name).type) for name in config.partition_fields
+        ):
+            return False
+        texts = [None if values[name] is None else str(values[name]) for name in config.partition_fields]
+        encoded = config.url_encode_partitioning
+        made = partition_path(config.partition_fields, texts, hive_style=True, url_encode=encoded)
+        # An engine decodes %XX, whether the table encodes or not.
+        return made == piece.partition and (encoded or "%" not in made)
 
     def _is_native(self, piece: FileSlice) -> bool:
         if piece.logs or not is_parquet(piece.path) or may_be_skeleton(piece.path) or _PATTERNS & set(piece.path):
@@ -106,17 +145,29 @@ class EngineScan:
         with self.storage.open_input(piece.path) as source:
             return read_footer(source, piece.path).schema
 
-    def _files(self, pieces: list[FileSlice]) -> EngineFiles:
+    def _files(self, root: str, pieces: Sequence[FileSlice]) -> list[EngineFiles]:
         rows = self.rows
         among = (COMMIT_TIME, sorted(rows.changed_by)) if rows.changed_by is not None else None
         text = rows.predicate.to_spark() if rows.predicate is not None else None
         keep = None
         if rows.predicate is not None and text is None:
             keep = partial(_matching, rows.predicate.expression, rows.read_schema)
-        for piece in pieces:  # the engine does not ask the storage, which refuses links that lead out of the table
-            self.storage.head(piece.path)
-        paths = [f"{self.storage.location}/{piece.path}" for piece in pieces]
-        return EngineFiles(paths, rows.read_schema, among, text, keep)
+        if self.storage.location.startswith("/"):
+            for piece in pieces:  # the engine does not ask the storage, which refuses links that lead out of the table
+                self.storage.head(piece.path)
+        parts: dict[bool, list[str]] = {}
+        for piece in pieces:
+            parts.setdefault(self._shows_folder(piece), []).append(f"{root}/{piece.path}")
+        folders = tuple(self.merging.config.partition_fields)
+        return [
+            EngineFiles(paths, rows.read_schema, root if shown else None, folders if shown else (), among, text, keep)
+            for shown, paths in parts.items()
+        ]
+
+
+def _is_read_alike(kind: pa.DataType) -> bool:
+    """Say whether engines read the same value of the type from the text that this package writes."""
+    return pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_date(kind)
 
 
 def _matching(expression: Any, schema: pa.Schema, batch: pa.RecordBatch) -> pa.RecordBatch:

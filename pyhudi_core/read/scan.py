@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.engine.choice import frame_of
+from pyhudi_core.engine.choice import frame_of, root_for
 from pyhudi_core.errors import SchemaMismatchError, at_table, columns_named
 from pyhudi_core.file_groups.skeletons import open_base
 from pyhudi_core.file_groups.slice import FileSlice
@@ -168,7 +169,10 @@ class Scan(Conversions):
         `ConfigError` for a session of Spark Connect, and `PredicateError` if the condition means other rows in the session's time zone.
         """
         with at_table(self.storage.location):
-            parts = EngineScan(self.snapshot, self.storage, self.executor, self.rows, self.merging, self.slices())
+            opened = partial(root_for, spark)
+            parts = EngineScan(
+                self.snapshot, self.storage, self.executor, self.rows, self.merging, self.slices(), opened
+            )
             frame = frame_of(parts.reading(), spark)
             self.refuse_other_zone(spark)
             return frame if self.most is None else frame.limit(self.most)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from pyhudi_core.file_groups.listing import FileListing
 from pyhudi_core.file_groups.row_counts import archived_commits, rows_of_files
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
@@ -67,16 +68,22 @@ class Size:
 @dataclass(frozen=True, slots=True)
 @printable
 class TableSize:
-    """The size of the state of one commit, given by its requested time and its completion time; both are empty before the first commit."""
+    """The size of the state of one commit, given by its requested time and its completion time; both are empty before the first commit.
+
+    ``other_bytes``: of the data files on the storage that this state does not show, which are mostly older versions of its files. A clean deletes
+    them. None if they were not counted, because the size follows from a known one.
+    """
 
     instant: str
     completion_time: str
     size: Size = Size()
+    other_bytes: int | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         size = self.size
         rows = "unknown" if size.rows is None else f"{size.rows:,}"
-        return f"{rows} rows, {size.bytes:,} bytes in {size.file_groups:,} file groups, as of {self.completion_time}"
+        others = f"; {self.other_bytes:,} bytes more of other versions, until a clean" if self.other_bytes else ""
+        return f"{rows} rows, {size.bytes:,} bytes in {size.file_groups:,} file groups, as of {self.completion_time}{others}"
 
 
 def table_size(context: TableContext, as_of: TimePoint | None = None, known: TableSize | None = None) -> TableSize:
@@ -87,10 +94,18 @@ def table_size(context: TableContext, as_of: TimePoint | None = None, known: Tab
     if newest is None:
         return TableSize("", "")
     later = None if known is None else _Steps(context, timeline, until).after(known)
+    others = None
     if later is None:
-        sizes = _sizes(context, _state(context, timeline, until), None)
-        later = sum(sizes.values(), Size())
-    return TableSize(newest.requested_time, newest.completion_time or "", later)
+        state = _state(context, timeline, until)
+        later = sum(_sizes(context, state, None).values(), Size())
+        others = _bytes_listed(state.view.listing) - later.bytes
+    return TableSize(newest.requested_time, newest.completion_time or "", later, others)
+
+
+def _bytes_listed(listing: FileListing) -> int:
+    """Return the bytes of all data files, whether a state shows them or not."""
+    infos = (info for partition in listing.partitions() for info in listing.files(partition))
+    return sum(info.size for info in infos if parse_data_file(split(info.path)[1]) is not None)
 
 
 def partition_sizes(

@@ -19,6 +19,7 @@ from pyhudi_core.services.compaction.compaction import Compaction
 from pyhudi_core.services.compaction.log_compaction import LogCompaction
 from pyhudi_core.services.expiry.expiry import Expiry
 from pyhudi_core.services.failed_writes import FailedWrites
+from pyhudi_core.services.iceberg_sync import IcebergSync
 from pyhudi_core.services.indexing.indexing import Indexing
 from pyhudi_core.services.metadata.metadata_archival import MetadataArchival
 from pyhudi_core.services.metadata.metadata_cleaning import MetadataCleaning
@@ -41,6 +42,7 @@ SERVICES: tuple[type[TableService[Any]], ...] = (
     Archival,
     MetadataArchival,
     Sweep,
+    IcebergSync,
 )
 """In the order in which they have their turn, after a commit and in upkeep.
 

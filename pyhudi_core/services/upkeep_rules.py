@@ -22,6 +22,7 @@ SERVICE_NAMES = (
     "archival",
     "metadata_archival",
     "sweep",
+    "iceberg",
 )
 """The names of the services of the registry, in its order."""
 

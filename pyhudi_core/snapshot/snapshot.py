@@ -52,7 +52,7 @@ class Snapshot:
     """One state of a table.
 
     ``bound`` is the completion time up to which commits are seen; None means all completed commits. ``evolution`` is None unless columns have
-    numbers and may therefore be renamed.
+    numbers and may therefore be renamed. ``hashed``: whether the table has consistent hashing, if that was looked at together with the state.
     """
 
     config: TableConfig
@@ -62,6 +62,7 @@ class Snapshot:
     view: FileGroupView
     metadata: MetadataTable | None = None
     evolution: Evolution | None = None
+    hashed: bool | None = None
 
     def __repr__(self) -> str:
         return f"Snapshot of {self.view.table} as of {self.completion_time or 'its creation'}"

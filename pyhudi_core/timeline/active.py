@@ -170,6 +170,7 @@ class TimelineFolder:
     (local times do, once a year). ``clock`` waits for completed files that another process is still writing; without it they are read as they are.
     ``executor`` makes calls at once that do not wait for each other. ``latest`` is what the last `load` returned, and ``undone`` the requested times
     that it left out because restores name them. ``settled_files`` is for listings of the table's data: this object lives as long as a handle.
+    So does ``small_files``: of a metadata table, files of its list of files by path, each with its tag.
     """
 
     storage: Storage
@@ -187,6 +188,7 @@ class TimelineFolder:
     undone: frozenset[str] = frozenset()
     _restores: dict[str, frozenset[str]] = field(default_factory=dict)
     settled_files: SettledFiles = field(default_factory=SettledFiles)
+    small_files: dict[str, tuple[str, bytes]] = field(default_factory=dict)
     _below: dict[str, TimelineFolder] = field(default_factory=dict)
     _own: tuple[str, bytes] = ("", b"")
 

@@ -8,6 +8,7 @@ storage supports conditional replacement (If-Match), a process whose lock expire
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import IntEnum
 
 from pyhudi_core.errors import (
@@ -93,8 +94,8 @@ def _soundness(properties: Mapping[str, str], data: bytes) -> _Soundness:
     return _Soundness.WHOLE if text.CHECKSUM in properties else _Soundness.UNCHECKED
 
 
-def create(storage: Storage, properties: Mapping[str, str], comment: str) -> None:
-    """Write the first properties. Raises `PreconditionFailedError` if properties exist.
+def create(storage: Storage, properties: Mapping[str, str], comment: str) -> bytes:
+    """Write the first properties, and return the file. Raises `PreconditionFailedError` if properties exist.
 
     The comment must be unique: it identifies a file that was written although the storage did not report it.
     """
@@ -104,6 +105,7 @@ def create(storage: Storage, properties: Mapping[str, str], comment: str) -> Non
     except (PreconditionFailedError, StorageStateUnknownError):
         if storage.head(PATH) is None or storage.get(PATH) != body:
             raise
+    return body
 
 
 def update(
@@ -125,31 +127,46 @@ def update(
     return written
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The properties as they were read; ``info`` is None if they can only be changed by Hudi's protocol."""
+
+    info: ObjectInfo | None
+    properties: Mapping[str, str]
+
+
+def look(storage: Storage, executor: Executor = _SERIAL) -> Seen:
+    """Read the properties for a change. Raises as `read`."""
+    info, current = _whole(storage, executor) if storage.capabilities.put_if_match else (None, None)
+    return Seen(info, read(storage)) if current is None else Seen(info, current)
+
+
 def apply(
     storage: Storage,
     changes: Mapping[str, str | None],
     comment: str,
     wanted: Callable[[], bool] = lambda: True,
     executor: Executor = _SERIAL,
+    known: Seen | None = None,
 ) -> None:
     """Apply the changes to the current content of the file; no effect if they are already applied. Any process may call this, any number of times.
 
     A storage with If-Match needs no backup, since readers see the old or the new object; elsewhere the caller holds the table's lock. The
     comment must be unique. ``wanted`` is called between the read and the write, and returns whether the changes are still needed.
+    ``known``: the properties as they were when the changes were needed for certain; if they are still the same, nothing is read.
 
     Raises as `update`.
     """
     for _ in range(_TRIES):
-        seen, current = _whole(storage, executor) if storage.capabilities.put_if_match else (None, None)
-        if current is None:
-            current = read(storage)
-        if _holds(current, changes) or not wanted():
+        is_known, seen = known is not None and known.info is not None, known or look(storage, executor)
+        known = None
+        if _holds(seen.properties, changes) or not (is_known or wanted()):
             return
         try:
-            if seen is None:
+            if seen.info is None:
                 update(storage, changes, comment, wanted)
             else:
-                _replace(storage, text.render(_changed(current, changes), comment), seen)
+                _replace(storage, text.render(_changed(seen.properties, changes), comment), seen.info)
         except PreconditionFailedError:
             continue
         return

@@ -42,11 +42,20 @@ TOKEN_KEY = "pyhudi.commit_token"  # noqa: S105  (a name, not a secret)
 
 @dataclass(frozen=True, slots=True)
 class TableSeen:
-    """What is known of a table before a time in it is reserved: its timeline, those of its companion places, and the reserved times."""
+    """What is known of a table before a time in it is reserved: its timeline, those of its companion places, and the reserved times.
+
+    ``hashed`` as in `Snapshot`.
+    """
 
     timeline: Timeline
     companions: tuple[Timeline, ...]
     heartbeats: tuple[ObjectInfo, ...]
+    hashed: bool | None = None
+
+    @classmethod
+    def nothing(cls) -> TableSeen:
+        """Return what is seen of a table that was created just now."""
+        return cls(Timeline(()), (), ())
 
 
 def look(context: TableContext, timeline: Timeline | None = None) -> TableSeen:
@@ -81,6 +90,7 @@ class Transaction:
         start: the timeline that its write reads.
         companions: the timelines of the companion places at that time.
         markers: the files of its markers, if this process alone makes them and has listed them when all were made.
+        swept: its staged bytes are removed.
     """
 
     context: TableContext
@@ -90,6 +100,7 @@ class Transaction:
     heartbeat: Heartbeat
     companions: tuple[Timeline, ...] = ()
     markers: tuple[str, ...] | None = None
+    swept: bool = False
 
     @property
     def requested_time(self) -> str:

@@ -25,7 +25,7 @@ from pyhudi_core.errors import (
 )
 from pyhudi_core.model.commit import UNSHOWN_KEYS
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
-from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.model.properties import TableConfig, rules_said_by
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.storage.at_once import Ahead, all_of, both, each
 from pyhudi_core.timeline import properties_file
@@ -45,7 +45,7 @@ from pyhudi_core.transaction.decision import (
 )
 from pyhudi_core.transaction.freshness import load_showing, published
 from pyhudi_core.transaction.metadata_removal import Kept
-from pyhudi_core.transaction.record import Publication
+from pyhudi_core.transaction.record import Publication, PublicationKind, RecordedChanges
 from pyhudi_core.transaction.rollback_plans import names_rolled_back
 
 _log = logging.getLogger(__name__)
@@ -121,6 +121,8 @@ def complete(
     kept: Kept = frozenset(),
     may_remove: bool | None = None,
     looked_ahead: bool = False,
+    changes: RecordedChanges = (),
+    by_rules: bool = False,
 ) -> Finished:
     """Publish the transaction's completed file, or raise and publish nothing. The caller cleans up (`Finished.clean_up`).
 
@@ -135,6 +137,8 @@ def complete(
         kept: partitions of a metadata table that stay correct, in addition to those that the commits of the companions write.
         may_remove: whether a metadata table that does not stay correct may be taken off the list; None: as the options say.
         looked_ahead: as in `Terms`.
+        changes: what this decision changes in the table's properties, just before the completed file.
+        by_rules: the commit stands on the rules of the table, and is refused if they are others now.
 
     Raises `CommitAbortedError`, `CommitConflictError`, `LockError` (nothing published) or `CommitStateUnknownError`.
     """
@@ -143,7 +147,9 @@ def complete(
     kept = None if kept is None else kept.union(*(companion.keeps for companion in companions))
     needed = {**metadata_removal.notes(context.config, kept), **notes_of(companions)}
     allowed = context.options.metadata.remove_unkept if may_remove is None else may_remove
-    finishing = _Finishing(transaction, encode, needed, tuple(companions), kept, tuple(attachments), may_remove=allowed)
+    finishing = _Finishing(
+        transaction, encode, needed, tuple(companions), kept, tuple(attachments), changes, by_rules, may_remove=allowed
+    )
     finishing.encode_body()
 
     def checked(timeline: Timeline) -> None:
@@ -221,6 +227,8 @@ class _Finishing:
     companions: tuple[CompanionCommit, ...] = ()
     kept: Kept = frozenset()
     attachments: tuple[Attachment, ...] = ()
+    changes: RecordedChanges = ()
+    by_rules: bool = False
     body: bytes = b""
     completed: Instant | None = None
     may_remove: bool = False
@@ -272,6 +280,8 @@ class _Finishing:
         still_wanted(transaction, timeline)
         assert self._properties is not None, "look comes first"
         assert self._marks is not None, "look comes first"
+        if self.by_rules:
+            _refuse_other_rules(transaction, self._properties.get())
         found = metadata_removal.notes_of(self._properties.get(), self.kept)
         if found and (self.companions or not self.may_remove):
             raise CommitConflictError(
@@ -299,6 +309,10 @@ class _Finishing:
             path = context.from_root(attachment.path)
             publications.append(Publication(path, self.attached(number)))
             bodies[path] = attachment.body
+        if self.changes:  # no row that is against a new rule may come after the commit that adds it
+            publications.append(
+                Publication(properties_file.PATH, "", PublicationKind.PROPERTIES, changes=tuple(sorted(self.changes)))
+            )
         completed = _completed_as(transaction, time)
         path = context.from_root(folder.file(completed))
         publications.append(Publication(path, self.staged))
@@ -319,6 +333,18 @@ def _properties(context: TableContext) -> dict[str, str]:
     if context.protections.version_gate:
         TableConfig.from_properties(found, table=context.table).refuse_writing(context.table)
     return found
+
+
+def _refuse_other_rules(transaction: Transaction, properties: Mapping[str, str]) -> None:
+    """Raise `CommitConflictError` if the rules that rows have to keep changed since the properties were read that the write goes by."""
+    context = transaction.context
+    if rules_said_by(properties) != rules_said_by(context.config.raw):
+        raise CommitConflictError(
+            "The rules of the table were changed while this write ran",
+            table=context.table,
+            instant=transaction.requested_time,
+            hint="Nothing was published. Write again; table.rules has the rules of now.",
+        )
 
 
 def _completion_time(transaction: Transaction, timeline: Timeline, others: Sequence[str]) -> str:

@@ -32,6 +32,7 @@ from pyhudi_core.errors import (
     StorageStateUnknownError,
 )
 from pyhudi_core.lock.base import look_ahead as look_at_lock
+from pyhudi_core.lock.base import was_free
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.storage.at_once import Ahead, all_of, both, each
@@ -79,11 +80,13 @@ class StagedIntent:
     Attributes:
         bodies: the bytes of files that it makes, by path; they are also staged, for other processes.
         groups: how many of the publications, in their order, the process that decides may make at once; empty: one after the other.
+        properties: the table's properties as they were read under the lock.
     """
 
     intent: Intent
     bodies: Mapping[str, bytes]
     groups: tuple[int, ...] = ()
+    properties: properties_file.Seen | None = None
 
     def in_groups(self) -> Iterator[tuple[Publication, ...]]:
         """Yield the publications that may be made at once."""
@@ -102,8 +105,9 @@ def staged_intent(
     inflight: str = "",
     companions: Sequence[str] = (),
     groups: tuple[int, ...] = (),
+    properties: properties_file.Seen | None = None,
 ) -> StagedIntent:
-    """Return the intent of a transaction; ``bodies`` and ``groups`` as in `StagedIntent`.
+    """Return the intent of a transaction; ``bodies``, ``groups`` and ``properties`` as in `StagedIntent`.
 
     ``inflight`` is the file that must exist for it to count; empty: the transaction's reservation.
 
@@ -119,7 +123,7 @@ def staged_intent(
         tuple(publications),
         tuple(companions),
     )
-    return StagedIntent(intent, bodies, groups)
+    return StagedIntent(intent, bodies, groups, properties)
 
 
 BuildIntent = Callable[[Timeline], StagedIntent | None]
@@ -182,15 +186,15 @@ def decide(
     ahead: tuple[Callable[[], object], ...] = (stage,)
     while decision is None:
         needed: PreparationNeeded | None = None
-        if ahead and terms.looked_ahead:
-            beside: Callable[[], object] | None = stage
-        else:
+        if not (ahead and terms.looked_ahead):
             all_of(storage, executor, *ahead, partial(look_at_lock, context.lock), deciding.look_ahead)
-            beside = None
+            ahead = ()
+        beside = (*ahead, deciding.look_beside) if was_free(context.lock) and context.protections.lock else ahead
         ahead = ()
         asked = clock.monotonic()
         with holding_lock(context, terms.purpose, beside) as holding:
             acquired = clock.monotonic()
+            deciding.as_seen = holding.taken_as_seen
             try:
                 decision = deciding.run(holding.lease_left_s)
             except PreparationNeeded as found:
@@ -215,9 +219,25 @@ def look_ahead(context: TableContext) -> None:
     deciding.remember(deciding.known)
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What is found in one round: the record, the timeline with what else an intent depends on, and when the round began."""
+
+    record: Record | None
+    timeline: Ahead[Timeline]
+    begun: float
+
+
 @dataclass(slots=True)
 class _Deciding:
-    """One call of `decide`. ``known`` is the latest record that was read, with all that it names published."""
+    """One call of `decide`.
+
+    Attributes:
+        known: the latest record that was read, with all that it names published.
+        mine: the record that this call has made.
+        beside: what was found while the lock was asked for.
+        as_seen: nobody has held the lock between a look at it that came before that and our holding of it.
+    """
 
     context: TableContext
     build_intent: BuildIntent
@@ -225,6 +245,8 @@ class _Deciding:
     terms: Terms
     known: Record | None = None
     mine: Record | None = None
+    beside: Ahead[_Found] | None = None
+    as_seen: bool = False
 
     def look_ahead(self) -> None:
         """Read the record and publish what it names without the lock, so that under it one call shows that nothing changed."""
@@ -242,8 +264,7 @@ class _Deciding:
         in_doubt = False
         for attempt in range(_DECISIONS + 1):
             try:
-                record, timeline = self._latest()
-                looked = context.runtime.clock.monotonic()
+                record, timeline, looked = self._latest()
                 draft = self.build_intent(timeline)
             except (StorageError, CorruptionError) as error:
                 if in_doubt:
@@ -268,16 +289,35 @@ class _Deciding:
             hint="Give all writers of the table the same lock provider; nothing was published.",
         )
 
-    def _latest(self) -> tuple[Record | None, Timeline]:
-        """Return the record, with all that it names published, and the timeline as it is then."""
+    def look_beside(self) -> None:
+        """Look at what a decision rests on while the lock is asked for, which was free: the lock shows afterwards whether that counts."""
+        self.beside = Ahead.of(self._found)
+
+    def _found(self) -> _Found:
+        """Look at all in one round."""
+        root, executor = self.context.root, self.context.runtime.executor
+        begun = self.context.runtime.clock.monotonic()
+        return _Found(*both(root, executor, self._read, lambda: Ahead.of(self._look)), begun)
+
+    def _found_under_lock(self) -> _Found:
+        """Return what is found now, or what was found while the lock was asked for, if nobody has held it since then."""
+        beside, self.beside = self.beside, None
+        if beside is not None and self.as_seen and beside.error is None:
+            found = beside.get()
+            is_recent = self.context.runtime.clock.monotonic() - found.begun < _RECENT_S
+            if found.timeline.error is None and is_recent:
+                return found
+        return self._found()
+
+    def _latest(self) -> tuple[Record | None, Timeline, float]:
+        """Return the record, with all that it names published, the timeline as it is then, and since when that was looked at."""
         context, terms = self.context, self.terms
         looked: Timeline | None = None
         if context.root.capabilities.parallel_calls > 1:
-            # All is looked at in one round. It counts if the record is the known one; else what it names may be published after the listing.
-            record, looked_ahead = both(
-                context.root, context.runtime.executor, self._read, lambda: Ahead.of(self._look)
-            )
-            looked = looked_ahead.get() if record is self.known else None
+            # It counts if the record is the known one; else what it names may be published after the listing.
+            found = self._found_under_lock()
+            record, begun = found.record, found.begun
+            looked = found.timeline.get() if record is self.known else None
         else:
             record = self._read()
         if not terms.any_lock:
@@ -285,7 +325,10 @@ class _Deciding:
         if record is not None and record is not self.known and context.protections.roll_forward:
             publish_intent(context, record.intent, record.last_file)
         self.known = record
-        return record, self._look() if looked is None else looked
+        if looked is None:
+            begun = context.runtime.clock.monotonic()
+            looked = self._look()
+        return record, looked, begun
 
     def _read(self) -> Record | None:
         return record_store(self.context.root).read(self.known) if self.context.protections.commit_record else None
@@ -328,15 +371,21 @@ class _Deciding:
         try:
             if not (context.protections.commit_record and self._is_recent(looked)):
                 return publish_intent(context, draft.intent)
-            return all(self._make_group(draft, looked, group) for group in draft.in_groups())
+            groups = enumerate(draft.in_groups())
+            return all(self._make_group(draft, looked, group, number == 0) for number, group in groups)
         except (StorageError, CorruptionError) as error:
             raise OutcomeUnknown(error, decided=True) from error
 
-    def _make_group(self, draft: StagedIntent, looked: float, group: Sequence[Publication]) -> bool:
-        """Make publications of our own decision. Returns False if somebody else's file is at the place of one, and stays there."""
+    def _make_group(
+        self, draft: StagedIntent, looked: float, group: Sequence[Publication], is_first: bool
+    ) -> bool:
+        """Make publications of our own decision. Returns False if somebody else's file is at the place of one, and stays there.
+
+        Before the first group the swap itself has just said that the decision is the latest one.
+        """
         context = self.context
         has_new = any(one.kind is PublicationKind.REPLACE and one.path in draft.bodies for one in group)
-        wanted = has_new and _is_wanted(context, draft.intent)
+        wanted = has_new and (is_first or _is_wanted(context, draft.intent))
 
         def make(publication: Publication) -> bool:
             body = draft.bodies.get(publication.path)
@@ -344,9 +393,11 @@ class _Deciding:
                 assert body is not None, publication.path
                 return creating(context.protections.completed_once)(context.root, publication.path, body)
             is_new = publication.kind is PublicationKind.REPLACE and not publication.replaces
-            known = wanted and is_new and body is not None and self._is_recent(looked)
+            is_recent = self._is_recent(looked)
+            known = wanted and is_new and body is not None and is_recent
             if not (known and create_once(context.root, publication.path, body or b"")):
-                _change(context, draft.intent, publication, partial(_is_wanted, context, draft.intent))
+                seen = draft.properties if is_recent else None
+                _change(context, draft.intent, publication, partial(_is_wanted, context, draft.intent), seen)
             return True
 
         return all(each(context.root, context.runtime.executor, make, group))
@@ -448,19 +499,25 @@ def _is_wanted(context: TableContext, intent: Intent) -> bool:
     return record is not None and record.intent == intent
 
 
-def _change(context: TableContext, intent: Intent, publication: Publication, wanted: Callable[[], bool]) -> None:
-    """Make a replacement."""
+def _change(
+    context: TableContext,
+    intent: Intent,
+    publication: Publication,
+    wanted: Callable[[], bool],
+    seen: properties_file.Seen | None = None,
+) -> None:
+    """Make a replacement. ``seen``: the properties as they were before our own decision, for the process that has just made it."""
     storage = context.root
     if publication.kind is PublicationKind.PROPERTIES:
         unlists = metadata_removal.unlists(publication.changes)
         what = metadata_removal.COMMENT if unlists else properties_file.COMMENT
         comment = f"{what} {intent.completion_time} {intent.token}"
-        properties_file.apply(storage, dict(publication.changes), comment, wanted, context.runtime.executor)
+        properties_file.apply(storage, dict(publication.changes), comment, wanted, context.runtime.executor, seen)
         if unlists and wanted():
             metadata_removal.remove_folder(storage)
         return
     try:
-        body = storage.get(publication.staged)
+        body = publication.cut(storage.get(publication.staged))
     except ObjectNotFoundError:
         return  # its writer made it and swept up
     replace_once(storage, publication.path, body, publication.replaces, wanted)

@@ -11,12 +11,12 @@ writers wait for its end, so it is never planned again. If the lock expires, the
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from pyhudi_core.errors import HudiError, LockLostError, LockServerError, at_table
-from pyhudi_core.lock.base import LockProvider, LockSession, lease_left_s
+from pyhudi_core.lock.base import LockProvider, LockSession, lease_left_s, taken_as_seen
 from pyhudi_core.lock.identity import refuse_other_lock
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.storage.at_once import Ahead, all_of, both
@@ -52,6 +52,11 @@ class LockHolding:
         """Say for how many seconds it is still ours."""
         return float("inf") if self.session is None else lease_left_s(self.session)
 
+    @property
+    def taken_as_seen(self) -> bool:
+        """Whether nobody has held the lock since it was looked at before this holding, and was free."""
+        return self.session is not None and taken_as_seen(self.session)
+
     def end(self, context: TableContext) -> None:
         """Give the lock back."""
         self._ended = True
@@ -62,7 +67,7 @@ class LockHolding:
 
 @contextmanager
 def holding_lock(
-    context: TableContext, purpose: str, beside: Callable[[], object] | None = None
+    context: TableContext, purpose: str, beside: Sequence[Callable[[], object]] = ()
 ) -> Iterator[LockHolding]:
     """Wait for the lock and hold it. ``beside`` is called while it is waited for; a `HudiError` of it is raised when the lock is there.
 
@@ -73,12 +78,12 @@ def holding_lock(
     holding = LockHolding(None)
     try:
         with at_table(context.table):
-            if beside is None:
-                holding.acquire(context, purpose)
-            else:
-                step = beside
-                done, _ = both(storage, executor, lambda: Ahead.of(step), lambda: holding.acquire(context, purpose))
+            if beside:
+                steps = lambda: all_of(storage, executor, *beside)  # noqa: E731
+                done, _ = both(storage, executor, lambda: Ahead.of(steps), lambda: holding.acquire(context, purpose))
                 done.get()
+            else:
+                holding.acquire(context, purpose)
         yield holding
     finally:
         all_of(storage, executor, lambda: holding.end(context), *holding.after)

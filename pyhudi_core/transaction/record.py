@@ -41,6 +41,10 @@ _TEXTS = ("requested_time", "completion_time", "action", "inflight", "token")
 _FIELDS = frozenset({*_TEXTS, "publications", "companions"})
 
 
+_REPLACE_BY_PART = "replace_by_part"
+"""How the record names a replacement by a part of a staged object: a release that does not know it does not publish all of the object."""
+
+
 class PublicationKind(StrEnum):
     """What a publication does to its path."""
 
@@ -63,6 +67,7 @@ class Publication:
         kind: create the file if it is absent; replace it if its content is still the expected one; or change some of the table's properties.
         replaces: for `PublicationKind.REPLACE`: the digest of the content that is replaced (`publication.digest`); empty if there is no file yet.
         changes: for `PublicationKind.PROPERTIES`.
+        part: for `PublicationKind.REPLACE`: begin and length of the new bytes in the staged object; None: all of it.
     """
 
     path: str
@@ -70,6 +75,14 @@ class Publication:
     kind: PublicationKind = PublicationKind.CREATE
     replaces: str = ""
     changes: RecordedChanges = ()
+    part: tuple[int, int] | None = None
+
+    def cut(self, staged: bytes) -> bytes:
+        """Return its bytes, of those of the staged object."""
+        if self.part is None:
+            return staged
+        begin, length = self.part
+        return staged[begin : begin + length]
 
     def to_json(self) -> dict[str, Any]:
         """Return what the record stores. A creation is stored as it was when there was no other kind."""
@@ -78,6 +91,8 @@ class Publication:
             found["kind"] = str(self.kind)
         if self.kind is PublicationKind.REPLACE:
             found["replaces"] = self.replaces
+        if self.part is not None:
+            found |= {"kind": _REPLACE_BY_PART, "part": list(self.part)}
         if self.kind is PublicationKind.PROPERTIES:
             found["changes"] = dict(self.changes)
         return found
@@ -85,12 +100,16 @@ class Publication:
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> Publication:
         """Raises `KeyError`, `TypeError` or `ValueError` for what no release has written."""
-        kind = PublicationKind(found.get("kind", "create"))
+        text, part = found.get("kind", "create"), None
+        if text == _REPLACE_BY_PART:
+            text, (begin, length) = PublicationKind.REPLACE, found["part"]
+            part = _place(begin), _place(length)
+        kind = PublicationKind(text)
         changes = found["changes"] if kind is PublicationKind.PROPERTIES else {}
         if not all(value is None or isinstance(value, str) for value in changes.values()):
             raise TypeError("a property is not a text")
         replaces = str(found["replaces"]) if kind is PublicationKind.REPLACE else ""
-        return cls(str(found["path"]), str(found["staged"]), kind, replaces, tuple(sorted(changes.items())))
+        return cls(str(found["path"]), str(found["staged"]), kind, replaces, tuple(sorted(changes.items())), part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +188,13 @@ class Record:
                 detail=str(error),
                 hint="No commit is possible until it is repaired: restore the file, or remove it while no writer runs.",
             ) from error
+
+
+def _place(value: object) -> int:
+    """Return a number of bytes. Raises `TypeError`."""
+    if type(value) is not int or value < 0:
+        raise TypeError("a part of a staged object is no place in it")
+    return value
 
 
 def _unpacked(text: str) -> bytes:

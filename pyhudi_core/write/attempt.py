@@ -39,6 +39,7 @@ from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction
 from pyhudi_core.transaction.commit import Attachment, Finished, Gate, complete
 from pyhudi_core.transaction.companion import CompanionCommit
 from pyhudi_core.transaction.decision import Check, PreparationNeeded, look_ahead
+from pyhudi_core.transaction.record import RecordedChanges
 from pyhudi_core.write.column_numbers import Numbers, numbers_after
 from pyhudi_core.write.prepare import Prepared
 from pyhudi_core.write.retrying import Retries
@@ -74,6 +75,7 @@ class Attempt:
         pre_commit: validators of this commit alone, in addition to those of the table's handle.
         engine: where the rows were written; None if there were none.
         removes_metadata: the commit removes the metadata table from the table's properties, even if the options forbid it.
+        properties: what the commit changes in the table's properties.
     """
 
     transaction: Transaction
@@ -89,6 +91,7 @@ class Attempt:
     pre_commit: PreCommit | None = None
     engine: Engine | None = None
     removes_metadata: bool = False
+    properties: RecordedChanges = ()
 
     @property
     def requested(self) -> Instant:
@@ -128,16 +131,18 @@ def extra_of(
     replaced: Mapping[str, tuple[str, ...]],
     schema: pa.Schema,
     numbers: Numbers | None = None,
+    comments: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Return the extra metadata of the commit: what was given, who writes, the token, the schema, the
-    numbers of columns that have one, and the rows of removed file groups if their number is known. ``numbers`` are those of altered columns.
+    numbers of columns that have one, and the rows of removed file groups if their number is known. ``numbers`` are those of altered columns,
+    ``comments`` those of columns.
     """
     context = transaction.context
     removed = {partition: frozenset(file_ids) for partition, file_ids in replaced.items()}
     slices = [piece for path in removed for piece in snapshot.view.slices(path) if piece.file_id in removed[path]]
     rows = rows_of_slices(context, slices) if removed else None
     counted = {} if rows is None else {ROWS_REPLACED_KEY: str(rows)}
-    own = {TOKEN_KEY: transaction.token, SCHEMA_KEY: to_avro(schema, context.config.name)}
+    own = {TOKEN_KEY: transaction.token, SCHEMA_KEY: to_avro(schema, context.config.name, comments=comments)}
     return {
         **given,
         **context.writer(),
@@ -291,6 +296,8 @@ def decide_attempt(check: CommitCheck, gate: Gate | None = None) -> Finished:
             attempt.attachments,
             may_remove=attempt.removes_metadata or transaction.context.options.metadata.remove_unkept,
             looked_ahead=check.looked_ahead and check.validation is None,
+            changes=attempt.properties,
+            by_rules=attempt.touched.operation.is_writer or attempt.touched.operation is OperationType.ALTER_SCHEMA,
         )
 
 

@@ -157,7 +157,7 @@ def why_unchanged(batch: Batch, operation: OperationType, *, by_condition: bool)
     if isinstance(batch, Search) and batch.found.why_not:
         return batch.found.why_not
     if isinstance(batch, Columns):
-        return "the table has these columns already, with these names and types and in this order"
+        return "the table has these columns already, with these names and types and in this order, and these rules"
     prepared = rows_of(batch)
     if prepared is None:
         return "the table has none of these partitions"

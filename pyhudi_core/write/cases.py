@@ -63,7 +63,7 @@ def in_state(case: Case, context: TableContext, snapshot: Snapshot) -> Case:
 def _with_buckets(case: Case, context: TableContext, snapshot: Snapshot, *, by_index: bool) -> Case:
     """The case with what is known of buckets. Folders are listed only if they matter."""
     looks = by_index or case.operation in REPLACING or is_non_blocking(case.options)
-    consistent = looks and has_consistent_hashing(context)
+    consistent = looks and has_consistent_hashing(context, snapshot)
     case = replace(case, loaded=True, by_index=by_index, bucketed=is_bucketed(snapshot), consistent=consistent)
     if not case.hashes:
         return case
@@ -124,7 +124,7 @@ def plan_error(context: TableContext, found: Timeline) -> CommitConflictError | 
 
 def _moved(schema: pa.Schema, then: ColumnsThen | None, now: Snapshot) -> bool:
     """Say whether rows do not fit the columns of now any more. A column of the same name and type can be another one."""
-    other = then is not None and then.moved(now) is not None
+    other = then is not None and (then.moved(now) is not None or then.has_other_rules(now))
     return other or reconcile(now.schema, schema) != schema
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyhudi_core.model.internal_schema import Evolution, NumberedColumn, Version, version_text, versions_text
 from pyhudi_core.model.numbering import Origins, first_version, numbered_paths, renumbered
 from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.model.table_rules import NO_RULES, TableRules
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.snapshot.evolution import FOLDER, LATEST_SCHEMA, has_other_numbers, history_name
 from pyhudi_core.snapshot.snapshot import Snapshot
@@ -71,15 +72,22 @@ def evolution_after(snapshot: Snapshot, schema: pa.Schema, requested_time: str) 
 
 @dataclass(frozen=True, slots=True)
 class ColumnsThen:
-    """The columns of a table when rows were prepared for it: their schema, and their numbers, if they had some."""
+    """The columns of a table when rows were prepared for it: their schema, their numbers, if they had some, and the rules for rows."""
 
     schema: pa.Schema
     columns: tuple[NumberedColumn, ...] | None
+    rules: TableRules = NO_RULES
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> ColumnsThen:
         """Return the columns of a state."""
-        return cls(snapshot.schema, None if snapshot.evolution is None else snapshot.evolution.columns)
+        columns = None if snapshot.evolution is None else snapshot.evolution.columns
+        return cls(snapshot.schema, columns, snapshot.config.rules)
+
+    def has_other_rules(self, snapshot: Snapshot) -> bool:
+        """Say whether rows have to keep other rules in this state."""
+        now = snapshot.config.rules
+        return self.rules is not now and self.rules.enforced != now.enforced
 
     def moved(self, snapshot: Snapshot) -> str | None:
         """Return the dotted path of a column that is another one in this state, or is not there any more; None if there is none.

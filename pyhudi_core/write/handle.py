@@ -7,7 +7,7 @@ The verbs of a table are this handle used in one go (`Write.until_committed`). T
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from pyhudi_core.conflicts.explain import SideAndCommit
 from pyhudi_core.conflicts.explanation import ConflictExplanation
-from pyhudi_core.conflicts.requirement import checked_requirements
+from pyhudi_core.conflicts.requirement import CommitRequirement, checked_requirements
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.errors import (
     CommitConflictError,
@@ -25,6 +25,7 @@ from pyhudi_core.errors import (
     InvalidOptionError,
     LockServerError,
 )
+from pyhudi_core.model.alteration import ColumnChanges
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.operation import OPERATIONS, OperationType
 from pyhudi_core.model.printing import printable
@@ -34,11 +35,12 @@ from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.write import checks, refusals
+from pyhudi_core.write.altering import refuse_rows
 from pyhudi_core.write.attempt import Basis, validation_of
-from pyhudi_core.write.batch import Given, Nothing, Partitions, UserRows, engine_of
+from pyhudi_core.write.batch import Columns, Given, Nothing, Partitions, UserRows, engine_of
 from pyhudi_core.write.result import Commit, CommitStats, CommitVerdict
-from pyhudi_core.write.states import Committed, Draft, Unchanged, WriteSpec, WriteState
-from pyhudi_core.write.write import WriteRun, close, locked, release, renewed, undo, write
+from pyhudi_core.write.states import Committed, Draft, Unchanged, WriteSpec, WriteState, load
+from pyhudi_core.write.write import WriteRun, close, locked, prepare, release, renewed, undo, write
 
 _log = logging.getLogger(__name__)
 
@@ -162,6 +164,29 @@ class Write:
         clustering is pending, at the same time: `again` writes the batch on the state after that.
         """
         return self._bring(Nothing() if data is None and self._state.request.allow_empty else UserRows(data))
+
+    def prepare(self, given: Given) -> tuple[Draft | Unchanged, Timeline]:
+        """Take the first step alone: check what the write brings, and keep it. Returns the timeline that was seen, too. Raises as `write`."""
+        self._run.state, seen = prepare(self._run, given)
+        return self._run.state, seen.timeline
+
+    def note(
+        self,
+        extra: Mapping[str, str] | None = None,
+        requirements: Sequence[CommitRequirement] = (),
+        *,
+        allow_empty: bool = False,
+    ) -> None:
+        """Before `write`: add to what ``table.begin`` was given: entries of the extra metadata, requirements, and that a commit may be empty."""
+        state = self._state
+        request = state.request
+        request = replace(
+            request,
+            extra={**request.extra, **checks.checked_extra(extra or {})},
+            requirements=(*request.requirements, *checked_requirements(requirements)),
+            allow_empty=request.allow_empty or allow_empty,
+        )
+        self._run.state = replace(state, request=request)
 
     def drop(self, partitions: Sequence[str], missing_ok: bool = False) -> Self:
         """Remove whole partitions (paths). Raises `PartitionNotFoundError` for one that does not exist, unless ``missing_ok``."""
@@ -336,6 +361,21 @@ def write_found(
             if spark is None:
                 found.refuse_other_zone()
             return write.write(make(found)).commit()
+
+
+def alter_table(write: Write, changes: ColumnChanges) -> Commit:
+    """Change columns and rules. If a rule is added, all rows are measured by it first; after a conflict they are read again.
+
+    Raises `DataError` if a row is against a new rule; nothing was changed then.
+    """
+    if not changes.rules.add.refusing:
+        return write.until_committed(Columns(changes))
+    refusals.before_rows(write._state.request.case)
+    while True:
+        with write._run.retries.attempt(lambda _: write.start_over()):
+            snapshot = load(write.context)
+            refuse_rows(write.context, changes, snapshot, write.scan)
+            return write._bring(Columns(changes)).commit()
 
 
 def operation_type(name: str) -> OperationType:

@@ -139,7 +139,7 @@ def choose_index(context: TableContext, snapshot: Snapshot, volumes: Mapping[str
         bucketed=is_bucketed(snapshot),
         groups=sum(len(snapshot.view.slices(partition)) for partition in volumes),
         rows=sum(volume.rows for volume in volumes.values()),
-        consistent=has_consistent_hashing(context),
+        consistent=has_consistent_hashing(context, snapshot),
     )
     choice = choose(context.options.index, facts)
     by_filter = choice.type in _BY_FILTER

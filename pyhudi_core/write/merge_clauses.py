@@ -17,11 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_core.errors import DataError, InvalidOptionError, PredicateError
+from pyhudi_core.model.table_rules import TableRules
 from pyhudi_core.model.time_zone import UTC, TimeZone
 from pyhudi_core.predicates.arrow import evaluated, to_expression
 from pyhudi_core.predicates.assignments import Assignments
 from pyhudi_core.predicates.binding import bind, field_path
 from pyhudi_core.predicates.tree import And, ColumnName, Compare, Node, columns_of, with_columns
+from pyhudi_core.write.row_rules import completed
 
 When = Literal["matched", "not_matched", "not_matched_by_source"]
 Action = Literal["update", "update_all", "insert", "insert_all", "delete"]
@@ -182,16 +184,22 @@ def target_condition(sides: Sides, match: Matching, source: pa.Table) -> pc.Expr
 
 
 def merged(
-    sides: Sides, match: Matching, clauses: Sequence[Clause], source: pa.Table, target: pa.Table, fixed: Sequence[str]
+    sides: Sides,
+    match: Matching,
+    clauses: Sequence[Clause],
+    source: pa.Table,
+    target: pa.Table,
+    fixed: Sequence[str],
+    rules: TableRules,
 ) -> MergeRows:
     """Return what the clauses do with the rows. For each row the first clause of its kind whose condition is true counts.
 
-    ``fixed``: the columns that name a row, which an update does not change.
+    ``fixed``: the columns that name a row, which an update does not change. ``rules``: those of the table, for columns that no clause sets.
 
     Raises `DataError` if several rows of the source meet one row that is to be changed, or a value cannot be stored.
     """
     at_source, at_target = _joined(sides, match, source, target)
-    work = _Work(sides, source, target, tuple(fixed))
+    work = _Work(sides, source, target, tuple(fixed), rules)
     work.do(clauses, "matched", at_source, at_target)
     alone = np.setdiff1d(np.arange(len(source)), at_source)
     work.do(clauses, "not_matched", alone, None)
@@ -275,6 +283,7 @@ class _Work:
     source: pa.Table
     target: pa.Table
     fixed: tuple[str, ...]
+    rules: TableRules
     updated: list[pa.Table] = field(default_factory=list)
     inserted: list[pa.Table] = field(default_factory=list)
     deleted: list[Rows] = field(default_factory=list)
@@ -312,7 +321,8 @@ class _Work:
         lacking = [
             name
             for name in self.fixed
-            if field_path(pa.schema([(given, pa.null()) for given in values]), (name,)) is None
+            if name not in self.rules.given
+            and field_path(pa.schema([(given, pa.null()) for given in values]), (name,)) is None
         ]
         if at_target is None and lacking:
             raise InvalidOptionError(
@@ -323,11 +333,11 @@ class _Work:
         new = given.computed(_seen(self.sides, self.source, self.target, at_source, at_target))
         if at_target is None:
             assert at_source is not None
-            rows = pa.table(
-                [new.get(item.name, pa.nulls(len(at_source), item.type)) for item in self.sides.target],
-                schema=self.sides.target,
+            own = pa.schema(
+                [item for item in self.sides.target if item.name in new or item.name not in self.rules.given]
             )
-            self.inserted.append(rows)
+            rows = pa.table([new.get(item.name, pa.nulls(len(at_source), item.type)) for item in own], schema=own)
+            self.inserted.append(self._whole(rows))
             return
         stored = self.target.take(pa.array(at_target))
         for name in self.fixed:
@@ -336,13 +346,22 @@ class _Work:
                     f"The merge gives {name} another value in some rows, and {name} is part of what names a row",
                     hint="A row with another key or partition is another row: leave the column out, or delete and insert.",
                 )
-        self.updated.append(
-            pa.table([new.get(item.name, stored[item.name]) for item in self.sides.target], schema=self.sides.target)
-        )
+        rows = pa.table([new.get(item.name, stored[item.name]) for item in self.sides.target], schema=self.sides.target)
+        self.updated.append(self._whole(rows))
+
+    def _whole(self, rows: pa.Table) -> pa.Table:
+        """Return rows with the columns that the rules of the table give to them."""
+        if not self.rules.given:
+            return rows
+        return completed(rows, self.rules, self.sides.target, anew=True).select(self.sides.target.names)
 
     def _values(self, clause: Clause) -> Mapping[str, object]:
         """Return the values that a clause sets; an ``_all`` takes all columns of the source."""
         if not clause.action.endswith("_all"):
+            lower = {name.lower() for name in self.rules.generated}
+            if taken := [name for name in clause.values if name.lower() in lower]:
+                hint = "Leave it out: it follows the columns that it is made of."
+                raise InvalidOptionError(f"Column {taken[0]} cannot be set: the table generates it", hint=hint)
             return clause.values
         unknown = [
             name
@@ -354,7 +373,8 @@ class _Work:
                 f"The source of the merge has {', '.join(map(repr, unknown))}, which the table lacks",
                 hint="Add the columns (table.alter(add=...)), leave them out (exclude=[...]), or set columns one by one.",
             )
-        missing = [name for name in self.sides.target.names if name not in self.source.column_names]
+        has = {*self.source.column_names, *self.rules.given}
+        missing = [name for name in self.sides.target.names if name not in has]
         if missing and clause.action == "insert_all":
             raise InvalidOptionError(
                 f"The source of the merge lacks {', '.join(map(repr, missing))}, which the table has, so a row could not be inserted whole",

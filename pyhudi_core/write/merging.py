@@ -17,16 +17,16 @@ import pyarrow.compute as pc
 
 from pyhudi_core.engine.local import as_table
 from pyhudi_core.errors import DuplicateKeyError, InvalidOptionError, at_table
-from pyhudi_core.metadata_table.names import RECORD_INDEX
 from pyhudi_core.model.meta_fields import META_FIELDS
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.printing import printable
+from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.naming import NotCalled, set_module
 from pyhudi_core.write import cases, refusals
 from pyhudi_core.write.batch import UserRows
 from pyhudi_core.write.handle import Write, write_found
 from pyhudi_core.write.merge_clauses import Action, Clause, Matching, MergeRows, Sides, When, merged, target_condition
-from pyhudi_core.write.replacing import in_types_of, keys_of, mixed, names_of, refuse_without_keys
+from pyhudi_core.write.replacing import in_types_of, is_global, mixed, names_in, names_of, refuse_without_keys
 from pyhudi_core.write.result import Commit
 from pyhudi_core.write.states import load
 
@@ -103,7 +103,7 @@ class Merge(NotCalled):
         """
         with self.open_write() as write, at_table(write.context.table):
             source, sides, match = self._prepared(write)
-            if self._is_upsert(sides, match, write.context.config.naming_fields):
+            if self._is_upsert(sides, match, write.context.config):
                 _refuse_repeated(source, write)
                 return write.until_committed(UserRows(mixed(source, source.slice(0, 0))))
             return write_found(write, None, self._where(source, sides, match), partial(self._rows, write, source))
@@ -164,6 +164,8 @@ class Merge(NotCalled):
                 raise InvalidOptionError(
                     f"exclude names {unknown[0]!r}, which the source of the merge lacks", hint=hint
                 )
+        generated = [name for name in write.context.config.rules.generated if name in source.column_names]
+        source = source.drop_columns(generated)  # the table computes them
         sides = self._sides(write, source, schema)
         return source, sides, sides.matching(self.on)
 
@@ -190,7 +192,8 @@ class Merge(NotCalled):
         """Return what the clauses do with the source and the rows of a scan. Raises `DuplicateKeyError` for rows that cannot be inserted."""
         sides, fixed = self._sides(write, source, found.schema), write.context.config.naming_fields
         match = sides.matching(self.on)
-        done = merged(sides, match, self.clauses, source, found.to_arrow(), fixed)
+        rules = write.context.config.rules.enforced
+        done = merged(sides, match, self.clauses, source, found.to_arrow(), fixed, rules)
         if len(done.inserted):
             _refuse_repeated(done.inserted, write)
             if not self._are_new(source, match, done.inserted, write):
@@ -203,38 +206,23 @@ class Merge(NotCalled):
         """
         config = write.context.config
         fixed = config.naming_fields
-        if {*match.pairs} != {(name, name) for name in fixed} or match.rest or _is_global(write):
+        if {*match.pairs} != {(name, name) for name in fixed} or match.rest or is_global(write):
             return False
         if any(inserted[name].null_count or pa.types.is_floating(inserted[name].type) for name in fixed):
             return False
         return bool(pc.all(pc.is_in(names_of(inserted, config), value_set=names_of(source, config))).as_py())
 
-    def _is_upsert(self, sides: Sides, match: Matching, fixed: Sequence[str]) -> bool:
+    def _is_upsert(self, sides: Sides, match: Matching, config: TableConfig) -> bool:
         """Say whether the merge is an upsert of its source, which reads less."""
         if match.rest or any(clause.where is not None or clause.exclude for clause in self.clauses):
             return False
         whole = {clause.action for clause in self.clauses} == {"update_all", "insert_all"}
-        same = {*match.pairs} == {(name, name) for name in fixed}
-        return whole and same and {*sides.source.names} == {*sides.target.names}
-
-
-def _is_global(write: Write) -> bool:
-    """Say whether a key may be in one partition of the table alone, because the index of the write has one place for a key."""
-    named = write.context.options.index.type
-    if named is not None:
-        return named.startswith("GLOBAL") or named == "RECORD_INDEX"
-    return RECORD_INDEX in write.context.config.metadata_partitions
-
-
-def _names_in(rows: pa.Table, write: Write) -> pa.Array:
-    """Return what names each row: its key, and its partition unless the index is global."""
-    if not _is_global(write):
-        return names_of(rows, write.context.config)
-    return keys_of(rows, write.context.config)
+        same = {*match.pairs} == {(name, name) for name in config.naming_fields}
+        return whole and same and {*sides.source.names} == {*sides.target.names} - config.rules.generated.keys()
 
 
 def _refuse_repeated(rows: pa.Table, write: Write) -> None:
-    names = _names_in(rows, write)
+    names = names_in(rows, write)
     if len(names.unique()) < len(names):
         counts = pc.value_counts(names)
         repeated = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
@@ -251,8 +239,8 @@ def _refuse_known(rows: pa.Table, write: Write, fixed: Sequence[str]) -> None:
     asked = rows[key].combine_chunks()
     where = None if asked.null_count or pa.types.is_floating(asked.type) else pc.field(key).isin(asked)
     there = write.scan(fixed, where, meta=False).to_arrow()
-    names = _names_in(rows, write)
-    known = names.filter(pc.is_in(names, value_set=_names_in(there, write)))
+    names = names_in(rows, write)
+    known = names.filter(pc.is_in(names, value_set=names_in(there, write)))
     if len(known):
         raise DuplicateKeyError(
             f"{len(known):,} rows that the merge would insert have the key of another row, for example {_shown(known)}",

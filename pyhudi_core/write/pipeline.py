@@ -215,7 +215,7 @@ class WriteJob:
         everywhere = self.operation in INSERTING or self._merges_on_read or self._moves_inside
         exact = set(volumes) if everywhere else set()
         if self.operation is OperationType.UPSERT and not everywhere:
-            exact = {path for path, volume in volumes.items() if not planner.is_small(path, volume)}
+            exact = {path for path, volume in volumes.items() if not planner.goes_to_one_file(path, volume)}
             exact |= {path for path, _ in planner.busy}  # new keys must not go to a file group that is to be clustered
         tagged = index_of(self.transaction.context, indexing, self.snapshot, tagging).tag(rows, volumes.keys(), exact)
         looked = indexing.choice.type is not IndexType.BUCKET

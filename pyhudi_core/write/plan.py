@@ -76,10 +76,10 @@ class WorkloadProfile:
 _PART_ROWS, _PART_BYTES = 125_000, 96 << 20
 """At most so many rows, and about so many bytes of Arrow, of a new group are in a task's memory at once."""
 _ARROW_TO_PARQUET = 0.5
-_WORTH, _CHEAP = 8, 1 << 20
-"""A base file of a merge-on-read table takes new keys if it is at most so many times as large as they are, or has at most so many bytes."""
-_MOST_SMALL = 10
-"""A partition of such a table with so many small file groups without logs gets no more of them for a few new keys."""
+_WORTH, _CHEAP = 8, 48 << 10
+"""A base file takes new keys if it is at most so many times as large as they are, or has at most so many bytes."""
+_MOST_SMALL = 16
+"""A partition with so many small file groups without logs gets no more of them for a few new keys."""
 _TELLING_SIZE = 4 << 20
 """Smaller files say little about rows: their footers take much of them, up to 430 KB for the bloom filter of a file that Hudi wrote."""
 
@@ -194,9 +194,16 @@ class Planner:
             self._inserts[partition] = self._make(partition, volume, volume.rows, size, new_partition=not found)
         return self._plan()
 
-    def is_small(self, partition: str, volume: Volume) -> bool:
-        """Say whether one file of the partition can take all the rows."""
-        return volume.rows * self._row_size(volume, self.slices(partition)) <= self.sizing.target
+    def goes_to_one_file(self, partition: str, volume: Volume) -> bool:
+        """Say whether one file of the partition can take all the rows, and is worth rewriting even if all of them are new ones."""
+        found = self.slices(partition)
+        size = volume.rows * self._row_size(volume, found)
+        return size <= self.sizing.target and all(self._is_worth(piece, size) for piece in found)
+
+    @staticmethod
+    def _is_worth(piece: FileSlice, incoming: float) -> bool:
+        """Say whether a file is not much larger than new rows of so many bytes."""
+        return piece.size <= max(_CHEAP, _WORTH * incoming)
 
     def _plan(self) -> Plan:
         return Plan(tuple(self._buckets), self._groups, self._inserts)
@@ -230,7 +237,7 @@ class Planner:
         chosen: list[tuple[int, float]] = []
         left = float(volume.rows)
         small = sorted(found, key=lambda piece: -self._room(piece))
-        for piece in self._worth_rewriting(small, volume.rows * size) if self.merge_on_read else small:
+        for piece in self._worth_rewriting(small, volume.rows * size):
             room = self._room(piece)
             if left <= 0 or room < size:
                 break
@@ -240,15 +247,16 @@ class Planner:
         return (*chosen, *(self._make(partition, volume, left, size, new_partition=False) if left > 0 else ()))
 
     def _worth_rewriting(self, small: Sequence[FileSlice], incoming: float) -> Sequence[FileSlice]:
-        """Return the smallest group of a merge-on-read table, unless its file is much larger than the new rows; ``incoming`` is their bytes.
+        """Return the small groups whose files are not much larger than the new rows; ``incoming`` is their bytes.
 
-        Otherwise each upsert that brings a few new keys would rewrite all files, and append nothing to logs. A new group takes the keys, and those of
-        the next upserts, so its file grows. A partition that has many small groups gets no more of them (decision 0039).
+        Otherwise each commit that brings a few new keys would rewrite the same growing file, and the bytes on disk would grow with the square of the
+        commits. A new group takes the keys, and those of the next commits, so its file grows. A partition that has many small groups gets no more of
+        them: then the smallest one is rewritten (decision 0107). A merge-on-read table rewrites one file at most (decision 0039).
         """
-        if not small:
-            return ()
-        many = sum(self._room(piece) > 0 for piece in small) >= _MOST_SMALL
-        return small[:1] if many or small[0].size <= max(_CHEAP, _WORTH * incoming) else ()
+        worth = [piece for piece in small if self._is_worth(piece, incoming)]
+        if not worth and sum(self._room(piece) > 0 for piece in small) >= _MOST_SMALL:
+            worth = [small[0]]
+        return worth[:1] if self.merge_on_read else worth
 
     def _make(
         self, partition: str, volume: Volume, rows: float, size: float, *, new_partition: bool

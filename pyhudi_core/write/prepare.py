@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyhudi_core.engine.base import Dataset, KeyColumns, Source, SourceCounts, TaskInfo
 from pyhudi_core.formats.key_hash import hash_keys
 from pyhudi_core.index.base import POSITION, TAG_LEAVES
+from pyhudi_core.lazy import lazy
 from pyhudi_core.model.key_text import text_problem
 from pyhudi_core.model.meta_fields import PARTITION_PATH, RECORD_KEY, with_meta_fields
 from pyhudi_core.model.partition_path import partition_paths
@@ -31,8 +32,15 @@ from pyhudi_core.model.record_key import (
     without_key,
 )
 from pyhudi_core.model.schema import cast_batch
+from pyhudi_core.model.table_rules import NO_RULES
 from pyhudi_core.write.coercion import schema_after, unfit_of
 from pyhudi_core.write.plan import Volume
+
+if TYPE_CHECKING:
+    from pyhudi_core.write import row_rules
+    from pyhudi_core.write.row_rules import RowRules
+else:
+    row_rules = lazy("pyhudi_core.write.row_rules")  # most tables have no rules
 
 _TEXT_BYTES = 24  # assumed width of a string or a nested value
 
@@ -120,10 +128,14 @@ def prepare_rows(
 
     try:
         keys = (*config.record_key_fields, *config.partition_fields)
+        rules = None if config.rules is NO_RULES else config.rules.enforced
+        columns_given = [field for field in data.schema if not leaves or field.name != TAG_LEAVES]
+        named = [field.name for field in columns_given]
+        added = row_rules.added_by(rules, table_schema, named, partial=partial, naming=keys) if rules else []
         may_lack: Literal["columns", "nothing"] = "columns" if partial else "nothing"
         schema = schema_after(
             table_schema,
-            pa.schema([field for field in data.schema if not leaves or field.name != TAG_LEAVES]),
+            pa.schema([*columns_given, *added]),
             find_unfit,
             table=table,
             keys=keys,
@@ -132,9 +144,14 @@ def prepare_rows(
             may_lack=may_lack,
             takes=(RECORD_KEY,) if config.generates_keys else (),
         )
-        given = tuple(name for name in schema.names if name in kept.schema.names)
+        own = [field.name for field in added]
+        given = tuple(name for name in schema.names if name in kept.schema.names or name in own)
         columns = pa.schema([schema.field(name) for name in given])
         how = PrepareRows(config, columns, False, prefixed, generate, leaves=leaves)
+        if rules:
+            named = [name for name in given if name not in own]
+            kept_rules = row_rules.rules_for(rules, schema, named, own, partial=partial, naming=keys)
+            how = replace(how, rules=kept_rules)
         prepared = _run(kept, how, prepared_schema(columns, leaves=leaves), schema)
         return prepared if len(given) == len(schema) else replace(prepared, given=given)
     finally:
@@ -165,7 +182,9 @@ def _run(data: Dataset, how: PrepareRows, prepared: pa.Schema, schema: pa.Schema
     rows = data.map(how, prepared)
     width = max(data.row_bytes, sum(_width(field.type) for field in prepared))
     source = (
-        data.source() if not how.leaves and _same_types(data.schema, how.columns) and _counts_at_source(how) else None
+        data.source()
+        if not how.leaves and how.rules is None and _same_types(data.schema, how.columns) and _counts_at_source(how)
+        else None
     )
     if source is not None:
         counted, counts = _counted(source, how)
@@ -236,6 +255,7 @@ class PrepareRows:
         generate: the rows are new, and the table gives them keys.
         stored: the rows are in the table, as a condition found them.
         leaves: the rows have the column `TAG_LEAVES`.
+        rules: what the table demands of the rows, and gives to them; None if it has no such rules.
     """
 
     config: TableConfig
@@ -245,6 +265,7 @@ class PrepareRows:
     generate: bool = False
     stored: bool = False
     leaves: bool = False
+    rules: RowRules | None = None
 
     def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         position = task.number << 40
@@ -258,6 +279,8 @@ class PrepareRows:
     def batch(self, batch: pa.RecordBatch, positions: pa.Array) -> pa.RecordBatch:
         """Return one batch of prepared rows."""
         rows = cast_batch(batch, self.columns)
+        if self.rules is not None:
+            rows = self.rules.fitted(rows, batch.column(TAG_LEAVES) if self.leaves else None)
         # A generated key has the requested time of the write, so it is made with the file; until then the position tells rows apart.
         named = batch if self.config.generates_keys else rows
         keys = (

@@ -77,9 +77,9 @@ class Case:
         given: the columns of the rows. ``before``, ``after``: those of the table, before and after the operation.
         other_numbers: whether columns had numbers that a later write left out.
         indexed: a column that is to be changed, and its index.
-        statistics: whether statistics become wrong, and are removed with the metadata table.
+        statistics, demands: whether statistics become wrong, and go with the metadata table; whether rules come that a row can be against.
         unkept, outdated, undefined: why the metadata table, its state, or an index on a column cannot be kept true.
-        moved: whether another writer changed the columns meanwhile.
+        moved: whether another writer changed the columns or the rules meanwhile.
         logs: a file group of the partitions with log files.
         foreign: a partition of the rows, and the folder of another table that it is in.
     """
@@ -111,6 +111,7 @@ class Case:
     outdated: str = ""
     undefined: str = ""
     moved: bool = False
+    demands: bool = False
     logs: str = ""
     foreign: tuple[str, str] | None = None
 
@@ -512,6 +513,10 @@ AFTER_ROWS: tuple[Rule, ...] = (
          "Give the rows the columns that the merger takes; for a merger of your own, register one that takes these. Nothing was changed."),
     Rule("merger and altered columns", frozenset({ALTER}), "a merger", "columns after the change", _unmergeable, UnsupportedTableError, "{why}",
          "Register a merger under this name that takes both these columns and those of now, then alter. Nothing was changed."),
+    Rule("rules and a merger", frozenset({ALTER}), "a merger", "checks, NOT NULL, generated columns",
+         lambda case: case.demands and case.is_custom and {"merger": record_merger.merger_name(case.config)}, UnsupportedTableError,
+         "The rows of the table are merged by {merger}, which makes rows that no write has looked at, so the table cannot keep rules for rows",
+         "Defaults and comments go together with a merger. Check rows by pre-commit validators. Nothing was changed."),
     Rule("column with an index", frozenset({ALTER}), "an index on a column", "drop, rename, retype",
          lambda case: case.indexed and dict(zip(("column", "index"), case.indexed, strict=True)), UnsupportedTableError,
          "Column {column} has the index {index}",
@@ -538,8 +543,8 @@ AT_BEGIN: tuple[Rule, ...] = (
     *NON_BLOCKING,
     _keeping("undefined index", "an index that the columns do not fit", lambda case: case.undefined),
     _keeping("outdated metadata table", "a metadata table that misses a commit, or has another form", lambda case: case.outdated),
-    Rule("columns changed meanwhile", STORING, "columns that another writer changed meanwhile", "", lambda case: case.moved, SchemaMismatchError,
-         "Another writer changed the table's columns meanwhile", "Nothing was published; write again with these columns."),
+    Rule("columns changed meanwhile", STORING, "columns or rules that changed meanwhile", "", lambda case: case.moved, SchemaMismatchError,
+         "Another writer changed the table's columns or rules meanwhile", "Nothing was published; write again with these columns."),
     Rule("logs without meta columns", frozenset({OperationType.INSERT, OperationType.BULK_INSERT}), "no meta columns, and log files", "",
          lambda case: case.logs and {"path": case.logs}, UnsupportedTableError,
          "The table has no meta columns (hoodie.populate.meta.fields=false), and a file group of this partition has log files",
@@ -591,5 +596,5 @@ def of_arguments(case: Case) -> None:
 
 
 def of_new_table(case: Case) -> None:
-    """Raise the error of the first rule by which each write to a new table would be refused for its index."""
-    _ask(INDEX_RULES, case)
+    """Raise the error of the first rule by which writes to a new table would be refused for its index, or rules for a row for its merger."""
+    _ask((*INDEX_RULES, *AFTER_ROWS), case)

@@ -22,6 +22,7 @@ from pyhudi_core.errors import (
 )
 from pyhudi_core.index.base import TAG_LEAVES
 from pyhudi_core.merge.record_merger import ordering_of
+from pyhudi_core.metadata_table.names import RECORD_INDEX
 from pyhudi_core.model.partition_path import partition_paths
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.record_key import record_keys
@@ -32,6 +33,7 @@ from pyhudi_core.predicates.arrow import matching
 from pyhudi_core.write.coercion import refuse_missing
 from pyhudi_core.write.handle import Write, write_found
 from pyhudi_core.write.result import Commit
+from pyhudi_core.write.row_rules import completed
 
 
 def replace_found(write: Write, data: object, where: object) -> Commit:
@@ -49,7 +51,7 @@ def replace_found(write: Write, data: object, where: object) -> Commit:
     new = rows_here(data, "replace", context.table)
 
     def made(found: Any) -> pa.Table:
-        given = as_table(new, found.schema)
+        given = completed(as_table(new, found.schema), context.config.rules.enforced, found.schema)
         refuse_missing(found.schema, normalise(given.schema, known=found.schema), context.table)
         rows = in_types_of(given, found.schema)
         _refuse_outside(context, rows, where, found.schema)
@@ -123,6 +125,21 @@ def names_of(rows: pa.Table, config: TableConfig) -> pa.Array:
     paths = [partition_paths(batch, config) for batch in rows.combine_chunks().to_batches()]
     partitions = pa.concat_arrays(paths) if paths else pa.array([], pa.string())
     return pc.binary_join_element_wise(partitions, keys_of(rows, config), "\x00")
+
+
+def is_global(write: Write) -> bool:
+    """Say whether a key may be in one partition of the table alone, because the index of the write has one place for a key."""
+    named = write.context.options.index.type
+    if named is not None:
+        return named.startswith("GLOBAL") or named == "RECORD_INDEX"
+    return RECORD_INDEX in write.context.config.metadata_partitions
+
+
+def names_in(rows: pa.Table, write: Write) -> pa.Array:
+    """Return what names each row: its key, and its partition unless the index is global."""
+    if not is_global(write):
+        return names_of(rows, write.context.config)
+    return keys_of(rows, write.context.config)
 
 
 def _refuse_outside(context: TableContext, rows: pa.Table, where: object, schema: pa.Schema) -> None:

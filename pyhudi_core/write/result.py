@@ -70,6 +70,12 @@ class CommitStats:
         return f"{self.rows_inserted:,} inserted, {self.rows_updated:,} updated, {self.rows_deleted:,} deleted"
 
     @property
+    def write_amplification(self) -> float:
+        """How many rows were written for each row that changed; the others only came along with a file that was rewritten. 0 if none changed."""
+        changed = self.rows_inserted + self.rows_updated + self.rows_deleted
+        return self.rows_written / changed if changed else 0.0
+
+    @property
     def files_written(self) -> int:
         """How many data files the commit wrote."""
         return len(self.files)

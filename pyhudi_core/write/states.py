@@ -21,7 +21,7 @@ rows is made only if it is asked for by name (``allow_empty``).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -29,14 +29,15 @@ import pyarrow as pa
 from pyhudi_core.conflicts.explain import SideAndCommit
 from pyhudi_core.conflicts.requirement import CommitRequirement
 from pyhudi_core.engine.base import Engine
+from pyhudi_core.index.hash_ranges import has_consistent_hashing
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.opened_table.table_context import PreCommit, TableContext
 from pyhudi_core.snapshot.snapshot import Beside, Snapshot, build
-from pyhudi_core.storage.at_once import Ahead
+from pyhudi_core.storage.at_once import Ahead, both
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import lost_completions
+from pyhudi_core.transaction import begin, lost_completions
 from pyhudi_core.transaction.begin import TableSeen, Transaction, metadata_timeline
 from pyhudi_core.transaction.locking import WholeWrite
 from pyhudi_core.write import cases, checks
@@ -241,16 +242,30 @@ class Committed(WriteState):
         return self.end
 
 
+def look(context: TableContext) -> TableSeen:
+    """Look at a table that is to be written, all at once."""
+    seen, hashed = both(
+        context.root, context.runtime.executor, lambda: begin.look(context), lambda: hashed_ahead(context)
+    )
+    return replace(seen, hashed=hashed)
+
+
+def hashed_ahead(context: TableContext) -> bool | None:
+    """Say on a network storage whether the table has consistent hashing; elsewhere None: it costs nothing to ask when it matters."""
+    return has_consistent_hashing(context) if context.root.capabilities.parallel_calls > 1 else None
+
+
 def load(
     context: TableContext,
     timeline: Timeline | None = None,
     companions: Sequence[Timeline] = (),
     *,
     publish: bool = False,
+    hashed: bool | None = None,
 ) -> Snapshot:
     """Return the table's state now, or as of a timeline. ``publish``: a lost completed file is published again, as the commit record says.
 
-    ``companions``: the timelines of the companion places, if they were listed at the same time.
+    ``companions``: the timelines of the companion places, if they were listed at the same time. ``hashed`` as in `Snapshot`.
 
     Raises `CorruptTimelineError` if the completed file of a commit is lost, and the record does not have it.
     """
@@ -258,4 +273,5 @@ def load(
     found = (lost_completions.published_again if publish else lost_completions.restored)(context, found)
     executor, own = context.runtime.executor, metadata_timeline(context, companions)
     beside = None if own is None else Beside(own)
-    return build(context.storage, context.folder, context.config, found, executor=executor, beside=beside)
+    made = build(context.storage, context.folder, context.config, found, executor=executor, beside=beside)
+    return made if hashed is None else replace(made, hashed=hashed)

@@ -20,10 +20,12 @@ from pyhudi_core.merge.payloads import NonDefaultsPayload, PartialUpdatePayload
 from pyhudi_core.merge.record_merger import find_merger, ordering_of
 from pyhudi_core.model.meta_fields import META_FIELDS, RECORD_KEY
 from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.model.table_rules import TableRules
 from pyhudi_core.predicates.assignments import Assignments
 from pyhudi_core.write.handle import Write, write_found
 from pyhudi_core.write.replacing import refuse_older
 from pyhudi_core.write.result import Commit
+from pyhudi_core.write.row_rules import completed
 
 
 def update_found(write: Write, values: Mapping[str, object], where: object, spark: Any = None) -> Commit:
@@ -45,7 +47,7 @@ def update_found(write: Write, values: Mapping[str, object], where: object, spar
         zone = context.options.condition_zone
         with at_table(context.table):
             new = Assignments.of(values, columns, found.schema, zone)
-            update = _Update(new, ordering_of(config), keeps_values)
+            update = _Update(new, ordering_of(config), keeps_values, config.rules.enforced, columns)
         if spark is None:
             return pa.RecordBatchReader.from_batches(found.schema, update(TaskInfo(0), found.to_batches()))
         rows = engine_for(None, context.runtime.executor, spark).dataset(found.to_spark(spark))
@@ -61,6 +63,11 @@ def refuse_fixed(config: TableConfig, values: Mapping[str, object], table: str) 
         raise InvalidOptionError(
             "update takes the new values as a dict from columns to expressions", table=table, hint=hint
         )
+    computed = {name.lower() for name in config.rules.generated}
+    for name in values:
+        if str(name).lower() in computed:
+            hint = "Leave it out: it follows the columns that it is made of."
+            raise InvalidOptionError(f"Column {name} cannot be set: the table generates it", table=table, hint=hint)
     fixed = {name.lower(): name for name in config.naming_fields}
     for name in values:
         if str(name).lower() in fixed:
@@ -77,12 +84,17 @@ def refuse_fixed(config: TableConfig, values: Mapping[str, object], table: str) 
 class _Update:
     """Task function: found rows in, the same rows with new values out.
 
-    ``keeps_values``: the merger of the table keeps the stored value where the new one is null.
+    Attributes:
+        keeps_values: the merger of the table keeps the stored value where the new one is null.
+        rules: those of the table, by which its generated columns are computed again.
+        columns: those of the table.
     """
 
     assignments: Assignments
     ordering: tuple[str, ...]
     keeps_values: bool
+    rules: TableRules
+    columns: pa.Schema
 
     def __call__(self, task: TaskInfo, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -93,6 +105,8 @@ class _Update:
             )
             if self.keeps_values:
                 self._refuse_nulls(before, after)
+            if self.rules.generated:
+                after = completed(after, self.rules, self.columns, anew=True).select(before.column_names)
             yield from after.combine_chunks().to_batches()
 
     def _refuse_nulls(self, before: pa.Table, after: pa.Table) -> None:

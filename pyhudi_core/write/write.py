@@ -36,7 +36,7 @@ from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.storage.at_once import Ahead, both
 from pyhudi_core.transaction import markers
-from pyhudi_core.transaction.begin import TableSeen, Transaction, begin_write, look, withdraw
+from pyhudi_core.transaction.begin import TableSeen, Transaction, begin_write, withdraw
 from pyhudi_core.transaction.commit import Finished, Gate
 from pyhudi_core.transaction.locking import after_failure, hold
 from pyhudi_core.transaction.rollback import repair_by_policy, roll_back, sweep_late_files
@@ -77,7 +77,18 @@ from pyhudi_core.write.plan import Plan
 from pyhudi_core.write.prepare import Prepared, prepare_keys, prepare_rows
 from pyhudi_core.write.result import Commit, CommitStats
 from pyhudi_core.write.retrying import Retries
-from pyhudi_core.write.states import Begun, Committed, Draft, Staged, Unchanged, WriteSpec, WriteState, load
+from pyhudi_core.write.states import (
+    Begun,
+    Committed,
+    Draft,
+    Staged,
+    Unchanged,
+    WriteSpec,
+    WriteState,
+    hashed_ahead,
+    load,
+    look,
+)
 from pyhudi_core.write.streams import Streams
 from pyhudi_core.write.tasks import Written
 
@@ -166,7 +177,7 @@ def prepare(run: WriteRun, given: Given) -> tuple[Draft | Unchanged, TableSeen]:
     if isinstance(given, Partitions):
         given = replace(given, paths=checks.checked_partitions(given.paths, draft.context.config, request.table))
     seen = request.seen or look(draft.context)
-    snapshot = load(draft.context, seen.timeline, seen.companions, publish=True)
+    snapshot = load(draft.context, seen.timeline, seen.companions, publish=True, hashed=seen.hashed)
     refusals.before_rows(cases.in_state(case, draft.context, snapshot))
     if isinstance(given, UserRows):
         draft = _with_rows(draft, _kept_stream(run, given.data, snapshot), snapshot)
@@ -180,7 +191,7 @@ def prepare(run: WriteRun, given: Given) -> tuple[Draft | Unchanged, TableSeen]:
         batch = batch_at(given, draft.context, snapshot)
         new = columns_of(batch)
         draft = replace(draft, batch=batch)
-        is_empty = new is not None and new.altered.unchanged
+        is_empty = new is not None and new.unchanged
     else:
         draft = replace(draft, batch=given)
         is_empty = False
@@ -308,10 +319,14 @@ def begin(draft: Draft, seen: TableSeen | None) -> Begun:
 
 def _state_at(context: TableContext, transaction: Transaction) -> Snapshot:
     """Return the state that an attempt starts from. On a network storage the lists of its metadata table's files are read now, too."""
-    snapshot = load(context, transaction.start, transaction.companions)
-    if snapshot.metadata is not None and metadata_update.keeps(context.config):
-        snapshot.metadata.slices.read_ahead(context.config.written_metadata_partitions)
-    return snapshot
+    def state() -> Snapshot:
+        found = load(context, transaction.start, transaction.companions)
+        if found.metadata is not None and metadata_update.keeps(context.config):
+            found.metadata.slices.read_ahead(context.config.written_metadata_partitions)
+        return found
+
+    snapshot, hashed = both(context.root, context.runtime.executor, state, lambda: hashed_ahead(context))
+    return replace(snapshot, hashed=hashed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -434,9 +449,11 @@ def stage(start: Start, written: Written | None) -> Staged | Unchanged:
     new = columns_of(batch)
     schema = snapshot.schema if empty or prepared is None else prepared.schema
     schema = schema if new is None else new.schema
-    origins = None if new is None else new.altered.origins
+    origins = None if new is None else new.origins
     numbers = numbers_after(snapshot, schema, transaction.requested_time, origins)
-    extra = {**extra_of(transaction, request.extra, snapshot, replaced, schema, numbers), **_found_by(start, written)}
+    comments = (begun.context.config.rules if new is None else new.rules).comments
+    extra = extra_of(transaction, request.extra, snapshot, replaced, schema, numbers, comments)
+    extra |= _found_by(start, written)
     metadata = CommitMetadata(str(request.operation), stats, extra, replaced)
     touched = touched_by(metadata, request.operation, prepared, paths_of(batch))
     index = written.index if written is not None else None
@@ -457,6 +474,7 @@ def stage(start: Start, written: Written | None) -> Staged | Unchanged:
         pre_commit=request.pre_commit,
         engine=engine,
         removes_metadata=removes_metadata(batch),
+        properties=() if new is None else new.properties,
     )
     return Staged(request=request, batch=batch, basis=begun.basis, lock=begun.lock, check=CommitCheck.of(attempt))
 

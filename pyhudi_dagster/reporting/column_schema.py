@@ -1,4 +1,4 @@
-"""The content of Dagster's Columns tab for a table: types, nullability, and the role of each column as a tag."""
+"""The content of Dagster's Columns tab for a table: types, rules, comments, and the role of each column as a tag."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from pyhudi_core.orchestration.settings import TableSettings, names
 def column_schema(table: hudi.HudiTable, described: Mapping[str, str] | None = None) -> dg.TableSchema:
     """Return the columns of an existing table, with their roles and these descriptions."""
     config = table.config
-    return _columns(
-        table.schema, config.record_key_fields, config.partition_fields, config.ordering_fields, described or {}
-    )
+    rules = config.rules
+    described = {**rules.comments, **(described or {})}
+    key, partitions, ordering = config.record_key_fields, config.partition_fields, config.ordering_fields
+    return _columns(table.schema, key, partitions, ordering, described, rules)
 
 
 def declared_schema(settings: TableSettings) -> dg.TableSchema | None:
@@ -34,8 +35,10 @@ def _columns(
     partition_by: Sequence[str],
     ordering: Sequence[str],
     described: Mapping[str, str],
+    rules: hudi.TableRules | None = None,
 ) -> dg.TableSchema:
     columns = []
+    rules = rules or hudi.TableRules()
     for field in schema:
         if field.name.startswith("_hoodie_"):
             continue
@@ -49,8 +52,12 @@ def _columns(
                 name=field.name,
                 type=str(field.type),
                 description=described.get(field.name),
-                constraints=dg.TableColumnConstraints(nullable=field.name not in record_key),
+                constraints=dg.TableColumnConstraints(
+                    nullable=field.name not in record_key and field.name not in rules.not_null,
+                    other=[said for said in rules.of_column(field.name) if said != "NOT NULL"],
+                ),
                 tags={name: "" for name, holds in roles.items() if holds},
             )
         )
-    return dg.TableSchema(columns=columns)
+    checks = [f"{name}: CHECK ({text})" for name, text in rules.checks.items()]
+    return dg.TableSchema(columns=columns, constraints=dg.TableConstraints(other=checks) if checks else None)

@@ -234,6 +234,6 @@ def test_an_engine_is_not_given_a_data_file_that_is_a_link(location: str, bait: 
     shutil.move(file, bait / file.name)
     file.symlink_to(bait / file.name)
     scan = hudi.open_table(location).scan()
-    parts = EngineScan(scan.snapshot, scan.storage, scan.executor, scan.rows, scan.merging, scan.slices())
+    parts = EngineScan(scan.snapshot, scan.storage, scan.executor, scan.rows, scan.merging, scan.slices(), lambda place, *_: place)
     with untouched(bait), pytest.raises(UnsafePathError, match="symbolic link"):
         parts.reading()

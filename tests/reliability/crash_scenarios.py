@@ -336,6 +336,7 @@ CASES: dict[str, Case] = {
     **{f"{name}_with_metadata_table": Case(WRITES[name], states.with_kept_metadata_table) for name in WITH_METADATA},
     "upsert_stream": Case(states.upsert_a_stream),
     "upsert_stream_beside_another": Case(states.upsert_a_stream, states.beside_another_stream),
+    "upsert_batch": Case(lambda world: world.table().upsert(orders((1, "a", 10.0), (6, "n", 6.0)), batch=True)),
     "moved_key": Case(move_a_key),
     "moved_key_with_metadata_table": Case(partial(move_a_key, index="RECORD_INDEX"), states.with_kept_metadata_table),
     "nothing_to_change": Case(remove_absent, token=False),

@@ -71,13 +71,17 @@ class Walk(Operations):
         self.draw = random.Random(self.seed)
         self.form = form_of(self.draw)
         self.clock = StandingClock()
-        self.storage = Mortal(MemoryStorage("memory://walk", MemoryBucket(), self.clock))
+        self.storage = Mortal(self.place())
         self.state: Rows = {}
         self.columns = self.columns_after = self.form.columns
         self.past: list[tuple[str, str, Rows, Columns]] = []
         self.held: list[tuple[Any, Rows, Columns]] = []
         self.table = self.handle(create=True)
         self.log.append(f"seed {self.seed}: {self.form}")
+
+    def place(self) -> Storage:
+        """Where the table is."""
+        return MemoryStorage("memory://walk", MemoryBucket(), self.clock)
 
     def handle(self, create: bool = False) -> hudi.HudiTable:
         """A new handle of the table, as a new process has it."""

@@ -28,7 +28,7 @@ from pyhudi_core.testing.scheduler import CRASH
 
 RECORDS_ITSELF = True
 FACTOR = int(os.environ.get("PYHUDI_EXPLORE", "1"))
-FOLDERS = ("timeline", "transaction", "conflicts", "lock", "write")
+FOLDERS = ("timeline", "transaction", "conflicts", "lock", "write", "batches")
 LOCK_CASES = ("locked_out", "long_audit", "lock_left_behind")
 LOCKED = ("first_commit", "upsert_existing", "repair", "lost_race", "archival", "pessimistic", "rollback", *LOCK_CASES)
 UNLOCKED = tuple(name for name in CASES if name not in LOCK_CASES)
@@ -160,6 +160,8 @@ def test_the_doctor_calls_a_rollback_repairable_that_died_after_its_plan_was_dec
 
 
 NOT_CRASHED: dict[tuple[str, str], str] = {
+    ("batches/combined.py:_is_led", "head"): "while another writer leads, which test_batches_interleaved.py crashes",
+    ("batches/combined.py:upsert", "delete"): "after Ctrl-C, which tests/unit/batches makes",
     ("lock/audit.py:_read_one", "get"): "reads the record of holdings for people; no operation does",
     ("timeline/lost_files.py:_record", "get"): "of a read whose file is gone, to say whether a clean deleted it",
     (

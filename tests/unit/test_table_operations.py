@@ -21,6 +21,7 @@ def test_upsert_inserts_new_keys_and_replaces_known_ones(location: str) -> None:
     assert rows(table, "id", "day", "price") == [(1, "a", 1.0), (2, "a", 20.0), (3, "b", 3.0), (4, "b", 4.0)]
     assert (first.stats.rows_inserted, first.stats.rows_updated) == (3, 0)
     assert (second.stats.rows_inserted, second.stats.rows_updated, second.stats.rows_written) == (1, 1, 4)
+    assert second.stats.write_amplification == 2.0
     assert second.stats.partitions == ("day=a", "day=b")
 
 

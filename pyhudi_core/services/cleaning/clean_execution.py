@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 from pyhudi_core.conflicts.concurrent import refuse_pending_restore
 from pyhudi_core.formats.avro.container import encode_record
+from pyhudi_core.iceberg import sync as iceberg
 from pyhudi_core.metadata_table.slices import MetadataSlices
 from pyhudi_core.model.file_names import split
 from pyhudi_core.model.operation import OperationType
@@ -75,6 +76,8 @@ class CleaningRun(PlanRun[PlannedClean, Cleaned]):
         steps = Steps(self.how.progress, "delete files", len(bases_first))
         steps.begin()
         contained = context.protections.path_containment
+        if not context.prefix:
+            iceberg.let_go(context, bases_first)
         removal.delete_data_files(context.storage, bases_first, contained=contained, gone=steps.add)
         return Cleaned(self._complete(done), done)
 

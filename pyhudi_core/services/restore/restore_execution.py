@@ -16,6 +16,7 @@ from typing import Any
 
 from pyhudi_core.errors import CommitAbortedError
 from pyhudi_core.formats.avro.container import encode_record
+from pyhudi_core.iceberg import retention
 from pyhudi_core.index.hash_ranges import has_consistent_hashing
 from pyhudi_core.index.hashing_metadata import forget
 from pyhudi_core.model.instant import Action
@@ -57,6 +58,7 @@ class RestoreRun(PlanRun[PlannedRestore, Restored]):
                 instant=self.transaction.requested_time,
                 hint="Nothing was changed; look at table.timeline.",
             )
+        retention.undo(context, [undone.requested_time for undone in work.undone])
         for time in work.cleans:
             remove_instant(context.folder, time, {Action.CLEAN})
             _forget(context, time)

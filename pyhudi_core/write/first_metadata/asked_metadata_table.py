@@ -73,7 +73,7 @@ def make_first(context: TableContext) -> bool:
             _log.warning("%s was created without a metadata table: %s", context.table, why)
         return False
     try:
-        return bool(build_partitions(context, groups, engine_for(None, context.runtime.executor)))
+        return bool(build_partitions(context, groups, engine_for(None, context.runtime.executor), is_new=True))
     except HudiError as error:
         _log.warning(
             "%s was created without a metadata table; `pyhudi metadata LOCATION create` makes it: %s",

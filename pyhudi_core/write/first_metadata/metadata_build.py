@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from pyhudi_core.conflicts.concurrent import refuse_pending_restore
 from pyhudi_core.engine.base import Engine
-from pyhudi_core.errors import CommitConflictError, InvalidOptionError, UnsupportedTableError
+from pyhudi_core.errors import CommitConflictError, InvalidOptionError, ObjectNotFoundError, UnsupportedTableError
 from pyhudi_core.file_groups.row_counts import most_rows_of_slices
 from pyhudi_core.metadata_table import column_statistics, names, new_metadata_table
 from pyhudi_core.metadata_table.defined_indexes import first_groups
@@ -32,11 +33,17 @@ from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.options.write_options import MetadataOptions
 from pyhudi_core.snapshot.snapshot import Snapshot, build
-from pyhudi_core.storage.at_once import Ahead, both
+from pyhudi_core.storage.at_once import Ahead, all_of, both
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import heartbeat, metadata_removal
-from pyhudi_core.transaction.begin import Transaction, companions_high_water_mark, completion_time_after, look
+from pyhudi_core.transaction.begin import (
+    TableSeen,
+    Transaction,
+    companions_high_water_mark,
+    completion_time_after,
+    look,
+)
 from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, Terms, decide, staged_intent
 from pyhudi_core.transaction.metadata_removal import LISTED
 from pyhudi_core.transaction.publication import digest
@@ -44,7 +51,15 @@ from pyhudi_core.transaction.record import Publication, PublicationKind
 from pyhudi_core.transaction.rollback import repair_by_policy
 from pyhudi_core.write import cases, refusals
 from pyhudi_core.write.first_metadata.metadata_first_files import FirstFiles
-from pyhudi_core.write.first_metadata.metadata_staging import Moved, StagedBuild, Staging, staged_decision, unclear
+from pyhudi_core.write.first_metadata.metadata_staging import (
+    Moved,
+    StagedBuild,
+    Staging,
+    replacing,
+    staged_decision,
+    sweep_known,
+    unclear,
+)
 from pyhudi_core.write.metadata_part import metadata_update
 from pyhudi_core.write.retrying import Retries
 
@@ -98,17 +113,27 @@ def build_partitions(
     engine: Engine,
     definitions: Sequence[IndexDefinition] = (),
     drop: Callable[[], object] | None = None,
+    *,
+    is_new: bool = False,
 ) -> Built:
     """Make the partitions that the table does not list yet; ``files`` is always one of them. Other writers may write meanwhile.
 
     ``definitions``: of indexes among them that the table does not define yet. ``drop`` removes the metadata table that the new one replaces. It is
-    called when the new one is staged: a table that cannot be read keeps the old one.
+    called when the new one is staged: a table that cannot be read keeps the old one. ``is_new``: the table was created just now, by this process, so
+    the first attempt begins with what is known of it. What others did since then shows under the lock.
 
     Raises `UnsupportedTableError` if one could not be kept true, or if another program is writing; `DuplicateKeyError` if a record index is asked for
     and a key is in the table twice; `CommitConflictError` if others commit faster than this builds. Then the table is as before.
     """
+    new = [context] if is_new else []
+
+    def attempt() -> Built:
+        if new:
+            return _attempt(new.pop(), groups, engine, definitions, drop, TableSeen.nothing())
+        return _attempt(reopened(context), groups, engine, definitions, drop)
+
     with Retries(context) as retries:
-        return retries.until_done(lambda: _attempt(reopened(context), groups, engine, definitions, drop))
+        return retries.until_done(attempt)
 
 
 def unlisted(context: TableContext) -> TableContext:
@@ -178,15 +203,17 @@ def _attempt(
     engine: Engine,
     definitions: Sequence[IndexDefinition],
     drop: Callable[[], object] | None,
+    new: TableSeen | None = None,
 ) -> Built:
+    """Make one attempt; ``new``: that of a table in which nothing was when it was created."""
     context = known if drop is None else unlisted(known)
     refusals.at_begin(cases.at_begin(context, OperationType.INDEX))
     wanted = (names.FILES, *(name for name in groups if name != names.FILES))
     missing = {name: groups.get(name, 1) for name in wanted if name not in context.config.metadata_partitions}
     if not missing:
         return Built()
-    seen = look(known)
-    repaired = repair_by_policy(known, seen)
+    seen = new or look(known)
+    repaired = new is None and repair_by_policy(known, seen)
     with staged_decision(context, None if repaired or drop is not None else seen) as transaction:
         snapshot = build(
             context.storage, context.folder, context.config, transaction.start, executor=context.runtime.executor
@@ -198,7 +225,7 @@ def _attempt(
         if why:
             raise refusal(context, why)
         missing = sized(context, snapshot, missing)
-        _Build(transaction, snapshot, missing, engine, definitions, drop).run()
+        _Build(transaction, snapshot, missing, engine, definitions, drop).run(is_new=new is not None)
     return Built(missing)
 
 
@@ -221,17 +248,25 @@ def sized(context: TableContext, snapshot: Snapshot, groups: Groups) -> dict[str
 
 
 def definitions_change(
-    staging: Staging, snapshot: Snapshot, partitions: Collection[str], added: Sequence[IndexDefinition] = ()
+    staging: Staging,
+    snapshot: Snapshot,
+    partitions: Collection[str],
+    added: Sequence[IndexDefinition] = (),
+    *,
+    is_new: bool = False,
 ) -> Publication | None:
-    """Return the staged change of the index definitions: those that are added, and that of new column statistics. None if nothing changes."""
+    """Return the staged change of the index definitions: those that are added, and that of new column statistics. None if nothing changes.
+
+    ``is_new``: there were none.
+    """
     context, found = staging.transaction.context, list(added)
     if names.COLUMN_STATS in partitions:
         found.append(of_statistics(column_statistics.indexed_columns(snapshot.schema)))
     if not found:
         return None
-    known = definitions_now(context)
+    known = None if is_new else definitions_now(context)
     staged = staging.later(changed_definitions(known, found))
-    return Publication(context.config.index_defs_path, staged, PublicationKind.REPLACE, digest(known))
+    return replacing(context.config.index_defs_path, staged, digest(known))
 
 
 def next_number(context: TableContext, timeline: Timeline) -> int:
@@ -294,8 +329,11 @@ class _Build:
     added: Sequence[IndexDefinition] = ()
     drop: Callable[[], object] | None = None
 
-    def run(self) -> None:
-        """Stage the files, and publish them by one decision. Raises `CommitConflictError` if something completed since the snapshot."""
+    def run(self, *, is_new: bool = False) -> None:
+        """Stage the files, and publish them by one decision. Raises `CommitConflictError` if something completed since the snapshot.
+
+        ``is_new`` as in `build_partitions`.
+        """
         context, transaction = self.transaction.context, self.transaction
         first = next_number(context, self.snapshot.timeline)
         staging = Staging(transaction)
@@ -307,15 +345,15 @@ class _Build:
         ]
         listed = context.config.metadata_partitions
         table_files = [] if listed else [staging.put(*new_metadata_table.properties_file(context.config.name))]
-        definitions = definitions_change(staging, self.snapshot, self.missing, self.added)
-        deciding = _BuildDecision(transaction, tuple(builds), tuple(table_files), definitions, staging.held)
-        staging.write()
+        definitions = definitions_change(staging, self.snapshot, self.missing, self.added, is_new=is_new)
+        deciding = _BuildDecision(transaction, tuple(builds), tuple(table_files), definitions, staging)
         if self.drop is not None:
+            staging.write()
             self.drop()
         alive = lambda: transaction.heartbeat.is_young(context)  # noqa: E731
         terms = Terms("make the metadata table", seems_alive=alive, look=deciding.look)
         try:
-            decide(context, deciding.intent, lambda _: None, terms)
+            decide(context, deciding.intent, lambda _: None, terms, staging.write, deciding.after)
         except OutcomeUnknown as unknown:
             raise unclear(transaction, "made", unknown) from unknown.error
         deciding.refuse_unpublished()
@@ -323,15 +361,16 @@ class _Build:
 
 @dataclass(slots=True)
 class _BuildDecision:
-    """The intent of a build. ``held``: staged bytes that this process still has, by their staging paths."""
+    """The intent of a build."""
 
     transaction: Transaction
     builds: tuple[StagedBuild, ...]
     table_files: tuple[Moved, ...]
     definitions: Publication | None
-    held: Mapping[str, bytes]
-    _found: Ahead[tuple[TableConfig, bytes | None]] | None = None
+    staging: Staging
+    _found: Ahead[tuple[properties_file.Seen, bytes | None]] | None = None
     _left: Ahead[list[str]] | None = None
+    _afterwards: Ahead[TableConfig] | None = None
 
     def look(self) -> None:
         """Read what the intent depends on beside the timeline: properties, index definitions, and what is in the metadata table's folder."""
@@ -350,7 +389,7 @@ class _BuildDecision:
                 lambda: both(
                     root,
                     executor,
-                    lambda: TableConfig.from_properties(properties_file.read(context.storage), table=context.table),
+                    lambda: properties_file.look(context.storage, executor),
                     lambda: None if self.definitions is None else definitions_now(context),
                 )
             ),
@@ -368,7 +407,8 @@ class _BuildDecision:
         context = self.transaction.context
         assert self._found is not None, "look comes first"
         assert self._left is not None, "look comes first"
-        config, definitions = self._found.get()
+        seen, definitions = self._found.get()
+        config = TableConfig.from_properties(seen.properties, table=context.table)
         if ",".join(config.metadata_partitions) == self.target:
             return None
         if (
@@ -399,21 +439,48 @@ class _BuildDecision:
         listing = Publication(
             properties_file.PATH, "", PublicationKind.PROPERTIES, changes=tuple(sorted(changes.items()))
         )
-        # A completed deltacommit comes after the files that it names, and the list after all that it lists.
-        groups = ([file.publication for file in files], [file.publication for file in completed] + defined, [listing])
-        publications = [publication for group in groups for publication in group]
+        made = [file.publication for file in files], [file.publication for file in completed] + defined, [listing]
+        # A completed deltacommit comes after the files that it names, and the list after all that it lists. Of a metadata table that is not listed
+        # nobody reads anything, so all of it comes at once.
+        groups = made if config.metadata_partitions else (made[0] + made[1], made[2])
+        held = self.staging.held_of(
+            [(file.publication.path, file.staged) for file in (*files, *completed)] + self._defined()
+        )
         return staged_intent(
             self.transaction,
-            publications,
-            {one.path: self.held[one.staged] for one in publications if one.staged in self.held},
+            [publication for group in groups for publication in group],
+            held,
             completion_time=time,
             groups=tuple(map(len, groups)),
+            properties=seen,
         )
+
+    def _defined(self) -> list[tuple[str, str]]:
+        """Return the path of the definitions, and where they are staged, if they change."""
+        change = self.definitions
+        if change is None:
+            return []
+        begin, length = change.part or (0, 0)
+        return [(change.path, f"{change.staged}#{begin}:{length}")]
+
+    def after(self) -> None:
+        """When all is published: remove what is staged, and read the list as it is."""
+        context = self.transaction.context
+        swept = partial(sweep_known, self.staging) if self._is_known else lambda: None
+        all_of(context.root, context.runtime.executor, swept, self._read_afterwards)
+
+    @property
+    def _is_known(self) -> bool:
+        """Whether this process alone has staged, and no task of it."""
+        return all(file.staged in self.staging.held for built in self.builds for file in built.files)
+
+    def _read_afterwards(self) -> None:
+        self._afterwards = Ahead.of(partial(_config_now, self.transaction.context))
 
     def refuse_unpublished(self) -> None:
         """Raise `CommitConflictError` if the decision was overtaken before it was published: its reservation was swept."""
         context = self.transaction.context
-        config = TableConfig.from_properties(properties_file.read(context.storage), table=context.table)
+        config = _config_now(context) if self._afterwards is None else self._afterwards.get()
         listed = config.metadata_partitions
         if not {staged.first.partition for staged in self.builds} <= {*listed}:
             raise self._conflict("Another process took this one for dead")
@@ -433,5 +500,11 @@ class _BuildDecision:
 
 def definitions_now(context: TableContext) -> bytes | None:
     """Return the index definitions as they are; None if there are none."""
-    path = context.config.index_defs_path
-    return None if context.storage.head(path) is None else context.storage.get(path)
+    try:
+        return context.storage.get(context.config.index_defs_path)
+    except ObjectNotFoundError:
+        return None
+
+
+def _config_now(context: TableContext) -> TableConfig:
+    return TableConfig.from_properties(properties_file.read(context.storage), table=context.table)

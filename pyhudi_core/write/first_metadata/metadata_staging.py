@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -23,13 +23,13 @@ from pyhudi_core.transaction.publication import digest
 from pyhudi_core.transaction.record import Publication, PublicationKind
 
 _LITTLE = 1 << 20
-"""So many bytes are held in memory until all files of a build are staged."""
+"""So many bytes are held in memory until all files of a build are staged, and so many little files are staged as one."""
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A file of the metadata table (path below it), and where its bytes are staged."""
+    """A file of the metadata table (path below it), and where its bytes are staged (`replacing`)."""
 
     path: str
     staged: str
@@ -37,7 +37,15 @@ class Moved:
     @property
     def publication(self) -> Publication:
         """Makes the file if it is not there, and only while this decision is the latest one."""
-        return Publication(f"{names.FOLDER}/{self.path}", self.staged, PublicationKind.REPLACE, digest(None))
+        return replacing(f"{names.FOLDER}/{self.path}", self.staged, digest(None))
+
+
+def replacing(path: str, staged: str, replaces: str) -> Publication:
+    """Return what replaces a file by staged bytes: by an object, or by a part of one (its path, ``#``, begin, ``:``, length)."""
+    found, _, place = staged.partition("#")
+    begin, _, length = place.partition(":")
+    part = (int(begin), int(length)) if place else None
+    return Publication(path, found, PublicationKind.REPLACE, replaces, part=part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,22 +67,32 @@ class StagedBuild:
 
 @dataclass(slots=True)
 class Staging:
-    """Puts bytes where a later decision finds them. Their paths begin as those of a commit's bytes do, so that the same sweeps find them."""
+    """Puts bytes where a later decision finds them. Their paths begin as those of a commit's bytes do, so that the same sweeps find them.
+
+    Little files are staged together, as parts of one object.
+
+    Attributes:
+        held: the bytes of little files, by where they are staged.
+        objects: the staged objects that this process has written, or will write.
+    """
 
     transaction: Transaction
-    count: int = 0
     held: dict[str, bytes] = field(default_factory=dict)
-    _waiting: list[str] = field(default_factory=list)
+    objects: list[str] = field(default_factory=list)
+    _waiting: dict[str, bytearray] = field(default_factory=dict)
     _nothing: str = ""
 
     @property
     def prefix(self) -> str:
         return f"{layout.staged(self.transaction.requested_time, self.transaction.nonce)}.build"
 
+    def _next(self) -> str:
+        self.objects.append(f"{self.prefix}.{len(self.objects) + 1}")
+        return self.objects[-1]
+
     def kept(self, data: bytes) -> str:
         """Stage bytes; returns their path."""
-        self.count += 1
-        path = f"{self.prefix}.{self.count}"
+        path = self._next()
         self.transaction.context.root.put(path, data)
         return path
 
@@ -82,11 +100,15 @@ class Staging:
         """As `kept`; little is staged by `write`, together with the rest, and held until then."""
         if len(data) > _LITTLE:
             return self.kept(data)
-        self.count += 1
-        path = f"{self.prefix}.{self.count}"
-        self.held[path] = data
-        self._waiting.append(path)
-        return path
+        path = next(reversed(self._waiting), "")
+        if not path or len(self._waiting[path]) > _LITTLE:
+            path = self._next()
+            self._waiting[path] = bytearray()
+        together = self._waiting[path]
+        place = f"{path}#{len(together)}:{len(data)}"
+        together += data
+        self.held[place] = data
+        return place
 
     def nothing(self) -> str:
         """As `later`, for empty files."""
@@ -95,9 +117,14 @@ class Staging:
 
     def write(self) -> None:
         """Stage what is held. It stays held, for the process that publishes it."""
-        context, paths = self.transaction.context, self._waiting
-        self._waiting = []
-        each(context.root, context.runtime.executor, lambda path: context.root.put(path, self.held[path]), paths)
+        context, waiting = self.transaction.context, self._waiting
+        self._waiting = {}
+        put = lambda path: context.root.put(path, bytes(waiting[path]))  # noqa: E731
+        each(context.root, context.runtime.executor, put, waiting)
+
+    def held_of(self, made: Iterable[tuple[str, str]]) -> dict[str, bytes]:
+        """Return the bytes of files that are held, by path. ``made``: paths, and where their bytes are staged."""
+        return {path: self.held[staged] for path, staged in made if staged in self.held}
 
     def put(self, path: str, data: bytes) -> Moved:
         """Stage a file of the metadata table, by `write`."""
@@ -145,10 +172,27 @@ def _sweep(transaction: Transaction, *, done: bool) -> None:
     try:
         if not done:
             transaction.heartbeat.stop(context)
-        context.root.delete_many(
-            info.path for info in context.root.list(f"{layout.STAGED}/{transaction.requested_time}-")
-        )
+        if not transaction.swept:
+            context.root.delete_many(
+                info.path for info in context.root.list(f"{layout.STAGED}/{transaction.requested_time}-")
+            )
         if done:
             transaction.heartbeat.stop(context)
     except HudiError as error:
-        _log.warning("could not sweep up after a build of the metadata table of %s: %s", context.table, error)
+        _warn(transaction, error)
+
+
+def sweep_known(staging: Staging) -> None:
+    """Remove the staged bytes that this process alone has written, when all is published. If that fails, `staged_decision` tries again."""
+    transaction = staging.transaction
+    transaction.heartbeat.handle.cancel()
+    try:
+        transaction.context.root.delete_many(staging.objects)
+        transaction.swept = True
+    except HudiError as error:
+        _warn(transaction, error)
+
+
+def _warn(transaction: Transaction, error: HudiError) -> None:
+    table = transaction.context.table
+    _log.warning("could not sweep up after a build of the metadata table of %s: %s", table, error)

@@ -77,6 +77,19 @@ def test_a_size_can_be_that_of_an_earlier_commit(tmp_path: Path) -> None:
     assert table.partition_sizes(["day=a"], as_of=second.instant)["day=a"].rows == 2
 
 
+def test_a_size_says_how_many_bytes_a_clean_could_delete(tmp_path: Path) -> None:
+    table = make(str(tmp_path / "t"))
+    table.upsert(orders((1, "a", 1.0), (2, "b", 1.0)))
+    assert table.size().other_bytes == 0
+    assert "other versions" not in str(table.size())
+    table.upsert(orders((1, "a", 2.0)))
+    files = [path.stat().st_size for path in Path(table.location).glob("day=*/*.parquet")]
+    found = table.size()
+    assert len(files) == 3
+    assert found.other_bytes == sum(files) - found.size.bytes > 0
+    assert f"{found.other_bytes:,} bytes more of other versions, until a clean" in str(found)
+
+
 def test_a_known_size_of_another_table_or_of_a_later_state_is_not_built_upon(tmp_path: Path) -> None:
     table = make(str(tmp_path / "t"))
     first = table.upsert(orders((1,)))

@@ -236,6 +236,7 @@ STORIES: dict[str, Callable[[pytest.MonkeyPatch], Call]] = {
         _merger("note", patch),
         on(made(MERGED), lambda table: table.alter(add={"note": pa.string()})),
     )[1],
+    "rules and a merger": lambda _: on(made(MERGED), lambda table: table.alter(not_null="price")),
     "column with an index": lambda _: on(indexed(), lambda table: table.alter(rename={"n": "number"})),
     "statistics beside other indexes": lambda _: on(made(INDEXES), lambda table: table.alter(rename={"price": "cost"})),
     "unkept metadata table": lambda _: upsert(made(changed={LISTED: "files,of_another_release"})),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -57,9 +58,34 @@ def test_all_rows_of_a_partition_with_one_group_go_to_it() -> None:
 
 
 def test_a_batch_larger_than_a_file_is_not_for_one_group() -> None:
+    planner = _planner(_slice("f", MB, 10_000))
+    assert planner.goes_to_one_file("p", Volume(10_000, 1_000_000))
+    assert not planner.goes_to_one_file("p", Volume(10_000_000, 10_000_000 * 100))
+
+
+def test_few_rows_are_looked_up_where_the_only_group_is_not_worth_rewriting() -> None:
+    """Without a look-up all rows would go to that group, also new ones."""
     planner = _planner(_slice("f", 50 * MB))
-    assert planner.is_small("p", Volume(100, 10_000))
-    assert not planner.is_small("p", Volume(10_000_000, 10_000_000 * 100))
+    assert not planner.goes_to_one_file("p", Volume(100, 10_000))
+    assert planner.goes_to_one_file("q", Volume(100, 10_000)), "a partition without files"
+
+
+@pytest.mark.parametrize("merge_on_read", [False, True])
+def test_the_bytes_of_many_small_commits_stay_near_the_least_that_sixteen_groups_allow(merge_on_read: bool) -> None:
+    """1,000 commits of 100 new rows of 50 bytes: one file that is written again would take 2.5 GB."""
+    sizes: dict[str, int] = {}
+    written = 0
+    for _ in range(1000):
+        planner = _planner(*(_slice(name, size, size // 50) for name, size in sizes.items()))
+        planner.merge_on_read = merge_on_read
+        numbers = itertools.count(len(sizes))
+        planner.new_id = lambda numbers=numbers: f"g{next(numbers)}"  # type: ignore[misc]
+        for bucket in planner.upsert(_new(100, 100 * 100)).buckets:
+            sizes[bucket.file_id] = sizes.get(bucket.file_id, 0) + 100 * 50
+            written += sizes[bucket.file_id]
+    assert len(sizes) == 16
+    assert max(sizes.values()) <= 2 * min(sizes.values()), "they grow evenly"
+    assert written < 180 * MB
 
 
 def test_only_groups_that_rows_go_to_are_planned() -> None:
@@ -74,10 +100,10 @@ def test_only_groups_that_rows_go_to_are_planned() -> None:
 
 def test_inserts_go_to_small_groups_first_the_smallest_before_all() -> None:
     slices = (_slice("full", 119 * MB), _slice("small", 20 * MB), _slice("smaller", 10 * MB))
-    plan = _planner(*slices).upsert(_new(100, 100 * 100))
+    plan = _planner(*slices).upsert(_new(30_000, 30_000 * 100))
     assert [plan.buckets[number].file_id for number, _ in plan.inserts["p"]] == ["smaller"]
     tagged = {("p", piece.file_id): Volume(1, 100) for piece in slices}
-    plan = _planner(*slices).upsert(WorkloadProfile(tagged, {"p": Volume(100, 100 * 100)}))
+    plan = _planner(*slices).upsert(WorkloadProfile(tagged, {"p": Volume(30_000, 30_000 * 100)}))
     by_id = {bucket.file_id: bucket for bucket in plan.buckets}
     assert len(plan.buckets) == 3, "a group that has rows already takes new ones too"
     assert [plan.buckets[number].file_id for number, _ in plan.inserts["p"]] == ["smaller"]
@@ -114,9 +140,9 @@ def test_few_new_keys_do_not_rewrite_a_large_file_of_a_merge_on_read_table() -> 
     plan = _appending(_slice("f", 50 * MB)).upsert(profile)
     assert [(bucket.file_id, bucket.appends) for bucket in plan.buckets] == [("f", True), ("new0", False)]
     assert plan.rewritten_bytes == 0
-    again = _appending(_slice("f", 50 * MB), _slice("young", MB, 10_000)).upsert(profile)
+    again = _appending(_slice("f", 50 * MB), _slice("young", 48 << 10, 900)).upsert(profile)
     assert [(bucket.file_id, bucket.appends) for bucket in again.buckets] == [("f", True), ("young", False)]
-    assert again.rewritten_bytes == MB
+    assert again.rewritten_bytes == 48 << 10
 
 
 @pytest.mark.row("J3")
@@ -126,10 +152,11 @@ def test_many_new_keys_go_to_the_smallest_file_of_a_merge_on_read_table() -> Non
 
 
 @pytest.mark.row("J3")
-def test_a_partition_of_a_merge_on_read_table_gets_no_more_than_ten_small_groups() -> None:
-    slices = [_slice(f"f{number}", (20 + number) * MB) for number in range(10)]
-    assert [bucket.file_id for bucket in _appending(*slices[1:]).upsert(_new(100, 10_000)).buckets] == ["new0"]
-    assert [bucket.file_id for bucket in _appending(*slices).upsert(_new(100, 10_000)).buckets] == ["f0"]
+@pytest.mark.parametrize("planner_of", [_planner, _appending])
+def test_a_partition_gets_no_more_than_sixteen_small_groups(planner_of: Callable[..., Planner]) -> None:
+    slices = [_slice(f"f{number:02d}", (20 + number) * MB) for number in range(16)]
+    assert [bucket.file_id for bucket in planner_of(*slices[1:]).upsert(_new(100, 10_000)).buckets] == ["new0"]
+    assert [bucket.file_id for bucket in planner_of(*slices).upsert(_new(100, 10_000)).buckets] == ["f00"]
 
 
 def test_deletes_go_to_the_groups_that_hold_their_keys_and_make_none() -> None:

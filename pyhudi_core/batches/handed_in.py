@@ -1,0 +1,213 @@
+"""The files of batches that wait for a commit, and what commits say of batches."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from pyhudi_core import errors
+from pyhudi_core.errors import (
+    CommitAbortedError,
+    CorruptionError,
+    DataError,
+    HudiError,
+    ObjectNotFoundError,
+)
+from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.model.instant import Instant
+from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.storage.at_once import each
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.timeline.commit_search import commits_holding
+from pyhudi_core.transaction.layout import BATCHES
+
+BATCHES_KEY = "pyhudi.batches"
+"""In the extra metadata of a commit: for each token that it answers either how many rows came, were inserted and were updated, or the error."""
+LARGEST_BYTES = 4 << 20
+"""A larger batch makes a commit of its own."""
+_TAKEN_BYTES = 64 << 20
+_TAKEN = 1_000
+_ROWS = ".rows"
+_TOKEN = re.compile("batch-([0-9]{17})-[0-9a-f]{32}")
+_NAME = re.compile(r"[0-9]{17}_(batch-[0-9]{17}-[0-9a-f]{32})\.rows")
+_UNTIL, _PROCESS = b"pyhudi.until_ms", b"pyhudi.process"
+_BEGINNING = "0" * 17
+
+
+@dataclass(frozen=True, slots=True)
+class HandedIn:
+    """A batch that waits.
+
+    Attributes:
+        token: names it; ``batch-<completion time>-<nonce>``. No commit up to that time holds the batch.
+        name: its file; the names sort by the time at which the batches came.
+        rows: the table's columns, in the table's types.
+        until_ms: from this time on (epoch milliseconds) nobody begins to commit it: its writer has given up.
+        process: who wrote it, from `Process.identity`.
+    """
+
+    token: str
+    name: str
+    rows: pa.Table = field(repr=False)
+    until_ms: int = 0
+    process: str = ""
+
+    @property
+    def path(self) -> str:
+        return f"{BATCHES}/{self.name}"
+
+
+def is_token(token: object) -> bool:
+    """Say whether a text is the token of a batch."""
+    return isinstance(token, str) and _TOKEN.fullmatch(token) is not None
+
+
+def completed_before(token: str) -> str:
+    """Return the completion time up to which no commit holds the batch; empty: there was no commit."""
+    time = token.split("-")[1]
+    return "" if time == _BEGINNING else time
+
+
+def batch_of(context: TableContext, rows: pa.Table, seen: Timeline, lasts_ms: int) -> HandedIn:
+    """Return rows with their token. ``seen``: the timeline, read before. ``lasts_ms``: how long the writer will wait."""
+    newest = max((instant.completion_time or "" for instant in seen.commits), default="") or _BEGINNING
+    token = f"batch-{newest}-{context.runtime.ids.uuid().replace('-', '')}"
+    name = f"{context.now()}_{token}{_ROWS}"
+    until_ms = context.runtime.clock.now_ms() + lasts_ms
+    return HandedIn(token, name, rows, until_ms, context.runtime.process.identity())
+
+
+def hand_in(context: TableContext, batch: HandedIn) -> None:
+    """Put a batch beside the table."""
+    schema = batch.rows.schema.with_metadata({_UNTIL: str(batch.until_ms), _PROCESS: batch.process})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        writer.write_table(batch.rows.cast(schema))
+    context.root.put(batch.path, sink.getvalue().to_pybytes())
+
+
+def waiting(context: TableContext) -> list[str]:
+    """Return the names of the files of batches, in the order in which the batches came."""
+    names, _ = context.root.list_names(BATCHES)
+    return sorted(name for name in names if _NAME.fullmatch(name))
+
+
+def read(context: TableContext, names: Sequence[str]) -> tuple[list[HandedIn], dict[str, HudiError]]:
+    """Read batches, as many as one commit takes. Returns those to commit, and the errors of the others by their tokens.
+
+    A batch that has gone is left out. A batch is not committed if its writer has ended or given up: its rows would come into the table after
+    those of later writes.
+    """
+    found = each(context.root, context.runtime.executor, partial(_read, context), names[:_TAKEN])
+    taken: list[HandedIn] = []
+    errors: dict[str, HudiError] = {}
+    size = 0
+    for batch, error in found:
+        size += batch.rows.nbytes if batch is not None else 0
+        if error is not None:
+            errors[error[0]] = error[1]
+        elif batch is not None and is_outdated(context, batch):
+            errors[batch.token] = CommitAbortedError(
+                "Its writer had ended or given up", table=context.table, hint="Write it again."
+            )
+        elif batch is not None and (size <= _TAKEN_BYTES or not taken):
+            taken.append(batch)
+        elif batch is not None:
+            break
+    return taken, errors
+
+
+def _read(context: TableContext, name: str) -> tuple[HandedIn | None, tuple[str, HudiError] | None]:
+    match = _NAME.fullmatch(name)
+    assert match is not None
+    path = f"{BATCHES}/{name}"
+    try:
+        data = context.root.get(path)
+    except ObjectNotFoundError:
+        return None, None
+    try:
+        with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+            rows, said = reader.read_all(), reader.schema.metadata
+            return HandedIn(match[1], name, rows, int(said[_UNTIL]), said[_PROCESS].decode()), None
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
+        what = f"The batch cannot be read: {error}"
+        return None, (match[1], CorruptionError(what, table=context.table, path=path, hint="Write it again."))
+
+
+def is_outdated(context: TableContext, batch: HandedIn) -> bool:
+    """Say whether nobody waits for a batch any more."""
+    ended = bool(batch.process) and context.runtime.process.is_gone(batch.process)
+    return ended or context.runtime.clock.now_ms() > batch.until_ms
+
+
+def remove(context: TableContext, tokens: Collection[str], names: Iterable[str]) -> None:
+    """Remove the files of batches that have their answer. ``names``: of the files that wait."""
+    known = set(tokens)
+    context.root.delete_many([f"{BATCHES}/{name}" for name in names if _token_in(name) in known])
+
+
+def _token_in(name: str) -> str:
+    match = _NAME.fullmatch(name)
+    return match[1] if match else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a commit says of a batch.
+
+    Attributes:
+        instant, commit: the commit.
+        counts: how many rows came, how many keys were inserted, and how many updated; None if the batch was refused.
+        error: why it was refused.
+    """
+
+    instant: Instant
+    commit: CommitMetadata
+    counts: tuple[int, int, int] | None
+    error: HudiError | None = None
+
+
+def answer(context: TableContext, token: str) -> Answer | None:
+    """Return what a commit says of a batch; None if there is none."""
+    for instant, commit in commits_holding(context.folder, BATCHES_KEY, completed_before(token)):
+        said = answers_in(commit).get(token)
+        if isinstance(said, tuple):
+            return Answer(instant, commit, said)
+        if said is not None:
+            return Answer(instant, commit, None, _error(context, said))
+    return None
+
+
+def answers_in(commit: CommitMetadata) -> dict[str, tuple[int, int, int] | dict[str, Any]]:
+    """Return what a commit says of batches. A commit that says nothing sensible has none."""
+    try:
+        said = json.loads(commit.extra.get(BATCHES_KEY, "{}"))
+        return {
+            token: one if isinstance(one, dict) else (int(one[0]), int(one[1]), int(one[2]))
+            for token, one in said.items()
+        }
+    except (ValueError, TypeError, AttributeError, IndexError, RecursionError):
+        return {}
+
+
+def encoded(counts: Mapping[str, tuple[int, int, int]], refused: Mapping[str, HudiError]) -> dict[str, str]:
+    """Return the entry of the extra metadata with which a commit answers batches."""
+    said = {token: _said(error) for token, error in refused.items()}
+    return {BATCHES_KEY: json.dumps({**counts, **said}, separators=(",", ":"))}
+
+
+def _said(error: HudiError) -> dict[str, Any]:
+    return {"error": type(error).__name__, "message": error.message, "hint": error.hint}
+
+
+def _error(context: TableContext, said: Mapping[str, Any]) -> HudiError:
+    message, hint = str(said.get("message", "The batch was refused")), str(said.get("hint") or "") or None
+    kind = getattr(errors, str(said.get("error")), DataError)
+    plain = isinstance(kind, type) and issubclass(kind, DataError | CorruptionError | CommitAbortedError)
+    return (kind if plain else DataError)(message, table=context.table, hint=hint)

@@ -1,0 +1,163 @@
+"""Which base files a commit adds and takes away, as entries of Iceberg's manifests; and all base files of a state.
+
+Only the base files count: of a merge-on-read table, the read-optimized state. Rows in logs are Avro or Parquet inside log blocks, which no reader of
+Iceberg opens. Positional deletes for them would hide old versions of rows without showing the new ones, which is a state that the table never had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pyhudi_core.errors import UnsupportedTableError
+from pyhudi_core.file_groups.row_counts import rows_of_files
+from pyhudi_core.file_groups.slice import BaseFile
+from pyhudi_core.formats.base_file import read_footer
+from pyhudi_core.iceberg.bounds import encoded
+from pyhudi_core.iceberg.columns import Columns
+from pyhudi_core.iceberg.manifests import ADDED, Entry
+from pyhudi_core.iceberg.partition_spec import PartitionSpec
+from pyhudi_core.iceberg.tree import Key
+from pyhudi_core.metadata_table.names import COLUMN_STATS
+from pyhudi_core.metadata_table.statistics import trusted_stats
+from pyhudi_core.model.commit import CommitMetadata, WriteStat
+from pyhudi_core.model.file_names import BaseFileName, parse_data_file, split
+from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.predicates import ColumnStats
+from pyhudi_core.snapshot.snapshot import Snapshot
+
+Statistics = Mapping[str, Mapping[str, ColumnStats]]
+"""By path of the file, then by column."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewFile:
+    """A base file: its place, rows and bytes."""
+
+    partition: str
+    name: BaseFileName
+    path: str
+    rows: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What an entry is made with: the snapshot's id and sequence number, columns, partition fields, statistics, and the location of the table."""
+
+    snapshot_id: int
+    sequence: int
+    columns: Columns
+    spec: PartitionSpec
+    statistics: Statistics
+    root: str
+
+    def entry(self, file: NewFile) -> tuple[Key, Entry]:
+        """Return key and entry of a file that is added."""
+        stats = self.statistics.get(file.path, {})
+        values = self.spec.values(file.partition, stats)
+        data_file = {
+            "content": 0,
+            "file_path": f"{self.root}/{file.path}",
+            "file_format": "PARQUET",
+            "partition": values or {},
+            "record_count": file.rows,
+            "file_size_in_bytes": file.size,
+            **_metrics(self.columns.ids(), stats, file.rows),
+        }
+        entry = {
+            "status": ADDED,
+            "snapshot_id": self.snapshot_id,
+            "sequence_number": self.sequence,
+            "file_sequence_number": self.sequence,
+            "data_file": data_file,
+        }
+        return (int(values is not None), file.partition, file.name.file_id), entry
+
+
+def _metrics(ids: Mapping[str, tuple[int, str]], stats: Mapping[str, ColumnStats], rows: int) -> Mapping[str, object]:
+    """Return the metrics of a file: counts and bounds by column id. Without statistics there are none, and readers skip nothing."""
+    nulls: list[dict[str, object]] = []
+    low: list[dict[str, object]] = []
+    high: list[dict[str, object]] = []
+    counts: list[dict[str, object]] = []
+    for name, known in stats.items():
+        number, kind = ids.get(name, (0, ""))
+        if not number:
+            continue
+        if known.null_count is not None:
+            counts.append({"key": number, "value": rows})
+            nulls.append({"key": number, "value": known.null_count})
+        if known.min is not None and (bound := encoded(known.min, kind)) is not None:
+            low.append({"key": number, "value": bound})
+        if known.max is not None and not known.truncated and (bound := encoded(known.max, kind)) is not None:
+            high.append({"key": number, "value": bound})
+    found = {"value_counts": counts, "null_value_counts": nulls, "lower_bounds": low, "upper_bounds": high}
+    return {name: sorted(pairs, key=lambda pair: str(pair["key"])) for name, pairs in found.items() if pairs}
+
+
+def added_by(commit: CommitMetadata, table: str) -> list[NewFile]:
+    """Return the base files that a commit wrote. Raises `UnsupportedTableError` for another format than Parquet."""
+    found = (_new_file(stat) for stat in commit.stats)
+    return [refuse_other_format(one, table) for one in found if one is not None]
+
+
+def _new_file(stat: WriteStat) -> NewFile | None:
+    name = parse_data_file(split(stat.path)[1])
+    if not isinstance(name, BaseFileName):
+        return None
+    return NewFile(stat.partition, name, stat.path, stat.rows, stat.size)
+
+
+def refuse_other_format(file: NewFile, table: str) -> NewFile:
+    """Raise `UnsupportedTableError` unless it is a Parquet file."""
+    if not file.path.endswith(".parquet"):
+        raise UnsupportedTableError(
+            "Iceberg metadata is made for Parquet base files alone",
+            table=table,
+            path=file.path,
+            hint="Nothing was written; read this table with Hudi.",
+        )
+    return file
+
+
+def every_file(context: TableContext, snapshot: Snapshot) -> list[NewFile]:
+    """Return the newest base file of each file group of a state. Where no commit says how many rows a file has, its footer is read."""
+    view = snapshot.view
+    partitions = view.partitions()
+    view.prepare(partitions)
+    slices = [piece for partition in partitions for piece in view.base_slices(partition) if piece.base is not None]
+    stats = {piece.base.path: piece.stat for piece in slices if piece.base is not None}
+    bases = [piece.base for piece in slices if piece.base is not None]
+    rows = _rows(context, [base for base in bases if stats[base.path] is None])
+    rows |= {path: stat.rows for path, stat in stats.items() if stat is not None}
+    made = (NewFile(base.partition, base.name, base.path, rows[base.path], base.size) for base in bases)
+    return [refuse_other_format(one, context.table) for one in made]
+
+
+def _rows(context: TableContext, files: Sequence[BaseFile]) -> dict[str, int]:
+    found = rows_of_files(context, files)
+    missing = [file.path for file in files if file.path not in found]
+
+    def count(path: str) -> int:
+        with context.storage.open_input(path) as source:
+            return read_footer(source, path).rows
+
+    return found | dict(zip(missing, context.runtime.executor.map(count, missing), strict=True))
+
+
+def statistics_of(snapshot: Snapshot, files: Iterable[NewFile]) -> Statistics:
+    """Return what the metadata table knows of the columns of these files; nothing without its column statistics."""
+    metadata = snapshot.metadata
+    if metadata is None or not metadata.has(COLUMN_STATS):
+        return {}
+    named = {(file.partition, split(file.path)[1]): file.path for file in files}
+    kinds = {one.name: one.type for one in snapshot.schema}
+    ranges = metadata.unless_dropped(lambda: metadata.column_stats_of(list(kinds), named)) if named else None
+    found: dict[str, dict[str, ColumnStats]] = {}
+    for item in ranges or ():
+        stats = trusted_stats(item, kinds[item.column]) if item.column in kinds else None
+        path = named.get((item.partition, item.file))
+        if stats is not None and path is not None:
+            found.setdefault(path, {})[item.column] = stats
+    return found

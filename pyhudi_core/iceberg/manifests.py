@@ -1,0 +1,131 @@
+"""Manifests and manifest lists: Iceberg's Avro files (Iceberg's specification, "Manifests" and "Manifest Lists", version 2).
+
+They are encoded and decoded here, as bytes; nothing is read or written. Their Avro schemas carry field ids, which readers go by.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from io import BytesIO
+from typing import Any
+
+import fastavro
+
+from pyhudi_core.errors import CorruptAvroError
+from pyhudi_core.formats.avro.container import DECODE_ERRORS
+from pyhudi_core.iceberg.partition_spec import FIRST_FIELD, SpecField
+
+EXISTING, ADDED, DELETED = 0, 1, 2
+Entry = dict[str, Any]
+_AVRO = {"date": {"type": "int", "logicalType": "date"}}
+_SYNC = 16
+
+
+def _field(number: int, name: str, kind: Any, *, optional: bool = False) -> dict[str, Any]:
+    if optional:
+        return {"name": name, "type": ["null", kind], "default": None, "field-id": number}
+    return {"name": name, "type": kind, "field-id": number}
+
+
+def _map(number: int, name: str, key: int, value: int, kind: str) -> dict[str, Any]:
+    """Return a map with numbers as keys: in Avro, a list of pairs."""
+    pair = {"type": "record", "name": f"k{key}_v{value}", "fields": [_field(key, "key", "int"), _field(value, "value", kind)]}
+    return _field(number, name, {"type": "array", "items": pair, "logicalType": "map"}, optional=True)
+
+
+def _entry_schema(fields: Sequence[SpecField]) -> dict[str, Any]:
+    parts = [
+        _field(FIRST_FIELD + place, one.name, _AVRO.get(one.kind, one.kind), optional=True)
+        for place, one in enumerate(fields)
+    ]
+    data_file = [
+        _field(134, "content", "int"),
+        _field(100, "file_path", "string"),
+        _field(101, "file_format", "string"),
+        _field(102, "partition", {"type": "record", "name": "r102", "fields": parts}),
+        _field(103, "record_count", "long"),
+        _field(104, "file_size_in_bytes", "long"),
+        _map(109, "value_counts", 119, 120, "long"),
+        _map(110, "null_value_counts", 121, 122, "long"),
+        _map(125, "lower_bounds", 126, 127, "bytes"),
+        _map(128, "upper_bounds", 129, 130, "bytes"),
+    ]
+    fields_ = [
+        _field(0, "status", "int"),
+        _field(1, "snapshot_id", "long", optional=True),
+        _field(3, "sequence_number", "long", optional=True),
+        _field(4, "file_sequence_number", "long", optional=True),
+        _field(2, "data_file", {"type": "record", "name": "r2", "fields": data_file}),
+    ]
+    return {"type": "record", "name": "manifest_entry", "fields": fields_}
+
+
+_SUMMARY = {
+    "type": "record", "name": "r508", "fields": [
+        _field(509, "contains_null", "boolean"), _field(518, "contains_nan", "boolean", optional=True),
+        _field(510, "lower_bound", "bytes", optional=True), _field(511, "upper_bound", "bytes", optional=True),
+    ],
+}  # fmt: skip
+_LIST = {
+    "type": "record", "name": "manifest_file", "fields": [
+        _field(500, "manifest_path", "string"), _field(501, "manifest_length", "long"), _field(502, "partition_spec_id", "int"),
+        _field(517, "content", "int"), _field(515, "sequence_number", "long"), _field(516, "min_sequence_number", "long"),
+        _field(503, "added_snapshot_id", "long"), _field(504, "added_files_count", "int"), _field(505, "existing_files_count", "int"),
+        _field(506, "deleted_files_count", "int"), _field(512, "added_rows_count", "long"), _field(513, "existing_rows_count", "long"),
+        _field(514, "deleted_rows_count", "long"),
+        {**_field(507, "partitions", {"type": "array", "items": _SUMMARY, "element-id": 508}, optional=True)},
+    ],
+}  # fmt: skip
+
+
+@lru_cache(maxsize=16)
+def _parsed(fields: tuple[SpecField, ...] | None) -> Any:
+    return fastavro.parse_schema(_LIST if fields is None else _entry_schema(fields))
+
+
+def encode(entries: Iterable[Entry], fields: tuple[SpecField, ...], header: Mapping[str, str], sync: bytes) -> bytes:
+    """Return a manifest. ``header`` are its entries about schema and spec; ``sync``: 16 bytes that no other file has."""
+    return _container(entries, _parsed(fields), header, sync)
+
+
+def encode_list(manifests: Iterable[Entry], header: Mapping[str, str], sync: bytes) -> bytes:
+    """Return a manifest list."""
+    return _container(manifests, _parsed(None), header, sync)
+
+
+def _container(records: Iterable[Entry], schema: Any, header: Mapping[str, str], sync: bytes) -> bytes:
+    body = BytesIO()
+    metadata = {"format-version": "2", **header}
+    fastavro.writer(body, schema, records, codec="deflate", metadata=metadata, sync_marker=sync[:_SYNC], codec_compression_level=1)
+    return body.getvalue()
+
+
+def decode(data: bytes, path: str) -> tuple[list[Entry], Mapping[str, str]]:
+    """Return the records of a manifest or a manifest list, and its header. Raises `CorruptAvroError`."""
+    try:
+        reader = fastavro.reader(BytesIO(data))
+        return list(reader), reader.metadata
+    except DECODE_ERRORS as error:
+        raise CorruptAvroError(
+            f"A file of the table's Iceberg metadata cannot be read: {error!s:.200}",
+            path=path,
+            hint="Delete the folder metadata/ of the table, and sync again; no data is lost.",
+        ) from error
+
+
+def header_of(fields: Sequence[SpecField], spec_id: int, schema_id: int, columns: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return what a manifest says of its schema and spec."""
+    spec = [
+        {"name": one.name, "transform": one.transform, "source-id": one.source, "field-id": FIRST_FIELD + place}
+        for place, one in enumerate(fields)
+    ]
+    schema = {"type": "struct", "schema-id": schema_id, "fields": list(columns)}
+    return {
+        "schema": json.dumps(schema, separators=(",", ":")),
+        "schema-id": str(schema_id),
+        "partition-spec": json.dumps(spec, separators=(",", ":")),
+        "partition-spec-id": str(spec_id),
+        "content": "data",
+    }

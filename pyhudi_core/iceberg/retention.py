@@ -1,0 +1,97 @@
+"""Which Iceberg snapshots stay, and which objects go with those that do not.
+
+A snapshot goes before a file that it names: cleaning calls `let_go` with the files that it is about to delete, and a restore calls `undo` with the
+commits that it undoes. Both end with a new version of the metadata, before the first file goes. History is one line: what a snapshot removed is in no
+later one, so all snapshots before the newest one that removed such a file go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+from typing import Any
+
+from pyhudi_core.errors import CommitConflictError
+from pyhudi_core.iceberg import manifests, table_metadata
+from pyhudi_core.iceberg.hudi_commits import known_commits, synced_text
+from pyhudi_core.iceberg.table_metadata import INSTANT, SYNCED, TableMetadata
+from pyhudi_core.iceberg.tree import Read, removed_in
+from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.storage.base import Storage
+
+TRIES = 5
+
+
+def location_of(context: TableContext) -> str:
+    """Return the table's location as Iceberg's paths begin."""
+    place = context.storage.location.rstrip("/")
+    return "s3://" + place[6:] if place.startswith(("s3a://", "s3n://")) else place
+
+
+def reader_of(storage: Storage, root: str) -> Read:
+    """Return how objects of the metadata are read by the paths that it names."""
+    return lambda path: storage.get(path.removeprefix(f"{root}/"))
+
+
+def kept_snapshots(snapshots: list[dict[str, Any]], deleted: Set[str], most: int, read: Read) -> list[dict[str, Any]]:
+    """Return the snapshots that name none of the deleted files (as manifests name them), ``most`` at most; oldest first. The newest one stays."""
+    kept: list[dict[str, Any]] = []
+    for one in reversed(snapshots[-most:]):
+        kept.insert(0, one)
+        if deleted and not deleted.isdisjoint(removed_in(read, one["manifest-list"], one["snapshot-id"])):
+            break
+    return kept
+
+
+def undo_in(metadata: TableMetadata, undone: Set[str]) -> list[dict[str, Any]]:
+    """Take the snapshots from the first undone commit on out of the metadata; returns them."""
+    snapshots = metadata.snapshots
+    places = [place for place, one in enumerate(snapshots) if one["summary"][INSTANT] in undone]
+    first = min(places, default=len(snapshots))
+    dropped = snapshots[first:]
+    if dropped:
+        metadata.keep_only(snapshots[:first])
+        forgotten = {one["summary"][INSTANT] for one in dropped} | undone
+        metadata.properties[SYNCED] = synced_text(known_commits(metadata) - forgotten, cleans=())
+    return dropped
+
+
+def undo(context: TableContext, undone: Iterable[str]) -> None:
+    """Take the snapshots of commits that a restore is about to undo out of the metadata, before it deletes their files."""
+    storage = context.storage
+    for _ in range(TRIES):
+        found = table_metadata.load(storage) if table_metadata.exists(storage) else None
+        if found is None:
+            return
+        dropped = undo_in(found, frozenset(undone))
+        if not dropped:
+            return
+        if table_metadata.store(storage, found):
+            delete_objects(context, dropped, found.snapshots[-1:])
+            return
+    raise too_many_tries(context)
+
+
+def delete_objects(context: TableContext, dropped: Iterable[dict[str, Any]], beside: Iterable[dict[str, Any]]) -> None:
+    """Delete manifest lists and manifests of snapshots that are not kept. ``beside``: the kept snapshots next to them, which may share manifests."""
+    root = location_of(context)
+    read = reader_of(context.storage, root)
+    used = {line for one in beside for line in _manifests(read, one)}
+    going: set[str] = set()
+    for one in dropped:
+        going |= {line for line in _manifests(read, one) if line not in used}
+        going.add(one["manifest-list"])
+    context.storage.delete_many(sorted(path.removeprefix(f"{root}/") for path in going))
+
+
+def _manifests(read: Read, snapshot: dict[str, Any]) -> list[str]:
+    path = snapshot["manifest-list"]
+    return [line["manifest_path"] for line in manifests.decode(read(path), path)[0]]
+
+
+def too_many_tries(context: TableContext) -> CommitConflictError:
+    """Return the error for a sync that lost each time."""
+    return CommitConflictError(
+        f"Other processes changed the Iceberg metadata {TRIES} times meanwhile",
+        table=context.table,
+        hint="Sync again; nothing was lost.",
+    )

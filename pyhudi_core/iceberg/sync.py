@@ -1,0 +1,401 @@
+"""Bring the Iceberg metadata to the newest state of the table: `sync`; see the package's text for the order of its steps.
+
+Each commit that the metadata does not know becomes one snapshot, in the order of completion, and all of them one new version of the metadata. The first
+sync makes one snapshot of the whole state. Its cost grows with the table, that of later ones with their commits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyhudi_core.errors import UnsupportedTableError
+from pyhudi_core.iceberg import manifests, retention, table_metadata
+from pyhudi_core.iceberg.columns import Columns, columns_of, with_dropped, with_versions
+from pyhudi_core.iceberg.file_changes import Made, NewFile, added_by, every_file, statistics_of
+from pyhudi_core.iceberg.hudi_commits import Difference, cleans_of, deleted_files, difference, synced_text
+from pyhudi_core.iceberg.manifests import Entry
+from pyhudi_core.iceberg.partition_spec import FIRST_FIELD, PartitionSpec, spec_of
+from pyhudi_core.iceberg.table_metadata import COMPLETED, INSTANT, MAPPING, NUMBERS, SYNCED, TableMetadata
+from pyhudi_core.iceberg.tree import LEAVES, Key, Tree, Writing
+from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.model.instant import Instant, epoch_ms
+from pyhudi_core.model.internal_schema import Version, parse_version
+from pyhudi_core.model.operation import SERVICE_OPERATIONS
+from pyhudi_core.model.schema import from_avro
+from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.snapshot.evolution import LATEST_SCHEMA
+from pyhudi_core.snapshot.snapshot import Snapshot
+from pyhudi_core.write.states import load
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """What a sync did: the commits that are in the metadata now, how many snapshots went, and the version and its snapshot; ``again``: why the state
+    was made from all files.
+    """
+
+    commits: tuple[Instant, ...] = ()
+    expired: int = 0
+    version: int = 0
+    snapshot_id: int | None = None
+    again: str = ""
+    files: int = 0
+
+
+def to_do(context: TableContext) -> Difference:
+    """Say what a sync would do now. Raises as `sync`."""
+    found = table_metadata.load(context.storage)
+    return difference(found, context.folder, load(context).timeline, retention.location_of(context))
+
+
+def sync(context: TableContext, progress: Progress | None = None) -> Synced:
+    """Sync. Raises `UnsupportedTableError` for a table that Iceberg cannot show, and for metadata of another program; nothing was changed then."""
+    refuse_unfit(context)
+    for _ in range(retention.TRIES):
+        found = table_metadata.load(context.storage)
+        state = load(context)
+        work = difference(found, context.folder, state.timeline, retention.location_of(context))
+        if found is not None and not work:
+            current = found.current
+            return Synced(version=found.number, snapshot_id=current and current["snapshot-id"])
+        step = _Step.begun(context, found, state, work)
+        step.carry_out(progress)
+        if table_metadata.store(context.storage, step.metadata):
+            return step.finished()
+        step.discard()
+    raise retention.too_many_tries(context)
+
+
+def let_go(context: TableContext, paths: Iterable[str]) -> None:
+    """Let the snapshots go that name one of these files, before a clean deletes them: the newest one is brought to the newest state first.
+
+    Raises as `sync`: no file is deleted while metadata names it, also if it is another program's.
+    """
+    storage = context.storage
+    if not table_metadata.exists(storage):
+        return
+    root = retention.location_of(context)
+    read = retention.reader_of(storage, root)
+    going = frozenset(f"{root}/{path}" for path in paths)
+    for _ in range(retention.TRIES):
+        sync(context)
+        found = table_metadata.load(storage)
+        assert found is not None, "it was there"
+        snapshots = found.snapshots
+        kept = retention.kept_snapshots(snapshots, going, len(snapshots), read)
+        dropped = snapshots[: len(snapshots) - len(kept)]
+        if not dropped:
+            return
+        found.keep_only(kept)
+        if table_metadata.store(storage, found):
+            retention.delete_objects(context, dropped, kept[:1])
+            return
+    raise retention.too_many_tries(context)
+
+
+def refuse_unfit(context: TableContext) -> None:
+    """Raise `UnsupportedTableError` for a table whose base files do not have all columns, or are not Parquet."""
+    config = context.config
+    what = ""
+    if config.bootstrap_base_path:
+        what = "a bootstrapped table: its base files have only the meta columns"
+    elif config.base_file_format.upper() != "PARQUET":
+        what = f"base files in {config.base_file_format}"
+    if what:
+        raise UnsupportedTableError(
+            f"Iceberg metadata cannot show {what}", table=context.table, hint="Nothing was written; read this table with Hudi."
+        )
+
+
+@dataclass(slots=True)
+class _Step:
+    """One attempt: the version in the making, and what was written for it."""
+
+    context: TableContext
+    state: Snapshot
+    work: Difference
+    metadata: TableMetadata
+    root: str
+    name: str
+    columns: list[Columns]
+    tree: Tree
+    dropped: list[dict[str, Any]] = field(default_factory=list)
+    beside: list[dict[str, Any]] = field(default_factory=list)
+    objects: dict[str, bytes] = field(default_factory=dict)
+    done: list[Instant] = field(default_factory=list)
+    files: int = 0
+
+    @classmethod
+    def begun(cls, context: TableContext, found: TableMetadata | None, state: Snapshot, work: Difference) -> _Step:
+        root, name = retention.location_of(context), context.runtime.ids.uuid().replace("-", "")
+        moved = found is None or found.raw["location"] != root
+        metadata = _new(context, root, 0 if found is None else found.number) if moved else found.copy()
+        step = cls(context, state, work, metadata, root, name, metadata.columns(), Tree(root, lambda _: b""))
+        step.tree.read = step._read
+        if work.undone and not work.again:
+            step.dropped = retention.undo_in(metadata, work.undone)
+            if metadata.current is None:
+                step.work = Difference(state.timeline.commits.instants, again="every snapshot was undone")
+        current = metadata.current
+        if not step.work.again and current is not None:
+            step.beside = [current]
+            step.tree = Tree.open(root, step._read, current["manifest-list"])
+        return step
+
+    def _read(self, path: str) -> bytes:
+        relative = path.removeprefix(f"{self.root}/")
+        return self.objects[relative] if relative in self.objects else self.context.storage.get(relative)
+
+    def carry_out(self, progress: Progress | None) -> None:
+        """Add the snapshots, expire older ones, and write what they name."""
+        if self.work.again:
+            self._begin_again()
+        else:
+            commits = [self.context.folder.read_commit(instant) for instant in self.work.commits]
+            added = {i.requested_time: added_by(one, self.root) for i, one in zip(self.work.commits, commits, strict=True)}
+            statistics = statistics_of(self.state, [file for files in added.values() for file in files])
+            for place, (instant, commit) in enumerate(zip(self.work.commits, commits, strict=True)):
+                if progress is not None:
+                    progress("add commits", place, len(commits))
+                self._add(instant, commit, added[instant.requested_time], statistics)
+        self._expire()
+        timeline = self.state.timeline
+        self.metadata.properties[SYNCED] = synced_text(
+            (i.requested_time for i in timeline.commits), (i.requested_time for i in cleans_of(timeline))
+        )
+        storage = self.context.storage
+        self.context.runtime.executor.map(lambda one: storage.put(*one), sorted(self.objects.items()))
+
+    # --- snapshots
+
+    def _begin_again(self) -> None:
+        """Make one snapshot of all files. Those that there were go, because nothing is known of their files."""
+        metadata, timeline = self.metadata, self.state.timeline
+        self.dropped = metadata.snapshots
+        metadata.keep_only([])
+        commits = timeline.commits.instants
+        if not commits:
+            self._take_columns(self.state.schema, None)
+            return
+        files = every_file(self.context, self.state)
+        oldest = min((file.name.requested_time for file in files), default="")
+        self._take_columns(self.state.schema, self._now(), oldest)
+        made = self._made(commits[-1], statistics_of(self.state, files), again=True)
+        added = dict(map(made.entry, files))
+        commit = self.context.folder.read_commit(commits[-1])
+        self._append(commits[-1], commit, made, {}, added)
+        self.done, self.files = list(commits), len(files)
+
+    def _now(self) -> Version | None:
+        """Return the numbers of the newest state's columns."""
+        evolution = self.state.evolution
+        return None if evolution is None else Version(0, evolution.columns)
+
+    def _take_columns(self, schema: Any, now: Version | None, oldest: str = "") -> None:
+        """Make the schema of the whole state: names and types of older files are those of the versions that are not too old for them."""
+        table, evolution = self.root, self.state.evolution
+        columns = columns_of(schema, table, self.columns, now)
+        if now is not None and evolution is not None:
+            versions = evolution.versions
+            ends = [*(str(one.number) for one in versions[1:]), ""]
+            alive = [one for one, end in zip(versions, ends, strict=True) if not end or end > oldest]
+            columns = with_versions(columns, now, alive, table)
+        else:
+            read, timeline = self.context.folder.read_commit, self.state.timeline
+            texts = {text: None for instant in timeline.commits if (text := read(instant).schema)}
+            columns = with_dropped(columns, map(from_avro, texts), table)
+        self._set_columns(columns)
+
+    def _add(self, instant: Instant, commit: CommitMetadata, files: list[NewFile], statistics: Mapping[str, Any]) -> None:
+        """Add the snapshot of one commit."""
+        if commit.schema and commit.operation not in SERVICE_OPERATIONS:
+            text = commit.extra.get(LATEST_SCHEMA)
+            now = parse_version(text, instant.file_name()) if text else None
+            self._set_columns(columns_of(from_avro(commit.schema), self.root, self.columns, now, self._then()))
+            evolution = self.state.evolution
+            if now is not None and evolution is not None:
+                past = (one for one in evolution.versions if one.number <= int(instant.requested_time))
+                self._set_columns(with_versions(self.columns[-1], now, past, self.root))
+        made = self._made(instant, statistics)
+        gone: list[Key] = [
+            (spec, partition, file_id)
+            for partition, file_ids in commit.replaced.items()
+            for file_id in file_ids
+            for spec in (0, 1)
+        ]
+        times = {(file.partition, file.name.file_id): file.name.requested_time for file in files}
+        older: list[Key] = [(spec, *group) for group in times for spec in (0, 1)]
+        there = self.tree.find([*gone, *older])
+        # A compaction may complete after a commit that wrote a newer base file of its file group.
+        newer = {key[1:] for key, entry in there.items() if _time(entry) > times.get(key[1:], instant.requested_time)}
+        entries = dict(made.entry(file) for file in files if (file.partition, file.name.file_id) not in newer)
+        removed = {key: entry for key, entry in there.items() if key[1:] not in newer}
+        self._append(instant, commit, made, removed, entries)
+        self.done.append(instant)
+        self.files += len(entries)
+
+    def _then(self) -> Version | None:
+        """Return the numbers that the columns had in the newest snapshot, before the metadata knew numbers."""
+        current, evolution = self.metadata.current, self.state.evolution
+        if self.columns[-1].numbers or current is None or evolution is None:
+            return None
+        before = [one for one in evolution.versions if one.number <= int(current["summary"][INSTANT])]
+        return before[-1] if before else None
+
+    def _set_columns(self, columns: Columns) -> None:
+        raw = self.metadata.raw
+        same = [one["schema-id"] for one in raw["schemas"] if one["fields"] == columns.fields]
+        number = same[0] if same else len(raw["schemas"])
+        if not same:
+            raw["schemas"].append({"type": "struct", "schema-id": number, "fields": list(columns.fields)})
+        raw["current-schema-id"] = number
+        raw["last-column-id"] = columns.last_id
+        properties = self.metadata.properties
+        properties[MAPPING] = json.dumps(columns.mapping, separators=(",", ":"))
+        properties[NUMBERS] = json.dumps(columns.numbers, separators=(",", ":"))
+        self.columns.append(columns)
+        raw["partition-specs"] = spec_of(self.context.config, columns, self.state.schema).json()
+        raw["default-spec-id"] = raw["partition-specs"][-1]["spec-id"]
+        raw["last-partition-id"] = FIRST_FIELD - 1 + len(raw["partition-specs"][-1]["fields"])
+
+    def _made(self, instant: Instant, statistics: Mapping[str, Any], *, again: bool = False) -> Made:
+        number = int(instant.requested_time)
+        if again and self.dropped:  # its id may have been that of another state
+            number = number * 100 + self.metadata.number % 100
+        sequence = self.metadata.raw["last-sequence-number"] + 1
+        columns = self.columns[-1]
+        spec = spec_of(self.context.config, columns, self.state.schema)
+        return Made(number, sequence, columns, spec, statistics, self.root)
+
+    def _append(
+        self, instant: Instant, commit: CommitMetadata, made: Made, removed: Mapping[Key, Entry], added: Mapping[Key, Entry]
+    ) -> None:
+        """Write manifests and list of a snapshot, and put it into the metadata."""
+        raw = self.metadata.raw
+        schema_id = raw["current-schema-id"]
+        spec: PartitionSpec = made.spec
+
+        def header(spec_id: int) -> Mapping[str, str]:
+            fields = spec.fields if spec_id else ()
+            return manifests.header_of(fields, spec_id, schema_id, made.columns.fields)
+
+        parent = self.metadata.current
+        lines = self.tree.change(removed, added, Writing(self._put, made.snapshot_id, made.sequence, spec, header))
+        own = {"snapshot-id": str(made.snapshot_id), "sequence-number": str(made.sequence), LEAVES: self.tree.firsts()}
+        own["parent-snapshot-id"] = str(parent["snapshot-id"]) if parent else "null"
+        path, _ = self._put(lambda sync: manifests.encode_list(lines, own, sync))
+        shown = _completion(instant)
+        moment = epoch_ms(shown, utc=self.context.utc) or 0
+        snapshot = {
+            "snapshot-id": made.snapshot_id,
+            "sequence-number": made.sequence,
+            "timestamp-ms": max(moment, parent["timestamp-ms"] + 1 if parent else 0),
+            "manifest-list": path,
+            "schema-id": schema_id,
+            "summary": _summary(instant, commit, removed, added, lines),
+            **({"parent-snapshot-id": parent["snapshot-id"]} if parent else {}),
+        }
+        raw["last-sequence-number"] = made.sequence
+        raw["last-updated-ms"] = max(self.context.runtime.clock.now_ms(), snapshot["timestamp-ms"], raw["last-updated-ms"])
+        raw["snapshots"] = [*self.metadata.snapshots, snapshot]
+        raw["current-snapshot-id"] = made.snapshot_id
+        raw["refs"] = {"main": {"snapshot-id": made.snapshot_id, "type": "branch"}}
+        raw["snapshot-log"] = [*raw["snapshot-log"], {"snapshot-id": made.snapshot_id, "timestamp-ms": snapshot["timestamp-ms"]}]
+
+    def _put(self, encode: Callable[[bytes], bytes]) -> tuple[str, int]:
+        body = encode(bytes.fromhex(self.name.ljust(32, "0")[:32]))
+        path = f"{table_metadata.FOLDER}/{self.name}-{len(self.objects)}.avro"
+        self.objects[path] = body
+        return f"{self.root}/{path}", len(body)
+
+    def _expire(self) -> None:
+        """Let the snapshots go whose files a clean deleted, and those beyond the number to keep."""
+        snapshots = self.metadata.snapshots
+        deleted = frozenset(f"{self.root}/{path}" for path in deleted_files(self.context.folder, self.work.cleans))
+        kept = retention.kept_snapshots(snapshots, deleted, self.context.options.iceberg.snapshots, self._read)
+        if len(kept) < len(snapshots):
+            self.dropped += snapshots[: len(snapshots) - len(kept)]
+            self.metadata.keep_only(kept)
+
+    # --- the end
+
+    def finished(self) -> Synced:
+        """Delete what no kept snapshot names any more."""
+        metadata = self.metadata
+        current = metadata.current
+        if self.dropped:
+            retention.delete_objects(self.context, self.dropped, [*metadata.snapshots[:1], *self.beside, *metadata.snapshots[-1:]])
+        number = current and current["snapshot-id"]
+        return Synced(tuple(self.done), len(self.dropped), metadata.number, number, self.work.again, self.files)
+
+    def discard(self) -> None:
+        """Delete what was written for a version that lost."""
+        self.context.storage.delete_many(sorted(self.objects))
+
+
+def _new(context: TableContext, root: str, number: int) -> TableMetadata:
+    raw = {
+        "format-version": 2,
+        "table-uuid": context.runtime.ids.uuid(),
+        "location": root,
+        "last-sequence-number": 0,
+        "last-updated-ms": context.runtime.clock.now_ms(),
+        "last-column-id": Columns().last_id,
+        "schemas": [],
+        "current-schema-id": 0,
+        "partition-specs": [{"spec-id": 0, "fields": []}],
+        "default-spec-id": 0,
+        "last-partition-id": FIRST_FIELD - 1,
+        "sort-orders": [{"order-id": 0, "fields": []}],
+        "default-sort-order-id": 0,
+        # Files belong to the Hudi table: no program of Iceberg may delete them, or write.
+        "properties": {"gc.enabled": "false", "write.format.default": "parquet", MAPPING: json.dumps(Columns().mapping), SYNCED: synced_text((), ())},
+        "snapshots": [],
+        "snapshot-log": [],
+        "metadata-log": [],
+        "refs": {},
+    }
+    return TableMetadata(number, raw)
+
+
+def _completion(instant: Instant) -> str:
+    return instant.completion_time or instant.requested_time
+
+
+def _time(entry: Entry) -> str:
+    path: str = entry["data_file"]["file_path"]
+    return path.rpartition("_")[2].partition(".")[0]
+
+
+def _summary(
+    instant: Instant, commit: CommitMetadata, removed: Mapping[Key, Entry], added: Mapping[Key, Entry], lines: list[Entry]
+) -> dict[str, str]:
+    service = commit.operation in SERVICE_OPERATIONS
+    kind = ("replace" if service else "overwrite") if removed and added else "delete" if removed else "append"
+    live = [(line["added_files_count"] + line["existing_files_count"], line["added_rows_count"] + line["existing_rows_count"]) for line in lines]
+
+    def rows(entries: Mapping[Key, Entry]) -> int:
+        return sum(entry["data_file"]["record_count"] for entry in entries.values())
+
+    counts = {
+        "added-data-files": len(added),
+        "deleted-data-files": len(removed),
+        "added-records": rows(added),
+        "deleted-records": rows(removed),
+        "total-data-files": sum(files for files, _ in live),
+        "total-records": sum(records for _, records in live),
+        "total-delete-files": 0,
+    }
+    return {
+        "operation": kind,
+        INSTANT: instant.requested_time,
+        COMPLETED: _completion(instant),
+        "hudi.action": instant.action.value,
+        "hudi.operation": commit.operation or "",
+        **{name: str(number) for name, number in counts.items()},
+    }

@@ -1,0 +1,175 @@
+"""The versions of the table's Iceberg metadata: ``metadata/v<n>.metadata.json`` and ``metadata/version-hint.text``, as Iceberg's Hadoop tables have them.
+
+Creating the next version is the decision: of two syncs one wins, and the other begins again. The hint follows. A reader with an old hint sees the state
+before, whose files stay for a while; the next one who loads the versions moves the hint on.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyhudi_core.errors import CorruptionError, ObjectNotFoundError, UnsupportedTableError
+from pyhudi_core.iceberg.columns import Columns
+from pyhudi_core.storage.base import Storage
+from pyhudi_core.transaction.publication import create_once
+
+FOLDER = "metadata"
+HINT = f"{FOLDER}/version-hint.text"
+KEPT_VERSIONS = 20
+"""So many older versions stay for readers that have an older hint."""
+SYNCED = "pyhudi.synced"
+NUMBERS = "pyhudi.column-numbers"
+MAPPING = "schema.name-mapping.default"
+INSTANT, COMPLETED = "hudi.instant", "hudi.completion-time"
+_AGAIN = "Delete the folder metadata/ of the table, and sync again; no data is lost."
+
+
+def version_path(number: int) -> str:
+    """Return the path of a version."""
+    return f"{FOLDER}/v{number}.metadata.json"
+
+
+def is_metadata(path: str) -> bool:
+    """Say whether a file of the table, by its path, is one of its Iceberg metadata."""
+    return path.startswith(f"{FOLDER}/") and path.endswith((".metadata.json", ".avro", "version-hint.text"))
+
+
+@dataclass(slots=True)
+class TableMetadata:
+    """One version: its number (0: there is none yet), and its JSON."""
+
+    number: int
+    raw: dict[str, Any] = field(repr=False)
+
+    @property
+    def snapshots(self) -> list[dict[str, Any]]:
+        """The kept snapshots, oldest first."""
+        return sorted(self.raw.get("snapshots") or (), key=lambda one: one["sequence-number"])
+
+    @property
+    def current(self) -> dict[str, Any] | None:
+        """The newest snapshot."""
+        number = self.raw.get("current-snapshot-id")
+        return next((one for one in self.snapshots if one["snapshot-id"] == number), None)
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The table properties, which may be changed."""
+        found: dict[str, str] = self.raw["properties"]
+        return found
+
+    def columns(self) -> list[Columns]:
+        """Return the schemas, the current one last."""
+        mapping = json.loads(self.properties[MAPPING])
+        numbers = {int(number): found for number, found in json.loads(self.properties.get(NUMBERS, "{}")).items()}
+        current = self.raw["current-schema-id"]
+        ordered = sorted(self.raw["schemas"], key=lambda one: (one["schema-id"] == current, one["schema-id"]))
+        return [Columns(one["fields"], self.raw["last-column-id"], mapping, numbers) for one in ordered] or [Columns()]
+
+    def copy(self) -> TableMetadata:
+        """Return a version that may be changed without this one."""
+        return TableMetadata(self.number, copy.deepcopy(self.raw))
+
+    def keep_only(self, kept: list[dict[str, Any]]) -> None:
+        """Leave only these snapshots; the newest of them is the current one."""
+        ids = {one["snapshot-id"] for one in kept}
+        newest = max(kept, key=lambda one: one["sequence-number"])["snapshot-id"] if kept else -1
+        self.raw["snapshots"] = kept
+        self.raw["current-snapshot-id"] = newest
+        self.raw["snapshot-log"] = [one for one in self.raw["snapshot-log"] if one["snapshot-id"] in ids]
+        self.raw["refs"] = {"main": {"snapshot-id": newest, "type": "branch"}} if kept else {}
+        for one in kept:
+            if one.get("parent-snapshot-id") not in ids:
+                one.pop("parent-snapshot-id", None)
+
+
+def exists(storage: Storage) -> bool:
+    """Say whether the table has Iceberg metadata."""
+    return storage.head(HINT) is not None or storage.head(version_path(1)) is not None
+
+
+def load(storage: Storage) -> TableMetadata | None:
+    """Return the newest version; None if there is none. Moves the hint on if its writer died before it did.
+
+    Raises `UnsupportedTableError` if another program has changed the metadata, `CorruptionError` if it cannot be read.
+    """
+    hinted = _hint(storage)
+    number = newest = hinted or 0
+    while storage.head(version_path(newest + 1)) is not None:
+        newest += 1
+    if not newest:
+        _refuse_others(storage)
+        return None
+    if newest != number:
+        _put_hint(storage, newest)
+    path = version_path(newest)
+    try:
+        raw = json.loads(storage.get(path))
+        found = TableMetadata(newest, raw)
+        refuse_foreign(found, storage.location)
+    except (ValueError, KeyError, TypeError, ObjectNotFoundError) as error:
+        raise CorruptionError(
+            f"The table's Iceberg metadata cannot be read: {error!s:.200}", table=storage.location, path=path, hint=_AGAIN
+        ) from error
+    return found
+
+
+def store(storage: Storage, made: TableMetadata) -> bool:
+    """Decide the next version; False if another process was first."""
+    number = made.number + 1
+    body = json.dumps(made.raw, separators=(",", ":")).encode()
+    if not create_once(storage, version_path(number), body):
+        return False
+    made.number = number
+    while True:
+        _put_hint(storage, number)
+        if storage.head(version_path(number + 1)) is None:  # else another process is ahead, and its hint may be overwritten
+            break
+        number += 1
+    if made.number > KEPT_VERSIONS:
+        storage.delete(version_path(made.number - KEPT_VERSIONS))
+    return True
+
+
+def refuse_foreign(found: TableMetadata, table: str) -> None:
+    """Raise `UnsupportedTableError` unless every snapshot is one of this project."""
+    ours = SYNCED in found.properties
+    foreign = [one for one in found.raw.get("snapshots") or () if INSTANT not in (one.get("summary") or {})]
+    refs = set(found.raw.get("refs") or ()) - {"main"}
+    if ours and not foreign and not refs:
+        return
+    what = f"the snapshot {foreign[0]['snapshot-id']}" if foreign else f"the reference {min(refs)!r}" if refs else "it"
+    raise UnsupportedTableError(
+        f"The folder metadata/ has Iceberg metadata of another program: {what} was not made by this project",
+        table=table,
+        path=version_path(found.number),
+        hint="Nothing was changed. Writes go to the Hudi table alone. Move the folder metadata/ away to begin again.",
+    )
+
+
+def _hint(storage: Storage) -> int | None:
+    try:
+        text = storage.get(HINT).strip()
+    except ObjectNotFoundError:
+        return None
+    return int(text) if text.isdigit() else None
+
+
+def _put_hint(storage: Storage, number: int) -> None:
+    storage.put(HINT, str(number).encode())
+
+
+def _refuse_others(storage: Storage) -> None:
+    """Refuse a folder ``metadata`` that is a partition, or holds Iceberg metadata of a catalog."""
+    names, _ = storage.list_names(FOLDER)
+    other = [name for name in names if name.startswith(".hoodie") or name.endswith((".metadata.json", ".parquet"))]
+    if other:
+        raise UnsupportedTableError(
+            f"The folder metadata/ of the table is in use: it has {other[0]}",
+            table=storage.location,
+            path=f"{FOLDER}/{other[0]}",
+            hint="Iceberg metadata needs this folder. Nothing was changed.",
+        )

@@ -1,0 +1,272 @@
+"""The rules that a table keeps: checks, columns without nulls, defaults, generated columns, and comments.
+
+They are properties of the table whose keys begin with `PREFIX`. Hudi has no place for the first four: its writers keep such properties, and
+ignore them. Comments are also the ``doc`` of columns in the schema of each commit, where Hudi and Spark look for them. ``write/row_rules.py``
+enforces the rules.
+
+Invariant: an expression is SQL text, and means the same for every writer. So it is never a Python object, and its times are in UTC.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from decimal import Decimal
+from typing import Any
+
+from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.model.printing import printable
+from pyhudi_core.naming import set_module
+
+PREFIX = "pyhudi.rules."
+_CHECK, _DEFAULT, _GENERATED = f"{PREFIX}check.", f"{PREFIX}default.", f"{PREFIX}generated."
+COMMENT, _COMMENTS, _NOT_NULL = f"{PREFIX}comment", f"{PREFIX}comment.", f"{PREFIX}not_null."
+_LIMIT = 10_000
+"""Characters of an expression or a comment."""
+
+
+def _mapping(name: str, given: object) -> dict[str, object]:
+    if given is None:
+        return {}
+    if isinstance(given, Mapping) and all(isinstance(key, str) and key.strip() for key in given):
+        return dict(given)
+    raise InvalidOptionError(
+        f"{name}= takes a mapping from names to texts, not {given!r:.80}", hint='For example {"positive": "price > 0"}.'
+    )
+
+
+def _texts(name: str, given: object) -> dict[str, str]:
+    return {key: _text(f"{name}[{key!r}]", value) for key, value in _mapping(name, given).items()}
+
+
+def _text(name: str, given: object, *, empty: bool = False) -> str:
+    """Return a text that a file of properties can hold. Raises `InvalidOptionError`."""
+    if isinstance(given, str) and len(given) <= _LIMIT and (empty or given.strip()):
+        try:
+            given.encode()
+        except UnicodeEncodeError:
+            pass
+        else:
+            return given
+    hint = "Give SQL as text: an expression of Arrow cannot be stored in a table."
+    raise InvalidOptionError(f"{name} takes a text of at most {_LIMIT:,} characters, not {given!r:.80}", hint=hint)
+
+
+def _sql(name: str, value: object) -> str:
+    """Return a default as SQL."""
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, int | Decimal) or (isinstance(value, float) and math.isfinite(value)):
+        return str(value)
+    if isinstance(value, dt.datetime):
+        return f"TIMESTAMP '{value.isoformat(sep=' ')}'"
+    if isinstance(value, dt.date):
+        return f"DATE '{value.isoformat()}'"
+    return _text(f"The default of {name}", value)
+
+
+def _columns(given: object, name: str = "not_null") -> tuple[str, ...]:
+    listed = (given,) if isinstance(given, str) else given
+    if isinstance(listed, Sequence) and all(isinstance(each, str) and each for each in listed):
+        return tuple(dict.fromkeys(listed))
+    raise InvalidOptionError(f"{name}= takes a list of names, not {given!r:.80}", hint=f'For example {name}=["price"].')
+
+
+@set_module("pyhudi")
+@dataclass(frozen=True, slots=True)
+@printable
+class TableRules:
+    """The rules that a table keeps. Give them to ``create_table(rules=...)``; ``table.alter`` changes them, ``table.rules`` returns them.
+
+    Attributes:
+        checks: conditions by their names, in SQL: ``{"positive": "price > 0"}``. A row is refused if a condition is false for it; null passes.
+        not_null: columns in which every row has a value.
+        defaults: SQL without columns, or a Python value, by column. It fills a column that the data lacks; a null in the data stays null.
+        generated: SQL by column. Data may lack the column; values that it has must be those of the expression.
+        comment: what the table is.
+        comments: what the columns are.
+    """
+
+    checks: Mapping[str, str] = field(default_factory=dict)
+    not_null: Sequence[str] = ()
+    defaults: Mapping[str, object] = field(default_factory=dict)
+    generated: Mapping[str, str] = field(default_factory=dict)
+    comment: str = ""
+    comments: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("checks", "generated", "comments"):
+            object.__setattr__(self, name, _texts(name, getattr(self, name)))
+        object.__setattr__(
+            self, "defaults", {name: _sql(name, value) for name, value in _mapping("defaults", self.defaults).items()}
+        )
+        object.__setattr__(self, "not_null", _columns(self.not_null))
+        _text("comment", self.comment, empty=True)
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, item.name) for item in fields(self))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), tuple(getattr(self, item.name) for item in fields(self))
+
+    @property
+    def enforced(self) -> TableRules:
+        """The rules without comments: what a write has to keep."""
+        return replace(self, comment="", comments={})
+
+    @property
+    def refusing(self) -> bool:
+        """Whether a row can be against the rules."""
+        return bool(self.checks or self.not_null or self.generated)
+
+    @property
+    def given(self) -> frozenset[str]:
+        """The columns that get a value if data lacks them."""
+        return frozenset((*self.defaults, *self.generated))
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str]) -> TableRules:
+        """Return the rules that properties of a table say. Properties of this prefix that this release does not know are passed over."""
+        mine = {key: value for key, value in properties.items() if key.startswith(PREFIX)}
+        if not mine:
+            return NO_RULES
+
+        def named(prefix: str) -> dict[str, str]:
+            return {key[len(prefix) :]: mine[key] for key in sorted(mine) if key.startswith(prefix)}
+
+        return cls(
+            named(_CHECK),
+            tuple(named(_NOT_NULL)),
+            named(_DEFAULT),
+            named(_GENERATED),
+            mine.get(COMMENT, ""),
+            named(_COMMENTS),
+        )
+
+    def to_properties(self) -> dict[str, str]:
+        """Return the properties that say these rules."""
+        named: tuple[tuple[str, Mapping[str, object]], ...] = (
+            (_CHECK, self.checks),
+            (_NOT_NULL, dict.fromkeys(self.not_null, "true")),
+            (_DEFAULT, self.defaults),
+            (_GENERATED, self.generated),
+            (_COMMENTS, self.comments),
+        )
+        found = {f"{prefix}{name}": str(value) for prefix, values in named for name, value in values.items()}
+        return {**found, **({COMMENT: self.comment} if self.comment else {})}
+
+    def changes_from(self, before: TableRules) -> tuple[tuple[str, str | None], ...]:
+        """Return the changes of properties that make these rules of others."""
+        old, new = before.to_properties(), self.to_properties()
+        changed: dict[str, str | None] = {key: value for key, value in new.items() if old.get(key) != value}
+        return tuple(sorted({**changed, **dict.fromkeys(old.keys() - new.keys())}.items()))
+
+    def renamed(self, names: Mapping[str, str | None]) -> TableRules:
+        """Return the rules with what they say of single columns under other names; None drops it. Expressions stay."""
+
+        def now(of: Mapping[str, Any]) -> dict[str, Any]:
+            return {new: value for name, value in of.items() if (new := names.get(name, name)) is not None}
+
+        not_null = tuple(now(dict.fromkeys(self.not_null)))
+        return replace(
+            self,
+            not_null=not_null,
+            defaults=now(self.defaults),
+            generated=now(self.generated),
+            comments=now(self.comments),
+        )
+
+    def beyond(self, before: TableRules) -> TableRules:
+        """Return what a row can be against now, and could not before."""
+
+        def new(name: str) -> dict[str, str]:
+            return {key: text for key, text in getattr(self, name).items() if getattr(before, name).get(key) != text}
+
+        return TableRules(
+            new("checks"),
+            tuple(name for name in self.not_null if name not in before.not_null),
+            generated=new("generated"),
+        )
+
+    def of_column(self, name: str) -> list[str]:
+        """Return what the rules say of a column, in the words of SQL; checks, which can be about several columns, are left out."""
+        said = ["NOT NULL"] if name in self.not_null else []
+        said += [f"DEFAULT {self.defaults[name]}"] if name in self.defaults else []
+        return said + ([f"GENERATED AS ({self.generated[name]})"] if name in self.generated else [])
+
+
+NO_RULES = TableRules()
+
+
+@dataclass(frozen=True, slots=True)
+class RuleChanges:
+    """What `table.alter` was asked to do with rules. Raises `InvalidOptionError` for arguments of another form.
+
+    Attributes:
+        add: rules to add; a default, generated column or comment replaces that of its column.
+        drop_checks: names of checks.
+        nullable: columns that are NOT NULL no more.
+        drop: columns without their default, comment or generated value from now on, by the name of the field.
+    """
+
+    add: TableRules = NO_RULES
+    drop_checks: tuple[str, ...] = ()
+    nullable: tuple[str, ...] = ()
+    drop: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    drop_comment: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        add_check: Mapping[str, str] | None = None,
+        drop_check: str | Sequence[str] = (),
+        not_null: str | Sequence[str] = (),
+        nullable: str | Sequence[str] = (),
+        default: Mapping[str, object] | None = None,
+        generated: Mapping[str, str | None] | None = None,
+        comment: str | Mapping[str, str | None] | None = None,
+    ) -> RuleChanges:
+        """Return the arguments of `table.alter`, checked."""
+        comments = {} if comment is None or isinstance(comment, str) else _mapping("comment", comment)
+        given = {
+            "defaults": _mapping("default", default),
+            "generated": _mapping("generated", generated),
+            "comments": comments,
+        }
+        kept: dict[str, Any] = {
+            name: {key: value for key, value in values.items() if value not in (None, "")}
+            for name, values in given.items()
+        }
+        drop = {name: tuple(key for key in values if key not in kept[name]) for name, values in given.items()}
+        text = comment if isinstance(comment, str) else ""
+        add = TableRules(add_check or {}, not_null, comment=text, **kept)
+        names = _columns(drop_check, "drop_check"), _columns(nullable, "nullable")
+        return cls(add, *names, {name: keys for name, keys in drop.items() if keys}, comment == "")
+
+    def __bool__(self) -> bool:
+        return bool(self.add or self.drop_checks or self.nullable or self.drop or self.drop_comment)
+
+    def applied(self, before: TableRules) -> TableRules:
+        """Return the rules after the change. Raises `InvalidOptionError` for a check that is there already, or one to drop that is not."""
+        missing = [name for name in self.drop_checks if name not in before.checks]
+        if missing:
+            raise InvalidOptionError(
+                f"The table has no check {missing[0]!r}",
+                hint=f"It has {', '.join(map(repr, before.checks)) or 'none'}.",
+            )
+        checks = {name: text for name, text in before.checks.items() if name not in self.drop_checks}
+        twice = [name for name, text in self.add.checks.items() if checks.get(name, text) != text]
+        if twice:
+            raise InvalidOptionError(
+                f"The table has another check {twice[0]!r}: {checks[twice[0]]}",
+                hint="Choose another name, or name it in drop_check= too.",
+            )
+        found: dict[str, Any] = {"checks": {**checks, **self.add.checks}}
+        for name in ("defaults", "generated", "comments"):
+            kept = {key: value for key, value in getattr(before, name).items() if key not in self.drop.get(name, ())}
+            found[name] = {**kept, **getattr(self.add, name)}
+        not_null = dict.fromkeys(name for name in (*before.not_null, *self.add.not_null) if name not in self.nullable)
+        comment = self.add.comment or ("" if self.drop_comment else before.comment)
+        return TableRules(not_null=tuple(not_null), comment=comment, **found)

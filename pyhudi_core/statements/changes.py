@@ -1,0 +1,328 @@
+"""Statements that change rows: INSERT, UPDATE, DELETE, MERGE and TRUNCATE. Each is one call of a verb of the table, so one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import sqlglot.expressions as exp
+
+from pyhudi_core.errors import DataError, InvalidOptionError
+from pyhudi_core.predicates.binding import field_path
+from pyhudi_core.predicates.sql import SqlPart
+from pyhudi_core.statements.fitting import fitted
+from pyhudi_core.statements.names import Names
+from pyhudi_core.statements.queries import query
+from pyhudi_core.statements.text import not_understood, place_of
+from pyhudi_core.table import HudiTable
+from pyhudi_core.write.merging import Merge
+from pyhudi_core.write.result import Commit
+
+INSERT_OPERATION = "hoodie.spark.sql.insert.into.operation"
+"""Hudi's option that says what INSERT INTO does with keys that are there."""
+INSERTS = ("insert", "bulk_insert", "upsert")
+
+
+@dataclass(frozen=True, slots=True)
+class Changing:
+    """What every statement that changes rows has: the names, the whole text, and what the caller gives to the commit."""
+
+    names: Names
+    text: str
+    insert: str = "insert"
+    commit: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """``extra_metadata`` and ``pre_commit`` of the verbs."""
+
+    def part(self, tree: Any) -> SqlPart:
+        """Return a condition or value of the statement, as a verb takes it."""
+        return SqlPart(tree, self.text)
+
+
+def update(how: Changing, tree: Any) -> Commit:
+    """UPDATE table [AS alias] SET column = value, ... [WHERE condition]."""
+    table, where = found_rows(how, tree)
+    return table.update(_values(how, tree.expressions), where, **how.commit)
+
+
+def delete(how: Changing, tree: Any) -> Commit:
+    """DELETE FROM table [AS alias] [WHERE condition]."""
+    table, where = found_rows(how, tree)
+    return table.delete(where=where or "true", **how.commit)
+
+
+def found_rows(how: Changing, tree: Any) -> tuple[HudiTable, SqlPart | None]:
+    """Return the table of UPDATE or DELETE, and the condition on its rows. The name of the table is taken away before its columns."""
+    _refuse_parts(tree, "from_", "using", "with_", "returning", "order", "limit", "tables")
+    table = how.names.table(tree.this)
+    for column in list(tree.find_all(exp.Column)):
+        _without_name(column, tree.this.alias or tree.this.name)
+    where = tree.args.get("where")
+    return table, None if where is None else how.part(where.this)
+
+
+def insert(how: Changing, tree: Any) -> Commit:
+    """INSERT INTO or OVERWRITE table [PARTITION (column = value, column)] [(columns)] query or VALUES."""
+    table, rows, fixed = rows_to_insert(how, tree)
+    if tree.args.get("where") is not None:
+        where = tree.args["where"]
+        return table.replace(rows, how.part(where.this if isinstance(where, exp.Where) else where), **how.commit)
+    if not tree.args.get("overwrite"):
+        verb: Callable[..., Commit] = getattr(table, how.insert)
+        return verb(rows, **how.commit)
+    if fixed:
+        return _overwritten(table, how, rows, fixed)
+    if table.config.partition_fields:
+        return table.insert_overwrite(rows, **how.commit)
+    return table.insert_overwrite_table(rows, **how.commit)
+
+
+def rows_to_insert(how: Changing, tree: Any) -> tuple[HudiTable, pa.Table, dict[str, object]]:
+    """Return the table of INSERT, the rows in its columns and types, and the values of its PARTITION."""
+    _refuse_parts(tree, "returning", "conflict", "exists", "ignore", "alternative", "default")
+    named = tree.this
+    table = how.names.table(named)
+    target = named.this if isinstance(named, exp.Schema) else named
+    listed = [column.name for column in named.expressions] if isinstance(named, exp.Schema) else None
+    fixed, dynamic = _partition(target.args.get("partition"), table)
+    asked = tree.expression
+    if tree.args.get("with_") is not None:
+        asked = asked.copy()
+        asked.set("with_", tree.args["with_"].copy())
+    rows = query(as_query(asked), how.names)
+    return table, _in_columns(table, rows, listed, fixed, dynamic, by_name=bool(tree.args.get("by_name"))), fixed
+
+
+def merge(how: Changing, tree: Any) -> Commit:
+    """MERGE INTO table [AS t] USING source [AS s] ON condition WHEN ... THEN ..."""
+    _refuse_parts(tree, "returning", "with_", "using_cond")
+    return merge_of(how, tree).run()
+
+
+def merge_of(how: Changing, tree: Any) -> Merge:
+    """Return the merge that a statement describes."""
+    table = how.names.table(tree.this)
+    source, alias = _source(how, tree.args["using"])
+    target = tree.this.alias or tree.this.name
+    found = table.merge(source, how.part(tree.args["on"]), alias, target, **how.commit)
+    for when in tree.args["whens"].expressions:
+        found = _clause(how, found, when, target)
+    return found
+
+
+def truncate(how: Changing, tree: Any) -> Commit:
+    """TRUNCATE TABLE table [PARTITION (column = value, ...)]."""
+    if len(tree.expressions) != 1:
+        raise not_understood("TRUNCATE takes one table")
+    table = how.names.table(tree.expressions[0])
+    partition = tree.args.get("partition")
+    return table.truncate(**how.commit) if partition is None else drop_partitions(how, table, [partition])
+
+
+def drop_partitions(how: Changing, table: HudiTable, partitions: Sequence[Any], *, missing_ok: bool = False) -> Commit:
+    """Delete the rows of partitions that are given as ``PARTITION (column = value, ...)``."""
+    wanted = [_partition(one, table)[0] for one in partitions]
+    fields = table.config.partition_fields
+    for values in wanted:
+        if {*values} != {*fields}:
+            raise InvalidOptionError(
+                f"The statement names a partition by {', '.join(values) or 'nothing'}, and the table has {', '.join(fields) or 'no partitions'}",
+                table=table.location,
+                hint="Give each partition column a value, or DELETE FROM ... WHERE. Nothing was changed.",
+            )
+    paths = [path for values in wanted for path in partition_paths_of(table, values)]
+    return table.delete_partitions(paths, missing_ok, **how.commit)
+
+
+def partition_paths_of(table: HudiTable, values: Mapping[str, object]) -> list[str]:
+    """Return the path of the partition with these values."""
+    from pyhudi_core.model.partition_path import partition_paths  # noqa: PLC0415  (used by few statements)
+
+    schema = pa.schema([table.schema.field(name) for name in values])
+    row = fitted(pa.table({name: [value] for name, value in values.items()}), schema, table.location)
+    return [str(path) for path in partition_paths(row.combine_chunks().to_batches()[0], table.config).to_pylist()]
+
+
+def _overwritten(table: HudiTable, how: Changing, rows: pa.Table, fixed: Mapping[str, object]) -> Commit:
+    """Replace the rows of the partitions that PARTITION names by value; without rows they become empty."""
+    if {*fixed} == {*table.config.partition_fields} and len(rows):
+        return table.insert_overwrite(rows, **how.commit)
+    if {*fixed} == {*table.config.partition_fields}:
+        return table.delete_partitions(partition_paths_of(table, fixed), missing_ok=True, **how.commit)
+    equal = [exp.EQ(this=exp.column(name, quoted=True), expression=exp.convert(value)) for name, value in fixed.items()]
+    return table.replace(rows, SqlPart(exp.and_(*equal), how.text), **how.commit)
+
+
+def as_query(tree: Any) -> Any:
+    """Return what INSERT and a statement take their rows from, as a query."""
+    if isinstance(tree, exp.Values):
+        return exp.select("*").from_(exp.Subquery(this=tree.copy(), alias=exp.TableAlias(this=exp.to_identifier("_values"))))
+    if isinstance(tree, exp.Table):
+        return exp.select("*").from_(tree.copy())
+    if not isinstance(tree, exp.Query):
+        raise not_understood(f"INSERT takes VALUES or a query, not {type(tree).__name__}")
+    return tree
+
+
+def _partition(partition: Any, table: HudiTable) -> tuple[dict[str, object], list[str]]:
+    """Return the values of a PARTITION, and the columns without a value, which the rows have at their end."""
+    fixed: dict[str, object] = {}
+    dynamic: list[str] = []
+    for part in () if partition is None else partition.expressions:
+        value = _constant(part.expression) if isinstance(part, exp.EQ) else None
+        name = _known((part.this if isinstance(part, exp.EQ) else part).name, table, part)
+        if name not in table.config.partition_fields or name in fixed or name in dynamic:
+            raise not_understood(f"PARTITION names {name!r}{place_of(part)}, which is no partition column, or is named twice")
+        if isinstance(part, exp.EQ):
+            fixed[name] = value
+        else:
+            dynamic.append(name)
+    return fixed, dynamic
+
+
+def _constant(tree: Any) -> object:
+    if isinstance(tree, exp.Null):
+        return None
+    if isinstance(tree, exp.Boolean):
+        return bool(tree.this)
+    sign = -1 if isinstance(tree, exp.Neg) else 1
+    tree = tree.this if isinstance(tree, exp.Neg | exp.Cast) else tree
+    if not isinstance(tree, exp.Literal):
+        raise not_understood(f"PARTITION takes values{place_of(tree)}, not {tree.sql(dialect='spark')[:60]!r}")
+    if tree.is_string:
+        return tree.name
+    return sign * int(tree.name) if tree.name.isdigit() else sign * float(tree.name)
+
+
+def _in_columns(
+    table: HudiTable,
+    rows: pa.Table,
+    listed: Sequence[str] | None,
+    fixed: Mapping[str, object],
+    dynamic: Sequence[str],
+    *,
+    by_name: bool,
+) -> pa.Table:
+    """Return rows with the names and types of the table's columns, which come in their order unless the statement lists or names them."""
+    schema = table.schema
+    order = [name for name in schema.names if name not in fixed]
+    if listed is not None:
+        order = [_known(name, table, None) for name in listed]
+    elif by_name:
+        order = [_known(name, table, None) for name in rows.column_names]
+    elif dynamic:
+        order = [*(name for name in order if name not in dynamic), *dynamic]
+    repeated = [name for name in order if order.count(name) > 1 or name in fixed]
+    if repeated:
+        raise not_understood(f"INSERT gives the column {repeated[0]!r} twice")
+    if len(order) != rows.num_columns:
+        raise DataError(
+            f"INSERT has rows of {rows.num_columns} columns for {len(order)}: {', '.join(order[:30])}",
+            table=table.location,
+            hint="Columns come in the order of the table, without those that PARTITION gives a value; or list them: INSERT INTO orders (id, price)"
+            " ... Nothing was changed.",
+        )
+    given = dict(zip(order, rows.columns, strict=True))
+    for name, value in fixed.items():
+        given[name] = pa.chunked_array([pa.nulls(len(rows)) if value is None else pa.repeat(pa.scalar(value), len(rows))])
+    made = {name: given.get(name, pa.nulls(len(rows), schema.field(name).type)) for name in schema.names}
+    return fitted(pa.table(made), schema, table.location)
+
+
+def _known(name: str, table: HudiTable, part: Any) -> str:
+    path = field_path(table.schema, (name,))
+    if path is None:
+        raise InvalidOptionError(
+            f"The statement names the column {name!r}{'' if part is None else place_of(part)}, which the table lacks",
+            table=table.location,
+            hint=f"It has {', '.join(table.schema.names[:30])}. Nothing was changed.",
+        )
+    return path[0]
+
+
+def _values(how: Changing, parts: Sequence[Any]) -> dict[str, object]:
+    """Return the new values by column of ``column = value, ...``."""
+    values: dict[str, object] = {}
+    for part in parts:
+        if not isinstance(part, exp.EQ) or not isinstance(part.this, exp.Column):
+            raise not_understood(f"SET takes column = value{place_of(part)}")
+        if len(part.this.parts) > 1:
+            raise not_understood(
+                f"SET{place_of(part)} names a field of a struct, {part.this.sql(dialect='spark')!r}",
+                "Set the whole column. Nothing was changed.",
+            )
+        if part.this.name in values:
+            raise not_understood(f"SET gives {part.this.name!r} twice{place_of(part)}")
+        values[part.this.name] = how.part(part.expression)
+    return values
+
+
+def _without_name(column: Any, name: str) -> None:
+    """Take the name of a table away before a column."""
+    parts = column.parts
+    if len(parts) > 1 and parts[0].name.lower() == name.lower():
+        keys = ("this", "table", "db", "catalog")
+        column.replace(exp.Column(**{key: part.copy() for key, part in zip(keys, reversed(parts[1:]), strict=False)}))
+
+
+def _source(how: Changing, using: Any) -> tuple[Any, str]:
+    alias = using.alias or (using.name if isinstance(using, exp.Table) else "")
+    if not alias:
+        raise not_understood(f"the source of the merge{place_of(using)} has no name", "Write USING (SELECT ...) AS s.")
+    if isinstance(using, exp.Table):
+        plain = using.copy()
+        plain.set("alias", None)
+        return query(exp.select("*").from_(plain), how.names), alias
+    inner = using.this if isinstance(using, exp.Subquery) else using
+    return query(as_query(inner), how.names), alias
+
+
+def _clause(how: Changing, found: Merge, when: Any, target: str) -> Merge:
+    where = None if when.args.get("condition") is None else how.part(when.args["condition"])
+    then = when.args["then"]
+    matched, by_source = bool(when.args.get("matched")), bool(when.args.get("source"))
+    if isinstance(then, exp.Insert) and not matched and not by_source:
+        if isinstance(then.this, exp.Star):
+            return found.when_not_matched_insert_all(where)
+        return found.when_not_matched_insert(_insert_values(how, then), where)
+    if isinstance(then, exp.Update):
+        star = any(isinstance(part, exp.Star) for part in then.expressions)
+        if matched and star:
+            return found.when_matched_update_all(where)
+        for part in then.expressions:
+            if isinstance(part, exp.EQ) and isinstance(part.this, exp.Column):
+                _without_name(part.this, target)
+        values = _values(how, then.expressions)
+        return found.when_matched_update(values, where) if matched else found.when_not_matched_by_source_update(values, where)
+    if then.name.upper() == "DELETE" and (matched or by_source):
+        return found.when_matched_delete(where) if matched else found.when_not_matched_by_source_delete(where)
+    raise not_understood(f"a clause of the merge{place_of(when)} is not one of UPDATE, DELETE and INSERT in its place")
+
+
+def _insert_values(how: Changing, then: Any) -> dict[str, object]:
+    columns = then.this.expressions if isinstance(then.this, exp.Tuple | exp.Schema) else [then.this]
+    given = then.expression
+    values = given.expressions if isinstance(given, exp.Tuple) else [given.this if isinstance(given, exp.Paren) else given]
+    if then.this is None or len(columns) != len(values):
+        raise not_understood(
+            f"INSERT of the merge{place_of(then)} lists {len(columns)} columns and {len(values)} values",
+            "Write INSERT (id, price) VALUES (s.id, s.price), or INSERT *.",
+        )
+    found: dict[str, object] = {}
+    for column, value in zip(columns, values, strict=True):
+        if column.name in found:
+            raise not_understood(f"INSERT of the merge{place_of(column)} gives {column.name!r} twice")
+        found[column.name] = how.part(value)
+    return found
+
+
+def _refuse_parts(tree: Any, *names: str) -> None:
+    """Refuse parts of a statement that other databases have and that would be ignored here."""
+    for name in names:
+        if tree.args.get(name):
+            raise not_understood(
+                f"{type(tree).__name__.upper()} with {name.rstrip('_').upper()} is not supported",
+                "For rows of another table write MERGE INTO. Nothing was changed.",
+            )
+

@@ -1,0 +1,273 @@
+"""Statements that make a table, or change its columns: CREATE TABLE, CREATE TABLE AS SELECT and ALTER TABLE."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import sqlglot.expressions as exp
+
+from pyhudi_core.errors import DataError, InvalidOptionError
+from pyhudi_core.opening import create_table
+from pyhudi_core.statements.changes import Changing, drop_partitions
+from pyhudi_core.statements.names import parts_of, shown
+from pyhudi_core.statements.queries import query
+from pyhudi_core.statements.text import not_understood, place_of
+from pyhudi_core.statements.types import arrow_type
+from pyhudi_core.table import HudiTable
+from pyhudi_core.write.result import Commit
+
+_WORDS = {
+    "primarykey": "record_key",
+    "precombinefield": "ordering",
+    "orderingfields": "ordering",
+    "type": "table_type",
+}
+"""Hudi's words in TBLPROPERTIES, and what `create_table` calls them."""
+_RULES = "Rules of a table are no part of a statement here yet: leave it out. A pre-commit validator (hudi.not_null, hudi.satisfies) refuses rows."
+
+
+@dataclass(frozen=True, slots=True)
+class _Definition:
+    """What CREATE TABLE says about a table, as arguments of `create_table`."""
+
+    place: str | os.PathLike[str]
+    arguments: Mapping[str, Any]
+    options: Mapping[str, object]
+    partition_columns: pa.Schema
+
+
+def create(how: Changing, tree: Any) -> HudiTable | Commit:
+    """CREATE TABLE [IF NOT EXISTS] name (columns) USING hudi ... [AS query]. Returns the table, or the commit of the query's rows."""
+    if tree.args.get("kind") != "TABLE" or tree.args.get("replace") or tree.args.get("clone"):
+        raise not_understood(
+            f"CREATE{' OR REPLACE' if tree.args.get('replace') else ''} {tree.args.get('kind') or ''} is not supported",
+            "CREATE TABLE, and CREATE INDEX, are. For a view, keep the query in your program. Nothing was changed.",
+        )
+    found = _definition(how, tree)
+    exist_ok = bool(tree.args.get("exists"))
+    if tree.expression is None:
+        columns = _columns(tree.this, found)
+        return _made(how, found, columns, exist_ok=exist_ok)
+    if isinstance(tree.this, exp.Schema) and tree.this.expressions:
+        raise not_understood("CREATE TABLE ... AS takes its columns from the query, and lists none")
+    rows = query(tree.expression, how.names)
+    _refuse_rows(rows, found)
+    made = _made(how, found, rows.schema, exist_ok=exist_ok)
+    if made.timeline.commits:
+        return Commit.nothing("bulk_insert", "the table is there already", made.timeline.commits[-1].completion_time or "")
+    return made.bulk_insert(rows, **how.commit)
+
+
+def what_create_says(how: Changing, tree: Any) -> tuple[str, list[str]]:
+    """Return where CREATE TABLE makes a table, and its columns; none are known of a query."""
+    found = _definition(how, tree)
+    return os.fspath(found.place), [] if tree.expression is not None else list(_columns(tree.this, found).names)
+
+
+def alter(how: Changing, tree: Any) -> Commit:
+    """ALTER TABLE name ADD | DROP | RENAME | ALTER | CHANGE COLUMN, and DROP PARTITION."""
+    if tree.args.get("kind") != "TABLE":
+        raise not_understood(f"ALTER {tree.args.get('kind')} is not supported")
+    table = how.names.table(tree.this)
+    actions = tree.args.get("actions") or []
+    if actions and all(isinstance(action, exp.DropPartition) for action in actions):
+        partitions = [part for action in actions for part in action.expressions]
+        return drop_partitions(how, table, partitions, missing_ok=any(action.args.get("exists") for action in actions))
+    changes = _Changes(list(table.schema.names))
+    for action in actions:
+        changes.take(action)
+    return table.alter(**changes.arguments(), **how.commit)
+
+
+class _Changes:
+    """What the actions of ALTER TABLE say, as arguments of `HudiTable.alter`."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.add: dict[str, pa.DataType] = {}
+        self.drop: list[str] = []
+        self.rename: dict[str, str] = {}
+        self.retype: dict[str, pa.DataType] = {}
+        self.names, self.placed = names, False
+
+    def arguments(self) -> dict[str, Any]:
+        order = {"order": self.names} if self.placed else {}
+        return {"add": self.add, "drop": self.drop, "rename": self.rename, "retype": self.retype, **order}
+
+    def take(self, action: Any) -> None:
+        """Add one action. Raises `InvalidOptionError` for what tables do not do."""
+        if isinstance(action, exp.Schema):
+            for column in action.expressions:
+                self._added(column)
+        elif isinstance(action, exp.ColumnDef):
+            self._added(action)
+        elif isinstance(action, exp.Drop):
+            columns = [part for one in action.args["tables"] for part in (one.expressions if isinstance(one, exp.Schema) else [one])]
+            self.drop += [_path(column) for column in columns]
+        elif isinstance(action, exp.RenameColumn):
+            self.rename[_path(action.this)] = action.args["to"].name
+        elif isinstance(action, exp.AlterColumn) and action.args.get("dtype") and not action.args.get("comment"):
+            old, new = _path(action.this), action.args.get("rename_to")
+            self.retype[old] = arrow_type(action.args["dtype"])
+            if new is not None and new.name != old.rpartition(".")[2]:
+                self.rename[old] = new.name
+        else:
+            raise not_understood(f"ALTER TABLE with {action.sql(dialect='spark')[:80]!r}{place_of(action)} is not supported", _hint(action))
+
+    def _added(self, column: Any) -> None:
+        _refuse_rules(column, ())
+        path = _path(column)
+        self.add[path] = arrow_type(column.args["kind"])
+        position = column.args.get("position")
+        if position is None:
+            self.names.append(path)
+            return
+        after = position.this.name if position.this is not None else None
+        if "." in path or (after is not None and after not in self.names):
+            raise not_understood(f"{position.sql(dialect='spark')!r}{place_of(column)} names no place among the columns")
+        self.placed = True
+        self.names.insert(0 if after is None else self.names.index(after) + 1, path)
+
+
+def _hint(action: Any) -> str:
+    if isinstance(action, exp.AlterRename):
+        return "The name of a table is part of its properties and does not change; programs name tables by their location."
+    if isinstance(action, exp.AlterSet):
+        return "Options are given by each writer: options= of open_table and of hudi.sql. Nothing was changed."
+    if isinstance(action, exp.AddPartition):
+        return "A partition is there when rows are written into it. Nothing was changed."
+    if isinstance(action, exp.AddConstraint | exp.AlterColumn):
+        return f"{_RULES} Nothing was changed."
+    return "ALTER TABLE has ADD COLUMNS, DROP COLUMN, RENAME COLUMN, ALTER COLUMN ... TYPE, CHANGE COLUMN and DROP PARTITION. Nothing was changed."
+
+
+def _definition(how: Changing, tree: Any) -> _Definition:
+    given: dict[str, Any] = {}
+    options: dict[str, object] = {}
+    place = None
+    partitions = pa.schema([])
+    for part in tree.args["properties"].expressions if tree.args.get("properties") else ():
+        if isinstance(part, exp.FileFormatProperty):
+            if part.name.lower() not in ("hudi", "pyhudi", "org.apache.hudi"):
+                raise not_understood(f"USING {part.name}{place_of(part)} is no table of Hudi", "Write USING hudi.")
+        elif isinstance(part, exp.LocationProperty):
+            place = part.this.name
+        elif isinstance(part, exp.PartitionedByProperty):
+            partitions = _partitions(part, given)
+        elif isinstance(part, exp.OptionsProperty):
+            _take_options(part.expressions, given, options)
+        elif type(part) is exp.Property:
+            _take_options([part], given, options)
+        else:
+            raise not_understood(f"{part.sql(dialect='spark')[:80]!r}{place_of(part)} is not supported", f"{_RULES} Nothing was changed.")
+    return _Definition(_place(how, tree.this, place), given, options, partitions)
+
+
+def _place(how: Changing, name: Any, written: str | None) -> str | os.PathLike[str]:
+    if written is not None:
+        return written
+    parts = parts_of(name)
+    is_path = len(parts) == 2 and parts[0].lower() in ("hudi", "pyhudi")
+    place = how.names.place(name) if how.names.knows(name) or is_path else None
+    if isinstance(place, str | os.PathLike):
+        return place
+    raise InvalidOptionError(
+        f"CREATE TABLE {shown(name)} does not say where",
+        hint=f"Write LOCATION '/lake/orders', or give tables={{{shown(name)}: '/lake/orders'}}. Nothing was created.",
+    )
+
+
+def _partitions(part: Any, given: dict[str, Any]) -> pa.Schema:
+    columns = part.this.expressions if isinstance(part.this, exp.Schema | exp.Tuple) else [part.this]
+    typed = []
+    for column in columns:
+        if isinstance(column, exp.ColumnDef) and column.args.get("kind") is not None:
+            typed.append((column.name, arrow_type(column.args["kind"])))
+        elif not isinstance(column, exp.Identifier | exp.Column | exp.ColumnDef):
+            raise not_understood(
+                f"PARTITIONED BY{place_of(column)} takes columns, not {column.sql(dialect='spark')[:60]!r}",
+                "For folders of times, give the options hoodie.keygen.timebased.* in TBLPROPERTIES.",
+            )
+    given["partition_by"] = [column.name for column in columns]
+    return pa.schema(typed)
+
+
+def _take_options(parts: Sequence[Any], given: dict[str, Any], options: dict[str, object]) -> None:
+    for part in parts:
+        key, value = part.name, part.args["value"].name
+        word = _WORDS.get(key.lower())
+        if word is None:
+            options[key] = value
+        elif word in given:
+            raise not_understood(f"TBLPROPERTIES give {key!r} twice{place_of(part)}")
+        else:
+            names = [name.strip() for name in value.split(",") if name.strip()]
+            given[word] = value if word == "table_type" else names
+
+
+def _columns(schema: Any, found: _Definition) -> pa.Schema:
+    if not isinstance(schema, exp.Schema):
+        raise not_understood("CREATE TABLE lists no columns", "Write CREATE TABLE orders (id BIGINT, ...) USING hudi ...")
+    keys = found.arguments.get("record_key", ())
+    fields = []
+    for column in schema.expressions:
+        if not isinstance(column, exp.ColumnDef) or column.args.get("kind") is None:
+            raise not_understood(f"{column.sql(dialect='spark')[:80]!r}{place_of(column)} is no column with a type", f"{_RULES} Nothing was created.")
+        _refuse_rules(column, keys)
+        fields.append(pa.field(column.name, arrow_type(column.args["kind"])))
+    return pa.schema([*fields, *found.partition_columns])
+
+
+def _refuse_rules(column: Any, keys: Sequence[str]) -> None:
+    """Refuse NOT NULL, DEFAULT, COMMENT and so on. A key is never null, so it may say so."""
+    for constraint in column.args.get("constraints") or ():
+        kind = constraint.args["kind"]
+        if isinstance(kind, exp.NotNullColumnConstraint) and (kind.args.get("allow_null") or column.name in keys):
+            continue
+        raise not_understood(
+            f"{kind.sql(dialect='spark')[:60]!r} of the column {column.name!r}{place_of(column)} is not supported", f"{_RULES} Nothing was changed."
+        )
+
+
+def _made(how: Changing, found: _Definition, columns: pa.Schema, *, exist_ok: bool) -> HudiTable:
+    return create_table(
+        found.place,
+        columns,
+        **found.arguments,
+        options={**how.names.options, **found.options},
+        storage_options=how.names.storage_options,
+        exist_ok=exist_ok,
+    )
+
+
+def _refuse_rows(rows: pa.Table, found: _Definition) -> None:
+    """Refuse rows that a new table could not take, before it is made: keys that are null, or there twice."""
+    keys = [name for name in found.arguments.get("record_key", ()) if name in rows.column_names]
+    for name in keys:
+        if rows[name].null_count:
+            raise DataError(f"The query gives {name} null, and it is part of the record key", hint="Nothing was created.")
+    names = [*dict.fromkeys([*keys, *(name for name in found.arguments.get("partition_by", ()) if name in rows.column_names)])]
+    if not keys:
+        return
+    counts = rows.select(names).group_by(names).aggregate([([], "count_all")])
+    repeated = counts.filter(pc.greater(counts["count_all"], 1))
+    if len(repeated):
+        raise DataError(
+            f"The query gives {len(repeated):,} record keys twice, for example {repeated.select(names).slice(0, 1).to_pylist()[0]}",
+            hint="Leave one row for each key. Nothing was created.",
+        )
+
+
+def _path(column: Any) -> str:
+    """Return the dotted path of a column."""
+    if isinstance(column, exp.ColumnDef):
+        return _path(column.this)
+    if isinstance(column, exp.Dot):
+        return f"{_path(column.this)}.{column.expression.name}"
+    if isinstance(column, exp.Column):
+        return ".".join(part.name for part in column.parts)
+    return str(column.name)

@@ -1,0 +1,64 @@
+"""Rows of a query in the types of a table: every value is stored as it is, or the statement is refused before anything is written.
+
+A number goes into a column of another type of numbers if the column holds it exactly; a decimal such as 2.5, as literals are in Spark, goes into a
+floating-point column as the nearest number. A text in ISO form becomes a date or a time. Everything else is for the rules of all writes.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi_core.errors import DataError
+from pyhudi_core.predicates.coercion import is_number, is_string
+
+
+def fitted(rows: pa.Table, schema: pa.Schema, table: str) -> pa.Table:
+    """Return the columns of rows in the types of a schema, by their names. Raises `DataError` for a value that does not fit."""
+    columns = [_fitted(rows.column(field.name), field, table) for field in schema]
+    return pa.table(columns, schema=pa.schema([pa.field(field.name, column.type) for field, column in zip(schema, columns, strict=True)]))
+
+
+def _fitted(column: pa.ChunkedArray, field: pa.Field, table: str) -> pa.ChunkedArray:
+    kind, target = column.type, field.type
+    if kind == target:
+        return column
+    try:
+        if pa.types.is_null(kind):
+            return column.cast(target)
+        if is_number(kind) and is_number(target):
+            return _number(column, target)
+        if is_string(kind) and (pa.types.is_date(target) or pa.types.is_timestamp(target)):
+            return _time(column, target)
+        if pa.types.is_timestamp(kind) and pa.types.is_date(target):
+            return column.cast(target)
+        if pa.types.is_date(kind) and pa.types.is_timestamp(target):
+            return column.cast(target)
+        if pa.types.is_nested(kind) and pa.types.is_nested(target):
+            return column.cast(target)
+    except (pa.ArrowException, OverflowError) as error:
+        raise DataError(
+            f"Column {field.name} is {target}, and a value of the statement does not fit: {str(error).splitlines()[0]:.200}",
+            table=table,
+            hint="Write round(...) or CAST(... AS ...) where a value is to be changed. Nothing was written.",
+        ) from None
+    return column
+
+
+def _number(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
+    if pa.types.is_decimal(column.type) and pa.types.is_floating(target):
+        return column.cast(pa.string()).cast(target)  # the nearest number, which Arrow's direct cast misses in the last bit
+    if pa.types.is_floating(column.type) and pa.types.is_floating(target):
+        narrow = column.cast(target)
+        if pc.any(pc.and_(pc.is_inf(narrow), pc.invert(pc.is_inf(column)))).as_py():
+            raise OverflowError(f"a number is too large for {target}")
+        return narrow
+    if pa.types.is_floating(column.type) and pa.types.is_decimal(target):
+        raise pa.ArrowInvalid(f"it is {column.type}, whose values are not decimals")
+    return column.cast(target)
+
+
+def _time(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
+    if pa.types.is_timestamp(target) and target.tz is not None:
+        return column.cast(pa.timestamp(target.unit)).cast(pa.int64()).cast(target)  # a text without a zone is in UTC
+    return column.cast(target)

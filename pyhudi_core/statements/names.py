@@ -1,0 +1,89 @@
+"""The tables that a statement names: what the caller gave for a name, or a path in the statement itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import sqlglot.expressions as exp
+
+from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.opening import open_table
+from pyhudi_core.statements.text import place_of
+from pyhudi_core.table import HudiTable
+
+_PATHS = ("hudi", "pyhudi")
+"""What stands before a path: hudi.`/lake/orders`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What the names of a statement stand for.
+
+    ``given``: for each name a table of Hudi, its location, or data. A name may have a dot, as in ``shop.orders``.
+    """
+
+    given: Mapping[str, object]
+    options: Mapping[str, object] = field(default_factory=dict, repr=False)
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def table(self, name: Any) -> HudiTable:
+        """Return the table of Hudi that a name of the statement means. Raises `InvalidOptionError` for an unknown name, and for data."""
+        found = self.source(name)
+        if not isinstance(found, HudiTable):
+            raise InvalidOptionError(
+                f"{shown(name)}{_at(name)} is data in this process ({type(found).__name__}), not a table of Hudi",
+                hint="Write into a table of Hudi: tables={'orders': hudi.open_table(location)}, or its location. Nothing was changed.",
+            )
+        return found
+
+    def source(self, name: Any) -> object:
+        """Return what a name means: a table of Hudi, or data. A location is opened."""
+        place = self.place(name)
+        if isinstance(place, str | os.PathLike):
+            return open_table(place, self.storage_options, self.options)
+        return place
+
+    def place(self, name: Any) -> object:
+        """Return what was given for a name, not opened."""
+        parts = parts_of(name)
+        if len(parts) == 2 and parts[0].lower() in _PATHS and self._key(parts) is None:
+            return parts[1]
+        key = self._key(parts)
+        if key is None:
+            known = ", ".join(map(str, self.given)) or "none"
+            raise InvalidOptionError(
+                f"The statement names the table {'.'.join(parts)!r}{_at(name)}, which is not known",
+                hint=f"Give it: tables={{{'.'.join(parts)!r}: table or location}}, or write hudi.`/path/of/the/table`. Known: {known}. Nothing was"
+                " changed.",
+            )
+        return self.given[key]
+
+    def knows(self, name: Any) -> bool:
+        """Say whether something was given for a name."""
+        return self._key(parts_of(name)) is not None
+
+    def _key(self, parts: tuple[str, ...]) -> str | None:
+        name = ".".join(parts)
+        if name in self.given:
+            return name
+        alike = [key for key in self.given if key.lower() == name.lower()]
+        return alike[0] if len(alike) == 1 else None
+
+
+def parts_of(name: Any) -> tuple[str, ...]:
+    """Return the parts of a name: of a node of sqlglot, or a tuple as it is."""
+    if isinstance(name, exp.Schema):
+        name = name.this
+    return name if isinstance(name, tuple) else tuple(part.name for part in name.parts)
+
+
+def shown(name: Any) -> str:
+    """Return a name for messages."""
+    return repr(".".join(parts_of(name)))
+
+
+def _at(name: Any) -> str:
+    return "" if isinstance(name, tuple) else place_of(name)

@@ -1,0 +1,96 @@
+"""What a statement would do now. Nothing is changed; rows are read where only they tell how many it would change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import sqlglot.expressions as exp
+
+from pyhudi_core.statements import changes, definitions
+from pyhudi_core.statements.changes import Changing
+from pyhudi_core.statements.procedures import named_call
+from pyhudi_core.statements.text import Statement
+
+_SERVICES = {
+    "run_clean": "cleaning",
+    "run_compaction": "compaction",
+    "run_clustering": "clustering",
+    "run_ttl": "expiry",
+    "archive_commits": "archival",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StatementPlan:
+    """A sentence, and what it says as numbers and names."""
+
+    text: str
+    figures: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def plan(found: Statement, how: Changing) -> StatementPlan | None:
+    """Return what a statement would do; None for one that only reads. Raises as the statement itself for what is refused before rows are written."""
+    if found.tree is not None:
+        planned = _PLANNED.get(type(found.tree))
+        return planned(how, found.tree) if planned is not None else None
+    if found.words.tokens[0].text.upper() != "CALL":
+        return None
+    procedure, call = named_call(found.words, how.names)
+    if procedure.name not in _SERVICES:
+        if procedure.name.startswith(("show_", "stats_", "validate_", "help", "commits_")):
+            return None
+        return StatementPlan(f"Carry out {procedure.name}", {name: value for name, value in call.given.items() if value is not None})
+    service = call.table.services[_SERVICES[procedure.name]].plan()
+    return StatementPlan(str(service), dict(service.figures))
+
+
+def _update(how: Changing, tree: Any) -> StatementPlan:
+    table, where = changes.found_rows(how, tree)
+    rows = table.count(where)
+    verb = "Update" if isinstance(tree, exp.Update) else "Delete"
+    return StatementPlan(f"{verb} {rows:,} rows of {table.name}", {"rows": rows})
+
+
+def _insert(how: Changing, tree: Any) -> StatementPlan:
+    table, rows = changes.rows_to_insert(how, tree)[:2]
+    verb = "Overwrite with" if tree.args.get("overwrite") else "Insert"
+    return StatementPlan(f"{verb} {len(rows):,} rows: {table.name}", {"rows": len(rows)})
+
+
+def _merge(how: Changing, tree: Any) -> StatementPlan:
+    found = changes.merge_of(how, tree).plan()
+    said = {"rows_updated": found.rows_updated, "rows_inserted": found.rows_inserted, "rows_deleted": found.rows_deleted}
+    return StatementPlan("Merge: " + ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in said.items()), said)
+
+
+def _truncate(how: Changing, tree: Any) -> StatementPlan:
+    table = how.names.table(tree.expressions[0])
+    rows = table.count()
+    return StatementPlan(f"Delete rows of {table.name}: at most {rows:,}", {"rows": rows})
+
+
+def _create(how: Changing, tree: Any) -> StatementPlan:
+    place, columns = definitions.what_create_says(how, tree)
+    return StatementPlan(f"Create a table at {place}" + (f" with {', '.join(columns)}" if columns else " from a query"), {"location": place, "columns": columns})
+
+
+def _alter(how: Changing, tree: Any) -> StatementPlan:
+    table = how.names.table(tree.this)
+    said = [action.sql(dialect="spark") for action in tree.args.get("actions") or ()]
+    return StatementPlan(f"Change {table.name}: {'; '.join(said)}", {"changes": said})
+
+
+_PLANNED: dict[type[Any], Callable[[Changing, Any], StatementPlan]] = {
+    exp.Update: _update,
+    exp.Delete: _update,
+    exp.Insert: _insert,
+    exp.Merge: _merge,
+    exp.TruncateTable: _truncate,
+    exp.Create: _create,
+    exp.Alter: _alter,
+}

@@ -1,0 +1,240 @@
+"""Queries: DuckDB computes them over scans. Each scan has the columns that the query needs, and the conditions that it can use to leave files out.
+
+A query is text in Spark's dialect; sqlglot writes it for DuckDB, and what it cannot write is refused. DuckDB sees only the tables that were given: it
+may not open files or load extensions, and does not look for variables of Python.
+
+A condition of WHERE reaches the scan of a table if it is one of the conditions that AND joins, names columns of this table alone, and is one that
+`scan(where=...)` takes. DuckDB evaluates all conditions again, so one that does not reach a scan only costs time. The rows of a table on the side of
+an outer join that may have no partner are never left out before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import reduce
+from itertools import takewhile
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import sqlglot.expressions as exp
+from sqlglot import ErrorLevel
+from sqlglot.errors import SqlglotError
+
+from pyhudi_core.engine.local import as_table
+from pyhudi_core.errors import HudiError, InvalidOptionError, PredicateError, needing
+from pyhudi_core.model.meta_fields import META_FIELDS
+from pyhudi_core.predicates import Predicate
+from pyhudi_core.predicates.sql import SqlPart
+from pyhudi_core.read.conversions import Conversions
+from pyhudi_core.read.scan import Scan
+from pyhudi_core.statements.names import Names, parts_of
+from pyhudi_core.statements.points import point_of
+from pyhudi_core.statements.reads import changes_of, timeline_of
+from pyhudi_core.statements.text import not_understood, place_of
+from pyhudi_core.table import HudiTable
+
+_SETTINGS = (
+    ("error_on_division_by_zero", "false"),  # of new releases; `ieee_floating_point_ops` of older ones
+    ("ieee_floating_point_ops", "false"),
+    ("TimeZone", "'UTC'"),
+    ("enable_external_access", "false"),
+    ("python_enable_replacements", "false"),
+    ("lock_configuration", "true"),
+)
+_NEEDED = ("enable_external_access", "python_enable_replacements", "lock_configuration", "TimeZone")
+_OPTIONAL_SIDES = ("RIGHT", "FULL")
+
+
+@dataclass(slots=True)
+class _Sources:
+    """The tables of one query, under names that it has for DuckDB."""
+
+    names: Names
+    meta: bool
+    rows: dict[str, object] = field(default_factory=dict)
+
+    def add(self, found: object) -> str:
+        name = f"_{len(self.rows)}"
+        self.rows[name] = found
+        return name
+
+
+def query(tree: Any, names: Names) -> pa.Table:
+    """Return the rows of a query. Raises `InvalidOptionError` and `PredicateError` for one that is not understood, before rows are read."""
+    with needing("duckdb", "a query in SQL"):
+        import duckdb  # noqa: PLC0415  (an extra)
+    tree = tree.copy()
+    meta = any(column.name.lower() in META_FIELDS for column in tree.find_all(exp.Column))
+    sources = _Sources(names, meta)
+    for table in list(tree.find_all(exp.Table)):
+        if not _is_of_the_query(table):
+            _replace(table, sources)
+    for call in list(tree.find_all(exp.TsOrDsAdd, exp.DateAdd, exp.DateSub)):
+        _as_date(call)
+    try:
+        text = tree.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE)
+    except SqlglotError as error:
+        raise not_understood(f"a part of the query is not supported: {error}") from None
+    with _connected(duckdb) as connection:
+        for name, rows in sources.rows.items():
+            connection.register(name, rows)
+        try:
+            relation = connection.sql(text)
+            if relation is None:
+                raise not_understood("it is no query")
+            kinds, rows = [str(kind) for kind in relation.types], relation.to_arrow_table()
+            del relation
+            for name in sources.rows:
+                connection.unregister(name)
+            return _in_spark_types(rows, kinds)
+        except duckdb.Error as error:
+            raise _refused(error, tree) from error
+
+
+@contextmanager
+def _connected(duckdb: Any) -> Iterator[Any]:
+    connection = duckdb.connect(":memory:")
+    try:
+        for name, value in _SETTINGS:
+            try:
+                connection.execute(f"SET {name}={value}")
+            except duckdb.Error:
+                if name in _NEEDED:
+                    raise
+        yield connection
+    finally:
+        connection.close()
+
+
+def _is_of_the_query(table: Any) -> bool:
+    """Say whether a name is one that the query itself gives to a part of it (WITH)."""
+    if table.args.get("db") is not None or not isinstance(table.this, exp.Identifier):
+        return False
+    below = table
+    while (node := below.parent) is not None:
+        parts = node.expressions if isinstance(node, exp.With) else []  # a part sees those before it
+        if (found := node.args.get("with_")) is not None and found is not below:
+            parts = found.expressions
+        visible = takewhile(lambda part, own=below: part is not own, parts)
+        if any(part.alias.lower() == table.name.lower() for part in visible):
+            return True
+        below = node
+    return False
+
+
+def _replace(table: Any, sources: _Sources) -> None:
+    """Put a name of DuckDB in the place of a table."""
+    alias = table.alias or (table.name if isinstance(table.this, exp.Identifier) else "")
+    name = sources.add(_rows(table, sources))
+    made = exp.to_table(name)
+    made.set("alias", table.args.get("alias") or (exp.TableAlias(this=exp.to_identifier(alias, quoted=True)) if alias else None))
+    for kept in ("joins", "pivots", "sample", "laterals"):
+        if table.args.get(kept):
+            made.set(kept, table.args[kept])
+    table.replace(made)
+
+
+def _rows(table: Any, sources: _Sources) -> object:
+    """Return what DuckDB reads for a table of the query."""
+    if not isinstance(table.this, exp.Identifier):
+        return _called(table, sources)
+    found = sources.names.source(table)
+    version = table.args.get("version")
+    if not isinstance(found, HudiTable):
+        if version is not None:
+            raise not_understood(f"{'.'.join(parts_of(table))!r} is data in this process, which has no earlier states")
+        return found.to_dataset() if isinstance(found, Conversions) else as_table(found)
+    as_of = None if version is None else point_of(version)
+    return found.scan(where=_where(table, found.schema), as_of=as_of, meta=sources.meta).to_dataset()
+
+
+def _called(table: Any, sources: _Sources) -> object:
+    call = table.this
+    arguments = [argument.name if isinstance(argument, exp.Literal) else None for argument in getattr(call, "expressions", [])]
+    name = str(getattr(call, "name", "")).lower()
+    if name not in ("hudi_table_changes", "hudi_query_timeline") or not arguments or None in arguments:
+        raise not_understood(
+            f"{table.sql(dialect='spark')[:80]!r}{place_of(table)} is no table",
+            "Functions that give tables are hudi_table_changes('orders', 'latest_state', begin, end) and hudi_query_timeline('orders', 'false').",
+        )
+    given = [str(argument) for argument in arguments]
+    found = sources.names.table(tuple(given[0].split(".")) if not sources.names.knows((given[0],)) else (given[0],))
+    if name == "hudi_query_timeline":
+        return timeline_of(found, archived=given[1:2] == ["true"])
+    changes = changes_of(found, given[1:])
+    return changes.to_dataset() if isinstance(changes, Scan) else changes.to_arrow()
+
+
+def _where(table: Any, schema: pa.Schema) -> pc.Expression | None:
+    """Return the conditions of the query that the scan of a table can use; None if there are none."""
+    select = table.find_ancestor(exp.Select, exp.Subquery)
+    where = select.args.get("where") if isinstance(select, exp.Select) else None
+    if where is None or not _keeps_meaning(table, select):
+        return None
+    alone = not select.args.get("joins") and not select.args.get("laterals")
+    own = (table.alias or table.name).lower()
+    found = []
+    for part in where.this.flatten() if isinstance(where.this, exp.And) else (where.this,):
+        columns = list(part.find_all(exp.Column))
+        if part.find(exp.Query) is not None or not columns:
+            continue
+        if all(column.table.lower() == own if column.table else alone for column in columns):
+            condition = _condition(part, schema)
+            if condition is not None:
+                found.append(condition)
+    return reduce(lambda left, right: left & right, found) if found else None
+
+
+def _keeps_meaning(table: Any, select: Any) -> bool:
+    """Say whether rows of a table may be left out before the joins of a query."""
+    joins: Sequence[Any] = select.args.get("joins") or ()
+    source = select.args.get("from_")
+    if any(join.side in _OPTIONAL_SIDES for join in joins):
+        return False
+    if source is not None and source.this is table:
+        return True
+    return any(join.this is table and not join.side and join.kind not in ("SEMI", "ANTI") for join in joins)
+
+
+def _condition(part: Any, schema: pa.Schema) -> pc.Expression | None:
+    plain = part.copy()
+    for column in plain.find_all(exp.Column):
+        column.set("table", None)
+    try:
+        condition = Predicate.of(SqlPart(plain, plain.sql(dialect="spark")), schema)
+    except HudiError:
+        return None
+    return None if condition is None else condition.expression
+
+
+def _as_date(call: Any) -> None:
+    """date_add and date_sub give dates in Spark, and times in DuckDB."""
+    if not isinstance(call.parent, exp.Cast):
+        call.replace(exp.cast(call.copy(), "date"))
+
+
+def _in_spark_types(rows: pa.Table, kinds: Sequence[str]) -> pa.Table:
+    """Return sums of integers as 64-bit integers, as Spark's are."""
+    for number, kind in enumerate(kinds):
+        if kind == "HUGEINT":
+            try:
+                column = rows.column(number).cast(pa.int64())
+            except pa.ArrowInvalid:
+                continue
+            rows = rows.set_column(number, rows.column_names[number], column)
+    return rows
+
+
+def _refused(error: Exception, tree: Any) -> HudiError:
+    """Return the error for what DuckDB says; for a column it has the place in the statement."""
+    first = str(error).splitlines()[0][:300]
+    cause = error.__cause__ or error.__context__
+    if isinstance(cause, HudiError):
+        return cause
+    named = next((column for column in tree.find_all(exp.Column) if f'"{column.name}"' in first), None)
+    place = "" if named is None else place_of(named)
+    kind = PredicateError if named is not None else InvalidOptionError
+    return kind(f"The query cannot be computed{place}: {first}", hint="Correct the query; nothing was changed.")

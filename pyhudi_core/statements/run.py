@@ -1,0 +1,113 @@
+"""`sql`: one statement, read and carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import sqlglot.expressions as exp
+
+from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.model.masking import takes_options
+from pyhudi_core.naming import set_module
+from pyhudi_core.statements import changes, definitions, procedures, showing
+from pyhudi_core.statements.changes import INSERT_OPERATION, INSERTS, Changing
+from pyhudi_core.statements.names import Names
+from pyhudi_core.statements.queries import query
+from pyhudi_core.statements.text import Statement, not_understood, parse
+from pyhudi_core.table import HudiTable
+from pyhudi_core.validators import Validator
+from pyhudi_core.write.result import Commit
+
+Result = pa.Table | Commit | HudiTable
+_INSTEAD = {
+    "Select": "",
+    "Set": "Options are given in options=.",
+    "Refresh": "Every statement reads the latest state, so there is nothing to refresh.",
+    "Analyze": "Statistics are kept by each write; hudi.sql(\"CREATE INDEX ...\") makes an index.",
+    "Use": "Name tables in tables=.",
+    "Command": "Statements are those of Spark SQL with Hudi: see pyhudi help sql.",
+    "Drop": "DROP removes indexes here. Remove a table's rows by TRUNCATE TABLE, and its folder by what your storage has.",
+}
+_CHANGES: dict[type[Any], Callable[[Changing, Any], Result]] = {
+    exp.Insert: changes.insert,
+    exp.Update: changes.update,
+    exp.Delete: changes.delete,
+    exp.Merge: changes.merge,
+    exp.TruncateTable: changes.truncate,
+    exp.Create: definitions.create,
+    exp.Alter: definitions.alter,
+}
+
+
+@set_module("pyhudi")
+@takes_options
+def sql(
+    statement: str,
+    tables: Mapping[str, object] | None = None,
+    options: Mapping[str, object] | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    extra_metadata: Mapping[str, str] | None = None,
+    pre_commit: Sequence[Validator] = (),
+) -> Result:
+    """Carry out one statement of Spark SQL with Hudi: a query, INSERT, UPDATE, DELETE, MERGE, CREATE TABLE, ALTER TABLE, SHOW, DESCRIBE, CALL.
+
+    A statement that writes is one commit. What is not understood, or does not fit, raises before anything is written.
+
+    Args:
+        statement: the text, as for Spark: texts in single quotes, names with special letters in backquotes.
+        tables: what the names in the statement mean: a table of Hudi, its location, or data with ``__arrow_c_stream__``. A table that is not here is
+            named by its path, as in hudi.`/lake/orders`.
+        options: for tables that are named by a location, as in `open_table` and `create_table`; and ``hoodie.spark.sql.insert.into.operation``:
+            ``insert`` (a key that is there is an error), ``upsert`` or ``bulk_insert``.
+        storage_options: of these locations.
+        extra_metadata: goes into the commit.
+        pre_commit: validators of the commit.
+
+    Returns:
+        The rows of a query, of SHOW, DESCRIBE and CALL as a ``pyarrow.Table``; a `Commit` of what writes; the table that CREATE TABLE makes.
+
+    Raises:
+        InvalidOptionError: the statement is not understood, with the place; or a table is not known.
+        PredicateError: a condition or value is not valid.
+        MissingExtraError: a query needs DuckDB (``pip install 'pyhudi[sql]'``).
+    """
+    return _carried_out(*read(statement, tables, options, storage_options, extra_metadata, pre_commit))
+
+
+def read(
+    statement: str,
+    tables: Mapping[str, object] | None = None,
+    options: Mapping[str, object] | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    extra_metadata: Mapping[str, str] | None = None,
+    pre_commit: Sequence[Validator] = (),
+) -> tuple[Statement, Changing]:
+    """Return a statement, and all that it is carried out with. Raises `InvalidOptionError`. Arguments as for `sql`."""
+    given = dict(options or {})
+    insert = str(given.pop(INSERT_OPERATION, "insert"))
+    if insert not in INSERTS:
+        raise InvalidOptionError(f"{INSERT_OPERATION}={insert!r} is unknown", hint=f"Give one of {', '.join(INSERTS)}.")
+    if not isinstance(tables or {}, Mapping):
+        raise InvalidOptionError("tables= takes a dict from names to tables", hint="Write tables={'orders': table}.")
+    names = Names(tables or {}, given, storage_options or {})
+    found = parse(statement)
+    return found, Changing(names, found.text, insert, {"extra_metadata": extra_metadata, "pre_commit": pre_commit})
+
+
+def _carried_out(found: Statement, how: Changing) -> Result:
+    tree = found.tree
+    if tree is None:
+        first = found.words.tokens[0].text.upper()
+        if first == "CALL":
+            return procedures.call(found.words, how.names)
+        return showing.show(found.words, how.names)
+    if isinstance(tree, exp.Query | exp.Values):
+        return query(changes.as_query(tree), how.names)
+    carry_out = _CHANGES.get(type(tree))
+    if carry_out is None:
+        kind = type(tree).__name__
+        name = tree.name.upper() if isinstance(tree, exp.Command) else kind.upper()
+        raise not_understood(f"{name} is no statement here", _INSTEAD.get(kind, ""))
+    return carry_out(how, tree)

@@ -1,0 +1,159 @@
+"""One statement: from text to sqlglot's tree, or to its words where sqlglot has no grammar (SHOW, CALL)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import sqlglot
+from sqlglot import TokenType
+from sqlglot.errors import SqlglotError
+
+from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.predicates.sql import LENGTH_LIMIT, Dialect
+
+_SHOWN = 60
+
+
+class _Strict(Dialect):
+    """The dialect of conditions, in which a statement that sqlglot does not know is an error."""
+
+    class Parser(Dialect.Parser):
+        def _warn_unsupported(self) -> None:
+            self.raise_error("The statement is not understood")
+
+
+class _Plain(Dialect):
+    """The same words, of SHOW and CALL too, whose rest sqlglot would read as one text."""
+
+    class Tokenizer(Dialect.Tokenizer):
+        COMMANDS: ClassVar[set[TokenType]] = set()
+
+
+_PLAIN = _Plain()
+_TEXTS = (TokenType.STRING, TokenType.NUMBER)
+_VALUES: dict[str, object] = {"true": True, "false": False, "null": None}
+
+
+@dataclass(slots=True)
+class Words:
+    """Reads a statement word by word."""
+
+    text: str
+    tokens: Sequence[Any]
+    next: int = 0
+
+    def has(self, *words: str) -> bool:
+        """Say whether these words or signs come next; then they are passed over."""
+        ahead = [token.text.upper() for token in self.tokens[self.next : self.next + len(words)]]
+        if ahead != list(words) or any(self._is_text(self.next + place) for place in range(len(words))):
+            return False
+        self.next += len(words)
+        return True
+
+    def name(self) -> tuple[str, ...]:
+        """Return a name with its dots."""
+        parts = [self._word()]
+        while self.has("."):
+            parts.append(self._word())
+        return tuple(parts)
+
+    def value(self) -> object:
+        """Return a text, a number, a truth value or null. Adjacent words, such as an instant without quotes, are a text."""
+        negative = self.has("-")
+        if self.next >= len(self.tokens):
+            raise self.expected("a value")
+        token = self.tokens[self.next]
+        self.next += 1
+        if token.token_type is TokenType.NUMBER:
+            number = float(token.text) if "." in token.text or "e" in token.text.lower() else int(token.text)
+            return -number if negative else number
+        if token.token_type is TokenType.STRING:
+            return token.text
+        if token.text.lower() in _VALUES:
+            return _VALUES[token.text.lower()]
+        self.next -= 1
+        raise self.expected("a text in quotes, a number, true, false or null")
+
+    def end(self) -> None:
+        """Raise `InvalidOptionError` unless the statement ends here."""
+        self.has(";")
+        if self.next < len(self.tokens):
+            raise self.expected("the end of the statement")
+
+    def expected(self, what: str) -> InvalidOptionError:
+        """Return the error for another word than what is expected."""
+        at = self.tokens[self.next].start if self.next < len(self.tokens) else len(self.text)
+        there = repr(self.text[at : at + _SHOWN]) if self.text[at:].strip() else "the end"
+        return not_understood(f"at character {at + 1}, {there}: expected {what}")
+
+    def _word(self) -> str:
+        if self.next >= len(self.tokens) or self._is_text(self.next):
+            raise self.expected("a name")
+        self.next += 1
+        return str(self.tokens[self.next - 1].text)
+
+    def _is_text(self, place: int) -> bool:
+        return place < len(self.tokens) and self.tokens[place].token_type in _TEXTS
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement: its text, and what sqlglot makes of it; None for the kinds that are read word by word."""
+
+    text: str
+    words: Words
+    tree: Any = None
+
+    HAS_NO_TREE: ClassVar[tuple[str, ...]] = ("SHOW", "CALL", "DESCRIBE", "DESC")
+
+
+def parse(text: str) -> Statement:
+    """Return one statement. Raises `InvalidOptionError` with the place where it is not understood."""
+    if not isinstance(text, str) or not text.strip() or len(text) > LENGTH_LIMIT:
+        raise InvalidOptionError(f"A statement is a text of 1 to {LENGTH_LIMIT:,} characters", hint="Give one.")
+    try:
+        tokens = _PLAIN.tokenize(text)
+        words = Words(text, tokens)
+        if not tokens:
+            raise not_understood("it has only a comment")
+        first = tokens[0].text.upper()
+        if first in Statement.HAS_NO_TREE or _is_about_an_index(words):
+            return Statement(text, words)
+        trees = [tree for tree in sqlglot.parse(text, dialect=_Strict) if tree is not None]
+    except RecursionError:
+        raise not_understood("it is nested too deeply") from None
+    except SqlglotError as error:
+        raise _syntax(text, error) from None
+    if len(trees) != 1:
+        raise not_understood(f"{len(trees)} statements were given, and one is carried out at a time")
+    return Statement(text, words, trees[0])
+
+
+def _is_about_an_index(words: Words) -> bool:
+    upper = [token.text.upper() for token in words.tokens[:2]]
+    return upper in (["CREATE", "INDEX"], ["DROP", "INDEX"])
+
+
+def not_understood(why: str, hint: str = "") -> InvalidOptionError:
+    """Return the error for a statement that is not carried out. Nothing was changed."""
+    return InvalidOptionError(
+        f"The statement is not understood: {why}",
+        hint=hint or "Statements are those of Spark SQL with Hudi: see pyhudi help sql. Nothing was changed.",
+    )
+
+
+def place_of(part: Any) -> str:
+    """Return where a part of a tree stands in the statement, in words; empty if it is not known."""
+    places = [node.meta["start"] for node in part.walk() if "start" in node.meta]
+    return f" at character {min(places) + 1}" if places else ""
+
+
+def _syntax(text: str, error: SqlglotError) -> InvalidOptionError:
+    found = (getattr(error, "errors", None) or [{}])[0]
+    line, column = found.get("line"), found.get("col")
+    where = f"at line {line}, column {column}: " if line is not None else ""
+    what = str(found.get("description") or error).splitlines()[0].rstrip(".")
+    near = str(found.get("highlight") or "")[:_SHOWN]
+    return not_understood(f"{where}{what}{f', near {near!r}' if near else ''}, in {text[:120]!r}")

@@ -1,0 +1,89 @@
+"""Types of columns: from Spark's SQL to Arrow, and back as text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import sqlglot.expressions as exp
+
+from pyhudi_core.statements.text import not_understood, place_of
+
+_PLAIN = {
+    "BOOLEAN": pa.bool_(),
+    "TINYINT": pa.int8(),
+    "SMALLINT": pa.int16(),
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
+    "FLOAT": pa.float32(),
+    "DOUBLE": pa.float64(),
+    "TEXT": pa.string(),
+    "VARCHAR": pa.string(),
+    "CHAR": pa.string(),
+    "BINARY": pa.binary(),
+    "DATE": pa.date32(),
+    "TIMESTAMP": pa.timestamp("us", "UTC"),
+    "TIMESTAMPTZ": pa.timestamp("us", "UTC"),
+    "TIMESTAMPLTZ": pa.timestamp("us", "UTC"),
+    "TIMESTAMPNTZ": pa.timestamp("us"),
+}
+_WORDS = (
+    (pa.types.is_boolean, "BOOLEAN"),
+    (pa.types.is_int8, "TINYINT"),
+    (pa.types.is_int16, "SMALLINT"),
+    (pa.types.is_int32, "INT"),
+    (pa.types.is_int64, "BIGINT"),
+    (pa.types.is_float32, "FLOAT"),
+    (pa.types.is_float64, "DOUBLE"),
+    (pa.types.is_string, "STRING"),
+    (pa.types.is_large_string, "STRING"),
+    (pa.types.is_binary, "BINARY"),
+    (pa.types.is_large_binary, "BINARY"),
+    (pa.types.is_date, "DATE"),
+)
+
+
+def arrow_type(kind: Any) -> pa.DataType:
+    """Return the Arrow type of a type of SQL. Raises `InvalidOptionError` for one that tables do not have."""
+    name = kind.this.name if isinstance(kind, exp.DataType) and hasattr(kind.this, "name") else ""
+    parts = kind.expressions
+    if name in _PLAIN:
+        return _PLAIN[name]
+    if name == "DECIMAL":
+        digits = [int(part.name) for part in parts] or [10, 0]
+        return pa.decimal128(digits[0], digits[1] if len(digits) > 1 else 0)
+    if name == "ARRAY" and len(parts) == 1:
+        return pa.list_(arrow_type(parts[0]))
+    if name == "MAP" and len(parts) == 2:
+        return pa.map_(arrow_type(parts[0]), arrow_type(parts[1]))
+    if name == "STRUCT" and parts and all(isinstance(part, exp.ColumnDef) for part in parts):
+        return pa.struct([(part.name, arrow_type(part.args["kind"])) for part in parts])
+    raise not_understood(
+        f"there is no type {kind.sql(dialect='spark')[:60]!r}{place_of(kind)}",
+        "Types are those of Spark: BOOLEAN, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(9, 2), STRING, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ, ARRAY<...>,"
+        " MAP<..., ...>, STRUCT<name: ...>. Nothing was changed.",
+    )
+
+
+def sql_type(kind: pa.DataType) -> str:
+    """Return the type of SQL for a type of a table's column; Arrow's own name if SQL has none."""
+    for test, word in _WORDS:
+        if test(kind):
+            return word
+    if pa.types.is_timestamp(kind):
+        return "TIMESTAMP" if kind.tz is not None else "TIMESTAMP_NTZ"
+    if pa.types.is_decimal(kind):
+        return f"DECIMAL({kind.precision},{kind.scale})"
+    if pa.types.is_map(kind):
+        return f"MAP<{sql_type(kind.key_type)}, {sql_type(kind.item_type)}>"
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return f"ARRAY<{sql_type(kind.value_type)}>"
+    if pa.types.is_struct(kind):
+        return f"STRUCT<{', '.join(f'{quoted(field.name)}: {sql_type(field.type)}' for field in kind)}>"
+    return str(kind)
+
+
+def quoted(name: str) -> str:
+    """Return a name as a statement has it."""
+    doubled = name.replace("`", "``")
+    return f"`{doubled}`"

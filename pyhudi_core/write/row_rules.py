@@ -1,0 +1,290 @@
+"""The rules of a table (``model/table_rules.py``), enforced: what fills columns that rows lack, and which rows are refused.
+
+This is the one place. The first step of each write asks it (``write/prepare.py``), on the engine that holds the rows, and so does a change of rules,
+for the rows that the table has (``write/altering.py``). It looks at columns, never at single rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi_core.errors import DataError, PredicateError, SchemaMismatchError, columns_named
+from pyhudi_core.model.meta_fields import IS_DELETED
+from pyhudi_core.model.table_rules import TableRules
+from pyhudi_core.model.time_zone import UTC
+from pyhudi_core.predicates.arrow import matching, to_expression
+from pyhudi_core.predicates.assignments import Assignments
+from pyhudi_core.predicates.binding import bind, bind_value, field_path
+from pyhudi_core.predicates.tree import Node, Not, columns_of
+
+_SHOWN = 80
+_HINT = "Nothing was written. table.rules has the rules of the table; table.alter changes them."
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """One rule that a row can break. ``says``: its name and text, for people; ``broken``: true for a row that breaks it."""
+
+    says: str
+    broken: pc.Expression
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RowRules:
+    """The rules for rows with certain columns, ready to be sent to tasks.
+
+    Attributes:
+        filled: columns that the rows lack, with their defaults.
+        computed: the generated columns, of which the rows lack those in ``lacking``.
+        rules: what a row can break.
+        named: the columns that name a row in an error.
+    """
+
+    filled: Assignments
+    computed: Assignments
+    lacking: frozenset[str]
+    rules: tuple[_Rule, ...]
+    generated: TableRules
+    named: tuple[str, ...]
+
+    def fitted(self, rows: pa.RecordBatch, leaves: pa.Array | None = None) -> pa.RecordBatch:
+        """Return the rows with the columns that they lacked. Raises `DataError` if a row breaks a rule.
+
+        ``leaves``: true for rows that only delete; they need not keep a rule, as those that say that they are deleted.
+        """
+        table, given = self.filled_in(pa.Table.from_batches([rows]))
+        self._refuse(table, given, _live(table, leaves))
+        return table.combine_chunks().to_batches()[0] if len(table) else rows
+
+    def filled_in(self, rows: pa.Table) -> tuple[pa.Table, dict[str, pa.ChunkedArray]]:
+        """Return the rows with the columns that they lacked, and what the generated columns that they have should be."""
+        table = self.filled.applied(rows)
+        computed = self.computed.computed(table)
+        for name in self.lacking:
+            table = table.set_column(table.schema.get_field_index(name), table.schema.field(name), computed[name])
+        return table, {name: column for name, column in computed.items() if name not in self.lacking}
+
+    def refuse(self, rows: pa.Table) -> None:
+        """Raise `DataError` if a row of the table breaks a rule. It has all the columns that rules name."""
+        self._refuse(rows, self.computed.computed(rows), None)
+
+    def _refuse(self, table: pa.Table, given: dict[str, pa.ChunkedArray], live: pa.ChunkedArray | None) -> None:
+        for name, column in given.items():
+            other = pc.invert(_same(table[name], column))
+            broken = table.append_column("", column).filter(other if live is None else pc.and_(other, live))
+            if len(broken):
+                says = f"column {name}, which is GENERATED AS ({self.generated.generated[name]})"
+                self._raise(broken, says, (name,), f" and not {_shown(broken.columns[-1][0])}")
+        kept = table if live is None else table.filter(live)
+        for rule in self.rules:
+            try:
+                broken = matching(kept, rule.broken)
+            except PredicateError as error:
+                raise DataError(
+                    f"The rule {rule.says} cannot be computed for a row: {error.message}", hint=_HINT
+                ) from error
+            if len(broken):
+                self._raise(broken, rule.says, rule.columns)
+
+    def _raise(self, broken: pa.Table, says: str, columns: Sequence[str], rest: str = "") -> None:
+        row = {name: broken[name][0] for name in dict.fromkeys((*self.named, *columns)) if name in broken.column_names}
+        what = ", ".join(f"{name} is {_shown(value)}" for name, value in row.items()) + rest
+        count = "A row breaks" if len(broken) == 1 else f"{len(broken):,} rows break"
+        raise DataError(f"{count} a rule of the table: {says}; in a row {what}", hint=_HINT)
+
+
+def _live(table: pa.Table, leaves: pa.Array | None) -> pa.ChunkedArray | None:
+    gone = [] if leaves is None else [pa.chunked_array([leaves])]
+    if IS_DELETED in table.column_names:
+        gone.append(pc.fill_null(table[IS_DELETED], False))
+    found = [pc.invert(each) for each in gone]
+    return found[0] if len(found) == 1 else pc.and_(*found) if found else None
+
+
+def _same(stored: pa.ChunkedArray, computed: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Say where two columns have one value; null is null, and NaN is NaN."""
+    nulls = pc.and_(stored.is_null(), computed.is_null())
+    same = pc.fill_null(pc.equal(stored, computed), False)
+    if pa.types.is_floating(stored.type):
+        same = pc.or_(same, pc.fill_null(pc.and_(pc.is_nan(stored), pc.is_nan(computed)), False))
+    return pc.or_(same, nulls)
+
+
+def _shown(value: Any) -> str:
+    text = "NULL" if value.as_py() is None else repr(value.as_py())
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def in_spelling_of(rules: TableRules, schema: pa.Schema) -> TableRules:
+    """Return the rules with the names of columns as the table spells them. Raises `SchemaMismatchError` for a column that the table lacks."""
+
+    def known(name: str) -> str:
+        path = field_path(schema, (name,))
+        if path is None:
+            hint = f'The columns are {", ".join(schema.names[:30])}. A rule for a field of a struct is a check: "address.street IS NOT NULL".'
+            raise SchemaMismatchError(f"A rule of the table names the column {name!r}, which does not exist", hint=hint)
+        return path[0]
+
+    named: dict[str, Any] = {
+        name: {known(key): value for key, value in getattr(rules, name).items()}
+        for name in ("defaults", "generated", "comments")
+    }
+    return replace(rules, not_null=tuple(dict.fromkeys(map(known, rules.not_null))), **named)
+
+
+def added_by(
+    rules: TableRules, schema: pa.Schema, given: Sequence[str], *, partial: bool = False, naming: Sequence[str] = ()
+) -> list[pa.Field]:
+    """Return the columns of a table that its rules give to rows which lack them. Partial rows get generated columns whose inputs they change.
+
+    Raises as `rules_for`.
+    """
+    found = []
+    for field in schema:
+        if field.name in given:
+            continue
+        text = rules.generated.get(field.name)
+        if text is not None and partial:
+            what = f"the generated column {field.name}"
+            needed = {column.path[0] for column in columns_of(_parsed(what, text, schema, bind_value))}
+            if _changes(what, needed, given, naming):
+                found.append(field)
+        elif text is not None or (field.name in rules.defaults and not partial):
+            found.append(field)
+    return found
+
+
+def rules_for(
+    rules: TableRules,
+    schema: pa.Schema,
+    given: Sequence[str],
+    added: Sequence[str] = (),
+    *,
+    partial: bool = False,
+    naming: Sequence[str] = (),
+) -> RowRules:
+    """Return the rules for rows that have the columns ``given``.
+
+    Args:
+        schema: the table's columns after the write, without meta columns.
+        added: columns that the rules give to the rows (`added_by`).
+        partial: columns that are in neither keep their stored values.
+        naming: the columns that name a row, which no update changes.
+
+    Raises `SchemaMismatchError` if a rule does not fit the columns, or if partial rows give some of the columns of a rule and lack others.
+    """
+    rules = in_spelling_of(rules, schema)
+    constants = {name: text for name, text in rules.defaults.items() if name in added and name not in rules.generated}
+    wanted = {name: text for name, text in rules.generated.items() if not partial or name in given or name in added}
+    there = schema.names if not partial else [*given, *added]
+    for name, text in wanted.items():
+        what = f"the generated column {name}"
+        _changes(
+            what,
+            {name, *(column.path[0] for column in columns_of(_parsed(what, text, schema, bind_value)))},
+            there,
+            naming,
+        )
+    try:
+        filled = Assignments.of(constants, schema, pa.schema([]), UTC)
+        computed = Assignments.of(wanted, schema, schema, UTC)
+    except PredicateError as error:
+        raise _unfit("a default or generated column", error) from error
+    broken = tuple(
+        rule for rule in _rules(rules, schema) if not partial or _changes(rule.says, {*rule.columns}, there, naming)
+    )
+    return RowRules(filled, computed, frozenset(wanted) & frozenset(added), broken, rules, tuple(naming))
+
+
+def completed(rows: pa.Table, rules: TableRules, schema: pa.Schema, *, anew: bool = False) -> pa.Table:
+    """Return rows with the columns that rules give to them. ``anew``: generated columns are computed even if the rows have them.
+
+    A column that the rows have may have a type of its own.
+    """
+    given = [name for name in rows.column_names if not (anew and name in rules.generated)]
+    added = added_by(rules, schema, given)
+    if not added:
+        return rows
+    rows = rows.select(given)
+    for field in added:
+        rows = rows.append_column(field, pa.nulls(len(rows), field.type))
+    own = pa.schema([rows.schema.field(field.name) if field.name in given else field for field in schema])
+    return rules_for(rules, own, given, [field.name for field in added]).filled_in(rows)[0]
+
+
+def made_of(rules: TableRules, schema: pa.Schema) -> Iterator[tuple[str, frozenset[str]]]:
+    """Return for each check and generated column what it is called, and the top-level columns that its expression names.
+
+    Raises `SchemaMismatchError` for one that does not fit.
+    """
+    for rule in _rules(replace(rules, not_null=()), schema):
+        yield f"the check {rule.says.replace(' is CHECK', '')}", frozenset(rule.columns)
+    for name, text in rules.generated.items():
+        what = f"the generated column {name}"
+        yield what, frozenset(column.path[0] for column in columns_of(_parsed(what, text, schema, bind_value)))
+
+
+def columns_in(rules: TableRules, schema: pa.Schema) -> frozenset[str]:
+    """Return the top-level columns that a row needs to be measured by rules. Raises as `made_of`."""
+    return frozenset({*rules.not_null, *rules.generated}.union(*(needed for _, needed in made_of(rules, schema))))
+
+
+def refuse_unfit(rules: TableRules, schema: pa.Schema) -> None:
+    """Raise `SchemaMismatchError` for rules that no row with these columns could be measured by."""
+    rules_for(rules, schema, (), schema.names)
+    for name in rules.generated.keys() & rules.defaults.keys():
+        raise SchemaMismatchError(f"Column {name} cannot have a default and be generated, too", hint="Choose one.")
+    for name, text in rules.generated.items():
+        tree = _parsed(f"the generated column {name}", text, schema, bind_value)
+        others = sorted({column.path[0] for column in columns_of(tree)} & rules.generated.keys())
+        if others:
+            hint = "Write the expression of that column in place of its name."
+            message = f"The generated column {name} is made of {others[0]}, which is generated itself"
+            raise SchemaMismatchError(message, hint=hint)
+
+
+def _rules(rules: TableRules, schema: pa.Schema) -> Iterator[_Rule]:
+    for name in rules.not_null:
+        yield _Rule(f"column {name} is NOT NULL", pc.field(name).is_null(), (name,))
+    for name, text in rules.checks.items():
+        tree = _parsed(f"the check {name!r}", text, schema, _negated)
+        says = f"{name!r} is CHECK ({text if len(text) <= 2 * _SHOWN else text[: 2 * _SHOWN] + '...'})"
+        yield _Rule(says, to_expression(tree), tuple(dict.fromkeys(column.path[0] for column in columns_of(tree))))
+
+
+def _negated(tree: Node, schema: pa.Schema) -> Node:
+    """A row breaks a check if the check is false, so if its opposite is true; a null is neither."""
+    return bind(Not(tree), schema, UTC)
+
+
+def _parsed(what: str, text: str, schema: pa.Schema, binder: Callable[[Node, pa.Schema], Node]) -> Node:
+    from pyhudi_core.predicates.sql import parse_sql  # noqa: PLC0415  (sqlglot takes half a second to import)
+
+    try:
+        return binder(parse_sql(text, schema), schema)
+    except PredicateError as error:
+        raise _unfit(what, error) from error
+
+
+def _unfit(what: str, error: PredicateError) -> SchemaMismatchError:
+    message = error.message.replace("the where", "the expression").replace("The update sets", "A rule is for")
+    return SchemaMismatchError(f"A rule of the table, {what}, does not fit: {message}", hint=error.hint)
+
+
+def _changes(what: str, needed: set[str], given: Sequence[str], naming: Sequence[str]) -> bool:
+    """Say whether rows with these columns change what a rule is about. Raises `SchemaMismatchError` if they have a part of it only."""
+    if not (needed - {*naming}) & {*given}:
+        return False
+    missing = [name for name in sorted(needed) if name not in given]
+    if missing:
+        raise SchemaMismatchError(
+            f"The partial rows have no {columns_named(missing)}, which a rule of the table needs beside the columns that they have: {what}",
+            hint="Give these columns too, or upsert whole rows.",
+        )
+    return True

@@ -1,0 +1,84 @@
+"""A walk of `table_walk` on a disk, with a sync of the Iceberg metadata after each step: other engines read what this project reads.
+
+A table whose names Iceberg's mapping cannot say is refused by name, and stays refused until its folder is made anew. Of every kept snapshot all files
+are there after each step.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from reliability.table_walk import Vanished, Walk
+from support.iceberg import iceberg_rows, iceberg_table, in_order
+
+from pyhudi_core.errors import UnsupportedTableError
+from pyhudi_core.storage.base import Storage
+from pyhudi_core.storage.local import LocalStorage
+
+Read = Callable[[str], list[dict[str, Any]]]
+
+
+@dataclass
+class IcebergWalk(Walk):
+    """A walk whose table is in ``folder``; ``readers`` read it in addition to pyiceberg."""
+
+    folder: str = ""
+    readers: tuple[Read, ...] = ()
+    synced: int = 0
+    refused: int = 0
+    states: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    travelled: int = 0
+
+    def place(self) -> Storage:
+        return LocalStorage(self.folder, fsync=False)
+
+    def check(self, allowed: Any) -> None:
+        super().check(allowed)
+        if self.crashes and self.draw.random() < 0.4:
+            self.storage.left = self.draw.randint(0, 12)
+            try:
+                self.table.iceberg.sync()
+            except (Vanished, UnsupportedTableError):
+                self.log.append("   the sync vanished")
+            self.storage.left = None
+            self.table = self.handle()
+        try:
+            self.log.append(f"   iceberg: {self.table.iceberg.sync()}")
+        except UnsupportedTableError as error:
+            assert "different columns" in error.message or "was changed from" in error.message, error
+            self.refused += 1
+            shutil.rmtree(Path(self.folder) / "metadata")  # as the hint says; another sync may work when older files are gone
+            self.states.clear()
+            return
+        assert not self.table.iceberg.sync(), "a second sync finds nothing to do"
+        self.compare()
+
+    def compare(self) -> None:
+        if not self.table.timeline.commits:
+            return
+        wanted = in_order(self.table.scan(mode="read_optimized", meta=False).to_arrow())
+        for read in (iceberg_rows, *self.readers):
+            found = read(self.folder)
+            assert found == wanted, (read, found, wanted)
+        self.synced += 1
+        table = iceberg_table(self.folder)
+        snapshot = table.current_snapshot()
+        assert snapshot is not None
+        newest = max(self.table.timeline.commits, key=lambda i: i.completion_time or "")
+        assert snapshot.summary["hudi.instant"] == newest.requested_time
+        self.states[snapshot.snapshot_id] = wanted
+        kept = [one.snapshot_id for one in table.snapshots()]
+        assert len({one.summary["hudi.instant"] for one in table.snapshots()}) == len(kept)
+        for number in kept:
+            for task in table.scan(snapshot_id=number).plan_files():
+                assert Path(task.file.file_path).exists(), f"{task.file.file_path} of the snapshot {number}"
+        chosen = self.draw.choice(kept)
+        if chosen in self.states:
+            names = {name for row in self.states[chosen] for name in row}
+            if names <= {one.name for one in table.schema().fields}:
+                assert iceberg_rows(self.folder, chosen) == self.states[chosen]
+                self.travelled += chosen != snapshot.snapshot_id

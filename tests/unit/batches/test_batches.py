@@ -1,0 +1,232 @@
+"""Upserts that share a commit: each gets its own answer, and the rows are those of one upsert after the other."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import pyhudi as hudi
+from pyhudi_core.batches import combined, handed_in
+from pyhudi_core.transaction.layout import BATCHES
+
+SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string()), ("ts", pa.int64()), ("price", pa.float64())])
+KINDS: dict[str, dict[str, Any]] = {
+    "copy_on_write": {},
+    "merge_on_read": {"table_type": "merge_on_read"},
+    "event_time": {"ordering": "ts"},
+    "record_index": {"options": {"hoodie.metadata.global.record.level.index.enable": True}},
+}
+Call = Callable[[], object]
+
+
+def rows(*values: tuple[int, str, int, float]) -> pa.Table:
+    return pa.table([pa.array(column, field.type) for column, field in zip(zip(*values), SCHEMA, strict=True)], SCHEMA)  # noqa: B905
+
+
+def together(calls: Sequence[Call]) -> list[object]:
+    """The results, or errors, of calls in threads, all of which have handed their rows in before one of them leads."""
+    found: list[object] = [None] * len(calls)
+    barrier = threading.Barrier(len(calls))
+    real = handed_in.hand_in
+
+    def hand_in(context: Any, batch: handed_in.HandedIn) -> None:
+        real(context, batch)
+        barrier.wait(20)
+
+    def run(at: int) -> None:
+        try:
+            found[at] = calls[at]()
+        except Exception as error:
+            found[at] = error
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(handed_in, "hand_in", hand_in)
+        threads = [threading.Thread(target=run, args=(at,)) for at in range(len(calls))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+    return found
+
+
+def upsert(location: Path, data: pa.Table, **how: Any) -> Call:
+    return lambda: hudi.open_table(str(location), **how).upsert(data, batch=True)
+
+
+def waiting_files(location: Path) -> list[str]:
+    folder = location / BATCHES
+    return sorted(path.name for path in folder.iterdir() if path.suffix == ".rows") if folder.exists() else []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_batches_that_come_at_once_share_a_commit_and_count_as_if_one_came_after_the_other(
+    kind: str, tmp_path: Path
+) -> None:
+    chance = random.Random(kind)
+    table = hudi.create_table(str(tmp_path / "t"), SCHEMA, "id", partition_by="day", **KINDS[kind])
+    model: dict[tuple[int, str], tuple[int, float]] = {}
+    for turn in range(3):
+        batches = [
+            [
+                (key, "ab"[key % 2] if kind == "record_index" else chance.choice("ab"), 0, float(100 * turn + at))
+                for key in chance.choices(range(12), k=chance.randrange(1, 6))
+            ]
+            for at in range(4)
+        ]
+        results = together([upsert(tmp_path / "t", rows(*batch)) for batch in batches])
+        assert all(isinstance(result, hudi.Commit) for result in results), results
+        commits = {result.instant for result in results}  # type: ignore[attr-defined]
+        assert len(commits) == 1
+        order = list(handed_in.answers_in(table.commit_metadata(table.timeline.commits[-1])))
+        by_token = {result.token: (result, batch) for result, batch in zip(results, batches, strict=True)}  # type: ignore[attr-defined]
+        for token in order:
+            result, batch = by_token[token]
+            keys = {(key, day) for key, day, _, _ in batch}
+            stats = result.stats  # type: ignore[attr-defined]
+            assert stats.rows_inserted == len(keys - model.keys())
+            assert stats.rows_updated == len(keys & model.keys())
+            assert stats.rows_combined == len(batch) - len(keys)
+            model.update({(key, day): (ts, price) for key, day, ts, price in batch})
+            assert table.commit_status(token) == "committed"
+    found = {(row["id"], row["day"]): (row["ts"], row["price"]) for row in table.to_arrow().to_pylist()}
+    assert found == model
+    assert waiting_files(tmp_path / "t") == []
+    assert not table.check().findings
+
+
+def test_a_key_that_may_not_move_is_refused_in_the_batch_that_comes_later(tmp_path: Path) -> None:
+    hudi.create_table(str(tmp_path / "t"), SCHEMA, "id", partition_by="day", **KINDS["record_index"])
+    found = together([upsert(tmp_path / "t", rows((1, day, 1, 1.0))) for day in "ab"])
+    assert sorted(type(one).__name__ for one in found) == ["Commit", "DuplicateKeyError"]
+
+
+def test_the_ordering_column_decides_between_batches_and_the_table(tmp_path: Path) -> None:
+    table = hudi.create_table(str(tmp_path / "t"), SCHEMA, "id", ordering="ts")
+    table.upsert(rows((1, "a", 5, 5.0)))
+    together([upsert(tmp_path / "t", rows((1, "a", ts, float(ts)), (2, "a", ts, float(ts)))) for ts in (9, 3, 7)])
+    assert table.to_arrow().sort_by("id").column("price").to_pylist() == [9.0, 9.0]
+    late = table.upsert(rows((1, "a", 1, 1.0)), batch=True)
+    assert not late
+    assert late.reason
+
+
+def test_a_table_with_validators_makes_its_own_commits_which_they_judge(tmp_path: Path) -> None:
+    """Another writer, which does not know the validators, would commit the batch."""
+    hudi.create_table(str(tmp_path / "t"), SCHEMA, "id")
+    strict = hudi.open_table(str(tmp_path / "t"), pre_commit=[hudi.in_range("price", 0, 100)])
+    assert not strict.upsert(rows((1, "a", 1, 1.0)), batch=True).token.startswith("batch-")
+    with pytest.raises(hudi.errors.PreCommitError):
+        strict.upsert(rows((2, "a", 1, -1.0)), batch=True)
+
+
+def test_rows_that_do_not_fit_are_refused_before_they_are_handed_in(tmp_path: Path) -> None:
+    table = hudi.create_table(str(tmp_path / "t"), SCHEMA, "id")
+    with pytest.raises(hudi.errors.InvalidRecordKeyError):
+        table.upsert(rows((1, "a", 1, 1.0)).set_column(0, "id", pa.array([None], pa.int64())), batch=True)
+    assert not (tmp_path / "t" / BATCHES).exists()
+    assert not table.upsert(SCHEMA.empty_table(), batch=True)
+
+
+def test_new_columns_and_large_batches_keep_their_commits_apart(tmp_path: Path) -> None:
+    table = hudi.create_table(str(tmp_path / "t"), SCHEMA, "id")
+    wider = rows((2, "a", 1, 1.0)).append_column("note", pa.array(["new"]))
+    first, second = together([upsert(tmp_path / "t", rows((1, "a", 1, 1.0))), upsert(tmp_path / "t", wider)])
+    kinds = {type(first), type(second)}
+    assert kinds <= {hudi.Commit, hudi.errors.SchemaMismatchError}  # rows without the new column are refused after it
+    assert table.to_arrow().column("note").to_pylist().count("new") == 1
+    large = pa.table({"id": range(100_000), "day": ["x" * 40] * 100_000, "ts": range(100_000), "price": [1.0] * 100_000,
+                      "note": ["n"] * 100_000})  # fmt: skip
+    commit = table.upsert(large, batch=True)
+    assert not commit.token.startswith("batch-")
+    assert commit.stats.rows_written >= 100_000
+
+
+def test_the_option_shares_commits_and_the_call_overrides_it(tmp_path: Path) -> None:
+    hudi.create_table(str(tmp_path / "t"), SCHEMA, "id")
+    table = hudi.open_table(str(tmp_path / "t"), options={"pyhudi.commit.batch": True})
+    assert table.upsert(rows((1, "a", 1, 1.0))).token.startswith("batch-")
+    assert not table.upsert(rows((2, "a", 1, 1.0)), batch=False).token.startswith("batch-")
+    assert not table.upsert(rows((3, "a", 1, 1.0)), {"run": "7"}).token.startswith("batch-")
+
+
+def waiting_batch(table: hudi.HudiTable, data: pa.Table, lasts_ms: int = 60_000) -> handed_in.HandedIn:
+    """A batch whose writer does not wait."""
+    context = table._opened.context()
+    batch = handed_in.batch_of(context, data, table.timeline, lasts_ms)
+    handed_in.hand_in(context, batch)
+    return batch
+
+
+def test_a_batch_whose_writer_gave_up_is_dropped_and_never_comes_after_later_rows(tmp_path: Path) -> None:
+    table = hudi.create_table(str(tmp_path / "t"), SCHEMA, "id")
+    old = waiting_batch(table, rows((1, "a", 1, -1.0)), lasts_ms=-1)
+    table.upsert(rows((1, "a", 1, 2.0)))
+    table.upsert(rows((5, "a", 1, 5.0)), batch=True)
+    assert sorted(table.to_arrow().column("price").to_pylist()) == [2.0, 5.0]
+    assert table.commit_status(old.token) == "not_committed"
+    assert waiting_files(tmp_path / "t") == []
+
+
+def test_asking_for_a_batch_that_nobody_waits_for_settles_it(tmp_path: Path) -> None:
+    table = hudi.create_table(str(tmp_path / "t"), SCHEMA, "id")
+    waits, old = waiting_batch(table, rows((1, "a", 1, 1.0))), waiting_batch(table, rows((2, "a", 1, 1.0)), -1)
+    assert table.commit_status(waits.token) == "undecided"
+    assert table.commit_status(old.token) == "not_committed"
+    assert table.commit_status(waits.token) == "committed"  # what waited beside it was committed
+    with pytest.raises(hudi.errors.InvalidOptionError, match="is not the token of a batch"):
+        table.commit_status("batch-1")
+
+
+@pytest.mark.parametrize("content", [b"", b"not arrow", b"\xff" * 100])
+def test_a_damaged_file_is_answered_and_stops_nobody(content: bytes, tmp_path: Path) -> None:
+    table = hudi.create_table(str(tmp_path / "t"), SCHEMA, "id")
+    broken = waiting_batch(table, rows((1, "a", 1, 1.0)))
+    (tmp_path / "t" / broken.path).write_bytes(content)
+    assert table.upsert(rows((2, "a", 1, 1.0)), batch=True)
+    assert table.to_arrow().column("id").to_pylist() == [2]
+    assert table.commit_status(broken.token) == "not_committed"
+
+
+def test_a_batch_that_is_in_a_commit_already_is_not_committed_again(tmp_path: Path) -> None:
+    """Its leader died between the commit and the removal of the file."""
+    table = hudi.create_table(str(tmp_path / "t"), SCHEMA, "id")
+    batch = waiting_batch(table, rows((1, "a", 1, 1.0)))
+    table.upsert(rows((2, "a", 1, 1.0)), batch=True)
+    table.upsert(rows((1, "a", 1, 7.0)))
+    handed_in.hand_in(table._opened.context(), batch)
+    table.upsert(rows((3, "a", 1, 1.0)), batch=True)
+    assert sorted(table.to_arrow().column("price").to_pylist()) == [1.0, 1.0, 7.0]
+    assert waiting_files(tmp_path / "t") == []
+
+
+def test_a_writer_that_no_leader_serves_says_so_with_its_token(tmp_path: Path) -> None:
+    hudi.create_table(str(tmp_path / "t"), SCHEMA, "id")
+    table = hudi.open_table(str(tmp_path / "t"), options={"hoodie.write.lock.wait_time_ms": 50})
+    lead = combined._lead_lock(table._opened.context()).acquire(1)
+    with pytest.raises(hudi.errors.CommitStateUnknownError, match="still waits") as caught:
+        table.upsert(rows((1, "a", 1, 1.0)), batch=True)
+    lead.release()
+    assert table.commit_status(caught.value.token) == "not_committed"  # its time is over
+    assert table.count() == 0
+
+
+def test_a_batch_whose_writer_was_interrupted_does_not_wait_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = hudi.create_table(str(tmp_path / "t"), SCHEMA, "id")
+
+    def interrupted(_context: Any) -> list[str]:
+        assert len(waiting_files(tmp_path / "t")) == 1
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(handed_in, "waiting", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            table.upsert(rows((1, "a", 1, 1.0)), batch=True)
+    assert waiting_files(tmp_path / "t") == []
+    assert table.upsert(rows((2, "a", 1, 1.0)), batch=True)
+    assert table.count() == 1
