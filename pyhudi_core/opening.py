@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from pyhudi_core.model.new_table import new_table_config
     from pyhudi_core.model.partition_path import partition_paths
     from pyhudi_core.model.schema import normalise, to_avro
+    from pyhudi_core.storage.conditions import refuse_ignored_conditions
     from pyhudi_core.storage.no_table import first_data_file, no_table
     from pyhudi_core.validators import Validator, Validators
     from pyhudi_core.write import coercion, refusals, row_rules
@@ -66,6 +67,7 @@ else:
     partition_paths = lazy_call("pyhudi_core.model.partition_path", "partition_paths")
     normalise = lazy_call("pyhudi_core.model.schema", "normalise")
     to_avro = lazy_call("pyhudi_core.model.schema", "to_avro")
+    refuse_ignored_conditions = lazy_call("pyhudi_core.storage.conditions", "refuse_ignored_conditions")
     no_table = lazy_call("pyhudi_core.storage.no_table", "no_table")
     first_data_file = lazy_call("pyhudi_core.storage.no_table", "first_data_file")
 
@@ -210,6 +212,7 @@ def _create(opened: OpenedTable, *arguments: Any) -> TableContext:
         opened.runtime.executor,
         partial(_refuse_existing, storage, opened),
         partial(_refuse_remains, storage, opened),
+        partial(refuse_ignored_conditions, storage, opened.runtime.executor, opened.runtime.ids),
     )
     opened.refuse_unusable_lock(config)
     try:

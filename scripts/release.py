@@ -36,9 +36,14 @@ table.delete(where="id = 2")
 assert table.scan(columns=["id", "price"], where="price > 8").to_arrow().to_pylist() == [{"id": 1, "price": 9.5}]
 assert hudi.open_table(sys.argv[1]).scan(as_of=first.completion_time).count() == 2
 
-extras = [name for name in ("pyspark", "pandas", "boto3", "dagster", "airflow", "polars", "greenlet") if importlib.util.find_spec(name)]
+extras = [name for name in ("pyspark", "pandas", "boto3", "obstore", "dagster", "airflow", "polars", "greenlet") if importlib.util.find_spec(name)]
 assert not extras, f"the core brings packages of extras: {extras}"
-for extra, call in (("s3", lambda: hudi.open_table("s3://bucket/table")), ("spark", lambda: table.scan().to_spark(object()))):
+for extra, call in (
+    ("s3", lambda: hudi.open_table("s3://bucket/table")),
+    ("gcs", lambda: hudi.open_table("gs://bucket/table")),
+    ("azure", lambda: hudi.open_table("az://container/table", storage_options={"account_name": "a"})),
+    ("spark", lambda: table.scan().to_spark(object())),
+):
     try:
         call()
     except MissingExtraError as error:

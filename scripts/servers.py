@@ -2,7 +2,8 @@
 
 ZooKeeper, DynamoDB Local and the Hive Metastore come from Maven Central: `requirements-servers-jars.lock` lists every file with its SHA-256,
 and the Ivy in PySpark fetches them by coordinate. PostgreSQL is Debian's package. versitygw, a gateway with Amazon's S3 protocol before a local
-folder, is built by Go. A second run keeps what is there.
+folder, and fake-gcs-server, which speaks Google's, are built by Go. Azurite, an emulator of Azure, comes from npm. A second run keeps
+what is there.
 
     python scripts/servers.py              everything
     python scripts/servers.py zookeeper    one of them
@@ -27,6 +28,9 @@ HOME = ROOT / ".cache" / "servers"
 JAR_LOCK = ROOT / "requirements-servers-jars.lock"
 VERSITYGW = "github.com/versity/versitygw@v1.8.0"
 GATEWAY = HOME / "bin" / "versitygw"
+FAKE_GCS = "github.com/fsouza/fake-gcs-server@v1.56.1"
+AZURITE = "azurite@3.37.0"
+AZURITE_MAIN = HOME / "azurite" / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
 ATTEMPTS = 3
 
 
@@ -60,7 +64,7 @@ class Jar:
 def main() -> int:
     """Install the named servers; returns the exit code."""
     jars = locked_jars()
-    known = [*dict.fromkeys(jar.server for jar in jars), "postgresql", "versitygw"]
+    known = [*dict.fromkeys(jar.server for jar in jars), "postgresql", "versitygw", "fake-gcs-server", "azurite"]
     wanted = sys.argv[1:] or known
     unknown = set(wanted) - set(known)
     if unknown:
@@ -70,7 +74,11 @@ def main() -> int:
         if server == "postgresql":
             _postgresql()
         elif server == "versitygw":
-            _versitygw()
+            _go(VERSITYGW, "/cmd/versitygw")
+        elif server == "fake-gcs-server":
+            _go(FAKE_GCS)
+        elif server == "azurite":
+            _azurite()
         else:
             _jars([jar for jar in jars if jar.server == server])
         print(f"{server}: installed", flush=True)
@@ -157,17 +165,28 @@ def _postgresql() -> None:
         _run([*as_root, "apt-get", "install", "-q", "-y", "postgresql"])
 
 
-def _versitygw() -> None:
-    """Build the gateway; Debian's Go fetches a newer one if the gateway needs it."""
-    if GATEWAY.exists():
+def _go(program: str, command: str = "") -> None:
+    """Build a program; Debian's Go fetches a newer one if the program needs it."""
+    module, _, version = program.partition("@")
+    if (GATEWAY.parent / f"{module}{command}".rpartition("/")[2]).exists():
         return
-    if not shutil.which("go"):
+    _debian("go", "golang-go")
+    environment = {**os.environ, "GOBIN": str(GATEWAY.parent), "GOFLAGS": "-modcacherw"}
+    _run(["go", "install", f"{module}{command}@{version}"], environment)
+
+
+def _azurite() -> None:
+    """Its releases ask for Node 22, and the blob service runs on Node 20, too."""
+    if not AZURITE_MAIN.exists():
+        _debian("npm", "npm")
+        _run(["npm", "install", "--silent", "--no-fund", "--no-audit", "--prefix", str(HOME / "azurite"), AZURITE])
+
+
+def _debian(program: str, package: str) -> None:
+    if not shutil.which(program):
         as_root = [] if os.geteuid() == 0 else ["sudo"]
         _run([*as_root, "apt-get", "update", "-q"])
-        _run([*as_root, "apt-get", "install", "-q", "-y", "golang-go"])
-    module, _, version = VERSITYGW.partition("@")
-    environment = {**os.environ, "GOBIN": str(GATEWAY.parent), "GOFLAGS": "-modcacherw"}
-    _run(["go", "install", f"{module}/cmd/versitygw@{version}"], environment)
+        _run([*as_root, "apt-get", "install", "-q", "-y", package])
 
 
 def _run(command: list[str], environment: dict[str, str] | None = None) -> None:

@@ -16,7 +16,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 _WORDS = (
     rb"(?:passwords?|passwd|pwd|secrets?|credentials?|access[._-]?key(?:[._-]?id)?|secret[._-]?key|account[._-]?key|"
-    rb"session[._-]?token|sas[._-]?token|api[._-]?key|private[._-]?key|auth[._-]?token|bearer)"
+    rb"master[._-]?key|connection[._-]?string|session[._-]?token|sas[._-]?(?:token|key)|api[._-]?key|private[._-]?key|auth[._-]?token|bearer)"
 )
 _PARAMETERS = (
     rb"(?:sig|signature|x-amz-signature|x-amz-credential|x-amz-security-token|awsaccesskeyid|token|password|key)"

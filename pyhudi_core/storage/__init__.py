@@ -1,5 +1,5 @@
-"""Storage of objects: one synchronous protocol (``base``) and its adapters for disks, S3 and memory. The S3 adapter is imported only for an S3
-location.
+"""Storage of objects: one synchronous protocol (``base``) and its adapters for disks, S3, Google Cloud Storage, Azure and memory. An
+adapter of a store is imported only for a location in it.
 
 How to add a storage: write a module here with a class that extends `Storage` of `base` and declares its `Capabilities`, and with its options and its
 `StorageKind` (`kind`) as ``STORAGE``. Name the module in ``_KINDS`` of `opening`, and the scheme in ``_SCHEMES`` of `paths`. It must pass the suite

@@ -75,6 +75,21 @@ class Capabilities:
     cheap_names: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Waited:
+    """How often, and how many milliseconds together, requests waited because the store was busy (429, 503). Threads wait beside each other."""
+
+    times: int = 0
+    ms: int = 0
+
+    def since(self, before: Waited) -> Waited:
+        """Return what was waited after an earlier look."""
+        return Waited(self.times - before.times, self.ms - before.ms)
+
+
+NOT_WAITED = Waited()
+
+
 @runtime_checkable
 class Storage(Protocol):
     """A table's folder on a disk or in a bucket. Raises only `StorageError` and its subclasses."""
@@ -88,6 +103,16 @@ class Storage(Protocol):
     def capabilities(self) -> Capabilities:
         """The abilities of this kind of storage; by default none."""
         return Capabilities()
+
+    @property
+    def waited(self) -> Waited:
+        """The waits for a busy store until now, in this process; by default none."""
+        return NOT_WAITED
+
+    @property
+    def unproved_server(self) -> str:
+        """The server, for messages, if it is not known to keep the conditions of writes; by default it is, and this is empty."""
+        return ""
 
     def spec(self) -> StorageSpec:
         """Return the specification from which another process opens this storage. Raises `ConfigError` if the storage exists only in this process."""

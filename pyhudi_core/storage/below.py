@@ -14,7 +14,7 @@ from typing import ParamSpec, TypeVar
 import pyarrow as pa
 
 from pyhudi_core.errors import DeletesFailedError, HudiError
-from pyhudi_core.storage.base import Capabilities, Folder, ObjectInfo, OutputFile, Storage, StorageSpec
+from pyhudi_core.storage.base import Capabilities, Folder, ObjectInfo, OutputFile, Storage, StorageSpec, Waited
 from pyhudi_core.storage.paths import check_folder, check_path, check_prefix
 
 _Arguments = ParamSpec("_Arguments")
@@ -35,6 +35,14 @@ class StorageBelow(Storage):
     @property
     def capabilities(self) -> Capabilities:
         return self.parent.capabilities
+
+    @property
+    def waited(self) -> Waited:
+        return self.parent.waited
+
+    @property
+    def unproved_server(self) -> str:
+        return self.parent.unproved_server
 
     def spec(self) -> StorageSpec:
         spec = self.parent.spec()

@@ -5,10 +5,12 @@ A class of options declares each one where its value is (`storage_option`), for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any
+from urllib.parse import urlsplit
 
 from pyhudi_core.errors import InvalidOptionError, UnknownOptionError
 from pyhudi_core.model.masking import Secret
@@ -31,6 +33,7 @@ allow_sources = partial(
     "",
     "Folders outside a table that its readers may open if the table's files name them, as one line of CSV.",
 )
+_PREFIX = re.compile(r"^(?:fs\.s3a\.|aws_|azure_storage_|azure_|google_)")
 _OTHER_NAMES = {
     "access_key": "access_key_id",
     "assumed_role_arn": "role_arn",
@@ -60,7 +63,102 @@ _OTHER_NAMES = {
     "verify": "ca_bundle",
     "token": "session_token",
 }
-"""Names of these options in other libraries, without the prefixes ``AWS_`` and ``fs.s3a.``."""
+"""Names of options of S3 in other libraries, without the prefixes ``AWS_`` and ``fs.s3a.``: a message names what was meant."""
+
+
+_NOT_HERE = {
+    **dict.fromkeys(("allow_http",), "Omit it: an address with http:// says so."),
+    **dict.fromkeys(
+        ("s3_allow_unsafe_rename", "s3_locking_provider", "conditional_put", "copy_if_not_exists"),
+        "Omit it: every write that has to be is on a condition.",
+    ),
+    **dict.fromkeys(
+        ("timeout", "connect_timeout", "max_retries", "retry_timeout"),
+        "Omit it: requests are repeated as far as that is safe.",
+    ),
+    "allow_invalid_certificates": "Name the authority that signed the certificate: ca_bundle.",
+    **dict.fromkeys(
+        ("virtual_hosted_style_request", "s3_force_path_style", "path_style_access"),
+        "Omit it: it follows from endpoint_url.",
+    ),
+    **dict.fromkeys(("profile", "profile_name"), "Set the environment variable AWS_PROFILE."),
+    **dict.fromkeys(("bucket", "bucket_name", "container", "container_name"), "The location names it."),
+}
+"""Options of other libraries that are not needed here, with what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class OtherNames:
+    """Names of the options of a kind of storage in other libraries (object_store, and so deltalake and Polars) and in the environment.
+
+    Attributes:
+        prefixes: what these names may begin with, lower case; the longest first.
+        same: other names, without a prefix, and the option that each one is here.
+        bare: whether they are taken without a prefix, too.
+    """
+
+    prefixes: tuple[str, ...]
+    same: Mapping[str, str]
+    bare: bool = True
+
+    def own(self, name: str, known: Collection[str]) -> str | None:
+        """Return the option of this package that a name means; None if it means none."""
+        if name in known:
+            return name
+        lower = name.lower()
+        prefix = next((each for each in self.prefixes if lower.startswith(each)), "")
+        plain = lower.removeprefix(prefix)
+        meant = self.same.get(plain, plain)
+        return meant if meant in known and (prefix or self.bare) else None
+
+
+def in_own_names(values: type, given: Mapping[str, str], location: str, names: OtherNames) -> dict[str, str]:
+    """Return storage options by their names here.
+
+    Raises:
+        UnknownOptionError: this kind of storage does not have an option; the error says what was meant.
+        InvalidOptionError: an option is given twice, under two names and with two values.
+    """
+    known = [each.name for each in fields(values)]
+    found: dict[str, str] = {}
+    by: dict[str, str] = {}
+    for name in sorted(given):
+        own = names.own(name, known)
+        if own is None:
+            raise _unknown(name, known, location)
+        if found.get(own, given[name]) != given[name]:
+            raise InvalidOptionError(
+                f"The storage options '{by[own]}' and '{name}' are the same option, with two values",
+                table=location,
+                hint=f"Give only {own!r}.",
+            )
+        found[own], by[own] = given[name], name
+    return found
+
+
+def refuse_bad_address(given: Mapping[str, str], name: str, what: str, location: str) -> None:
+    """Raise `InvalidOptionError` for an option that is no address. The message does not show it: it may have a password."""
+    if not _is_address(str(given.get(name, ""))):
+        raise InvalidOptionError(
+            f"The storage option '{name}' is not the address of {what}",
+            table=location,
+            hint="Write it as https://host:port, or http://host:port without TLS; credentials are options of their own.",
+        )
+
+
+def _is_address(url: str) -> bool:
+    """Say whether a client takes this address, and errors may show it; empty is the cloud's own."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return not url or (parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in url)
+
+
+def given_options(values: Any) -> dict[str, str]:
+    """Return the options that differ from their defaults, as text, for another process; secrets stay masked."""
+    found = {each.name: (getattr(values, each.name), each.default) for each in fields(values)}
+    return {name: "true" if value is True else value for name, (value, default) in found.items() if value != default}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,10 +202,12 @@ def read_flag(given: Mapping[str, str], name: str, default: bool) -> bool:
 
 def _unknown(name: str, known: Sequence[str], location: str) -> UnknownOptionError:
     hint = f"Known for this location: {', '.join(known)}."
-    plain = name.lower().removeprefix("fs.s3a.").removeprefix("aws_").replace(".", "_").replace("-", "_")
+    plain = _PREFIX.sub("", name.lower()).replace(".", "_").replace("-", "_")
     meant = _OTHER_NAMES.get(plain, plain)
     if name.startswith(("hoodie.", "pyhudi.")):
         hint = f"It is an option of the table: options={{{name!r}: ...}}."
+    elif plain in _NOT_HERE and plain not in known:
+        hint = _NOT_HERE[plain]
     elif meant in known:
         hint = f"Did you mean {meant!r}? {hint}"
     return UnknownOptionError(f"Unknown storage option '{name}'", table=location, hint=hint)

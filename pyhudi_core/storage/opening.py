@@ -13,12 +13,18 @@ from pyhudi_core.storage.base import Storage, StorageSpec
 from pyhudi_core.storage.kind import StorageKind
 from pyhudi_core.storage.paths import Location, Place, parse_location
 
-_KINDS: Mapping[str, Any] = {"file": local, "memory": memory, "s3": lazy("pyhudi_core.storage.s3_kind")}
+_KINDS: Mapping[str, Any] = {
+    "file": local,
+    "memory": memory,
+    "s3": lazy("pyhudi_core.storage.s3_kind"),
+    "gs": lazy("pyhudi_core.storage.google"),
+    "azure": lazy("pyhudi_core.storage.azure"),
+}
 """The module of each kind, with its `StorageKind` as ``STORAGE``, by the scheme of its locations."""
 
 
 def open_storage(location: Place, options: Mapping[str, str] | None = None) -> Storage:
-    """Open the storage of a location: a plain path, ``file:``, ``memory:``, ``s3:`` or ``s3a:``.
+    """Open the storage of a location: a plain path, or a location of one of the kinds (`parse_location`).
 
     Args:
         location: the table's folder; it need not exist.

@@ -21,18 +21,35 @@ from pyhudi_core.model.safe_path import way_out
 Place = str | os.PathLike[str]
 """A location as users give it."""
 
-Scheme = Literal["file", "memory", "s3"]
+Scheme = Literal["file", "memory", "s3", "gs", "azure"]
 
 ALLOW_SOURCES = "allow_sources"
 """The storage option with the folders outside a table that its readers may open (``storage/sources.py``): one line of CSV."""
 
-_SCHEMES: dict[str, Scheme] = {"file": "file", "memory": "memory", "s3": "s3", "s3a": "s3"}
+_SCHEMES: dict[str, Scheme] = {
+    "file": "file",
+    "memory": "memory",
+    "s3": "s3",
+    "s3a": "s3",
+    "gs": "gs",
+    "gcs": "gs",
+    **dict.fromkeys(("abfs", "abfss", "adl", "az", "azure", "wasb", "wasbs"), "azure"),
+}
 _STORES = {
-    **dict.fromkeys(("gs", "gcs"), "Google Cloud Storage"),
-    **dict.fromkeys(("az", "abfs", "abfss", "wasb", "wasbs", "adl"), "Azure storage"),
     **dict.fromkeys(("hdfs", "viewfs", "webhdfs"), "HDFS"),
     **dict.fromkeys(("http", "https", "ftp"), "A web or FTP server"),
 }
+_CLOUDS: dict[str, str] = {
+    "s3": "s3://bucket/prefix",
+    "gs": "gs://bucket/prefix",
+    "azure": "abfss://container@account.dfs.core.windows.net/folder",
+}
+_KEYS = {"s3": " (access_key_id, secret_access_key), or let boto3 find them"}
+_HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*(?:\.[A-Za-z0-9-]+)+")
+_AZURE_ADDRESS = re.compile(
+    r"^https://([a-z0-9-]{3,})\.(?:dfs|blob)\.([a-z0-9.-]+\.[a-z]+)/([^/@:?#]+)(/[^?#]*)?$", re.IGNORECASE
+)
+"""An address of Azure as its portal shows it."""
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
 
 
@@ -42,7 +59,8 @@ class Location:
 
     Attributes:
         scheme: the kind of storage.
-        bucket: the bucket (S3) or the name (memory); empty for disks.
+        bucket: the bucket (S3, Google), the container and, if the location has one, ``@`` and its host (Azure), or the name (memory); empty for
+            disks.
         path: the absolute folder (disks), or the key prefix without slashes at its ends.
         text: the location as shown to users, without a trailing slash.
     """
@@ -54,7 +72,8 @@ class Location:
 
 
 def parse_location(location: Place) -> Location:
-    """Parse a location: a plain path, as text or as a ``pathlib.Path``, ``file:``, ``memory:``, ``s3:`` or ``s3a:``.
+    """Parse a location: a plain path, as text or as a ``pathlib.Path``, ``file:``, ``memory:``, ``s3:`` or ``s3a:``, ``gs:``; for Azure
+    ``abfss://container@account.dfs.core.windows.net/folder``, ``az://container/folder`` and their other spellings.
 
     Raises:
         ConfigError: the scheme is unknown, or a part is missing.
@@ -76,6 +95,10 @@ def parse_location(location: Place) -> Location:
             f"The location '{location}' begins with '~', which is not replaced by the home folder",
             hint=f"Write the full path, or ./{location} if the folder has this name.",
         )
+    address = _AZURE_ADDRESS.match(location)
+    if address is not None:
+        account, cloud, container, key = address.groups()
+        location = f"abfss://{container}@{account}.dfs.{cloud}{key or ''}"
     found = _SCHEME.match(location)
     if found is None:
         folder = os.path.abspath(location)
@@ -98,7 +121,7 @@ def _elsewhere(location: str, scheme: str, rest: str) -> str:
     if not rest.startswith("//"):
         return f"{known} Write ./{location} for a relative path with a colon."
     store = _STORES.get(scheme.lower(), "Such a storage")
-    return f"{known} {store} is not supported: keep the table on a disk or in a store that speaks S3."
+    return f"{known} {store} is not supported: keep the table on a disk, in S3 or a store that speaks it, in Google Cloud Storage or in Azure."
 
 
 def _file_location(location: str, rest: str) -> Location:
@@ -114,20 +137,28 @@ def _file_location(location: str, rest: str) -> Location:
 
 
 def _bucket_location(location: str, scheme: Scheme, written: str, rest: str) -> Location:
-    if scheme == "s3" and not rest.startswith("//"):
-        raise ConfigError(f"The location '{location}' has no bucket", hint="Write s3://bucket/prefix.")
+    if scheme in _CLOUDS and not rest.startswith("//"):
+        raise ConfigError(f"The location '{location}' has no bucket", hint=f"Write {_CLOUDS[scheme]}.")
     bucket, _, key = rest.lstrip("/").partition("/")
     key = key.strip("/")
     if not bucket:
-        raise ConfigError(f"The location '{location}' has no bucket", hint=f"Write {written}://bucket/prefix.")
-    if "@" in bucket:
         raise ConfigError(
-            f"The location '{location}' contains credentials, which would appear in messages and logs",
-            hint="Give them as storage options (access_key_id, secret_access_key), or let boto3 find them.",
+            f"The location '{location}' has no bucket", hint=f"Write {_CLOUDS.get(scheme, 'memory://name')}."
+        )
+    container, at, host = bucket.rpartition("@")
+    if at and (scheme != "azure" or not container or ":" in container or not _HOST.fullmatch(host)):
+        raise ConfigError(
+            f"The location '{location}' contains credentials, which would appear in messages and logs"
+            if scheme != "azure" or ":" in container
+            else f"The location '{location}' has no container or no host of an account",
+            hint=f"Give them as storage options{_KEYS.get(scheme, '')}."
+            if scheme != "azure"
+            else f"Write {_CLOUDS[scheme]}.",
         )
     if key:
         check_path(key, location)
-    return Location(scheme, bucket, key, f"{written}://{bucket}/{key}" if key else f"{written}://{bucket}")
+    shown = f"{written}://{bucket}/{key}" if key else f"{written}://{bucket}"
+    return Location(scheme, bucket.replace(".dfs.", ".blob.") if at else bucket, key, shown)
 
 
 def parse_sources(given: object) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ contain a nonce. Keys that end with a slash (folder markers of other tools) are 
 from __future__ import annotations
 
 import builtins
-import io
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -17,22 +17,16 @@ from botocore.exceptions import ClientError
 
 from pyhudi_core.runtime.base import Clock, Ids
 from pyhudi_core.runtime.clock import RandomIds, SystemClock
-from pyhudi_core.storage.base import Capabilities, Folder, ObjectInfo, Storage, StorageSpec, report_failed
+from pyhudi_core.storage.base import Capabilities, Folder, ObjectInfo, Storage, StorageSpec, Waited, report_failed
 from pyhudi_core.storage.paths import check_folder, check_path, check_prefix, parse_location, parse_sources
+from pyhudi_core.storage.ranged import open_ranged
 from pyhudi_core.storage.s3_batches import BatchDeleter
 from pyhudi_core.storage.s3_client import connect, s3_errors, status_of
-from pyhudi_core.storage.s3_files import (
-    READ_AHEAD,
-    Body,
-    RangedReader,
-    S3OutputFile,
-    read_beginning,
-    read_object,
-    written_info,
-)
+from pyhudi_core.storage.s3_files import Body, S3OutputFile, range_reader, read_beginning, read_object, written_info
 from pyhudi_core.storage.s3_options import S3Options
 from pyhudi_core.storage.s3_writes import ConditionalWriter, S3Object
 
+_AMAZON = re.compile(r"^https://[\w.-]+\.amazonaws\.com(?:\.cn)?/?$")
 _CAPABILITIES = Capabilities(put_if_absent=True, put_if_match=True, parallel_calls=16)
 """A request waits tens of milliseconds for the network. The connection pool of `s3_client` is large enough for three callers with this number."""
 
@@ -60,9 +54,8 @@ class S3Storage(Storage):
         self._base = parsed.path + "/" if parsed.path else ""
         self._options = S3Options.parse(options or {}, parsed.text)
         self._ids = ids or RandomIds()
-        clients = connect(self._options)
-        self._client = clients.patient
-        self._writer = ConditionalWriter(clients.once, clock or SystemClock(), self._ids)
+        self._clients = connect(self._options)
+        self._writer = ConditionalWriter(self._clients, clock or SystemClock(), self._ids)
 
     @property
     def location(self) -> str:
@@ -71,6 +64,19 @@ class S3Storage(Storage):
     @property
     def capabilities(self) -> Capabilities:
         return _CAPABILITIES
+
+    @property
+    def waited(self) -> Waited:
+        return self._clients.busy.waited
+
+    @property
+    def unproved_server(self) -> str:
+        address = str(self._clients.once.meta.endpoint_url)
+        return "" if _AMAZON.search(address) else f"{address}, bucket {self._bucket}"
+
+    @property
+    def _client(self) -> Any:
+        return self._clients.patient
 
     @property
     def allowed_sources(self) -> tuple[str, ...]:
@@ -148,10 +154,7 @@ class S3Storage(Storage):
     def open_input(self, path: str) -> pa.NativeFile:
         target = self._target(path)
         found = read_beginning(self._client, target)
-        if len(found.data) == found.size:
-            return pa.BufferReader(pa.py_buffer(found.data))
-        raw = RangedReader(self._client, target, found)
-        return pa.PythonFile(io.BufferedReader(raw, READ_AHEAD), mode="r")
+        return open_ranged(path, found.size, found.data, range_reader(self._client, target, found.etag))
 
     def open_output(self, path: str) -> S3OutputFile:
         return S3OutputFile(self._client, self._target(path), self._ids.uuid(), self._writer.pause)

@@ -15,7 +15,8 @@ from botocore.exceptions import ClientError
 
 from pyhudi_core.errors import StorageError
 from pyhudi_core.storage.s3_client import s3_errors
-from pyhudi_core.storage.s3_writes import ATTEMPTS, S3Object
+from pyhudi_core.storage.s3_writes import S3Object
+from pyhudi_core.storage.settling import ATTEMPTS
 
 BATCH = 1_000
 """Maximum number of keys in one request."""

@@ -1,16 +1,18 @@
 """The connection to S3: boto3 clients, and the meaning of S3's errors.
 
-There are two clients. One is for reads and idempotent writes; the SDK repeats their requests. The other is for conditional writes and sends each
-request once: if the SDK repeated a successful write, the second request would fail with "412 Precondition Failed". ``s3_writes`` repeats conditional
-writes, and reads the object before it does.
+One client is for reads and idempotent writes; the SDK repeats their requests. One is for conditional writes and sends each request once: if the SDK
+repeated a successful write, the second request would fail with "412 Precondition Failed". ``s3_writes`` repeats conditional writes, and reads the
+object before it does. And until the store has answered once, requests go through a client that soon gives up, so a wrong address is an error within
+seconds.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -18,7 +20,17 @@ import boto3
 import botocore.session
 from botocore.config import Config
 from botocore.credentials import AssumeRoleCredentialFetcher, DeferredRefreshableCredentials
-from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, NoCredentialsError
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConnectTimeoutError,
+    EndpointConnectionError,
+    HTTPClientError,
+    NoCredentialsError,
+    ReadTimeoutError,
+    SSLError,
+)
+from botocore.parsers import ResponseParserError
 from botocore.utils import determine_content_length
 
 from pyhudi_core.errors import (
@@ -29,29 +41,80 @@ from pyhudi_core.errors import (
 )
 from pyhudi_core.storage.clear_text import warn_of_clear_text
 from pyhudi_core.storage.s3_options import S3Options
+from pyhudi_core.storage.settling import Busy
 
 _READ_ATTEMPTS = 5
+_BUSY_ATTEMPTS = 8
+"""As many as that together take about half a minute, in which a busy store has recovered."""
+_FIRST_ATTEMPTS = 2
+_CONNECT_S, _FIRST_ANSWER_S, _ANSWER_S = 4, 8, 60
+_BUSY = (429, 503)
+_BUSY_SINCE = "pyhudi_busy_since"
 _ASK_ABOVE = 1 << 20
 """Bytes of an object above which the store is asked before they are sent: it may refuse the request, and then they were sent in vain."""
 _RIGHTS = "Check the credentials, and that they may read and write below the table's prefix."
-_HINTS = {
-    "NoSuchBucket": "Check the bucket's name; buckets are not made here.",
-    **dict.fromkeys(("403", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken"), _RIGHTS),
-}
+_REGION = "Set the storage option region (or AWS_REGION) to the bucket's region."
 _ROOM = "Make room in the bucket or raise its quota, then write again: the next write removes what this one left."
-_HINTS |= dict.fromkeys(
-    ("507", "InsufficientStorage", "QuotaExceeded", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded"), _ROOM
-)
+_HINTS = {
+    "NoSuchBucket": "Check the bucket's name in the location; buckets are not made here.",
+    "InvalidBucketName": "Check the bucket's name in the location.",
+    **dict.fromkeys(("403", "AccessDenied", "AllAccessDisabled"), _RIGHTS),
+    "InvalidAccessKeyId": "The store does not know this key: check access_key_id (or AWS_ACCESS_KEY_ID), and that endpoint_url is the key's store.",
+    "SignatureDoesNotMatch": "The secret key is not that of the access key: check secret_access_key (or AWS_SECRET_ACCESS_KEY).",
+    **dict.fromkeys(
+        ("ExpiredToken", "InvalidToken"), "Get new temporary credentials: check session_token (or AWS_SESSION_TOKEN)."
+    ),
+    **dict.fromkeys(
+        ("301", "PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException"), _REGION
+    ),
+    **dict.fromkeys(
+        ("507", "InsufficientStorage", "QuotaExceeded", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded"), _ROOM
+    ),
+}
 _NO_CREDENTIALS = "Set AWS_PROFILE or AWS_ACCESS_KEY_ID, or give storage options."
-_OTHER_HINT = "Check the endpoint, the region and the network, and try again."
+_ENDPOINT = "Check the storage option endpoint_url (or AWS_ENDPOINT_URL), the region, of which Amazon's address is made, and the network."
+_OTHER_HINT = "Check the endpoint, the region and the credentials, and try again."
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class S3Clients:
-    """The client that repeats requests, and the client that sends each request once."""
+    """The client that repeats requests, the one that sends each request once, and the one for a store that has not answered yet."""
 
-    patient: Any
+    patient_client: Any
     once: Any
+    first: Any
+    busy: Busy = field(default_factory=Busy)
+    reached: bool = False
+    """Whether the store has answered, whatever its answer was."""
+
+    @property
+    def patient(self) -> Any:
+        """The client for requests that may be repeated."""
+        return self.patient_client if self.reached else self.first
+
+    def watch(self) -> None:
+        """Notice the first answer, and the waits for a busy store."""
+        for client in (self.patient_client, self.once, self.first):
+            client.meta.events.register_first("needs-retry.s3", self._judge_answer)
+            client.meta.events.register("request-created.s3", self._count_wait)
+
+    def _judge_answer(
+        self, response: Any, caught_exception: Any, attempts: int, request_dict: Any, **_: object
+    ) -> None:
+        """Look at an answer before the SDK decides whether to repeat the request; raise the error that it must not repeat."""
+        if response is not None:
+            self.reached = True
+            if response[0].status_code in _BUSY:
+                request_dict["context"][_BUSY_SINCE] = time.monotonic()
+            return
+        silent = not self.reached and isinstance(caught_exception, ReadTimeoutError)
+        if silent or attempts >= (_READ_ATTEMPTS if self.reached else _FIRST_ATTEMPTS):
+            raise caught_exception
+
+    def _count_wait(self, request: Any, **_: object) -> None:
+        since = request.context.pop(_BUSY_SINCE, None)
+        if since is not None:
+            self.busy.add(time.monotonic() - since)
 
 
 def connect(options: S3Options) -> S3Clients:
@@ -74,12 +137,12 @@ def _connect(options: S3Options, surroundings: tuple[tuple[str, str], ...], pid:
     def encrypted(params: dict[str, Any], **_: object) -> dict[str, Any]:
         return {**params, **options.encryption}
 
-    def client(attempts: int) -> Any:
+    def client(attempts: int, answer_s: int = _ANSWER_S) -> Any:
         own = {"s3": {"addressing_style": "path"}, "request_checksum_calculation": "when_required"}
         config = Config(
             retries={"total_max_attempts": attempts, "mode": "standard"},
-            connect_timeout=10,
-            read_timeout=60,
+            connect_timeout=_CONNECT_S,
+            read_timeout=answer_s,
             max_pool_connections=50,
             # Other stores often know neither buckets as host names nor Amazon's newer checksums.
             **(own if options.endpoint_url else {}),
@@ -97,7 +160,9 @@ def _connect(options: S3Options, surroundings: tuple[tuple[str, str], ...], pid:
         warn_of_clear_text(made.meta.endpoint_url, "S3")
         return made
 
-    return S3Clients(client(_READ_ATTEMPTS), client(1))
+    clients = S3Clients(client(_BUSY_ATTEMPTS), client(1), client(_BUSY_ATTEMPTS, _FIRST_ANSWER_S))
+    clients.watch()
+    return clients
 
 
 def _session(options: S3Options) -> Any:
@@ -143,6 +208,11 @@ def status_of(error: ClientError) -> int:
     return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
 
 
+def is_busy(error: ClientError) -> bool:
+    """Say whether the store asks for fewer requests."""
+    return status_of(error) in _BUSY
+
+
 def may_have_happened(error: Exception) -> bool:
     """Say whether a request that ended with this error may have taken effect."""
     if isinstance(error, ClientError):
@@ -162,28 +232,37 @@ def s3_errors(table: str, path: str, *, changes: bool = False) -> Iterator[None]
     try:
         yield
     except ClientError as error:
-        code = _code(error)
-        if code in ("NoSuchKey", "404", "NotFound"):
+        if _code(error) in ("NoSuchKey", "404", "NotFound"):
             raise ObjectNotFoundError("The object does not exist", table=table, path=path) from error
-        raise _error(f"S3 refused: {code} {_text(error)}".strip(), error, (table, path), changes) from error
-    except NoCredentialsError as error:
-        raise StorageError(
-            "No credentials for S3 were found",
-            table=table,
-            path=path,
-            hint=_NO_CREDENTIALS,
-        ) from error
-    except (BotoCoreError, OSError) as error:
-        raise _error(f"S3 could not be reached: {error}", error, (table, path), changes) from error
+        raise refused(error, table, path, unclear=changes and may_have_happened(error)) from error
+    except (BotoCoreError, OSError, ResponseParserError) as error:
+        raise refused(error, table, path, unclear=changes and may_have_happened(error)) from error
 
 
-def _error(message: str, error: Exception, where: tuple[str, str], changes: bool) -> StorageError:
-    kind = StorageStateUnknownError if changes and may_have_happened(error) else StorageError
-    return kind(message, table=where[0], path=where[1], hint=_HINTS.get(_code(error), _OTHER_HINT))
+def refused(error: Exception, table: str, path: str, *, unclear: bool = False) -> StorageError:
+    """Return the error of the package for an error of boto3. It says which of bucket, region, endpoint and credentials is wrong."""
+    what, hint = _said(error)
+    kind = StorageStateUnknownError if unclear else StorageError
+    return kind(what, table=table, path=path, hint=hint)
 
 
-def _code(error: Exception) -> str:
-    return str(error.response.get("Error", {}).get("Code", "")) if isinstance(error, ClientError) else ""
+def _said(error: Exception) -> tuple[str, str]:
+    if isinstance(error, ClientError):
+        return f"S3 refused: {_code(error)} {_text(error)}".strip(), _HINTS.get(_code(error), _OTHER_HINT)
+    if isinstance(error, NoCredentialsError):
+        return "No credentials for S3 were found", _NO_CREDENTIALS
+    if isinstance(error, SSLError):
+        return f"The certificate of the store is not trusted: {error}", (
+            "Check endpoint_url, or name the authority that signed the certificate: the storage option ca_bundle."
+        )
+    if isinstance(error, ResponseParserError):
+        return f"The server at this address does not answer as S3 does: {error}", _ENDPOINT
+    unsent = "Nothing was written. " if isinstance(error, EndpointConnectionError | ConnectTimeoutError) else ""
+    return f"S3 could not be reached: {error}", unsent + _ENDPOINT
+
+
+def _code(error: ClientError) -> str:
+    return str(error.response.get("Error", {}).get("Code", ""))
 
 
 def _text(error: ClientError) -> str:

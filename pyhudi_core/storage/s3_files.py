@@ -18,11 +18,12 @@ from botocore.exceptions import BotoCoreError, ClientError, ResponseStreamingErr
 
 from pyhudi_core.errors import StorageError, StorageStateUnknownError
 from pyhudi_core.storage.base import ObjectInfo
+from pyhudi_core.storage.ranged import READ_AHEAD, ReadRange
 from pyhudi_core.storage.refusals import refuse_large
 from pyhudi_core.storage.s3_client import s3_errors, status_of
-from pyhudi_core.storage.s3_writes import ATTEMPTS, NO_EFFECT, NONCE, S3Object
+from pyhudi_core.storage.s3_writes import NO_EFFECT, NONCE, S3Object
+from pyhudi_core.storage.settling import ATTEMPTS
 
-READ_AHEAD = 1 << 20
 PART_SIZE = 16 << 20
 _BODY_ATTEMPTS = 4
 _BROKEN_BODY = (ResponseStreamingError, OSError)
@@ -94,51 +95,9 @@ def _read(client: Any, target: S3Object, **request: str) -> Body:
     raise AssertionError("unreachable")
 
 
-class RangedReader(io.RawIOBase):
-    """The object as a raw file; wrap it in a buffered reader, which adds the read-ahead.
-
-    Args:
-        client: a client that repeats requests.
-        target: the object.
-        beginning: its first bytes, which are not asked for again.
-    """
-
-    def __init__(self, client: Any, target: S3Object, beginning: Body) -> None:
-        super().__init__()
-        self._client = client
-        self._target = target
-        self._size = beginning.size
-        self._etag = beginning.etag
-        self._beginning = memoryview(beginning.data)
-        self._position = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
-        if start + offset < 0:
-            raise ValueError(f"A position before the start of {self._target.path}")
-        self._position = start + offset
-        return self._position
-
-    def readinto(self, buffer: Any) -> int:
-        wanted = min(len(buffer), self._size - self._position)
-        if wanted <= 0:
-            return 0
-        data: bytes | memoryview = self._beginning[self._position : self._position + wanted]
-        if not data:
-            last = self._position + wanted - 1
-            data = _read(self._client, self._target, Range=f"bytes={self._position}-{last}", IfMatch=self._etag).data
-        buffer[: len(data)] = data
-        self._position += len(data)
-        return len(data)
+def range_reader(client: Any, target: S3Object, etag: str) -> ReadRange:
+    """Return what reads ranges of the object as long as it has this tag."""
+    return lambda start, stop: _read(client, target, Range=f"bytes={start}-{stop - 1}", IfMatch=etag).data
 
 
 class UploadStream(io.RawIOBase):

@@ -3,15 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.model.masking import Secret
-from pyhudi_core.storage.kind import allow_sources, refuse_unknown, secret_option, storage_option
+from pyhudi_core.storage.kind import (
+    OtherNames,
+    allow_sources,
+    given_options,
+    in_own_names,
+    refuse_bad_address,
+    secret_option,
+    storage_option,
+)
 from pyhudi_core.storage.paths import ALLOW_SOURCES, parse_sources, sources_text
 
+_NAMES = OtherNames(
+    ("aws_",),
+    {
+        "default_region": "region",
+        "endpoint": "endpoint_url",
+        "endpoint_url_s3": "endpoint_url",
+        "token": "session_token",
+        "server_side_encryption": "server_side_encryption",
+        "iam_role_arn": "role_arn",
+        "iam_role_session_name": "role_session_name",
+    },
+    bare=False,
+)
 _KMS = ("aws:kms", "aws:kms:dsse")
 
 
@@ -58,20 +78,15 @@ class S3Options:
     @classmethod
     def parse(cls, given: Mapping[str, str], location: str) -> S3Options:
         """Parse storage options. Raises `UnknownOptionError` and `InvalidOptionError`."""
-        refuse_unknown(cls, given, location)
+        given = in_own_names(cls, given, location, _NAMES)
         if bool(given.get("access_key_id")) != bool(given.get("secret_access_key")):
             raise InvalidOptionError(
                 "Of 'access_key_id' and 'secret_access_key' only one is given",
                 table=location,
                 hint="Give both, or neither and let boto3 find the credentials.",
             )
-        for name, what in (("endpoint_url", "a store"), ("sts_endpoint_url", "a service")):
-            if not _is_address(str(given.get(name, ""))):  # the message does not show it: it may have a password
-                raise InvalidOptionError(
-                    f"The storage option '{name}' is not the address of {what}",
-                    table=location,
-                    hint="Write it as https://host:port, or http://host:port without TLS; credentials are options of their own.",
-                )
+        refuse_bad_address(given, "endpoint_url", "a store", location)
+        refuse_bad_address(given, "sts_endpoint_url", "a service", location)
         _refuse_unfit_encryption(given, location)
         _refuse_without_role(given, location)
         texts: dict[str, Any] = {name: str(text) for name, text in given.items() if name != ALLOW_SOURCES and str(text)}
@@ -80,9 +95,7 @@ class S3Options:
 
     def to_mapping(self) -> dict[str, str]:
         """Return the options that differ from their defaults; secrets stay masked."""
-        return {
-            each.name: getattr(self, each.name) for each in fields(self) if getattr(self, each.name) != each.default
-        }
+        return given_options(self)
 
     @property
     def encryption(self) -> dict[str, str]:
@@ -115,12 +128,3 @@ def _refuse_without_role(given: Mapping[str, str], location: str) -> None:
             table=location,
             hint="Give the role that is assumed, or omit it.",
         )
-
-
-def _is_address(url: str) -> bool:
-    """Say whether boto3 takes this address, and errors may show it; empty is Amazon's own."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return False
-    return not url or (parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in url)

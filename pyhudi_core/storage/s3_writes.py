@@ -1,29 +1,23 @@
-"""Conditional writes to S3 that never hide a first success.
+"""Conditional writes to S3, whose outcome `settling` finds out.
 
-Every write stores a unique nonce in the object's metadata. If a response is lost, the writer reads the object: the nonce shows whether its write
-succeeded. If the outcome remains unknown, it raises `StorageStateUnknownError`. The responses "409 ConditionalRequestConflict" and "429 Too Many
-Requests" (which some stores send if one object is written more than once a second) mean that the request had no effect. It is repeated, and does not
-count as a lost race.
+The responses "409 ConditionalRequestConflict" and "429 Too Many Requests" (which some stores send if one object is written more than once a second)
+mean that the request had no effect.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.exceptions import ConnectionError as NotConnectedError
 
-from pyhudi_core.errors import PreconditionFailedError, StorageError, StorageStateUnknownError
+from pyhudi_core.errors import PreconditionFailedError, StorageError
 from pyhudi_core.runtime.base import Clock, Ids
-from pyhudi_core.storage.s3_client import may_have_happened, s3_errors, status_of
+from pyhudi_core.storage.s3_client import S3Clients, is_busy, may_have_happened, refused, status_of
+from pyhudi_core.storage.settling import AskedObject, RequestEnd, Settler, failed, unknown
 
 NONCE = "pyhudi-write"
-ATTEMPTS = 8
-"""Maximum number of times that a request is sent."""
-_FIRST_WAIT_MS = 50
-_LONGEST_WAIT_MS = 2000
 NO_EFFECT = (409, 429)
 """Status codes of requests that had no effect and may be sent again."""
 
@@ -37,42 +31,31 @@ class S3Object:
     table: str
     path: str
 
+    @property
+    def store(self) -> str:
+        """The kind of the store."""
+        return "S3"
+
     def failed(self) -> PreconditionFailedError:
         """Return the error of a lost race."""
-        return PreconditionFailedError("The object is not in the expected state", table=self.table, path=self.path)
-
-    def unknown(self) -> StorageStateUnknownError:
-        """Return the error of a write whose outcome is unknown."""
-        return StorageStateUnknownError(
-            "S3 did not confirm the write, and the object does not show whether it succeeded",
-            table=self.table,
-            path=self.path,
-            hint="Read the table's state before you try again.",
-        )
-
-    def gave_up(self, last: Exception | None) -> StorageError:
-        """Return the error of a write that certainly had no effect in all attempts."""
-        return StorageError(
-            f"S3 did not accept the write in {ATTEMPTS} attempts: {last}",
-            table=self.table,
-            path=self.path,
-            hint="Nothing was written; try again later.",
-        )
+        return failed(self)
 
 
 class ConditionalWriter:
     """Sends conditional requests, repeats them only if that is safe, and finds out their outcome.
 
     Args:
-        once: a client that does not repeat requests by itself.
+        clients: of which the one that does not repeat requests by itself is used.
         clock: waits between attempts.
         ids: gives nonces and jitter.
     """
 
-    def __init__(self, once: Any, clock: Clock, ids: Ids) -> None:
-        self._once = once
-        self._clock = clock
+    def __init__(self, clients: S3Clients, clock: Clock, ids: Ids) -> None:
+        self._clients = clients
+        self._once = clients.once
         self._ids = ids
+        self._settler = Settler(clock, ids, clients.busy)
+        self.pause = self._settler.pause
 
     def put(self, target: S3Object, data: bytes, etag: str | None) -> Any:
         """Put the object if its tag is ``etag``; if ``etag`` is None, put it if it does not exist. Returns a response that contains ``ETag``."""
@@ -92,9 +75,9 @@ class ConditionalWriter:
             still = found is None if etag is None else found is not None and found["ETag"].strip('"') == etag
             if still:
                 return None
-            raise target.unknown()
+            raise unknown(target)
 
-        return self._repeat(target, send, find_own)
+        return self._settler.settle(target, _Judge(self._clients), send, find_own)
 
     def delete(self, target: S3Object, etag: str) -> None:
         """Remove the object if its tag is ``etag``."""
@@ -106,44 +89,9 @@ class ConditionalWriter:
             found = self._head(target)
             if found is not None and found["ETag"].strip('"') == etag:
                 return None
-            raise target.unknown()
+            raise unknown(target)
 
-        self._repeat(target, send, find_own)
-
-    def _repeat(self, target: S3Object, send: Callable[[], Any], find_own: Callable[[], Any | None]) -> Any:
-        in_doubt = False
-        last: Exception | None = None
-        for attempt in range(ATTEMPTS):
-            if attempt:
-                self.pause(attempt)
-            try:
-                if in_doubt:
-                    ours = find_own()
-                    if ours is not None:
-                        return ours
-                return send()
-            except (ClientError, BotoCoreError) as error:
-                in_doubt = self._judge(target, error, in_doubt)
-                last = error
-        raise target.unknown() if in_doubt else target.gave_up(last)
-
-    def _judge(self, target: S3Object, error: ClientError | BotoCoreError, in_doubt: bool) -> bool:
-        """Say whether the write may have succeeded by now. Raises if another attempt cannot succeed."""
-        if may_have_happened(error):
-            return True
-        status = status_of(error) if isinstance(error, ClientError) else 0
-        if status in NO_EFFECT or isinstance(error, NotConnectedError):
-            return in_doubt
-        if status in (404, 412) and _is_about_the_object(error):
-            if not in_doubt:
-                raise target.failed() from error
-            # An earlier request of ours may have succeeded, so that this one failed its condition: the object shows it.
-            return True
-        if in_doubt:
-            raise target.unknown() from error
-        with s3_errors(target.table, target.path):
-            raise error
-        raise target.gave_up(error)
+        self._settler.settle(target, _Judge(self._clients), send, find_own)
 
     def _head(self, target: S3Object) -> Any | None:
         try:
@@ -153,10 +101,32 @@ class ConditionalWriter:
                 return None
             raise
 
-    def pause(self, attempt: int) -> None:
-        """Wait before the next attempt, longer each time, with jitter."""
-        bound_ms = min(_LONGEST_WAIT_MS, _FIRST_WAIT_MS << attempt)
-        self._clock.sleep((1 + self._ids.below(bound_ms)) / 1000)
+
+@dataclass(frozen=True, slots=True)
+class _Judge:
+    """Knows the errors of boto3."""
+
+    clients: S3Clients
+
+    @property
+    def errors(self) -> tuple[type[Exception], ...]:
+        return (ClientError, BotoCoreError)
+
+    def verdict(self, error: Exception) -> RequestEnd:
+        if isinstance(error, NotConnectedError) and not self.clients.reached:
+            return RequestEnd.REFUSED
+        if may_have_happened(error):
+            return RequestEnd.UNCLEAR
+        status = status_of(error) if isinstance(error, ClientError) else 0
+        if status in NO_EFFECT or isinstance(error, NotConnectedError):
+            return RequestEnd.NO_EFFECT
+        return RequestEnd.FAILED if status in (404, 412) and _is_about_the_object(error) else RequestEnd.REFUSED
+
+    def is_busy(self, error: Exception) -> bool:
+        return isinstance(error, ClientError) and is_busy(error)
+
+    def refusal(self, error: Exception, target: AskedObject) -> StorageError:
+        return refused(error, target.table, target.path)
 
 
 def _is_about_the_object(error: Exception) -> bool:

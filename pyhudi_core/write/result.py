@@ -12,6 +12,7 @@ from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
+from pyhudi_core.storage.base import NOT_WAITED, Waited
 from pyhudi_core.transaction import metadata_removal
 
 _FROM_NOW_ON = "from now on a write whose rows lack them is refused, except upsert(rows, partial=True)"
@@ -26,7 +27,8 @@ class CommitStats:
     ``rows_replaced`` is how many rows were in these; None where another writer's commit does not say. Rows that went with a dropped partition are
     in ``rows_deleted`` too. ``rows_combined`` is how many rows of the batch were combined with another row of their key before the write (Hudi's
     ``hoodie.combine.before.upsert``), so that only one row of the key was written. ``index`` says which index found the keys, and why
-    it was chosen; empty if no key was looked up.
+    it was chosen; empty if no key was looked up. ``store_waits`` and ``store_wait_ms`` are how often, and how long together, requests of this process
+    waited because the object store was busy (429, 503).
     """
 
     rows_inserted: int
@@ -39,10 +41,12 @@ class CommitStats:
     rows_replaced: int | None = 0
     index: str = ""
     rows_combined: int = 0
+    store_waits: int = 0
+    store_wait_ms: int = 0
 
     @classmethod
-    def of(cls, commit: CommitMetadata) -> CommitStats:
-        """Add up what a commit's metadata says."""
+    def of(cls, commit: CommitMetadata, waited: Waited = NOT_WAITED) -> CommitStats:
+        """Add up what a commit's metadata says; ``waited``: the waits for the store, which it does not have."""
         stats = commit.stats
         dropped = commit.rows_replaced or 0 if commit.operation == OperationType.DELETE_PARTITION else 0
         return cls(
@@ -56,6 +60,8 @@ class CommitStats:
             rows_replaced=commit.rows_replaced,
             index=commit.extra.get(INDEX_KEY, ""),
             rows_combined=sum(stat.combined for stat in stats),
+            store_waits=waited.times,
+            store_wait_ms=waited.ms,
         )
 
     @property
@@ -170,6 +176,11 @@ class Commit:
             "files": f"{stats.files_written:,} in {len(stats.partitions):,} partitions, {stats.bytes_written:,} bytes",
             **({"index": stats.index} if stats.index else {}),
             "retries": f"{self.retries}{saved}",
+            **(
+                {"store": f"busy, {stats.store_waits:,} requests waited {stats.store_wait_ms:,} ms together"}
+                if stats.store_waits
+                else {}
+            ),
             "lock": f"waited {self.lock_wait * 1000:.1f} ms, held {self.lock_held * 1000:.1f} ms",
             **dict(self._note_line(name, value) for name, value in self.notes),
         }

@@ -20,10 +20,12 @@ from pyhudi_core.conflicts.conflict import Conflict, ConflictKind, Touched, is_f
 from pyhudi_core.conflicts.precedence import Holding
 from pyhudi_core.errors import CommitConflictError, ObjectNotFoundError
 from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.storage.base import NOT_WAITED, Waited
 from pyhudi_core.timeline.lost_files import lost_file
 
 T = TypeVar("T")
 OnConflict = Callable[[CommitConflictError], object]
+
 
 _NOTHING = Touched(frozenset(), frozenset())
 _LONGEST_MS = 5_000
@@ -52,6 +54,15 @@ class Retries:
     claim: Holding | None = None
     bytes_saved: int = 0
     _began_ms: int = 0
+    _waited: Waited = NOT_WAITED
+
+    def __post_init__(self) -> None:
+        self._waited = self.context.storage.waited
+
+    @property
+    def store_waits(self) -> Waited:
+        """The waits of this process for a busy store since the write began."""
+        return self.context.storage.waited.since(self._waited)
 
     def __enter__(self) -> Self:
         return self

@@ -511,7 +511,7 @@ def committed(end: Staged, finished: Finished, retries: Retries) -> Committed:
         token=transaction.token,
         operation=str(end.request.operation),
         retries=retries.attempts,
-        stats=CommitStats.of(end.metadata),
+        stats=CommitStats.of(end.metadata, retries.store_waits),
         lock_wait=lock.waited if lock else finished.lock_wait,
         lock_held=lock.held() if lock else finished.lock_held,
         notes=finished.notes,

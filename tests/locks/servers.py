@@ -217,6 +217,24 @@ def gateway(folder: Path, access_key: str, secret_key: str) -> Server:
     return Server(command, port, folder, {"ROOT_ACCESS_KEY": access_key, "ROOT_SECRET_KEY": secret_key})
 
 
+def azurite(folder: Path) -> Server:
+    """Azurite, Microsoft's emulator of Azure's blobs."""
+    program = INSTALLED / "azurite" / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
+    assert program.exists(), "Azurite is not installed: run `make locks`, which installs it"
+    port = free_port()
+    command = ["node", str(program), "--blobHost", "127.0.0.1", "--blobPort", str(port), "--location", str(folder)]
+    return Server([*command, "--silent", "--skipApiVersionCheck", "--disableTelemetry"], port, folder)
+
+
+def fake_gcs(folder: Path) -> Server:
+    """fake-gcs-server, with Google's JSON interface."""
+    program = INSTALLED / "bin" / "fake-gcs-server"
+    assert program.exists(), "fake-gcs-server is not installed: run `make locks`, which installs it"
+    port = free_port()
+    command = [str(program), "-scheme", "http", "-host", "127.0.0.1", "-port", str(port), "-backend", "memory"]
+    return Server([*command, "-log-level", "error"], port, folder)
+
+
 def _java(server: str, *options: str, classes: str = "") -> list[str]:
     """The start of a command with a server's jars and a small heap."""
     jars = INSTALLED / server

@@ -15,7 +15,7 @@ CHANCE = {"time", "uuid", "random", "secrets", "threading", "_thread", "multipro
           "timeit", "urandom", "greenlet"}  # fmt: skip
 """Modules, and names of modules, that bring a clock, randomness, threads or processes."""
 PLACES = {"os", "posix", "pathlib", "tempfile", "shutil", "glob", "fcntl", "mmap", "sqlite3", "socket", "select", "selectors", "ssl", "http", "urllib",
-          "requests", "boto3", "botocore", "psutil", "resource", "platform", "getpass", "runpy", "ctypes"}  # fmt: skip
+          "requests", "boto3", "obstore", "botocore", "psutil", "resource", "platform", "getpass", "runpy", "ctypes"}  # fmt: skip
 """The same for disk, network and the machine."""
 CLOCKS = {"now", "utcnow", "today", "current_timestamp", "current_date", "localtimestamp", "rand", "randn"}
 """Functions of other libraries (datetime, pandas, Spark) that read a clock or make random values."""

@@ -131,6 +131,7 @@ SHOWS = {
     ("IndexDefinition", "options"): "options of an expression, such as a format",
     ("CreateIndex", "options"): "options of an index, which a statement names",
     ("ScheduleChoice", "options"): "the choices of a simulated step",
+    ("GoogleOptions", "application_credentials"): "the path of a file",
 }
 """Fields with such a name that hold no secret."""
 

@@ -47,8 +47,12 @@ MISTAKES: dict[str, tuple[Callable[[hudi.HudiTable], Any], str]] = {
     "a query as condition": (lambda t: t.scan(where="SELECT * FROM x WHERE id = 1"), "give the condition alone"),
     "a where clause": (lambda t: t.delete(where="WHERE id = 1"), "Leave WHERE out and give the condition alone"),
     "an order": (lambda t: t.scan(where="id = 1 ORDER BY id"), "Leave ORDER BY out"),
-    "Google": (lambda t: hudi.open_table("gs://bucket/orders"), "Google Cloud Storage is not supported"),
-    "Azure": (lambda t: hudi.open_table("abfss://c@a.dfs.core.windows.net/orders"), "Azure storage is not supported"),
+    "Google without a bucket": (lambda t: hudi.open_table("gs:bucket/orders"), r"Write gs://bucket/prefix"),
+    "Azure without an account": (lambda t: hudi.open_table("az://c/orders"), r"abfss://container@account\.dfs"),
+    "an option of Azure by another name": (
+        lambda t: hudi.open_table("az://c/t", storage_options={"account_nme": "x"}),
+        "Known for this location: account_name",
+    ),
     "two keys in one text": (
         lambda t: hudi.create_table(f"{t.location}-2", ORDERS, "id,day"),
         r"Give a list: record_key=\['id', 'day'\]",
@@ -72,7 +76,7 @@ MISTAKES: dict[str, tuple[Callable[[hudi.HudiTable], Any], str]] = {
         r"an option of the table: options=\{'hoodie\.metadata\.enable': \.\.\.\}",
     ),
     "an option of S3 by another name": (
-        lambda t: hudi.open_table("s3://bucket/t", storage_options={"AWS_ENDPOINT": "x"}),
+        lambda t: hudi.open_table("s3://bucket/t", storage_options={"fs.s3a.endpoint": "x"}),
         "Did you mean 'endpoint_url'",
     ),
     "a type that was wider": (

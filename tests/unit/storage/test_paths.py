@@ -25,6 +25,38 @@ from pyhudi_core.storage.paths import Location, check_path, check_prefix, parse_
         ("s3://lake/a/orders/", Location("s3", "lake", "a/orders", "s3://lake/a/orders")),
         ("s3a://lake", Location("s3", "lake", "", "s3a://lake")),
         ("S3://lake/x", Location("s3", "lake", "x", "S3://lake/x")),
+        ("gs://lake/a/orders/", Location("gs", "lake", "a/orders", "gs://lake/a/orders")),
+        ("gcs://lake", Location("gs", "lake", "", "gcs://lake")),
+        ("az://c/t", Location("azure", "c", "t", "az://c/t")),
+        *(
+            (
+                f"{scheme}://c@acc.{host}.core.windows.net/t/",
+                Location("azure", "c@acc.blob.core.windows.net", "t", f"{scheme}://c@acc.{host}.core.windows.net/t"),
+            )
+            for scheme, host in (
+                ("abfss", "dfs"),
+                ("abfs", "dfs"),
+                ("wasbs", "blob"),
+                ("wasb", "blob"),
+                ("abfss", "blob"),
+            )
+        ),
+        *(
+            (
+                f"https://acc.{host}.core.windows.net/c/t/x",
+                Location("azure", "c@acc.blob.core.windows.net", "t/x", "abfss://c@acc.dfs.core.windows.net/t/x"),
+            )
+            for host in ("dfs", "blob")
+        ),
+        (
+            "abfss://w@onelake.dfs.fabric.microsoft.com/l.Lakehouse/Tables/t",
+            Location(
+                "azure",
+                "w@onelake.blob.fabric.microsoft.com",
+                "l.Lakehouse/Tables/t",
+                "abfss://w@onelake.dfs.fabric.microsoft.com/l.Lakehouse/Tables/t",
+            ),
+        ),
         ("memory://x", Location("memory", "x", "", "memory://x")),
         ("memory:x/y", Location("memory", "x", "y", "memory://x/y")),
     ],
@@ -39,7 +71,23 @@ def test_a_relative_folder_is_made_absolute() -> None:
 
 @pytest.mark.parametrize(
     "location",
-    ["", "a\0b", "gs://lake/x", "hdfs:/x", "foo:bar", "file:x", "file://host/x", "s3:/x", "s3://", "memory://"],
+    [
+        "",
+        "a\0b",
+        "gs:lake/x",
+        "gs://u:p@lake/x",
+        "abfss://c@acc/x",
+        "abfss://@acc.dfs.core.windows.net/x",
+        "az://u:p@acc.dfs.core.windows.net/x",
+        "https://acc.example.com/c/x",
+        "hdfs:/x",
+        "foo:bar",
+        "file:x",
+        "file://host/x",
+        "s3:/x",
+        "s3://",
+        "memory://",
+    ],
 )
 def test_a_location_that_cannot_be_understood_is_refused(location: str) -> None:
     with pytest.raises(ConfigError):

@@ -142,9 +142,8 @@ def test_options_that_do_not_fit_together_are_refused_before_anything_is_asked(
 @pytest.mark.parametrize(
     ("written", "meant"),
     [
-        ("AWS_CA_BUNDLE", "ca_bundle"), ("AWS_ROLE_ARN", "role_arn"), ("aws_iam_role_arn", "role_arn"), ("AWS_ROLE_SESSION_NAME", "role_session_name"),
+        ("fs.s3a.access.key", "access_key_id"), ("secret", "secret_access_key"), ("endpoint", "endpoint_url"), ("SSEKMSKeyId", "sse_kms_key_id"),
         ("fs.s3a.assumed.role.arn", "role_arn"), ("fs.s3a.encryption.key", "sse_kms_key_id"), ("fs.s3a.encryption.algorithm", "server_side_encryption"),
-        ("aws_server_side_encryption", "server_side_encryption"), ("aws_sse_kms_key_id", "sse_kms_key_id"), ("SSEKMSKeyId", "sse_kms_key_id"),
     ],
 )  # fmt: skip
 def test_the_names_of_other_libraries_are_answered_with_ours(written: str, meant: str) -> None:

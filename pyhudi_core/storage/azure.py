@@ -1,0 +1,200 @@
+"""Azure Blob Storage and Data Lake Storage as a kind of storage: its options, which need neither obstore nor a store, and how it is opened."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyhudi_core.errors import InvalidOptionError, from_extra
+from pyhudi_core.model.masking import Secret
+from pyhudi_core.storage.base import Storage
+from pyhudi_core.storage.kind import (
+    OtherNames,
+    StorageKind,
+    allow_sources,
+    given_options,
+    in_own_names,
+    read_flag,
+    refuse_bad_address,
+    secret_option,
+    storage_option,
+)
+from pyhudi_core.storage.paths import ALLOW_SOURCES, Location, parse_sources, sources_text
+
+_EXTRA = "azure"
+_NAMES = OtherNames(
+    ("azure_storage_", "azure_"),
+    {
+        "account": "account_name",
+        "access_key": "account_key",
+        "master_key": "account_key",
+        "authority_id": "tenant_id",
+        "sas_key": "sas_token",
+        "token": "bearer_token",
+        "endpoint": "endpoint_url",
+        "identity_endpoint": "msi_endpoint",
+        "anonymous": "skip_signature",
+        "anon": "skip_signature",
+    },
+)
+_CLIENT = {"sas_token": "sas_key", "bearer_token": "token", "endpoint_url": "endpoint"}
+"""Options that have another name in the client library."""
+_SECRETS = ("account_key", "sas_token", "client_secret", "bearer_token", "connection_string")
+_FLAGS = ("use_azure_cli", "skip_signature")
+_ACCOUNTS = ("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT")
+_ENDPOINTS = ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT")
+_CONNECTION_STRING = "AZURE_STORAGE_CONNECTION_STRING"
+_PUBLIC = "core.windows.net"
+
+
+@dataclass(frozen=True, slots=True)
+class AzureOptions:
+    """Storage options of Azure. The client finds credentials that are not given: in the environment, or from the machine's identity."""
+
+    account_name: str = storage_option(
+        "account_name", "", "The storage account, if the location does not name it (`AZURE_STORAGE_ACCOUNT_NAME`)."
+    )
+    account_key: Secret = secret_option("account_key", "A key of the account (`AZURE_STORAGE_ACCOUNT_KEY`).")
+    sas_token: Secret = secret_option("sas_token", "A shared access signature (`AZURE_STORAGE_SAS_TOKEN`).")
+    connection_string: Secret = secret_option(
+        "connection_string",
+        "Account, key or signature, and endpoint, as the portal shows them (`AZURE_STORAGE_CONNECTION_STRING`).",
+    )
+    client_id: str = storage_option(
+        "client_id",
+        "",
+        "The application that signs in: with client_secret, or with federated_token_file (`AZURE_CLIENT_ID`).",
+    )
+    client_secret: Secret = secret_option("client_secret", "Its secret (`AZURE_CLIENT_SECRET`).")
+    tenant_id: str = storage_option("tenant_id", "", "Its directory (`AZURE_TENANT_ID`).")
+    federated_token_file: str = storage_option(
+        "federated_token_file",
+        "",
+        "The file with the token of workload identity (`AZURE_FEDERATED_TOKEN_FILE`, which AKS sets).",
+    )
+    authority_host: str = storage_option(
+        "authority_host", "", "Where it signs in, in another cloud (`AZURE_AUTHORITY_HOST`)."
+    )
+    bearer_token: Secret = secret_option("bearer_token", "A token, which is not renewed (`AZURE_STORAGE_TOKEN`).")
+    use_azure_cli: bool = storage_option("use_azure_cli", False, "Ask `az` for tokens (`AZURE_USE_AZURE_CLI`).")
+    msi_endpoint: str = storage_option(
+        "msi_endpoint", "", "Where the machine's managed identity is asked for (`AZURE_MSI_ENDPOINT`)."
+    )
+    object_id: str = storage_option("object_id", "", "The managed identity, by its object id.")
+    msi_resource_id: str = storage_option("msi_resource_id", "", "The managed identity, by its resource id.")
+    skip_signature: bool = storage_option("skip_signature", False, "Read a public container without credentials.")
+    endpoint_url: str = storage_option(
+        "endpoint_url",
+        "",
+        "Address of the account in another cloud or emulator, such as `http://localhost:10000/devstoreaccount1` (`AZURE_STORAGE_ENDPOINT`).",
+    )
+    ca_bundle: str = storage_option(
+        "ca_bundle", "", "A file with authorities that may sign the server's certificate, beside those of the machine."
+    )
+    allow_sources: str = allow_sources()
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str], location: str) -> AzureOptions:
+        """Parse storage options. Raises `UnknownOptionError` and `InvalidOptionError`."""
+        given = in_own_names(cls, given, location, _NAMES)
+        for name in ("endpoint_url", "authority_host", "msi_endpoint"):
+            refuse_bad_address(given, name, "a server", location)
+        rest = (*_SECRETS, *_FLAGS, ALLOW_SOURCES)
+        texts: dict[str, Any] = {name: str(text) for name, text in given.items() if name not in rest and str(text)}
+        return cls(
+            **texts,
+            **{name: Secret(given.get(name, "")) for name in _SECRETS},  # type: ignore[arg-type]
+            **{name: read_flag(given, name, False) for name in _FLAGS},  # type: ignore[arg-type]
+            allow_sources=sources_text(parse_sources(given.get(ALLOW_SOURCES, ""))),
+        )
+
+
+def _open(location: Location, given: Mapping[str, str]) -> Storage:
+    options = AzureOptions.parse(given, location.text)
+    with from_extra(_EXTRA, f"A table in Azure storage ({location.text})"):
+        from pyhudi_core.storage.object_clients import Account, Provider  # noqa: PLC0415
+        from pyhudi_core.storage.object_store import ObjectStorage  # noqa: PLC0415
+
+    values = given_options(options)
+    container, _, host = location.bucket.partition("@")
+    connection = _connection(str(options.connection_string) or os.environ.get(_CONNECTION_STRING, ""), location.text)
+    config = {**connection, **{name: text for name, text in values.items() if name != "connection_string"}}
+    name = _account(host, config, location.text)
+    endpoint = str(config.get("endpoint_url", "")) or _from_environment(_ENDPOINTS) or _endpoint(name, host)
+    config |= {"account_name": name, "endpoint_url": endpoint}
+    kept = {_CLIENT.get(key, key): text for key, text in config.items() if key not in ("ca_bundle", ALLOW_SOURCES)}
+    provider = Provider(
+        title="Azure storage",
+        client="AzureStore",
+        place="container",
+        versions=False,
+        lists_after=False,
+        environment="AZURE_",
+        rights="Check account_key, sas_token, the client_id with its secret, or the identity, and that it may read and write the blobs.",
+        address=f"Check the account's name, {name!r}, the storage option endpoint_url, and the network.",
+        hosts=(
+            "core.windows.net",
+            "core.chinacloudapi.cn",
+            "core.usgovcloudapi.net",
+            "core.cloudapi.de",
+            "fabric.microsoft.com",
+        ),
+        refused_letter="\\",
+    )
+    account = Account(provider, container, tuple(sorted(kept.items())), endpoint, options.ca_bundle)
+    return ObjectStorage(location.text, location.path, account, values, parse_sources(options.allow_sources))
+
+
+def _account(host: str, config: Mapping[str, str], location: str) -> str:
+    """Return the account of a location: it is in its host, in the options or in the environment."""
+    named = host.partition(".")[0]
+    given = config.get("account_name", "")
+    if named and given and named != given:
+        raise InvalidOptionError(
+            f"The location names the account '{named}', and the storage options name '{given}'",
+            table=location,
+            hint="Omit account_name, or correct the location.",
+        )
+    found = named or given or _from_environment(_ACCOUNTS)
+    if not found:
+        raise InvalidOptionError(
+            "The location names no storage account",
+            table=location,
+            hint="Write abfss://container@account.dfs.core.windows.net/folder, or set the storage option account_name or AZURE_STORAGE_ACCOUNT_NAME.",
+        )
+    return str(found)
+
+
+def _endpoint(account: str, host: str) -> str:
+    """Return the address of an account in the cloud of its host."""
+    rest = host.partition(".")[2].removeprefix("dfs.").removeprefix("blob.") or _PUBLIC
+    return f"https://{account}.blob.{rest}"
+
+
+def _connection(text: str, location: str) -> dict[str, str]:
+    """Return the options in a connection string."""
+    if not text:
+        return {}
+    parts = {name: Secret(part) for name, _, part in (each.partition("=") for each in text.split(";"))}
+    names = {"AccountName": "account_name", "AccountKey": "account_key", "BlobEndpoint": "endpoint_url"}
+    found: dict[str, str] = {own: parts[name] for name, own in names.items() if parts.get(name)}
+    if parts.get("SharedAccessSignature"):
+        found["sas_token"] = Secret(parts["SharedAccessSignature"].lstrip("?"))
+    if "account_name" not in found and "endpoint_url" not in found:
+        raise InvalidOptionError(
+            "The connection string names no account",
+            table=location,
+            hint="Copy it as the portal shows it: AccountName=...;AccountKey=...",
+        )
+    if "endpoint_url" not in found and parts.get("EndpointSuffix"):
+        found["endpoint_url"] = f"https://{found['account_name']}.blob.{parts['EndpointSuffix']}"
+    return found
+
+
+def _from_environment(names: tuple[str, ...]) -> str:
+    return next((os.environ[name] for name in names if os.environ.get(name)), "")
+
+
+STORAGE = StorageKind("azure", "Azure", AzureOptions, _open, _EXTRA)

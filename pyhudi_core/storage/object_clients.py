@@ -1,0 +1,241 @@
+"""The connection to a bucket of Google Cloud Storage or a container of Azure, through obstore.
+
+obstore never repeats a request here: requests are repeated by `Clients.ask` and ``settling``, which wait for a busy store and know whether a
+repetition is safe. Only the parts of a large upload are repeated by obstore. Until the store has answered once, a missing connection is an error
+at once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import lru_cache
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from obstore import store as obstore_stores
+
+from pyhudi_core.errors import HudiError, InvalidOptionError, ObjectNotFoundError, StorageError
+from pyhudi_core.model.masking import masked_text
+from pyhudi_core.storage.clear_text import warn_of_clear_text
+from pyhudi_core.storage.object_errors import ERRORS, Failure, error_of, failure_of, verdict_on
+from pyhudi_core.storage.settling import AskedObject, Busy, RequestEnd, Settler
+
+T = TypeVar("T")
+_CONNECT = "4s"
+_SHORT, _LONG = "8s", "120s"
+"""Bounds for one request: a question or a small object, and an object or a piece of one."""
+_FIRST_ATTEMPTS = 2
+_PART_RETRIES = 8
+_broken_by_fork = False
+_used = False
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """A cloud, for the clients and for messages.
+
+    Attributes:
+        title: its name.
+        client: the class of obstore.
+        place: what a bucket is called there.
+        versions: whether conditions take the version of an object, not its tag.
+        lists_after: whether it lists objects after a given one.
+        environment: what the names of its environment variables begin with.
+        rights, address: hints for wrong credentials and addresses.
+        hosts: what the cloud's own addresses end with.
+        refused_letter: a letter that the store takes for another one in names.
+    """
+
+    title: str
+    client: str
+    place: str
+    versions: bool
+    lists_after: bool
+    environment: str
+    rights: str
+    address: str
+    hosts: tuple[str, ...]
+    refused_letter: str = ""
+
+    def own(self, endpoint: str) -> bool:
+        """Say whether an address is the cloud's own, not that of an emulator or another server."""
+        return not endpoint or any(
+            urlsplit(endpoint).hostname == name or endpoint.endswith(f".{name}") for name in self.hosts
+        )
+
+    def hint(self, found: Failure) -> str:
+        """Say what to do about a failure."""
+        if found.no_place:
+            return f"Check the {self.place}'s name in the location; it is not made here."
+        if found.about_credentials or found.status in (401, 403):
+            return self.rights
+        if found.not_sent or found.kind:
+            return ("Nothing was written. " if found.not_sent else "") + self.address
+        return "Try again later." if found.is_busy else f"{self.rights} {self.address}"
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A bucket with the credentials for it; the values are not printed."""
+
+    provider: Provider
+    bucket: str
+    config: tuple[tuple[str, str], ...] = field(repr=False)
+    endpoint: str = ""
+    ca_bundle: str = ""
+
+
+class Clients:
+    """The clients of one bucket."""
+
+    def __init__(self, account: Account) -> None:
+        self.account = account
+        self.busy = Busy()
+        self.reached = False
+        self.short = self._make(_SHORT, 0)
+        self.long = self._make(_LONG, 0)
+        self._parts: Any = None
+
+    @property
+    def parts(self) -> Any:
+        """The client for the parts of a large object, which repeats requests."""
+        if self._parts is None:
+            self._parts = self._make(_LONG, _PART_RETRIES)
+        return self._parts
+
+    def _make(self, timeout: str, retries: int) -> Any:
+        account = self.account
+        options: dict[str, Any] = {"connect_timeout": _CONNECT, "timeout": timeout}
+        if account.endpoint.startswith("http:"):
+            options["allow_http"] = True
+        if account.ca_bundle:
+            options["root_certificate"] = _certificates(account.ca_bundle)
+        retry = {"max_retries": retries, "retry_timeout": timedelta(seconds=60)}
+        make = getattr(obstore_stores, account.provider.client)
+        try:
+            return make(account.bucket, config=dict(account.config), client_options=options, retry_config=retry)
+        except (*ERRORS, ValueError) as error:
+            text = masked_text(str(error).partition("\n\nDebug source:")[0], 400)
+            raise InvalidOptionError(
+                f"The client of {account.provider.title} does not take the storage options: {text}",
+                hint=account.provider.rights,
+            ) from None
+
+    def ask(self, settler: Settler, target: AskedObject, call: Callable[[], T], *, changes: bool = False) -> T:
+        """Make a call that may be repeated, until it succeeds or repeating it does not help.
+
+        Args:
+            settler: has the waits.
+            target: the object.
+            call: the call of obstore.
+            changes: whether it changes something; then the state is unknown if no answer comes.
+        """
+        patience = settler.patience()
+        attempts = 0
+        while True:
+            attempts += 1
+            try:
+                return self.call(call)
+            except ERRORS as error:
+                found = failure_of(error)
+                if found.not_found:
+                    raise ObjectNotFoundError(
+                        "The object does not exist", table=target.table, path=target.path
+                    ) from None
+                if not self._again(found, attempts) or not patience.again(found.is_busy):
+                    raise self.error(found, target, changes=changes) from None
+
+    def _again(self, found: Failure, attempts: int) -> bool:
+        if not self.reached:
+            return found.not_sent and attempts < _FIRST_ATTEMPTS
+        return verdict_on(found, reached=True) in (RequestEnd.UNCLEAR, RequestEnd.NO_EFFECT)
+
+    def call(self, call: Callable[[], T]) -> T:
+        """Make a call of obstore once; notice whether the store answers."""
+        global _used  # noqa: PLW0603
+        if _broken_by_fork:
+            raise StorageError(
+                f"This process was forked from one that had used {self.account.provider.title}, and its client does not work after that",
+                hint="Start processes by spawn or forkserver (multiprocessing.set_start_method), or open the first table after the fork.",
+            )
+        _used = True
+        try:
+            result = call()
+        except ERRORS as error:
+            self.reached = self.reached or failure_of(error).is_answer
+            raise
+        except ValueError as error:
+            if isinstance(error, HudiError):
+                raise
+            raise self.no_name(masked_text(str(error), 300)) from None
+        self.reached = True
+        return result
+
+    def no_name(self, why: str, target: AskedObject | None = None) -> StorageError:
+        """Return the error for a name that the store cannot have."""
+        return StorageError(
+            f"{self.account.provider.title} has no object of this name: {why}",
+            table=target.table if target else None,
+            path=target.path if target else None,
+            hint="Use other letters in names of partitions and files.",
+        )
+
+    def error(self, found: Failure, target: AskedObject, *, changes: bool = False) -> StorageError:
+        """Return the error of this package."""
+        unclear = changes and verdict_on(found, reached=self.reached) is RequestEnd.UNCLEAR
+        return error_of(found, target, self.account.endpoint, self.account.provider.hint(found), unclear=unclear)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectJudge:
+    """Knows the errors of obstore (`settling.ErrorReader`)."""
+
+    clients: Clients
+
+    @property
+    def errors(self) -> tuple[type[Exception], ...]:
+        return ERRORS
+
+    def verdict(self, error: Exception) -> RequestEnd:
+        return verdict_on(failure_of(error), reached=self.clients.reached)
+
+    def is_busy(self, error: Exception) -> bool:
+        return failure_of(error).is_busy
+
+    def refusal(self, error: Exception, target: AskedObject) -> StorageError:
+        return self.clients.error(failure_of(error), target)
+
+
+def connect(account: Account) -> Clients:
+    """Return the clients for a bucket; no request is sent. A client takes 40 ms to create, so clients are cached."""
+    names = account.provider.environment
+    surroundings = tuple(sorted((name, text) for name, text in os.environ.items() if name.startswith(names)))
+    return _connect(account, surroundings, os.getpid())
+
+
+@lru_cache(maxsize=16)
+def _connect(account: Account, surroundings: tuple[tuple[str, str], ...], pid: int) -> Clients:
+    warn_of_clear_text(account.endpoint, account.provider.title)
+    return Clients(account)
+
+
+def _certificates(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        raise InvalidOptionError(
+            f"The storage option 'ca_bundle' is no file: {path}",
+            hint="Give a file with the certificates of the authorities, in the format PEM.",
+        ) from None
+
+
+def _forked() -> None:
+    global _broken_by_fork  # noqa: PLW0603
+    _broken_by_fork = _used
+
+
+os.register_at_fork(after_in_child=_forked)

@@ -1,0 +1,113 @@
+"""What the errors of obstore mean. obstore gives them as text: the request, the status and the store's answer, and the values of the Rust library.
+
+No text of an error is shown before its secrets are masked: the address of a request may have a signature.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
+
+from pyhudi_core.errors import StorageError, StorageStateUnknownError
+from pyhudi_core.model.masking import masked_text
+from pyhudi_core.storage.settling import AskedObject, RequestEnd
+
+ERRORS = (BaseError, OSError)
+BUSY = (429, 503)
+_STATUS = re.compile(r"\bstatus: (\d{3})\b")
+_KIND = re.compile(r"\bkind: ([A-Z]\w+)")
+_CODE = re.compile(r"<Code>(\w{1,60})</Code>")
+_MESSAGE = re.compile(r"<Message>([^<]{1,300})")
+_CAUSE = re.compile(r'(?:message|error): "([^"]{1,200})"')
+_CREDENTIALS = re.compile(
+    r"Generic \w+ error: (?:Error performing token request|\w+ credential error|Invalid Access Key|Unable to )"
+)
+_NO_CONNECTION = "Connect"
+_NO_PLACE = ("NoSuchBucket", "ContainerNotFound", "InvalidBucketName", "InvalidResourceName", "AccountIsDisabled")
+_SHOWN = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What an error says: the status of the answer (0: there was none), the store's word for it, its message, and the kind of a broken connection."""
+
+    status: int
+    code: str
+    kind: str
+    message: str
+    about_credentials: bool
+    condition: bool
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the store asks for fewer requests."""
+        return self.status in BUSY and not self.about_credentials
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether the store answered."""
+        return self.status > 0 and not self.about_credentials
+
+    @property
+    def not_sent(self) -> bool:
+        """Whether no request was sent, because there was no connection."""
+        return self.kind == _NO_CONNECTION
+
+    @property
+    def no_place(self) -> bool:
+        """Whether the bucket or container is missing."""
+        return self.code in _NO_PLACE
+
+    @property
+    def not_found(self) -> bool:
+        """Whether the object is missing."""
+        return self.status == 404 and not self.no_place and not self.about_credentials
+
+
+def failure_of(error: Exception) -> Failure:
+    """Return what an error says."""
+    text, _, debug = str(error).partition("\n\nDebug source:")
+    found = _STATUS.search(debug)
+    status = int(found[1]) if found else 404 if isinstance(error, FileNotFoundError) else 0
+    code, kind = _CODE.search(text), None if found else _KIND.search(debug)
+    said = _CAUSE.search(debug) if kind else _MESSAGE.search(text)
+    message = "no answer in time" if kind and kind[1] == "Timeout" else said[1] if said else text
+    return Failure(
+        status=status,
+        code=code[1] if code else "",
+        kind=kind[1] if kind else "",
+        message=masked_text(" ".join(message.split()), _SHOWN),
+        about_credentials=_CREDENTIALS.match(text) is not None,
+        condition=isinstance(error, PreconditionError | AlreadyExistsError),
+    )
+
+
+def verdict_on(found: Failure, *, reached: bool) -> RequestEnd:
+    """Say what a failure means for the request. Of a store that has never answered a missing connection is no passing trouble."""
+    if found.about_credentials:
+        return RequestEnd.REFUSED
+    if found.not_sent:
+        return RequestEnd.NO_EFFECT if reached else RequestEnd.REFUSED
+    if found.status == 429 or (found.status == 409 and found.code not in ("", "BlobAlreadyExists")):
+        return RequestEnd.NO_EFFECT
+    if found.condition or found.not_found:
+        return RequestEnd.FAILED
+    if found.status == 0 and not found.kind:
+        return RequestEnd.REFUSED
+    return RequestEnd.UNCLEAR if found.status in (0, 408) or found.status >= 500 else RequestEnd.REFUSED
+
+
+def error_of(found: Failure, target: AskedObject, server: str, hint: str, *, unclear: bool = False) -> StorageError:
+    """Return the error of this package; ``server``: its address; ``unclear``: the request may have changed something."""
+    kind = StorageStateUnknownError if unclear else StorageError
+    if found.about_credentials:
+        what = f"No credentials for {target.store}: {found.message}"
+    elif found.is_answer:
+        what = f"{target.store} refused: {found.status} {found.code} {found.message}".replace("  ", " ")
+    elif found.not_sent or found.kind:
+        what = f"{target.store}{f' at {server}' if server else ''} could not be reached: {found.message}"
+    else:
+        what = f"{target.store} did not do the request: {found.message}"
+    return kind(what, table=target.table, path=target.path, hint=hint)

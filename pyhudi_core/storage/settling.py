@@ -1,0 +1,221 @@
+"""Conditional writes to an object store that never hide a first success, and the waiting for a store that is busy.
+
+Every conditional write stores a unique nonce in the object's metadata. If a response is lost, the writer reads the object: the nonce shows whether
+its write succeeded. If the outcome remains unknown, it raises `StorageStateUnknownError`. A response that says that the request had no effect (S3:
+"409 ConditionalRequestConflict") does not count as a lost race: the request is sent again.
+
+A store that is asked too often says so (429, 503). The request is then sent again after a wait with jitter, until `BUSY_FOR_S` of waiting; what was
+waited is counted (`Busy`), and a commit says it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from enum import Enum
+from typing import Protocol, TypeVar
+
+from pyhudi_core.errors import PreconditionFailedError, StorageError, StorageStateUnknownError
+from pyhudi_core.runtime.base import Clock, Ids
+from pyhudi_core.storage.base import Waited
+
+T = TypeVar("T")
+ATTEMPTS = 8
+"""Maximum number of times that a request is sent to a store that is not busy."""
+BUSY_FOR_S = 60
+"""So long the waits for a busy store are together, before a request is given up."""
+_FIRST_WAIT_MS = 50
+_LONGEST_WAIT_MS = 2000
+_LONGEST_BUSY_WAIT_MS = 8000
+
+
+class RequestEnd(Enum):
+    """What an error says of the request."""
+
+    UNCLEAR = "it may have taken effect"
+    NO_EFFECT = "it had no effect, and may be sent again"
+    FAILED = "its condition did not hold"
+    REFUSED = "it had no effect, and would have none if it were sent again"
+
+
+class AskedObject(Protocol):
+    """The object that is asked for, as messages name it."""
+
+    @property
+    def store(self) -> str:
+        """The kind of the store."""
+        ...
+
+    @property
+    def table(self) -> str: ...
+
+    @property
+    def path(self) -> str: ...
+
+
+class ErrorReader(Protocol):
+    """Knows the errors of one client library."""
+
+    @property
+    def errors(self) -> tuple[type[Exception], ...]:
+        """The classes of its errors."""
+        ...
+
+    def verdict(self, error: Exception) -> RequestEnd: ...
+
+    def is_busy(self, error: Exception) -> bool:
+        """Say whether the store asks for fewer requests."""
+        ...
+
+    def refusal(self, error: Exception, target: AskedObject) -> StorageError:
+        """Return the error of this package."""
+        ...
+
+
+class Busy:
+    """Counts the waits for a busy store, in all threads of the process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._times = 0
+        self._seconds = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Count one wait."""
+        with self._lock:
+            self._times += 1
+            self._seconds += seconds
+
+    @property
+    def waited(self) -> Waited:
+        """How often and how long was waited until now."""
+        with self._lock:
+            return Waited(self._times, round(self._seconds * 1000))
+
+
+class Attempts:
+    """The waits of one request that is sent several times.
+
+    Args:
+        clock: waits.
+        ids: gives jitter.
+        busy: counts the waits for a busy store.
+    """
+
+    def __init__(self, clock: Clock, ids: Ids, busy: Busy) -> None:
+        self._clock = clock
+        self._ids = ids
+        self._busy = busy
+        self._attempts = 1
+        self._busy_s = 0.0
+
+    def again(self, busy: bool) -> bool:
+        """Wait before the next attempt, longer each time; False if there is none."""
+        if busy:
+            seconds = jitter(self._ids, self._attempts, _LONGEST_BUSY_WAIT_MS)
+            if self._busy_s + seconds > BUSY_FOR_S:
+                return False
+            self._busy_s += seconds
+            self._busy.add(seconds)
+        elif self._attempts >= ATTEMPTS:
+            return False
+        else:
+            seconds = jitter(self._ids, self._attempts, _LONGEST_WAIT_MS)
+        self._attempts += 1
+        self._clock.sleep(seconds)
+        return True
+
+
+class Settler:
+    """Sends conditional requests, repeats them only if that is safe, and finds out their outcome.
+
+    Args:
+        clock: waits between attempts.
+        ids: gives jitter.
+        busy: counts the waits for a busy store.
+    """
+
+    def __init__(self, clock: Clock, ids: Ids, busy: Busy) -> None:
+        self._clock = clock
+        self._ids = ids
+        self._busy = busy
+
+    def patience(self) -> Attempts:
+        """Return the waits of one request."""
+        return Attempts(self._clock, self._ids, self._busy)
+
+    def pause(self, attempt: int) -> None:
+        """Wait before the next attempt, longer each time, with jitter."""
+        self._clock.sleep(jitter(self._ids, attempt, _LONGEST_WAIT_MS))
+
+    def settle(
+        self, target: AskedObject, judge: ErrorReader, send: Callable[[], T], find_own: Callable[[], T | None]
+    ) -> T:
+        """Send a conditional request until its outcome is known.
+
+        Args:
+            target: the object.
+            judge: knows the errors of the client library.
+            send: sends the request once.
+            find_own: looks at the object after an unclear answer. It returns the response if the object is this request's; None if the condition
+                still holds, so that the request may be repeated; and raises `unknown` otherwise.
+        """
+        patience = self.patience()
+        in_doubt = busy = False
+        last: Exception | None = None
+        while last is None or patience.again(busy):
+            try:
+                if in_doubt:
+                    ours = find_own()
+                    if ours is not None:
+                        return ours
+                return send()
+            except judge.errors as error:
+                in_doubt, busy, last = _in_doubt(target, judge, error, in_doubt), judge.is_busy(error), error
+        raise unknown(target) if in_doubt else gave_up(target, last, busy)
+
+
+def jitter(ids: Ids, attempt: int, longest_ms: int) -> float:
+    """Return the seconds to wait after an attempt."""
+    return (1 + ids.below(min(longest_ms, _FIRST_WAIT_MS << min(attempt, 16)))) / 1000
+
+
+def _in_doubt(target: AskedObject, judge: ErrorReader, error: Exception, in_doubt: bool) -> bool:
+    """Say whether the request may have succeeded by now. Raises if another attempt cannot succeed."""
+    verdict = judge.verdict(error)
+    if verdict is RequestEnd.UNCLEAR:
+        return True
+    if verdict is RequestEnd.NO_EFFECT:
+        return in_doubt
+    if verdict is RequestEnd.FAILED and not in_doubt:
+        raise failed(target) from error
+    if verdict is RequestEnd.FAILED:
+        # An earlier request of ours may have succeeded, so that this one failed its condition: the object shows it.
+        return True
+    raise unknown(target) if in_doubt else judge.refusal(error, target) from error
+
+
+def failed(target: AskedObject) -> PreconditionFailedError:
+    """Return the error of a lost race."""
+    return PreconditionFailedError("The object is not in the expected state", table=target.table, path=target.path)
+
+
+def unknown(target: AskedObject) -> StorageStateUnknownError:
+    """Return the error of a write whose outcome is unknown."""
+    return StorageStateUnknownError(
+        f"{target.store} did not confirm the write, and the object does not show whether it succeeded",
+        table=target.table,
+        path=target.path,
+        hint="Read the table's state before you try again.",
+    )
+
+
+def gave_up(target: AskedObject, last: Exception | None, busy: bool) -> StorageError:
+    """Return the error of a write that certainly had no effect in all attempts."""
+    tried = f"{BUSY_FOR_S} s, because it is asked too often" if busy else f"{ATTEMPTS} attempts"
+    return StorageError(
+        f"{target.store} did not accept the write in {tried}: {last}",
+        table=target.table,
+        path=target.path,
+        hint="Nothing was written; try again later.",
+    )
