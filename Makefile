@@ -67,9 +67,14 @@ interop: $(INSTALLED) java ## Real Apache Hudi reads and continues our tables (H
 	$(BIN)/python scripts/interop_env.py $(HUDI_JARS:%=--only hudi-spark3.5-bundle_2.12:%)
 	HUDI_VERSIONS="$(HUDI)" $(BIN)/pytest tests/interop -q --durations=5 -m 'not slow'
 
-bench: $(INSTALLED) java ## Install the peers, and measure beside them: the parts bench-* of make evidence
+ifeq ($(LOCAL),1)
+bench: $(INSTALLED)
+	$(BIN)/python -m benchmarks.local_loads
+else
+bench: $(INSTALLED) java ## Install the peers, and measure beside them: the parts bench-* of make evidence (LOCAL=1: first loads in this process only)
 	$(BIN)/python scripts/interop_env.py --local-peers
 	$(BIN)/python scripts/evidence.py 'bench-*'
+endif
 
 smoke35: $(INSTALLED) java ## The doors and the Spark tests with the oldest release of each package, PySpark 3.5 among them (SLOW=1: slow ones, too)
 	$(BIN)/python scripts/environments.py oldest

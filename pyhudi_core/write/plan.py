@@ -80,7 +80,7 @@ _WORTH, _CHEAP = 8, 48 << 10
 """A base file takes new keys if it is at most so many times as large as they are, or has at most so many bytes."""
 _MOST_SMALL = 16
 """A partition with so many small file groups without logs gets no more of them for a few new keys."""
-_MANY = 32
+_MANY = 8
 """So many new files are announced together."""
 _TELLING_SIZE = 4 << 20
 """Smaller files say little about rows: their footers take much of them, up to 430 KB for the bloom filter of a file that Hudi wrote."""

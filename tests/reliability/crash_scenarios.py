@@ -354,6 +354,7 @@ CASES: dict[str, Case] = {
     "commit_status": Case(ask, states.with_decided_commit, token=False, settle=ask),
     "disjoint_race": Case(win_beside_another, settle=BESIDE),
     "first_commit": Case(MIXED, create),
+    "many_partitions": Case(upsert(*((n, f"p{n}", 1.0) for n in range(20, 28)))),
     "locked_out": Case(wait_in_vain, states.with_locked_table, {"hoodie.write.lock.wait_time_ms": 10}, token=False),
     "lock_left_behind": Case(MIXED, states.with_dead_holder),
     "long_audit": Case(MIXED, states.with_long_audit),

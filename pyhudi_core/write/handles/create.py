@@ -72,10 +72,10 @@ class CreateHandle:
         deleted = says_deleted(rows) if merger is None else says_deleted(rows) | merger.deletes(rows)
         left = rows.filter(pa.array(~deleted)) if deleted.any() else rows
         refuse_unknown_rows(self._context, len(left), self._bucket.partition)
-        self._files.insert(left)
         if self._new_partition and len(left):
             announce_partition(self._context.runtime, self._context.settings.requested_time, self._bucket.partition)
             self._new_partition = False
+        self._files.insert(left)
 
     def close(self) -> list[WrittenFile]:
         """As `WriteHandle.close`."""

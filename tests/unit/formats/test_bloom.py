@@ -285,3 +285,16 @@ def test_a_filter_answers_many_keys_as_it_answers_each() -> None:
     one_by_one = BloomFilter.from_footer(text, kind)
     assert together.tolist() == [one_by_one.might_contain(asked[n : n + 1])[0] for n in range(len(asked))]
     assert together[::2].all() and not together.all()
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(st.lists(st.binary(min_size=1, max_size=23), min_size=1, max_size=60, unique=True))
+def test_few_keys_have_the_bits_that_they_have_among_many(keys: list[bytes]) -> None:
+    """Few keys of one length are hashed one by one, many as arrays."""
+    at_once, singly = (BloomFilter.empty(64, type_code=SIMPLE) for _ in range(2))
+    for length in {len(key) for key in keys}:
+        same = [key for key in keys if len(key) == length]
+        at_once.add(pa.array(same * (1 + 100 // len(same)), pa.binary()))
+        for key in same:
+            singly.add(pa.array([key], pa.binary()))
+    assert at_once.to_footer() == singly.to_footer()

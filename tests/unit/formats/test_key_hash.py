@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -11,7 +13,7 @@ from support.samples import examples
 
 from pyhudi_core.errors import InvalidRecordKeyError
 from pyhudi_core.formats import key_hash
-from pyhudi_core.formats.key_hash import ascend, repetitions
+from pyhudi_core.formats.key_hash import are_distinct, ascend, repetitions
 
 
 @settings(max_examples=examples(100), deadline=None)
@@ -46,3 +48,26 @@ def test_a_chunk_may_begin_with_the_last_key_of_the_one_before_it() -> None:
     assert repetitions(pa.chunked_array([["a", "c"], ["c", "d"]])) == 1
     assert repetitions(pa.chunked_array([["a", "c"], ["b", "c", "d"]])) == 1
     assert repetitions(pa.chunked_array([["a"], ["b"], ["b"]])) == 1
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(
+    st.lists(st.lists(st.integers(0, 40), max_size=8), max_size=5),
+    st.sampled_from([pa.int8(), pa.int64(), pa.uint64(), pa.string()]),
+    st.booleans(),
+)
+def test_keys_that_are_said_to_be_distinct_are(parts: list[list[int]], kind: pa.DataType, ordered: bool) -> None:
+    values = (
+        sorted(value for part in parts for value in part) if ordered else [value for part in parts for value in part]
+    )
+    cuts = [0, *itertools.accumulate(map(len, parts))]
+    column = pa.chunked_array([pa.array(values[a:b], pa.int64()).cast(kind) for a, b in itertools.pairwise(cuts)], kind)
+    said, distinct = are_distinct(column), len(set(values)) == len(values)
+    assert said <= distinct
+    if pa.types.is_integer(kind):
+        assert said == distinct, "of numbers it is always known"
+
+
+def test_nothing_is_said_of_keys_with_nulls_and_of_other_types() -> None:
+    assert not are_distinct(pa.chunked_array([[1, None]]))
+    assert not are_distinct(pa.chunked_array([[1.5, 2.5]]))

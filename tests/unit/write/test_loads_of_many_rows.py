@@ -14,6 +14,7 @@ from support.tables import ORDERS, make, orders, rows
 from pyhudi_core.engine import local
 from pyhudi_core.engine.local_source import LocalSource
 from pyhudi_core.errors import DuplicateKeyError, InvalidPartitionValueError, InvalidRecordKeyError
+from pyhudi_core.storage import LocalStorage
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def _history(location: str) -> list[Any]:
 
 def test_tables_are_the_same_as_after_writes_of_few_rows(tmp_path: Path, many: list[str]) -> None:
     found = _history(str(tmp_path / "many"))
-    assert many == ["placed", "placed", "scattered", "scattered", "scattered"]
+    assert many == ["placed", "placed", "scattered", "scattered", "placed"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(local, "_MANY_ROWS", 1000)
         assert _history(str(tmp_path / "few")) == found
@@ -119,3 +120,53 @@ def test_a_large_partition_becomes_files_of_the_target_size(tmp_path: Path, many
     assert len([piece for piece in table.snapshot().view.all_slices() if piece.partition == "day=large"]) >= 4
     assert rows(table, "id", "price") == [(int(key), key / 7) for key in keys]
     assert len(many) == 1
+
+
+@pytest.mark.parametrize(
+    "keys", [[*range(60)], [*range(60)][::-1], [*range(60), 7, 8]], ids=["ordered", "other order", "repeated"]
+)
+def test_a_first_upsert_sorts_its_rows_only_if_a_key_may_occur_twice(
+    tmp_path: Path, many: list[str], keys: list[int]
+) -> None:
+    table = make(str(tmp_path / "t"), ordering="ts")
+    commit = table.upsert(orders(*((key, "ab"[key % 2], float(place), place) for place, key in enumerate(keys))))
+    newest = {key: float(place) for place, key in enumerate(keys)}
+    assert rows(table, "id", "price") == sorted(newest.items())
+    assert commit.stats.rows_combined == len(keys) - len(newest)
+    assert many == ["scattered" if len(newest) < len(keys) else "placed"]
+
+
+@pytest.mark.parametrize("partition_by", [(), ("day",)])
+def test_rows_with_generated_keys_go_straight_to_their_files_and_each_has_its_own_key(
+    tmp_path: Path, many: list[str], partition_by: tuple[str, ...]
+) -> None:
+    options = {"hoodie.parquet.max.file.size": 4_000, "hoodie.copyonwrite.record.size.estimate": 1024}
+    table = make(str(tmp_path / "t"), record_key=(), ordering=None, partition_by=partition_by, options=options)
+    for _ in range(2):
+        table.insert(orders(*((n % 9, "ab"[n % 2], float(n)) for n in range(400))))
+    found = rows(table, "_hoodie_record_key", "price")
+    assert len(found) == len({key for key, _ in found}) == 800
+    assert sorted(price for _, price in found) == sorted([*map(float, range(400))] * 2)
+    assert len(data_files(str(tmp_path / "t"))) > 2
+    assert len(many) == 2
+
+
+def test_many_new_files_are_announced_in_few_markers_of_hudis_timeline_server(
+    tmp_path: Path, many: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    location = str(tmp_path / "t")
+    made: list[str] = []
+    put = LocalStorage.put
+
+    def noted(self: LocalStorage, path: str, data: bytes) -> Any:
+        if path.startswith(".hoodie/.temp/"):
+            made.append(data.decode())
+        return put(self, path, data)
+
+    monkeypatch.setattr(LocalStorage, "put", noted)
+    make(location).upsert(orders(*((n, f"d{n % 20:02d}", 1.0) for n in range(60))))
+    kinds, lists = [text for text in made if "\n" not in text], [text for text in made if "\n" in text]
+    assert set(kinds) == {"TIMELINE_SERVER_BASED"}
+    assert len(lists) <= 4, "one for each task"
+    named = sorted(line for text in lists for line in text.splitlines())
+    assert named == sorted(f"{path}.marker.CREATE" for path in data_files(location))
