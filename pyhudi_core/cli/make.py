@@ -272,7 +272,11 @@ def _table_and_rows(
         return create_table(location, rows.schema, storage_options=storage_options, options=options, **given), rows
     _refuse_other_table(table, given)
     keys = (*table.config.record_key_fields, *table.config.partition_fields)
-    return table, import_rows(files, style, table.schema, table=table.location, keys=keys, allow_lossy=allow_lossy)
+    rules = table.config.rules.enforced
+    rows = import_rows(
+        files, style, table.schema, table=table.location, keys=keys, allow_lossy=allow_lossy, rules=rules
+    )
+    return table, rows
 
 
 def _refuse_other_columns(table: HudiTable, columns: pa.Schema) -> None:

@@ -22,9 +22,11 @@ from pyhudi_core.model.column_names import renamed, snake_names, snake_schema
 from pyhudi_core.model.meta_fields import META_FIELDS, PARTITION_PATH, RECORD_KEY
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.schema import cast_batch, normalise
+from pyhudi_core.model.table_rules import NO_RULES, TableRules
 from pyhudi_core.naming import nearest
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.opening import open_storage
+from pyhudi_core.write import row_rules
 from pyhudi_core.write.coercion import schema_after, unfit_of
 from pyhudi_core.write.prepare import PrepareRows
 
@@ -117,11 +119,16 @@ class ImportFile:
 
 @dataclass(frozen=True, slots=True)
 class ImportRows:
-    """The rows of all files. ``schema``: the columns of the table after they are written. ``notes``: types that a user may not expect."""
+    """The rows of all files.
+
+    ``schema``: the columns of the table after they are written. ``notes``: types that a user may not expect. ``rules``: those of the table,
+    which give columns to the rows of files that lack them.
+    """
 
     files: tuple[tuple[ImportFile, pa.Schema], ...]
     schema: pa.Schema
     notes: tuple[str, ...] = ()
+    rules: TableRules = NO_RULES
 
     def reader(self) -> pa.RecordBatchReader:
         """Return the rows; they are read when the reader is."""
@@ -140,8 +147,15 @@ class ImportRows:
     def _batches(self) -> Iterator[pa.RecordBatch]:
         for file, schema in self.files:
             with naming(file.path):
+                added = row_rules.added_by(self.rules, self.schema, schema.names)
+                own = pa.schema([item for item in self.schema if item not in added])
                 for batch in file.batches(schema):
-                    yield cast_batch(batch, self.schema)
+                    rows = cast_batch(batch, own)
+                    yield from self._completed(rows) if added and len(rows) else [cast_batch(rows, self.schema)]
+
+    def _completed(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        whole = row_rules.completed(pa.Table.from_batches([rows]), self.rules, self.schema)
+        yield from whole.select(self.schema.names).combine_chunks().to_batches()
 
 
 def import_rows(
@@ -152,6 +166,7 @@ def import_rows(
     table: str,
     keys: Sequence[str],
     allow_lossy: bool = False,
+    rules: TableRules = NO_RULES,
 ) -> ImportRows:
     """Look at the files, and decide on the columns; nothing is written.
 
@@ -159,6 +174,7 @@ def import_rows(
         paths: locations of files.
         before: the columns of the table; None if it does not exist, then its columns are those of the first file, and of files that add some.
         table, keys, allow_lossy: as in `schema_after`.
+        rules: of the table, as in `ImportRows`.
 
     Raises `DataError` and its kinds, and `CorruptBaseFileError`.
     """
@@ -182,9 +198,10 @@ def import_rows(
                 after = normalise(own, known=pa.schema(list(known.items())))
             find_unfit = partial(_unfit, file, own)
             takes = () if before is None else META_FIELDS  # the write into a table knows which of them it uses
-            after = schema_after(after, own, find_unfit, table=table, keys=keys, allow_lossy=allow_lossy, takes=takes)
+            data = pa.schema([*own, *row_rules.added_by(rules, after, own.names)])
+            after = schema_after(after, data, find_unfit, table=table, keys=keys, allow_lossy=allow_lossy, takes=takes)
     assert after is not None
-    return ImportRows(tuple(found), after, tuple(notes))
+    return ImportRows(tuple(found), after, tuple(notes), rules)
 
 
 def _file(path: str, style: ImportStyle) -> ImportFile:

@@ -12,6 +12,9 @@ import pyarrow.compute as pc
 from pyhudi_core.errors import DataError
 from pyhudi_core.predicates.coercion import is_number, is_string
 
+_WHOLE = pa.decimal256(20, 0)
+"""What holds all integers of 64 bits, with a sign or without."""
+
 
 def fitted(rows: pa.Table, schema: pa.Schema, table: str) -> pa.Table:
     """Return the columns of rows in the types of a schema, by their names. Raises `DataError` for a value that does not fit."""
@@ -60,6 +63,10 @@ def _number(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
         return narrow
     if pa.types.is_floating(column.type) and pa.types.is_decimal(target):
         raise pa.ArrowInvalid(f"it is {column.type}, whose values are not decimals")
+    if pa.types.is_integer(column.type) and pa.types.is_decimal(target):
+        return column.cast(_WHOLE).cast(
+            target
+        )  # Arrow's direct cast asks for room for every value of the type of integers
     return column.cast(target)
 
 

@@ -72,6 +72,8 @@ def query(tree: Any, names: Names) -> pa.Table:
             _replace(table, sources)
     for call in list(tree.find_all(exp.TsOrDsAdd, exp.DateAdd, exp.DateSub)):
         _as_date(call)
+    for pattern in list(tree.find_all(exp.Like, exp.ILike)):
+        _with_escapes(pattern)
     try:
         text = tree.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE)
     except SqlglotError as error:
@@ -220,6 +222,24 @@ def _as_date(call: Any) -> None:
     """date_add and date_sub give dates in Spark, and times in DuckDB."""
     if not isinstance(call.parent, exp.Cast):
         call.replace(exp.cast(call.copy(), "date"))
+
+
+def _with_escapes(like: Any) -> None:
+    """A backslash is the escape character of a pattern in Spark, and an ordinary one in DuckDB."""
+    if isinstance(like.parent, exp.Escape):
+        return
+    several = like.expression
+    if not isinstance(several, exp.Any | exp.All):
+        like.replace(exp.Escape(this=like.copy(), expression=exp.Literal.string("\\")))
+        return
+    patterns = several.this.unnest()
+    parts = []
+    for pattern in patterns.expressions if isinstance(patterns, exp.Tuple) else [patterns]:
+        part = like.copy()
+        part.set("expression", pattern.copy())
+        parts.append(exp.Escape(this=part, expression=exp.Literal.string("\\")))
+    join = exp.or_ if isinstance(several, exp.Any) else exp.and_
+    like.replace(exp.paren(join(*parts, copy=False), copy=False))
 
 
 def _in_spark_types(rows: pa.Table, kinds: Sequence[str]) -> pa.Table:

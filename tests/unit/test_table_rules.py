@@ -6,13 +6,16 @@ import json
 import math
 import random
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import duckdb
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from pyarrow import csv
 from support.tables import make, reopen
 
 import pyhudi_core as hudi
@@ -350,6 +353,30 @@ def test_sql_gives_defaults_to_columns_that_an_insert_does_not_name_and_keeps_th
     ):
         with pytest.raises(DataError, match="a rule of the table"):
             hudi.sql(against, tables=tables)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_files_of_an_import_get_the_columns_that_they_lack_and_keep_the_rules(tmp_path: Path, suffix: str) -> None:
+    made_in(str(tmp_path / "sold"))
+
+    def imported(**data: list[object]) -> tuple[int, str]:
+        file = tmp_path / f"{len(list(tmp_path.iterdir()))}.{suffix}"
+        made = pa.table({name: pa.array(values) for name, values in data.items()})
+        (csv.write_csv if suffix == "csv" else pq.write_table)(made, file)
+        found.append(str(file))
+        done = CliRunner().invoke(main, ["import", str(tmp_path / "sold"), *found[-2:], "--operation", "upsert"])
+        return done.exit_code, done.output
+
+    found: list[str] = []
+    assert imported(id=[5], v=[2.0], qty=[3])[0] == 0
+    assert imported(id=[6], v=[4.0], qty=[3], total=[12.0], day=["b"])[0] == 0  # beside a file without these columns
+    got = hudi.open_table(str(tmp_path / "sold")).to_arrow(["id", "day", "v", "qty", "total"]).sort_by("id").to_pylist()
+    assert [tuple(row.values()) for row in got[2:]] == [(5, "a", 2.0, 3, 6.0), (6, "b", 4.0, 3, 12.0)]
+    found.clear()
+    code, said = imported(id=[7], v=[-2.0], qty=[3])
+    assert code == 2
+    assert "'positive' is CHECK" in said
+    assert hudi.open_table(str(tmp_path / "sold")).scan().count() == 4
 
 
 def test_small_batches_that_share_a_commit_keep_the_rules(location: str) -> None:

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import pyhudi as hudi
-from pyhudi_core.errors import DuplicateKeyError, TableNotFoundError
+from pyhudi_core.errors import DataError, DuplicateKeyError, TableNotFoundError
 from pyhudi_core.statements.showing import create_statement
 
 FAST = {"hoodie.metadata.enable": "false"}
@@ -46,6 +46,19 @@ def test_rows_of_an_insert_go_to_their_columns(orders: hudi.HudiTable, text: str
     assert done.stats.rows_inserted == 1
     assert done.extra_metadata == {"why": "test"}
     assert rows(orders) == [*before, inserted]
+
+
+@pytest.mark.parametrize("kind", ["TINYINT", "SMALLINT", "INT", "BIGINT"])
+@pytest.mark.parametrize(("digits", "scale"), [(3, 0), (10, 2), (38, 37), (38, 10)])
+def test_a_whole_number_goes_into_a_column_of_decimals_that_holds_it(kind: str, digits: int, scale: int) -> None:
+    made = hudi.sql(
+        f"CREATE TABLE hudi.`memory://decimals/{kind}/{digits}/{scale}` (id INT, n DECIMAL({digits}, {scale}))"
+        " USING hudi TBLPROPERTIES (primaryKey = 'id', 'hoodie.metadata.enable' = 'false')"
+    )
+    hudi.sql(f"INSERT INTO n VALUES (1, CAST(-7 AS {kind})), (2, NULL)", {"n": made})
+    assert made.to_arrow().sort_by("id")["n"].to_pylist() == [-7, None]
+    with pytest.raises(DataError, match="does not fit"):
+        hudi.sql(f"INSERT INTO n VALUES (3, CAST(1{'0' * (digits - scale)} AS DECIMAL(38, 0)))", {"n": made})
 
 
 def test_an_insert_of_a_key_that_is_there_is_an_error_or_an_upsert(orders: hudi.HudiTable) -> None:

@@ -145,6 +145,44 @@ def test_a_query_reaches_nothing_but_the_given_tables(text: str) -> None:
         hudi.sql(text, {"people": PEOPLE})
 
 
+TEXTS = pa.table({"id": pa.array(range(12)), "s": ["a", "%", "_", "a%", "A%", "ab", "\\", "a_b", "axb", "", None, "é"]})
+PATTERNS = (r"a%", r"a\%", r"\%", r"\\", r"a\_b", r"_", r"\_", r"%", r"", r"é")
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("negated", ["", "NOT "])
+def test_a_pattern_means_in_a_query_what_it_means_in_the_condition_of_a_scan(pattern: str, negated: str) -> None:
+    """Where a backslash is the escape character, as in Spark. DuckDB with ESCAPE is the judge of both."""
+    made = hudi.create_table(
+        f"memory://patterns/{PATTERNS.index(pattern)}{len(negated)}",
+        TEXTS.schema,
+        "id",
+        options={"hoodie.metadata.enable": "false"},
+    )
+    made.insert(TEXTS)
+    text = "'" + pattern.replace("\\", "\\\\") + "'"
+    judge = duckdb.connect()
+    judge.register("texts", TEXTS)
+    for word in ("LIKE", "ILIKE"):
+        right = judge.execute(
+            f"SELECT id FROM texts WHERE s {negated}{word} '{pattern}' ESCAPE '\\' ORDER BY id"
+        ).fetchall()
+        for source in (made, TEXTS):
+            for condition in (
+                f"s {negated}{word} {text}",
+                f"s {negated}{word} ANY ({text})",
+                f"s {negated}{word} ALL ({text}, {text})",
+            ):
+                found = hudi.sql(f"SELECT id FROM t WHERE id >= 0 AND {condition} ORDER BY id", {"t": source})
+                assert [(key,) for key in found["id"].to_pylist()] == right, condition
+    found = made.scan(where=f"s {negated}LIKE {text}").to_arrow()["id"].to_pylist()
+    assert (
+        sorted(found)
+        == hudi.sql(f"SELECT id FROM t WHERE s {negated}LIKE {text} ORDER BY id", {"t": made})["id"].to_pylist()
+    )
+    judge.close()
+
+
 def test_what_a_query_gets_wrong_has_its_place(table: hudi.HudiTable) -> None:
     with pytest.raises(PredicateError, match="at character 8.*prise"):
         hudi.sql("SELECT prise FROM orders", {"orders": table})
