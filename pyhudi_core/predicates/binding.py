@@ -186,7 +186,8 @@ class _Binder:
             fields = [f"{name}.{part.name}" for name in structs for part in kind.field(name).type]
             near = near or [full for full in fields if full.partition(".")[2].lower() == column.path[-1].lower()][:1]
         names = ", ".join(fields[:30])
-        known = f"Did you mean {near[0]}?" if near else f"The columns are {names}; write text in quotes, such as 'a'"
+        there = f"The columns are {names}" if names else "It is computed without columns"
+        known = f"Did you mean {near[0]}?" if near else f"{there}; write text in quotes, such as 'a'"
         hint = meant_by(column.name) or meant_by(f"= {column.name}") or known
         return PredicateError(f"the where uses the column {column.name!r}, which does not exist", hint=hint)
 

@@ -20,6 +20,7 @@ import pyarrow.dataset as ds
 from pyhudi_core.errors import ConfigError
 
 _READ_FIRST = "Read it first, with to_table(), or with scanner() for a stream."
+_SIZE = 1 << 20  # so large that pyarrow reads, and gets the error
 
 
 class DatasetRows(Protocol):
@@ -142,10 +143,18 @@ class _Unreadable(RawIOBase):
     def seekable(self) -> bool:
         return True
 
-    def seek(self, *_: int) -> NoReturn:
-        raise ConfigError("pyarrow cannot take the dataset of a scan into another dataset", hint=_READ_FIRST)
+    def seek(
+        self, *_: int
+    ) -> (
+        int
+    ):  # pyarrow asks for the size when it makes a fragment; an error here would hold the frames of the caller for ever
+        return 0
 
-    tell = read = seek
+    def tell(self) -> int:
+        return _SIZE
+
+    def read(self, *_: int) -> NoReturn:
+        raise ConfigError("pyarrow cannot take the dataset of a scan into another dataset", hint=_READ_FIRST)
 
 
 def _read(side: Any) -> pa.Table:

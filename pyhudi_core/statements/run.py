@@ -108,6 +108,5 @@ def _carried_out(found: Statement, how: Changing) -> pa.Table | Commit | HudiTab
     carry_out = _CHANGES.get(type(tree))
     if carry_out is None:
         kind = type(tree).__name__
-        name = tree.name.upper() if isinstance(tree, exp.Command) else kind.upper()
-        raise not_understood(f"{name} is no statement here", _INSTEAD.get(kind, ""))
+        raise not_understood(f"{found.words.tokens[0].text.upper()} is no statement here", _INSTEAD.get(kind, ""))
     return carry_out(how, tree)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -146,6 +148,27 @@ def test_a_dataset_stays_what_it_was(table: HudiTable) -> None:
     assert dataset.head(2).num_rows == 2
     with pytest.raises(SchemaMismatchError, match="The scan has no column 'price'"):
         dataset.to_table(columns=["price"])
+
+
+def test_a_dataset_that_nobody_has_any_more_is_gone_and_so_is_what_its_maker_had(table: HudiTable) -> None:
+    """An error inside of pyarrow would keep the frames of all callers, with the connections and rows in them, until the process ends."""
+
+    class Own:
+        pass
+
+    def used(use: Callable[[ds.Dataset], object]) -> list[weakref.ref[object]]:
+        own, dataset = Own(), table.scan().to_dataset()
+        use(dataset)
+        return [weakref.ref(own), weakref.ref(dataset)]
+
+    def queried(dataset: ds.Dataset) -> object:
+        with duckdb.connect() as connection:
+            return connection.register("rows_of_it", dataset).sql("SELECT * FROM rows_of_it WHERE id > 1").fetchall()
+
+    for use in (lambda dataset: None, lambda dataset: dataset.to_table(), queried):
+        left = used(use)
+        gc.collect()
+        assert [each() for each in left] == [None, None]
 
 
 def test_every_public_member_of_a_dataset_is_defined_for_scans() -> None:
