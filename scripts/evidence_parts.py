@@ -105,7 +105,7 @@ _OWN: dict[str, Part] = {
     }),
     "two-writers": Part("two writers, a crash at every step, and their clocks, with three times the bounds", environment={"PYHUDI_EXPLORE": "3"},
                         paths=_reliability("two_writers", "time")),
-    "walks": Part("random walks over all that a table can do", paths=_reliability("table_walks"), slow=True),
+    "walks": Part("random walks over all that a table can do", paths=_reliability("table_walks", "iceberg_walks"), slow=True),
     "services": _in_two(f"compaction, cleaning, archival and sweep {ORDERS}", _reliability(
         *(f"{name}_interleaved" for name in ("archival", "cleaning", "compaction", "log_compaction", "sweep")))),
     "services-2": _in_two(f"clustering and restore {ORDERS}", _reliability(

@@ -37,6 +37,8 @@ def iceberg(
     """
     if bool(catalog) != bool(name):
         raise click.UsageError("give --catalog and --name together")
+    if only_plan and catalog:
+        raise click.UsageError("--plan looks at the table alone; leave --catalog and --name out")
     with reporting_errors(context):
         service = open_table(location, storage_options, options=options).iceberg
         found: Any

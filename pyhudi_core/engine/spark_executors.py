@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from pyhudi_core.engine.spark_sessions import session_of
 from pyhudi_core.engine.task_errors import is_lost_jvm, lost_jvm
 from pyhudi_core.errors import ConfigError
+from pyhudi_core.model.help_pages import see
 from pyhudi_core.runtime.worker_facts import worker_facts
 
 OLDEST_PYARROW = 21
@@ -28,7 +29,7 @@ _PASSED: set[tuple[Any, str, str]] = set()
 _WAYS = (
     "Give the executors the same packages as this process: install `pyhudi[spark]=={version}` in the image of the cluster; or send an archive of an "
     "environment (`spark.archives=environment.tar.gz#environment` and `PYSPARK_PYTHON=./environment/bin/python`); or, where only pyhudi itself "
-    "is missing, call pyhudi.spark.ship(spark), or pass its wheel by --py-files or addArtifacts. docs/clusters.md has each step."
+    "is missing, call pyhudi.spark.ship(spark), or pass its wheel by --py-files or addArtifacts. " + see("clusters")
 )
 
 

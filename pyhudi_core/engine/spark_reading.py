@@ -23,7 +23,7 @@ from pyhudi_core.engine.spark_settings import under_settings
 
 _TASK_BYTES, _MOST_TASKS = 32 << 20, 16
 """Bytes that one Spark task reads at least, and the most Spark tasks for each core."""
-_FEW_BRANCHES = 16
+_FEW_BRANCHES = 4
 """A frame has so many branches though its files are small: each costs about 30 ms of planning, and a start of Python where it is read."""
 
 

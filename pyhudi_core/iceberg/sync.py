@@ -26,6 +26,7 @@ from pyhudi_core.model.instant import Instant, epoch_ms
 from pyhudi_core.model.internal_schema import Version, parse_version
 from pyhudi_core.model.operation import SERVICE_OPERATIONS
 from pyhudi_core.model.schema import from_avro
+from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.snapshot.evolution import LATEST_SCHEMA
 from pyhudi_core.snapshot.snapshot import Snapshot
@@ -73,10 +74,10 @@ def sync(context: TableContext, progress: Progress | None = None) -> Synced:
 
 
 def follow(context: TableContext) -> None:
-    """Bring metadata that is there to the newest state, after a restore: it stands whatever happens here."""
+    """Bring metadata that is there to the newest state, after a restore: it stands whatever happens here. A table without it is not opened again."""
     try:
         if table_metadata.exists(context.storage):
-            sync(context)
+            sync(reopened(context))
     except HudiError as error:
         _log.warning(
             "the Iceberg metadata of %s does not follow; the next sync tries it again: %s", context.table, error

@@ -111,7 +111,7 @@ class IcebergSync(TableService[IcebergResult]):
     turns = ("iceberg.automatic",)
 
     def plan(self) -> IcebergPlan:
-        """Return what `sync` would do now. Changes nothing, but for a hint that a dead process left behind."""
+        """Return what `run` would do now, nothing for a table without metadata. Changes nothing, but for a hint that a dead process left behind."""
         try:
             if not self._wanted():
                 return IcebergPlan(why_not=_NONE)

@@ -22,7 +22,7 @@ from pyhudi_core.errors import ConfigError
 from pyhudi_core.runtime.worker_facts import worker_facts
 from pyhudi_core.spark import ship, view
 
-WAYS = ["--py-files", "spark.archives", "pyhudi.spark.ship(spark)", "docs/clusters.md"]
+WAYS = ["--py-files", "spark.archives", "pyhudi.spark.ship(spark)", "pyhudi help clusters"]
 
 
 @pytest.fixture

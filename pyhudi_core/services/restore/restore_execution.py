@@ -20,7 +20,6 @@ from pyhudi_core.index.hash_ranges import has_consistent_hashing
 from pyhudi_core.index.hashing_metadata import forget
 from pyhudi_core.lazy import lazy
 from pyhudi_core.model.instant import Action
-from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.plan_run import PlanRun
 from pyhudi_core.services.progress import Steps
@@ -73,7 +72,7 @@ class RestoreRun(PlanRun[PlannedRestore, Restored]):
         for undone in Steps(self.how.progress, "undo instants", len(work.undone)).over(work.undone):
             undo(context, undone)
         done = Restored(self._complete(work), work)
-        iceberg.follow(reopened(context))
+        iceberg.follow(context)
         return done
 
     def _complete(self, work: RestoreWork) -> Finished:

@@ -72,6 +72,15 @@ BAD = {
     "expire": """
         {table} --days 0
         {table} --option hoodie.partition.ttl.management.strategy.type=odd""",
+    "export": """
+        {table} {new}
+        {table} {new}.odd
+        {table} {new}.csv --column prise
+        {table} {new}.csv --where 'prise = 1'
+        {table} {new}.csv --where 'id = 1' --zone Europe
+        {table} {new}.csv --as-of yesterday
+        {table} {none}/rows.csv --format odd
+        {table} {source}/rows.csv""",
     "head": """
         {table} --rows -1
         {table} --column prise
@@ -98,6 +107,11 @@ BAD = {
         {table} delete
         {table} delete --name ../../x
         {table} create --hours 1 --if-exists""",
+    "iceberg": """
+        {table} --catalog prod
+        {table} --name sales.orders
+        {table} --catalog prod --name sales.orders --plan
+        {table} --option pyhudi.iceberg.snapshots=0""",
     "import": """
         {new} {none}
         {new} {folder}
@@ -158,6 +172,17 @@ BAD = {
         {{new}} {NEW} --option hoodie.index.type=odd
         {{table}} {NEW}
         {{file}} {NEW}""",
+    "inspect": """
+        {table}
+        {table} files --columns prise
+        {table} files --as-of yesterday
+        {table} files --last 5
+        {table} commits --as-of {newest}
+        {table} commit-files
+        {table} commit-files --instant now
+        {table} file-group
+        {table} file-group --file-id nothing
+        {table} files --csv --json""",
     "key-history": """
         {table} x
         {table} 99999999999999999999999

@@ -20,6 +20,7 @@ REFUSED_AT_AN_EMPTY_TABLE = {
     "savepoint {table} create": "Write to it first",
     "restore {table} --to {newest}": "is not on the timeline",
     "recover {table} --plan": "nothing to recover",
+    "inspect {table} commit-files --instant {newest}": "is no completed commit",
 }
 """What an empty table does not have; everything else is done, or says no."""
 

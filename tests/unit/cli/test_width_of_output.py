@@ -42,6 +42,7 @@ RUNS: dict[str, tuple[str, ...]] = {
     "head": ("{wide}",),
     "history": ("{wide}",),
     "hold": ("{wide}", "list"),
+    "iceberg": ("{wide}", "--plan"),
     "import": ("{new}", "{source}/rows.parquet", "--record-key", "id"),
     "index": ("{wide}", "create", "bloom_filters", "--plan"),
     "init": ("{new}", "--column", "id:int64", "--record-key", "id"),
