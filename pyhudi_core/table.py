@@ -187,8 +187,8 @@ class HudiTable(TableServices):
         otherwise. The columns of key, partition and ordering are needed.
 
         With ``batch``, small batches that several writers bring at the same time share one commit (`pyhudi_core.batches`). The result has the
-        counts and the token of this batch. A large batch, and a call with another argument, make a commit of their own. None: as the option
-        ``pyhudi.commit.batch`` says.
+        counts and the token of this batch. A large batch, one that deletes rows, and a call with another argument make a commit of their own.
+        None: as the option ``pyhudi.commit.batch`` says.
         """
         with self._writing(OperationType.UPSERT, extra_metadata, spark, pre_commit, partial=partial) as write:
             shares = write.context.options.shares_commits if batch is None else batch

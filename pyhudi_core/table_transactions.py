@@ -43,6 +43,8 @@ _log = logging.getLogger(__name__)
 TRANSACTION_KEY = "pyhudi.transaction"
 """In the extra metadata of a commit: the id of its transaction, and the locations of all of its tables."""
 _MOST = 20
+_BEGINNING = "0" * 17
+"""The state as of it has no rows."""
 _AHEAD_MS = 20
 """So much later than now the tables complete: the time has to be above every commit that comes until the last one is prepared."""
 
@@ -66,9 +68,14 @@ class TableTransaction:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with self._handles:
-            if error is None:
-                self._commit()
+        try:
+            with self._handles:
+                if error is None:
+                    self._commit()
+        finally:
+            self._forget(
+                aborted=True
+            )  # a write that could not be rolled back has its heartbeat, so others abort it again
 
     def __repr__(self) -> str:
         return f"TableTransaction of {len(self._tables)} tables, {len(self._writes)} written, {len(self.commits)} committed"
@@ -141,12 +148,13 @@ class TableTransaction:
         _Coordinator(self._group, _time_for(contexts), tuple(members.values())).run()
         self._forget()
 
-    def _forget(self) -> None:
-        """Remove the object that decided: every table has published its part, or has rolled it back."""
+    def _forget(self, *, aborted: bool = False) -> None:
+        """Remove the object that decided: every table has published its part, or has rolled it back. ``aborted``: only one that says abort."""
         group, self._group = self._group, None
         if group is not None:
             try:
-                group.forget()
+                if not aborted or group.abort():
+                    group.forget()
             except HudiError as error:
                 _log.warning("could not remove the decision of a transaction: %s", error)
 
@@ -292,7 +300,7 @@ def snapshot(tables: Sequence[HudiTable]) -> TablesSnapshot:
         each = zip(contexts, timelines, before, strict=True)
         found = {name for context, timeline, after in each for name in _transactions(context, timeline, after, time)}
         if found == seen:
-            return TablesSnapshot(time, tables)
+            return TablesSnapshot(time or _BEGINNING, tables)
         seen = found
 
 

@@ -29,6 +29,8 @@ from pyhudi_core.lock.file_system import FileSystemLockProvider
 from pyhudi_core.lock.in_process import InProcessLockProvider
 from pyhudi_core.lock.storage_based import StorageBasedLockProvider
 from pyhudi_core.lock.waiting import Patience
+from pyhudi_core.merge.law import says_deleted
+from pyhudi_core.merge.record_merger import find_merger
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.storage.below import StorageBelow
@@ -79,7 +81,8 @@ class NotAnswered:
 
 
 def upsert(write: Write, open_write: OpenWrite, data: object) -> Commit:
-    """Upsert rows, in one commit with the batches of other writers that wait at the same time. A batch of more than 4 MiB makes a commit alone.
+    """Upsert rows, in one commit with the batches of other writers that wait at the same time. A batch of more than 4 MiB, or with rows that
+    say that they are deleted, makes a commit alone.
 
     Args:
         write: checks the rows, and commits those that go alone.
@@ -93,7 +96,7 @@ def upsert(write: Write, open_write: OpenWrite, data: object) -> Commit:
         state, seen = write.prepare(UserRows(data))
         if isinstance(state, Unchanged):
             return write.commit()
-        rows = _small(state.batch)
+        rows = _small(context, state.batch)
         if rows is None:
             return write.until_committed(Nothing())
         batch = handed_in.batch_of(context, rows, seen, context.options.lock.wait_ms)
@@ -131,11 +134,13 @@ def status(open_write: OpenWrite, context: TableContext, token: str) -> CommitSt
     return CommitStatus.UNDECIDED if names else CommitStatus.NOT_COMMITTED
 
 
-def _small(batch: object) -> pa.Table | None:
-    """Return the checked rows of a batch that can be handed in; None for one that goes alone."""
+def _small(context: TableContext, batch: object) -> pa.Table | None:
+    """Return the checked rows of a batch that can be handed in; None for one that goes alone, because it is large or deletes rows."""
     if not isinstance(batch, Rows) or not batch.engine.in_process or batch.prepared.source is not None:
         return None
-    rows = batch.prepared.rows.collect()
+    rows, merger = batch.prepared.rows.collect(), find_merger(context.config)
+    if says_deleted(rows).any() or (merger is not None and merger.deletes(rows).any()):
+        return None
     return rows.select(batch.prepared.schema.names) if rows.nbytes <= handed_in.LARGEST_BYTES else None
 
 

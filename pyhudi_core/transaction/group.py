@@ -76,7 +76,10 @@ class Member:
 def is_void(context: TableContext, intent: Intent) -> bool:
     """Say whether the group of an intent is aborted, or may still be. Changes nothing, and waits for nobody."""
     name, storage = _object(context, intent)
-    return not _read(storage, name)
+    decided = _read(storage, name)
+    if decided is None:
+        decided = _has_ended(context, intent) and _was_committed(context, intent)
+    return not decided
 
 
 def is_committed(context: TableContext, intent: Intent) -> bool:
@@ -88,7 +91,9 @@ def is_committed(context: TableContext, intent: Intent) -> bool:
         decided = _read(storage, name)
         if decided is not None:
             return decided
-        if _is_gone(context, writer):
+        if _has_ended(context, intent):
+            return _was_committed(context, intent)
+        if heartbeat.is_dead(context, writer, ask_storage=True):
             create_once(storage, _path(name), _ABORT)
         else:
             context.runtime.clock.sleep(wait_s)
@@ -111,10 +116,13 @@ def _read(storage: Storage, name: str) -> bool | None:
         return False
 
 
-def _is_gone(context: TableContext, writer: Instant) -> bool:
-    if context.root.head(layout.heartbeat(writer.requested_time)) is None:
-        return True  # it ended; what it committed is published, so nobody asks about that
-    return heartbeat.is_dead(context, writer, ask_storage=True)
+def _has_ended(context: TableContext, intent: Intent) -> bool:
+    return context.root.head(layout.heartbeat(intent.requested_time)) is None
+
+
+def _was_committed(context: TableContext, intent: Intent) -> bool:
+    """Say what a writer that has ended did, and forgot: who aborts takes the inflight file away before the heartbeat, and who commits leaves it."""
+    return context.root.head(intent.inflight) is not None
 
 
 def _path(name: str) -> str:

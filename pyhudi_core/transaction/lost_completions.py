@@ -23,7 +23,7 @@ from pyhudi_core.model.instant import DATA_ACTIONS, WRITE_ACTIONS, Instant, Stat
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.timeline.restored import is_undone
-from pyhudi_core.transaction import layout
+from pyhudi_core.transaction import group, layout
 from pyhudi_core.transaction.begin import TOKEN_KEY
 from pyhudi_core.transaction.publication import create_once
 from pyhudi_core.transaction.record import Intent, PublicationKind, Record, record_store
@@ -114,7 +114,7 @@ def find(context: TableContext, timeline: Timeline) -> Iterator[tuple[Instant, R
     for instant in still:
         time = instant.requested_time
         record = records.get(time)
-        if time in rolled_back or (record is not None and _is_there(context, record)):
+        if time in rolled_back or (record is not None and (_is_there(context, record) or _is_void(context, record))):
             continue  # or the listing is older than the file
         if record is not None:
             yield instant, record if record.last_file else None
@@ -129,6 +129,11 @@ def _is_of(context: TableContext, record: Record) -> bool:
 
 def _is_there(context: TableContext, record: Record) -> bool:
     return context.root.head(record.intent.publications[-1].path) is not None
+
+
+def _is_void(context: TableContext, record: Record) -> bool:
+    """Say whether a record is part of a decision over several tables that was aborted."""
+    return bool(record.intent.group) and group.is_void(context, record.intent)
 
 
 def _is_followed(context: TableContext, timeline: Timeline, requested_time: str) -> bool:

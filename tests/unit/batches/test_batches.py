@@ -230,3 +230,15 @@ def test_a_batch_whose_writer_was_interrupted_does_not_wait_on(tmp_path: Path, m
     assert waiting_files(tmp_path / "t") == []
     assert table.upsert(rows((2, "a", 1, 1.0)), batch=True)
     assert table.count() == 1
+
+
+def test_a_batch_with_rows_that_say_that_they_are_deleted_counts_them_as_deleted(tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.int64()), ("_hoodie_is_deleted", pa.bool_())])
+    table = hudi.create_table(str(tmp_path / "t"), schema, "id")
+    table.upsert(pa.table({"id": [1, 2], "_hoodie_is_deleted": [False, False]}, schema))
+    counts = []
+    for number, shared in enumerate((False, True)):
+        data = pa.table({"id": [1 + number, 77], "_hoodie_is_deleted": [True, True]}, schema)
+        stats = table.upsert(data, batch=shared).stats
+        counts.append((stats.rows_inserted, stats.rows_updated, stats.rows_deleted))
+    assert counts == [(0, 0, 1), (0, 0, 1)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -165,3 +166,67 @@ def test_what_cannot_be_one_transaction_is_refused_before_anything_is_written(tm
 def _many(folder: Path) -> list[hudi.HudiTable]:
     how = {"options": {"hoodie.metadata.enable": False}}
     return tables(folder, *(f"many{number}" for number in range(21)), **how)
+
+
+DOORS: dict[str, Callable[[hudi.HudiTable, str], object]] = {
+    "read": lambda table, _: values(table),
+    "status": lambda table, token: table.commit_status(token),
+    "clean": lambda table, _: table.cleaning.run(),
+    "check": lambda table, _: table.check(),
+    "upsert": lambda table, _: table.upsert(rows((9, 9))),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "door"), list(zip(["orders", "lines", "orders", "lines", "orders"], DOORS, strict=True))
+)
+def test_a_lost_completed_file_of_a_finished_transaction_comes_back_at_every_door(
+    name: str, door: str, tmp_path: Path
+) -> None:
+    """The object that decided is gone by then, so its absence is no reason to take the transaction for aborted."""
+    both = tables(tmp_path, "orders", "lines")
+    with hudi.transaction(both) as changes:
+        for table in both:
+            changes.upsert(table, rows((1, 5)))
+    location = str(tmp_path / name)
+    [path] = (tmp_path / name / ".hoodie" / "timeline").glob("*_*.commit")
+    path.unlink()
+    table, token = hudi.open_table(location), changes.commits[location].token
+    DOORS[door](table, token)
+    assert values(table)[1] == 5
+    assert table.commit_status(token) == "committed"
+    table.upsert(rows((2, 2)))
+    assert values(table)[1] == 5
+    assert not table.check().findings
+    assert not any((tmp_path / "lines" / GROUPS).iterdir())
+
+
+def test_an_aborted_transaction_leaves_no_decision_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    orders, lines = tables(tmp_path, "orders", "lines")
+
+    def refused(_: Group) -> bool:
+        raise hudi.errors.LockTimeoutError("too late")
+
+    monkeypatch.setattr(Group, "commit", refused)
+
+    def change() -> None:
+        with hudi.transaction([orders, lines]) as changes:
+            changes.upsert(orders, rows((1, 1)))
+            changes.upsert(lines, rows((1, 1)))
+
+    with pytest.raises(hudi.errors.LockTimeoutError):
+        change()
+    for table in (orders, lines):
+        assert values(table) == {}
+        assert not table.check().findings
+    assert not any((tmp_path / "lines" / GROUPS).iterdir())
+
+
+def test_a_snapshot_of_tables_without_commits_stays_empty(tmp_path: Path) -> None:
+    orders, lines = tables(tmp_path, "orders", "lines")
+    state = hudi.snapshot([orders, lines])
+    assert [state.scan(table).to_arrow().num_rows for table in (orders, lines)] == [0, 0]
+    orders.upsert(rows((1, 1)))
+    assert [state.scan(table).to_arrow().num_rows for table in (orders, lines)] == [0, 0]
+    state = hudi.snapshot([orders, lines])
+    assert [state.scan(table).to_arrow().num_rows for table in (orders, lines)] == [1, 0]
