@@ -209,13 +209,12 @@ def test_our_table_of_each_kind_is_continued(name: str, table_type: str, writer:
 
 HALF, ALL = ("open_output", "day=p7/*.parquet"), ("put", "*/staged/*")
 KILLED = {
-    "announced": ("COPY_ON_WRITE", 9, ("put", "*/MARKERS?*-*")),
     "half": ("MERGE_ON_READ", 9, HALF),
     "all": ("COPY_ON_WRITE", 9, ALL),
     "half of version 8": ("COPY_ON_WRITE", 8, HALF),
     "all of version 8": ("MERGE_ON_READ", 8, ALL),
 }
-"""Loads of many partitions that are killed when their files are announced, or when half or all of them are written."""
+"""Loads of many partitions that are killed when a part of their files, or all of them, are written."""
 
 
 @pytest.mark.slow
