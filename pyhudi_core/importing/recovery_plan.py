@@ -257,7 +257,7 @@ def _timeline_files(plan: RecoveryPlan) -> dict[str, bytes]:
             {SCHEMA_KEY: schema, RECOVERED_KEY: "names and footers"},
         )
         requested, inflight, completed = _instants(plan, time)
-        operation = {"operationType": str(OperationType.UNKNOWN)}
+        operation = {"partitionToWriteStats": {}, "operationType": str(OperationType.UNKNOWN)}
         bodies[requested.file_name()] = b""
         bodies[inflight.file_name()] = encode_record("HoodieCommitMetadata", operation, sync_marker=marker)
         record = commit.to_avro(completed.action)

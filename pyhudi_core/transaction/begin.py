@@ -205,11 +205,9 @@ def begin_write(
     """
     transaction = reserve(context, action, seen, at)
     requested = b""
-    record = "HoodieCommitMetadata"
     if action is Action.REPLACECOMMIT:
         requested = encode_record("HoodieRequestedReplaceMetadata", {}, sync_marker=transaction.sync_marker)
-    begun = {"operationType": operation, "extraMetadata": {TOKEN_KEY: transaction.token}}
-    inflight = encode_record(record, begun, sync_marker=transaction.sync_marker)
+    inflight = inflight_body(transaction, operation)
     try:
         all_of(
             context.root,
@@ -229,6 +227,12 @@ def begin_write(
         _withdraw(transaction)
         raise
     return transaction
+
+
+def inflight_body(transaction: Transaction, operation: str) -> bytes:
+    """Return the content of the inflight file of a write. It has a map of files, though an empty one: Hudi's rollback by listing needs it."""
+    begun = {"partitionToWriteStats": {}, "operationType": operation, "extraMetadata": {TOKEN_KEY: transaction.token}}
+    return encode_record("HoodieCommitMetadata", begun, sync_marker=transaction.sync_marker)
 
 
 def withdraw(transaction: Transaction) -> None:

@@ -23,7 +23,7 @@ from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.storage.at_once import all_of
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import layout
-from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction
+from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction, inflight_body
 from pyhudi_core.transaction.freshness import load_showing
 from pyhudi_core.transaction.publication import creating
 
@@ -141,8 +141,7 @@ def begin_companion(
     """
     context = transaction.context.at(place)
     inflight = Instant(transaction.requested_time, action, State.INFLIGHT)
-    record = {"operationType": operation, "extraMetadata": {TOKEN_KEY: transaction.token}}
-    body = encode_record("HoodieCommitMetadata", record, sync_marker=transaction.sync_marker)
+    body = inflight_body(transaction, operation)
     # The requested file is empty, so it is stored with the folder's names when the inflight file is.
     requested = replace(inflight, state=State.REQUESTED)
     for storage, instant, content in ((place.storage.without_fsync(), requested, b""), (place.storage, inflight, body)):

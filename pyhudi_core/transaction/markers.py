@@ -1,7 +1,7 @@
 """Markers: the names of the files that a write is about to create, so that a dead write's files can be found and removed.
 
 Hudi's DIRECT layout: one empty object ``.hoodie/.temp/<requested time>/<partition>/<file>.marker.<CREATE|MERGE>`` for each file, made before
-the file. A write of many new files has the layout of Hudi's timeline server: ``MARKERS.type``, and text files ``MARKERS<...>`` with such names. An
+the file. A write of many new files has the layout of Hudi's timeline server: ``MARKERS.type``, and text files ``MARKERS<number>`` with such names. An
 instant has one layout, because Hudi looks for markers of one only.
 """
 
@@ -30,11 +30,14 @@ def create(storage: Storage, requested_time: str, path: str, kind: str) -> None:
     storage.put(f"{layout.markers(requested_time)}/{path}.marker.{kind}", b"")
 
 
-def create_together(storage: Storage, requested_time: str, paths: Sequence[str], kind: str, token: str) -> None:
-    """Announce data files before they are written, in the layout of Hudi's timeline server; ``token`` is that of the attempt."""
+def create_together(storage: Storage, requested_time: str, paths: Sequence[str], kind: str, number: int) -> None:
+    """Announce data files before they are written, in the layout of Hudi's timeline server.
+
+    ``number``: below 2**31, since Hudi reads it as an ``int``; a random one, that no other task or attempt takes.
+    """
     folder = layout.markers(requested_time)
     storage.put(f"{folder}/{_SERVER_TYPE}", _SERVER)
-    storage.put(f"{folder}/MARKERS{token}", "".join(f"{path}.marker.{kind}\n" for path in paths).encode())
+    storage.put(f"{folder}/MARKERS{number}", "".join(f"{path}.marker.{kind}\n" for path in paths).encode())
 
 
 def announced(storage: Storage, requested_time: str, listed: Sequence[str] | None = None) -> list[str]:

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from reliability import crash_states
 from reliability.crash_scenarios import CASES, setup_for
 from reliability.real_table import OPTIONS, SCHEMA, TableWorld, orders, table_world
@@ -34,6 +35,7 @@ BEFORE = crash_states.BEFORE
 DEAD: tuple[Row, ...] = ((1, "a", -1.0), (5, "e", -5.0))
 """What a writer upserts who does not live to see it visible."""
 ARCHIVING = crash_states.ARCHIVING
+PARTITIONS = 20
 
 _processes = multiprocessing.get_context("forkserver")
 _processes.set_forkserver_preload(["pyhudi_core"])
@@ -71,6 +73,16 @@ def _upsert(table: hudi.HudiTable, rows: tuple[Row, ...]) -> object:
 
 def insert_overwrite(table: hudi.HudiTable) -> object:
     return table.insert_overwrite(orders((7, "b", 7.0)))
+
+
+def load(table: hudi.HudiTable) -> object:
+    """New rows for many new partitions, whose files share markers."""
+    return table.insert(loaded())
+
+
+def loaded() -> pa.Table:
+    """The rows of `load`."""
+    return orders(*((n + 100, f"p{n}", 1.0) for n in range(PARTITIONS)))
 
 
 def archive(table: hudi.HudiTable) -> object:
@@ -203,6 +215,8 @@ STATES = [
         repaired=(BEFORE[0], (7, "b", 7.0)),
         pending=True,
     ),
+    State("load", partial(_dead, verb="put", path="*/staged/*", work=load), pending=True),
+    State("load_half_done", partial(_dead, verb="open_output", path="day=p7/*.parquet", work=load), pending=True),
     State("pessimistic", partial(_dead, verb="put", path="*.marker.*", concurrency="pessimistic"), pending=True),
     State("rollback_planned", partial(_dead_rollback, verb="put_if_absent", path="*.rollback.requested"), pending=True),
     State("rollback_inflight", partial(_dead_rollback, verb="put_if_absent", path="*.rollback.inflight"), pending=True),

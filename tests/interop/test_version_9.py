@@ -1,24 +1,30 @@
 """Tables of version 9, which Hudi 1.1 and later make by default: Hudi makes or raises them and we continue, or we make them and Hudi continues.
 
-`test_matrix` has our tables of version 9 with each set of indexes; here are the tables of Hudi, those that it raised from version 8, and the types of
-columns in statistics.
+`test_matrix` has our tables of version 9 with each set of indexes; here are the tables of Hudi, those that it raised from version 8, our tables with
+other keys, orderings, change logs and buckets, the types of columns in statistics, and loads that were killed.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
+from reliability.real_table import SCHEMA, orders
 from support.metadata_tables import assert_metadata_is_true
+from support.prefixed_keys import say_generator
 
 import pyhudi_core as hudi
 
 from .judges import JudgeProcess, assert_same_rows
+from .left_behind import PARTITIONS, killed, load, loaded
 from .matrix_cells import Cell
+from .test_change_logs_with_hudi import assert_same_changes
 from .test_matrix import BY_INDEXES, BY_LISTING, Relay, go_round, make
 
 _MODEL = "org.apache.hudi.common.model"
@@ -111,6 +117,139 @@ def _assert_equal(table: hudi.HudiTable, writer: JudgeProcess, path: Path) -> No
             by=["id"],
             columns=["id", "day", "ts", "a", "b"],
         )
+    assert_metadata_is_true(table)
+    assert not table.check().errors
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of table of ours: the options of its writers, ours and Hudi's, and what only Hudi's is told."""
+
+    options: dict[str, str] = field(default_factory=dict)
+    told: dict[str, str] = field(default_factory=dict)
+    ordering: tuple[str, ...] = ("ts",)
+
+
+BUCKETS = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "4"}
+HASHED_BY = {"hoodie.bucket.index.hash.field": "id"}
+KINDS = {
+    "one_key_of_a_complex_generator": Kind(
+        {"hoodie.metadata.record.index.enable": "true"},
+        {"hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.ComplexKeyGenerator"},
+    ),
+    "two_orderings": Kind(ordering=("ts", "b")),
+    "change_logs": Kind({"hoodie.table.cdc.enabled": "true"}),
+    "buckets": Kind(BUCKETS, HASHED_BY),
+    "consistent_hashing": Kind({**BUCKETS, "hoodie.index.bucket.engine": "CONSISTENT_HASHING"}, HASHED_BY),
+}
+
+
+PREFIXED = ("one_key_of_a_complex_generator",)
+"""New tables of ours have this generator only with several keys, so it is said in the properties."""
+
+
+@pytest.mark.slow
+@pytest.mark.row("Q2", "I12", "J4", "J7", "G6")
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize("name", KINDS)
+def test_our_table_of_each_kind_is_continued(name: str, table_type: str, writer: JudgeProcess, tmp_path: Path) -> None:
+    if (name, table_type) == ("consistent_hashing", "COPY_ON_WRITE"):
+        pytest.skip("consistent hashing needs a merge-on-read table")
+    kind, path, schema = KINDS[name], tmp_path / "table", rows(0, 1, 1, "", 1).schema
+    expected: dict[str, dict[str, Any]] = {}
+    told = BASE | kind.options | kind.told
+    told |= {"hoodie.datasource.write.table.type": table_type, "hoodie.table.ordering.fields": ",".join(kind.ordering)}
+    hudi.create_table(path, schema, "id", "day", kind.ordering, table_type, "orders", kind.options, version=9)
+    if name in PREFIXED:
+        say_generator(str(path), "type=COMPLEX")
+
+    def write(operation: str, given: pa.Table, *, by_hudi: bool = False) -> None:
+        if by_hudi:
+            writer.write(path, given, operation, **told)
+        else:
+            table = hudi.open_table(path, options=kind.options)
+            getattr(table, operation)(given.select(["id", "day"]) if operation == "delete" else given)
+        for row in given.to_pylist():
+            old = expected.get(row["id"])
+            if operation == "delete":
+                del expected[row["id"]]
+            elif old is None or [row[c] for c in kind.ordering] >= [old[c] for c in kind.ordering]:
+                expected[row["id"]] = row
+
+    def all_agree(*hows: dict[str, str]) -> None:
+        table = hudi.open_table(path, options=kind.options)
+        ours = table.scan().to_arrow()
+        assert_same_rows(ours, pa.Table.from_pylist(list(expected.values()), schema), by=["id"])
+        for how in hows:
+            assert_same_rows(ours, writer.read(path, **how), by=["id"])
+        one = "id = 'k6'"
+        assert_same_rows(table.scan(where=one).to_arrow(), writer.read(path, condition=one, **BY_INDEXES), by=["id"])
+        assert all(key.startswith("id:") == (name in PREFIXED) for key in ours["_hoodie_record_key"].to_pylist())
+        if name == "change_logs":
+            assert_same_changes(writer, path, len(expected))
+        assert_metadata_is_true(table)
+        assert table.check().ok, table.check().findings
+
+    write("upsert", rows(0, 30, 10, "first", 1))
+    write("delete", rows(0, 3, 10, "", 0))
+    write("upsert", rows(2, 8, 20, "second", 2))
+    write("upsert", rows(6, 10, 20, "late by the second column", 1))
+    all_agree(BY_LISTING)
+    more = [rows(5, 12, 30, "hudi", 3), rows(20, 22, 5, "late", 9), rows(30, 40, 5, "new", 9)]
+    write("upsert", pa.concat_tables(more), by_hudi=True)
+    write("delete", rows(12, 16, 40, "", 0), by_hudi=True)
+    all_agree(BY_INDEXES)
+    write("upsert", rows(10, 14, 50, "ours", 4))
+    write("delete", rows(16, 18, 50, "", 0))
+    if table_type == "MERGE_ON_READ":
+        assert hudi.open_table(path, options=kind.options).compaction.run()
+    write("upsert", rows(13, 20, 50, "again by hudi", 5), by_hudi=True)
+    all_agree(BY_INDEXES, BY_LISTING)
+
+
+HALF, ALL = ("open_output", "day=p7/*.parquet"), ("put", "*/staged/*")
+KILLED = {
+    "half": ("MERGE_ON_READ", 9, HALF),
+    "all": ("COPY_ON_WRITE", 9, ALL),
+    "half of version 8": ("COPY_ON_WRITE", 8, HALF),
+    "all of version 8": ("MERGE_ON_READ", 8, ALL),
+}
+"""Loads of many partitions that are killed when a part of their files, or all of them, are written."""
+
+
+@pytest.mark.slow
+@pytest.mark.row("B1", "Q2")
+@pytest.mark.parametrize("name", KILLED)
+def test_hudi_rolls_back_a_killed_load_whose_files_share_markers(
+    name: str, writer: JudgeProcess, tmp_path: Path
+) -> None:
+    path, (table_type, version, moment) = tmp_path / "table", KILLED[name]
+    table = hudi.create_table(path, SCHEMA, "id", "day", None, table_type, "orders", version=version)
+    killed(str(path), load, *moment)
+    [dead] = table.timeline.pending
+    time = dead.requested_time
+    assert (path / f".hoodie/.temp/{time}/MARKERS.type").exists()
+    assert (len(list(path.rglob(f"*_{time}.parquet"))) == PARTITIONS) == (moment == ALL)
+    told = {key: value for key, value in BASE.items() if "ordering" not in key} | {
+        "hoodie.datasource.write.table.type": table_type,
+        "hoodie.write.table.version": str(version),
+        "hoodie.write.auto.upgrade": "false",
+    }
+    theirs = orders((1, "p1", 2.0), (2, "p2", 2.0))
+    writer.write(path, theirs, "upsert", **told)
+    assert not table.timeline.pending
+    assert not list(path.rglob(f"*{time}*.parquet")), "a data file without a commit"
+    assert not (path / ".hoodie/.temp" / time).exists(), "Hudi reads the numbers of the markers"
+    _holds(table, writer, path, theirs)
+    load(table)
+    assert hudi.open_table(path).config.version == version
+    _holds(table, writer, path, pa.concat_tables([theirs, loaded()]))
+    assert table.check().ok, table.check().findings
+
+
+def _holds(table: hudi.HudiTable, writer: JudgeProcess, path: Path, expected: pa.Table) -> None:
+    for found in (table.scan().to_arrow(), writer.read(path, **BY_INDEXES), writer.read(path, **BY_LISTING)):
+        assert_same_rows(found, expected, by=["id"])
     assert_metadata_is_true(table)
     assert not table.check().errors
 

@@ -74,8 +74,8 @@ class NewFile:
         names = {file_id: _name(context, file_id) for file_id in partitions}
         paths = [join(partitions[file_id], str(name)) for file_id, name in names.items()]
         if settings.marked_together and names:
-            token = next(iter(names.values())).write_token
-            markers.create_together(storage, settings.requested_time, paths, kind, token)
+            number = context.runtime.ids.below(TOKEN_BOUND)
+            markers.create_together(storage, settings.requested_time, paths, kind, number)
             return names
         for path in paths:
             markers.create(storage, settings.requested_time, path, kind)
