@@ -260,7 +260,7 @@ def test_an_object_store_that_cannot_be_reached_is_a_red_check_and_no_dead_senso
         False,
         "StorageError",
     )
-    assert "Check the endpoint" in check.metadata["hudi/hint"].value
+    assert "Check the storage option endpoint_url" in check.metadata["hudi/hint"].value
     again = look(away, instance, asset, cursor=first.cursor)
     assert not again.asset_events
     assert "could not be reached" in again.skip_message
