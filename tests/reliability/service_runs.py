@@ -15,6 +15,7 @@ from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.testing import Bounds, History, Profile, SimOptions, explore, explore_randomly
 from pyhudi_core.testing.crash_cases import Audit, CrashPlan, CrashReport, CrashScenario, Remains
 from pyhudi_core.testing.crashes import crash_everywhere
+from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import begin
 
 Act = Callable[[TableWorld], object]
@@ -29,7 +30,7 @@ def wait_as_reserved(context: TableContext) -> None:
     Simulated time passes only while all processes wait. So a process that never waits would have ended, in every order, before a writer that begins
     at the same time has reserved its time.
     """
-    begin._wait_for_skew(context)
+    context.runtime.clock.sleep(begin.skew_wait_ms(context, Timeline(())) / 1000)  # no other program writes here
 
 
 def in_many_orders(
