@@ -91,7 +91,7 @@ def test_a_commit_between_the_two_timelines_that_a_plan_is_made_from_is_not_merg
         [made] = [i for i in world.table().metadata_compaction.context.folder.load() if i.action is Action.COMMIT]
         between.append(made.requested_time < completed <= (made.completion_time or ""))
 
-    replay(lambda: table_world(_setup(True)), (run, upsert), check, "a*16 b*14 a*3 b").assert_clean()
+    replay(lambda: table_world(_setup(True)), (run, upsert), check, "a*21 b*14 a*3 b").assert_clean()
     assert between == [True]
 
 
