@@ -176,7 +176,8 @@ USUAL: dict[FindingKind, Usual] = {
     FindingKind.OTHER_VERSION: Usual(
         Area.PROPERTIES,
         _ERROR,
-        "Versions 8 and 9 are written, 3 to 6 are read: change the version of the table with Hudi's command line.",
+        "Versions 8 and 9 are written, 3 to 6 are read. Give Hudi's writers hoodie.write.auto.upgrade=false and hoodie.write.table.version=8, and"
+        " change the version of this table with Hudi's command line.",
     ),
     FindingKind.UNSUPPORTED_TABLE: Usual(Area.PROPERTIES, _WARNING, "Use Apache Hudi for this table."),
     FindingKind.NOT_AN_INSTANT: Usual(Area.TIMELINE, _WARNING, "Readers ignore it; remove it if no program needs it."),

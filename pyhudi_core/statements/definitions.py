@@ -23,6 +23,8 @@ from pyhudi_core.storage.paths import Place
 from pyhudi_core.table import HudiTable
 from pyhudi_core.write.result import Commit
 
+_OPTIONS_PROPERTY: Any = getattr(exp, "OptionsProperty", ())
+"""OPTIONS (...) as sqlglot 30 parses it; older releases make plain properties of it."""
 _WORDS = {
     "primarykey": "record_key",
     "precombinefield": "ordering",
@@ -206,7 +208,7 @@ def _definition(how: Changing, tree: Any) -> _Definition:
             place = part.this.name
         elif isinstance(part, exp.PartitionedByProperty):
             partitions = _partitions(part, given)
-        elif isinstance(part, exp.OptionsProperty):
+        elif isinstance(part, _OPTIONS_PROPERTY):
             _take_options(part.expressions, given, options)
         elif type(part) is exp.Property:
             _take_options([part], given, options)
