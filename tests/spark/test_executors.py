@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from support.disk import contents
-from support.sources import ROOT
 from support.spark_frames import frame
 from support.tables import make, orders, rows
 
@@ -21,6 +20,8 @@ from pyhudi_core.engine import spark_executors
 from pyhudi_core.errors import ConfigError
 from pyhudi_core.runtime.worker_facts import worker_facts
 from pyhudi_core.spark import ship, view
+
+ROOT = Path(__file__).resolve().parent.parent.parent
 
 WAYS = ["--py-files", "spark.archives", "pyhudi.spark.ship(spark)", "pyhudi help clusters"]
 
