@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
 import pytest
+from support.golden import OTHER_VERSIONS, unpack
 from support.sources import INSIDE, name, names
 from support.tables import create_plain, orders
 
@@ -85,6 +88,13 @@ def upsert(table: hudi.HudiTable, rows: pa.Table = NEXT, **more: Any) -> Call:
 
 def partial(table: hudi.HudiTable, *columns: str) -> Call:
     return lambda: table.upsert(NEXT.select(columns or ["id", "day", "ts"]), partial=True)
+
+
+def of_version_six() -> hudi.HudiTable:
+    """A table that release 0.15 of Hudi wrote."""
+    location = Path(tempfile.mkdtemp()) / "old"
+    unpack("hudi-0.15.0/mor_avro", location, OTHER_VERSIONS)
+    return hudi.open_table(str(location))
 
 
 def restored() -> Call:
@@ -175,7 +185,7 @@ STORIES: dict[str, Callable[[pytest.MonkeyPatch], Call]] = {
     "empty commit that replaces": lambda _: on(made(), lambda table: table.begin("insert_overwrite", allow_empty=True)),
     "rows for partitions": lambda _: on(made(), lambda table: table.begin("delete_partition").write(ROW)),
     "partitions for rows": lambda _: on(made(), lambda table: table.begin("upsert").drop(["day=a"])),
-    "table version": lambda _: upsert(made(changed={"hoodie.table.version": "9"})),
+    "table version": lambda _: upsert(of_version_six()),
     "no partitions": lambda _: on(made(by=()), lambda table: table.delete_partitions(["a"])),
     "pending restore": lambda _: restored(),
     "unknown merger": lambda _: upsert(made(changed=UNKNOWN)),
