@@ -16,7 +16,7 @@ from typing import Any, ClassVar, TypeVar
 from pyhudi_core.conflicts.requirement import TableState
 from pyhudi_core.errors import HudiError, InvalidOptionError, SnapshotExpiredError
 from pyhudi_core.model.commit import CommitMetadata
-from pyhudi_core.model.instant import time_before
+from pyhudi_core.model.instant import BEFORE_ALL, time_before
 from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 from pyhudi_core.read.bounds import TimePoint, archived_of, interval_bound
@@ -33,7 +33,6 @@ R = TypeVar("R")
 CONSUMER_KEY = "pyhudi.consumer."
 """With the name of the consumer behind it: the key of its checkpoint in the extra metadata of a commit."""
 
-_BEFORE_ALL = "0" * 17
 _WAY_OUT = 'Process all rows again: consumer.rebuild(), then commit(..., operation="insert_overwrite_table").'
 
 
@@ -188,7 +187,7 @@ class Consumer:
             left = None if timeout is None else max(0.0, timeout - (clock.monotonic() - began))
             if batch is not None or left == 0.0:
                 return batch
-            self.source.wait(seen or _BEFORE_ALL, left, every)
+            self.source.wait(seen or BEFORE_ALL, left, every)
 
     def rebuild(self) -> Batch:
         """Return all rows of the source as a batch: the way out if commits are gone before they were processed, or were undone after it.

@@ -52,7 +52,7 @@ def transactions(table: CommitLog, first: int, last: int) -> dict[str, str]:
             f"{first} to {last} are not transactions", hint="Give the first and the last number, from 0 upwards."
         )
     # First, so that what completes meanwhile is said once more rather than never.
-    seen = max((instant.completion_time or "" for instant in table.timeline.commits), default="")
+    seen = table.timeline.newest_completion
     return {TRANSACTIONS_KEY: _text(_united([*held_transactions(table), (first, last)])), SEEN_KEY: seen}
 
 

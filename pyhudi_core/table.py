@@ -147,7 +147,7 @@ class HudiTable(TableServices):
             timeout: seconds to wait at most; None waits for ever.
             every: seconds between two looks. A look at a table that has not changed costs one request.
 
-        Returns the newest commit, or None if there is none when the time is over. Raises `InvalidOptionError` for what is no state or no time.
+        Returns the newest commit; None if no commit came in time. Raises `InvalidOptionError` if ``after`` is no state, or a time is negative.
         """
         with at_table(self.location):
             return looks.wait(self._opened, after, timeout, every)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from pyhudi_core.errors import (
     CommitAbortedError,
@@ -22,7 +22,7 @@ from pyhudi_core.errors import (
     HudiError,
     InvalidOptionError,
 )
-from pyhudi_core.model.instant import format_time
+from pyhudi_core.model.instant import BEFORE_ALL, format_time
 from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 from pyhudi_core.opened_table.table_context import TableContext
@@ -43,8 +43,6 @@ _log = logging.getLogger(__name__)
 TRANSACTION_KEY = "pyhudi.transaction"
 """In the extra metadata of a commit: the id of its transaction, and the locations of all of its tables."""
 _MOST = 20
-_BEGINNING = "0" * 17
-"""The state as of it has no rows."""
 _AHEAD_MS = 20
 """So much later than now the tables complete: the time has to be above every commit that comes until the last one is prepared."""
 
@@ -73,9 +71,8 @@ class TableTransaction:
                 if error is None:
                     self._commit()
         finally:
-            self._forget(
-                aborted=True
-            )  # a write that could not be rolled back has its heartbeat, so others abort it again
+            # A write that could not be rolled back has its heartbeat, so others abort it again.
+            self._forget(aborted=True)
 
     def __repr__(self) -> str:
         return f"TableTransaction of {len(self._tables)} tables, {len(self._writes)} written, {len(self.commits)} committed"
@@ -210,7 +207,7 @@ def _checked(tables: Sequence[HudiTable]) -> Sequence[HudiTable]:
     """Return the tables, if one decision can be made about them. Raises `InvalidOptionError`."""
     if not isinstance(tables, Sequence) or not all(isinstance(table, HudiTable) for table in tables) or not tables:
         raise InvalidOptionError(
-            "A transaction takes a list of tables", hint="Write hudi.transaction([orders, lines])."
+            "A transaction or snapshot takes a list of tables", hint="Write hudi.transaction([orders, lines])."
         )
     locations = [table.location for table in tables]
     twice = sorted({location for location in locations if locations.count(location) > 1})
@@ -242,7 +239,7 @@ def _store(location: str) -> str:
     return shared if found else "this disk"
 
 
-def _time_for(contexts: Sequence[Any]) -> str:
+def _time_for(contexts: Sequence[TableContext]) -> str:
     """Return a completion time above all that is on the timelines, and a little later than now."""
     first = contexts[0]
     marks = [place.folder.load().high_water_mark for context in contexts for place in (context, *context.companions)]
@@ -289,18 +286,18 @@ def snapshot(tables: Sequence[HudiTable]) -> TablesSnapshot:
     Raises as `transaction`.
     """
     contexts = [table._opened.context() for table in _checked(tables)]
-    before = [_newest(context.folder.load()) for context in contexts]
+    before = [context.folder.load().newest_completion for context in contexts]
     time = max(before)
     seen: set[str] = set()
     while True:
         # A transaction that one table shows is decided. So in the next round each of its tables shows it: by then the record of the table names the
         # transaction, and is published here, or has moved on.
         timelines = [_published(context) for context in contexts]
-        time = time or max(map(_newest, timelines))
+        time = time or max(timeline.newest_completion for timeline in timelines)
         each = zip(contexts, timelines, before, strict=True)
         found = {name for context, timeline, after in each for name in _transactions(context, timeline, after, time)}
         if found == seen:
-            return TablesSnapshot(time or _BEGINNING, tables)
+            return TablesSnapshot(time or BEFORE_ALL, tables)
         seen = found
 
 
@@ -310,10 +307,6 @@ def _published(context: TableContext) -> Timeline:
     if record is not None and record.intent.group:
         finish_decided(context, record)
     return context.folder.load()
-
-
-def _newest(timeline: Timeline) -> str:
-    return max((instant.completion_time or "" for instant in timeline.commits), default="")
 
 
 def _transactions(context: TableContext, timeline: Timeline, after: str, until: str) -> Iterator[str]:

@@ -68,8 +68,7 @@ class NotAnswered:
 
     def failure(self, state: TableState) -> str | None:
         """Say why it does not hold."""
-        since = min(map(handed_in.completed_before, self.tokens))
-        for instant, commit in state.commits_after(since, BATCHES_KEY):
+        for instant, commit in state.commits_after(handed_in.completed_before(self.tokens), BATCHES_KEY):
             known = handed_in.answers_in(commit).keys() & set(self.tokens)
             if known:
                 return f"{instant.action} {instant.requested_time} answers {min(known)}"
@@ -107,9 +106,8 @@ def upsert(write: Write, open_write: OpenWrite, data: object) -> Commit:
             raise
         except HudiError as error:  # the file is not taken back: another writer may have read it already
             raise _unknown(context, batch, f"was handed in when this happened: {error.message}") from error
-        except (
-            BaseException
-        ):  # after Ctrl-C in a notebook the process lives on, so nobody would see that the batch is outdated
+        except BaseException:
+            # After Ctrl-C in a notebook the process lives on, so nobody would see that the batch is outdated.
             context.root.delete(batch.path)
             raise
         return _result(answer, batch.token)
@@ -125,12 +123,12 @@ def status(open_write: OpenWrite, context: TableContext, token: str) -> CommitSt
         raise InvalidOptionError(f"{token[:80]!r} is not the token of a batch", table=context.table, hint=hint)
     names = [name for name in handed_in.waiting(context) if token in name]
     # The file is looked for before the commit: it goes only after the commit is there.
-    found = handed_in.answer(context, token)
+    found = handed_in.answers(context, [token]).get(token)
     nobody_waits = found is None and bool(names) and not handed_in.read(context, names)[0]
     if nobody_waits and _led(open_write, context, handed_in.waiting(context)):
-        names, found = [], handed_in.answer(context, token)
+        names, found = [], handed_in.answers(context, [token]).get(token)
     if found is not None:
-        return CommitStatus.NOT_COMMITTED if found.counts is None else CommitStatus.COMMITTED
+        return CommitStatus.NOT_COMMITTED if isinstance(found.outcome, HudiError) else CommitStatus.COMMITTED
     return CommitStatus.UNDECIDED if names else CommitStatus.NOT_COMMITTED
 
 
@@ -151,7 +149,7 @@ def _answered(open_write: OpenWrite, context: TableContext, batch: HandedIn) -> 
     while True:
         names = handed_in.waiting(context)
         if batch.name not in names:
-            answer = handed_in.answer(context, batch.token)
+            answer = handed_in.answers(context, [batch.token]).get(batch.token)
             if answer is None:
                 raise _unknown(
                     context, batch, "has gone without an answer: its file was removed, or the table was restored"
@@ -191,12 +189,12 @@ def _unknown(context: TableContext, batch: HandedIn, what: str) -> CommitStateUn
 
 def _result(found: Answer, token: str) -> Commit:
     """Return what the writer of a batch gets: the commit, with the counts of the batch. Raises the error of a batch that was refused."""
-    if found.error is not None:
-        raise found.error
+    if isinstance(found.outcome, HudiError):
+        raise found.outcome
     operation, completed = found.commit.operation or str(OperationType.UPSERT), found.instant.completion_time or ""
-    if not found.commit.stats or found.counts is None:
+    if not found.commit.stats:
         return Commit.nothing(operation, "all rows are older than those of the table", completed)
-    came, inserted, updated = found.counts
+    came, inserted, updated = found.outcome
     stats = replace(
         CommitStats.of(found.commit),
         rows_inserted=inserted,
@@ -211,7 +209,7 @@ def _commit_all(open_write: OpenWrite, context: TableContext, names: Sequence[st
     """Answer all batches that wait: one commit for those whose rows have the same columns, as far as they follow each other."""
     batches, refused = handed_in.read(context, names)
     waits = [*(batch.token for batch in batches), *refused]
-    known = {token for token in waits if handed_in.answer(context, token) is not None}
+    known = handed_in.answers(context, waits).keys()
     handed_in.remove(context, known, names)
     left = [batch for batch in batches if batch.token not in known]
     refused = {token: error for token, error in refused.items() if token not in known}

@@ -20,7 +20,7 @@ from pyhudi_core.errors import (
     ObjectNotFoundError,
 )
 from pyhudi_core.model.commit import CommitMetadata
-from pyhudi_core.model.instant import Instant
+from pyhudi_core.model.instant import BEFORE_ALL, Instant
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.storage.at_once import each
 from pyhudi_core.timeline.active import Timeline
@@ -37,7 +37,6 @@ _ROWS = ".rows"
 _TOKEN = re.compile("batch-([0-9]{17})-[0-9a-f]{32}")
 _NAME = re.compile(r"[0-9]{17}_(batch-[0-9]{17}-[0-9a-f]{32})\.rows")
 _UNTIL, _PROCESS = b"pyhudi.until_ms", b"pyhudi.process"
-_BEGINNING = "0" * 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +67,14 @@ def is_token(token: object) -> bool:
     return isinstance(token, str) and _TOKEN.fullmatch(token) is not None
 
 
-def completed_before(token: str) -> str:
-    """Return the completion time up to which no commit holds the batch; empty: there was no commit."""
-    time = token.split("-")[1]
-    return "" if time == _BEGINNING else time
+def completed_before(tokens: Iterable[str]) -> str:
+    """Return the completion time up to which no commit answers one of these batches."""
+    return min(token.split("-")[1] for token in tokens)
 
 
 def batch_of(context: TableContext, rows: pa.Table, seen: Timeline, lasts_ms: int) -> HandedIn:
     """Return rows with their token. ``seen``: the timeline, read before. ``lasts_ms``: how long the writer will wait."""
-    newest = max((instant.completion_time or "" for instant in seen.commits), default="") or _BEGINNING
+    newest = seen.newest_completion or BEFORE_ALL
     token = f"batch-{newest}-{context.runtime.ids.uuid().replace('-', '')}"
     name = f"{context.now()}_{token}{_ROWS}"
     until_ms = context.runtime.clock.now_ms() + lasts_ms
@@ -163,25 +161,25 @@ class Answer:
 
     Attributes:
         instant, commit: the commit.
-        counts: how many rows came, how many keys were inserted, and how many updated; None if the batch was refused.
-        error: why it was refused.
+        outcome: how many rows came, how many keys were inserted, and how many updated; or the error of a batch that was refused.
     """
 
     instant: Instant
     commit: CommitMetadata
-    counts: tuple[int, int, int] | None
-    error: HudiError | None = None
+    outcome: tuple[int, int, int] | HudiError
 
 
-def answer(context: TableContext, token: str) -> Answer | None:
-    """Return what a commit says of a batch; None if there is none."""
-    for instant, commit in commits_holding(context.folder, BATCHES_KEY, completed_before(token)):
-        said = answers_in(commit).get(token)
-        if isinstance(said, tuple):
-            return Answer(instant, commit, said)
-        if said is not None:
-            return Answer(instant, commit, None, _error(context, said))
-    return None
+def answers(context: TableContext, tokens: Collection[str]) -> dict[str, Answer]:
+    """Return what commits say of batches, by token; a batch without an answer is left out. The timeline is listed once."""
+    found: dict[str, Answer] = {}
+    wanted = set(tokens)
+    for instant, commit in commits_holding(context.folder, BATCHES_KEY, completed_before(tokens)) if wanted else ():
+        for token, said in answers_in(commit).items():
+            if token in wanted:
+                found[token] = Answer(instant, commit, said if isinstance(said, tuple) else _error(context, said))
+        if len(found) == len(wanted):
+            break
+    return found
 
 
 def answers_in(commit: CommitMetadata) -> dict[str, tuple[int, int, int] | dict[str, Any]]:

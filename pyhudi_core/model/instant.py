@@ -51,6 +51,8 @@ _COMPLETES_AS = {
 DATA_ACTIONS = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
 """Completed actions that change which rows or files a reader sees."""
 
+BEFORE_ALL = "0" * 17
+"""A time before every instant."""
 WRITE_ACTIONS = DATA_ACTIONS | {Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING}
 """The same with the pending names of table services."""
 

@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from pyhudi_core.model.instant import BEFORE_ALL
 from pyhudi_core.model.printing import printable
 
 _PATTERN = re.compile(r"s1-([0-9]{14,17})-([0-9a-f]{32})")
-_CREATION = "0" * 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,4 +43,4 @@ class SnapshotToken:
     def naming(cls, completion_time: str, paths: Iterable[str]) -> SnapshotToken:
         """Return the token of a state whose files have these paths, relative to the table."""
         digest = hashlib.sha256("\n".join(sorted(paths)).encode())
-        return cls(completion_time or _CREATION, digest.hexdigest()[:32])
+        return cls(completion_time or BEFORE_ALL, digest.hexdigest()[:32])

@@ -111,7 +111,7 @@ def positions_of(table: HudiTable | None) -> Positions:
     if table is None:
         return Positions()
     # Newest first: a commit that completes during the search is read twice rather than never.
-    seen = _newest(table)
+    seen = table.timeline.newest_completion
     _, newest = next(iter(table.commits_with(PREFIX)), (None, None))
     if newest is None:
         return Positions(seen=seen)
@@ -149,7 +149,3 @@ def _merged(commits: Iterable[CommitMetadata]) -> dict[tuple[str, str], Position
 
 def _has_positions(commit: CommitMetadata) -> bool:
     return any(key.startswith(PREFIX) for key in commit.extra)
-
-
-def _newest(table: HudiTable) -> str:
-    return max((instant.completion_time or "" for instant in table.timeline.commits), default="")

@@ -142,7 +142,7 @@ def changes_from(name: str, upstream: HudiTable, known: Positions, reader: Reade
         until = max((instant.completion_time or "" for instant in timeline.settled_commits), default="")
     backlog = backlog_of(upstream, after, until)
     # Read the end after the count: a commit in between is then read, although it is not counted.
-    newest = max((instant.completion_time or "" for instant in upstream.timeline.commits), default="")
+    newest = upstream.timeline.newest_completion
     return Changes(name, upstream, after, newest if until is None else until, backlog, reader, known)
 
 

@@ -116,6 +116,11 @@ class Timeline:
         return Timeline(tuple(sorted(data, key=lambda instant: instant.completion_time or instant.requested_time)))
 
     @property
+    def newest_completion(self) -> str:
+        """When the newest of the `commits` completed; empty if there is none."""
+        return max((instant.completion_time or "" for instant in self.commits), default="")
+
+    @property
     def settled_commits(self) -> tuple[Instant, ...]:
         """The `commits` before the first place where another one may still appear: a reader of changes that continues behind them misses none."""
         return tuple(i for i in self.commits if self.unsettled is None or i.requested_time < self.unsettled)
