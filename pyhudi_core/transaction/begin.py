@@ -281,7 +281,7 @@ def completion_time_after(context: TableContext, highest: str) -> str:
     return _or_next(max(context.now(), time_after(highest)), _ODD)
 
 
-def least_time_after(_context: TableContext, highest: str) -> str:
+def least_time_after(highest: str) -> str:
     """Return the least completion time above a time."""
     return _or_next(time_after(highest), _ODD)
 

@@ -320,17 +320,12 @@ class _Finishing:
         if found:
             # Readers that trust a metadata table must have stopped to do so before there are rows that it does not know.
             publications.append(metadata_removal.removal())
-        after: Callable[[TableContext, str], str] = completion_time_after
-        if self.member is None:
-            time = _completion_time(transaction, timeline, self._marks.get())
-        else:
-            time, after = _least_time(transaction, timeline, self._marks.get()), least_time_after
-        for companion in self.companions:
-            path = companion.completed_path(time)
+        number = len(self.companions) + 1
+        *parts, time = _completion_times(transaction, timeline, self._marks.get(), number, self.member)
+        for companion, part in zip(self.companions, parts, strict=True):
+            path = companion.completed_path(part)
             publications.append(Publication(path, companion.staged))
             bodies[path] = companion.body
-            time = after(context, time)
-        time = time if self.member is None else self._common_time(time)
         for number, attachment in enumerate(self.attachments):
             path = context.from_root(attachment.path)
             publications.append(Publication(path, self.attached(number)))
@@ -353,18 +348,6 @@ class _Finishing:
             group="" if self.member is None else self.member.group.reference,
         )
 
-    def _common_time(self, least: str) -> str:
-        """Return the completion time of all tables of the group, if this table has nothing newer."""
-        assert self.member is not None
-        if least > self.member.time:
-            raise CommitConflictError(
-                "Another commit of the table completed after the time that all tables of the transaction were to have",
-                table=self.transaction.context.table,
-                instant=self.transaction.requested_time,
-                hint="Nothing was published. Write again.",
-            )
-        return self.member.time
-
 
 def _properties(context: TableContext) -> dict[str, str]:
     """Return the table's properties as they are now. Raises `TableError` if another writer has made it a table that is not for us any more."""
@@ -386,18 +369,30 @@ def _refuse_other_rules(transaction: Transaction, properties: Mapping[str, str])
         )
 
 
-def _completion_time(transaction: Transaction, timeline: Timeline, others: Sequence[str]) -> str:
-    """Return a completion time above every time on the timeline and on the companions' timelines."""
+def _completion_times(
+    transaction: Transaction, timeline: Timeline, others: Sequence[str], number: int, member: Member | None
+) -> list[str]:
+    """Return completion times above every time on the timeline and on the companions' timelines, ascending; the last one is that of the commit.
+
+    Raises `CommitConflictError` if the time that all tables of a group have is not above them.
+    """
     context = transaction.context
     highest = max(timeline.high_water_mark, transaction.requested_time, *others)
     check_skew(context, timeline, highest)
-    watermark = context.protections.completion_watermark
-    return completion_time_after(context, highest) if watermark else context.now()
-
-
-def _least_time(transaction: Transaction, timeline: Timeline, others: Sequence[str]) -> str:
-    """Return the least completion time above every time on the timeline and on the companions' timelines."""
-    return least_time_after(transaction.context, max(timeline.high_water_mark, transaction.requested_time, *others))
+    after = partial(completion_time_after, context) if member is None else least_time_after
+    times = [after(highest) if context.protections.completion_watermark else context.now()]
+    while len(times) < number:
+        times.append(after(times[-1]))
+    if member is None:
+        return times
+    if times[-1] > member.time:
+        raise CommitConflictError(
+            "Another commit of the table completed after the time that all tables of the transaction were to have",
+            table=context.table,
+            instant=transaction.requested_time,
+            hint="Nothing was published. Write again.",
+        )
+    return [*times[:-1], member.time]
 
 
 def still_wanted(transaction: Transaction, timeline: Timeline) -> None:
