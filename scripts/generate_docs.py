@@ -39,17 +39,14 @@ def locks_page() -> str:
             sys.exit(
                 f"docs/locks.md has no place for the options of {kind.name}: write {begin} and {end} into its section"
             )
-        before, _, rest = page.partition(begin)
-        page = f"{before}{begin}\n\n{render_own_options(kind)}\n\n{end}{rest.partition(end)[2]}"
+        page = _with(page, (begin, end), render_own_options(kind))
     return page
 
 
 def api_page() -> str:
     """``docs/api.md`` with the public names of each module, and the first sentence of what each one is."""
-    before, _, rest = (ROOT / "docs/api.md").read_text(encoding="utf-8").partition(NAMES[0])
-    _, _, after = rest.partition(NAMES[1])
     tables = "\n\n".join(map(_names_of, ("pyhudi", "pyhudi.spark", "pyhudi.testing")))
-    return f"{before}{NAMES[0]}\n\n{tables}\n\n{NAMES[1]}{after}"
+    return _with((ROOT / "docs/api.md").read_text(encoding="utf-8"), NAMES, tables)
 
 
 def _names_of(module: str) -> str:
@@ -67,9 +64,14 @@ def _first_sentence(thing: object) -> str:
 
 def sql_page() -> str:
     """``docs/sql.md`` with all procedures of Hudi, and why some are refused."""
-    before, _, rest = (ROOT / "docs/sql.md").read_text(encoding="utf-8").partition(PROCEDURES_OF_CALL[0])
-    _, _, after = rest.partition(PROCEDURES_OF_CALL[1])
-    return f"{before}{PROCEDURES_OF_CALL[0]}\n\n{render_procedures()}\n\n{PROCEDURES_OF_CALL[1]}{after}"
+    return _with((ROOT / "docs/sql.md").read_text(encoding="utf-8"), PROCEDURES_OF_CALL, render_procedures())
+
+
+def _with(page: str, marks: tuple[str, str], text: str) -> str:
+    """Return a page with another text between two lines of it."""
+    begin, end = marks
+    before, _, rest = page.partition(begin)
+    return f"{before}{begin}\n\n{text}\n\n{end}{rest.partition(end)[2]}"
 
 
 PAGES: dict[str, Callable[[], str]] = {

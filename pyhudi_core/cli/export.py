@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import IO, Any
 
 import click
@@ -84,18 +85,9 @@ def _write(scan: Scan, folder: str, name: str, kind: str, options: dict[str, str
     return rows
 
 
-def _parquet(schema: pa.Schema, batches: Iterator[pa.RecordBatch], stream: Any) -> int:
+def _by_arrow(writer_type: Any, schema: pa.Schema, batches: Iterator[pa.RecordBatch], stream: IO[bytes]) -> int:
     rows = 0
-    with pq.ParquetWriter(stream, schema) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-            rows += len(batch)
-    return rows
-
-
-def _csv(schema: pa.Schema, batches: Iterator[pa.RecordBatch], stream: Any) -> int:
-    rows = 0
-    with pa_csv.CSVWriter(stream, schema) as writer:
+    with writer_type(stream, schema) as writer:
         for batch in batches:
             writer.write_batch(batch)
             rows += len(batch)
@@ -116,4 +108,8 @@ def _plain(value: Any) -> str:
     return value.hex() if isinstance(value, bytes) else value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
-_FORMS = {"parquet": _parquet, "csv": _csv, "json": _json}
+_FORMS: dict[str, Callable[[pa.Schema, Iterator[pa.RecordBatch], IO[bytes]], int]] = {
+    "parquet": partial(_by_arrow, pq.ParquetWriter),
+    "csv": partial(_by_arrow, pa_csv.CSVWriter),
+    "json": _json,
+}

@@ -16,7 +16,7 @@ from pyhudi_core.services.indexing.indexing_plan import IndexingPlan
 from pyhudi_core.statements.names import parts_of
 from pyhudi_core.statements.planning import StatementPlan, plan
 from pyhudi_core.statements.run import read, sql
-from pyhudi_core.statements.text import parse
+from pyhudi_core.statements.text import is_about_indexes, parse
 from pyhudi_core.table import HudiTable
 from pyhudi_core.write.result import Commit
 
@@ -56,8 +56,9 @@ def sql_(
     """
     with reporting_errors(context):
         known = {**tables, _name(location, storage_options, statement): location}
-        table = known_table(location, storage_options, options, statement)
-        if only_plan and table is not None:
+        of_indexes = is_about_indexes(parse(statement).words)
+        if only_plan and of_indexes:
+            table = open_table(location, storage_options, options)
             context.exit(_print_index_plan(table, statement, as_json=as_json))
         if only_plan:
             planned = plan(*read(statement, known, options, storage_options))
@@ -65,20 +66,12 @@ def sql_(
                 _print_plan(planned, as_json=as_json)
                 return
         found = sql(statement, known, options, storage_options)
-        if table is not None and isinstance(found, pa.Table):
+        if of_indexes and isinstance(found, pa.Table):
             print_indexes(found, only, as_json=as_json, as_csv=as_csv)
         elif isinstance(found, pa.Table):
             print_as(found.to_pylist(), found.column_names, only, as_json=as_json, as_csv=as_csv)
         else:
             print_result(str(found), _of(found), as_json=as_json)
-
-
-def known_table(
-    location: str, storage_options: dict[str, str], options: dict[str, str], statement: str
-) -> HudiTable | None:
-    """Return the table, if the statement is about its indexes."""
-    words = [token.text.upper() for token in parse(statement).words.tokens[:2]]
-    return open_table(location, storage_options, options) if words[1:] and words[1].startswith("INDEX") else None
 
 
 def _name(location: str, storage_options: dict[str, str], statement: str) -> str:

@@ -54,7 +54,6 @@ _READ_AS: dict[str, tuple[pa.DataType | None, ...]] = {
     "date_add": (pa.date32(), None),
     "date_sub": (pa.date32(), None),
     "datediff": (pa.date32(),),
-    "shift": (None, None),
 }
 """The types that arguments of a function are cast to; None: as they are. The last one counts for all that follow."""
 _OPPOSITES = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "<=>": "!<=>", "!<=>": "<=>"}
@@ -123,20 +122,21 @@ class _Binder:
             return self._coalesced([arg for arg in args if not (isinstance(arg, Literal) and arg.value is None)])
         if any(isinstance(arg, Literal) and arg.value is None for arg in args):
             return Literal(None, pa.null())
+        if node.function == "shift":
+            return self._shifted(node, args)
         if node.function in _READ_AS:
             return self._of_dates_or_texts(node, args)
         if node.function.startswith("cast "):
             return self._cast(args[0], target_type(node.function.removeprefix("cast ")))
         if node.function in ("+", "-") and any(pa.types.is_date(type_of(arg)) for arg in args):
-            return self._of_dates_or_texts(_days(node), args)
+            days = replace(node, function="date_add" if node.function == "+" else "date_sub")
+            return self._of_dates_or_texts(days, args)
         args = _as_doubles(args) if node.function in ARITHMETIC else args
         bound = FunctionCall(node.function, args, result_type(node, [type_of(arg) for arg in args]))
         return self._called(bound)
 
     def _of_dates_or_texts(self, node: FunctionCall, args: tuple[Node, ...]) -> Node:
         """Bind ``concat``, ``date_add`` and others, whose arguments are read as texts or as dates, as in Spark."""
-        if node.function == "shift":
-            return self._shifted(node, args)
         wanted = _READ_AS[node.function]
         kinds = [wanted[min(place, len(wanted) - 1)] for place in range(len(args))]
         read = tuple(arg if kind is None else self._cast(arg, kind) for arg, kind in zip(args, kinds, strict=True))
@@ -162,7 +162,7 @@ class _Binder:
         if _is_moment(kind) and self._zone != UTC and not amount.value % DAY:
             raise PredicateError(
                 f"a day of {self._zone.name} has not always 24 hours, so days cannot be added to {text_of(args[0])[:120]}",
-                hint="Write INTERVAL '24' HOURS + ... as minutes, or compare CAST(... AS DATE)",
+                hint="Add the days to CAST(... AS DATE), or give pyhudi.condition.timezone=UTC",
             )
         target = pa.timestamp("us", kind.tz)
         return self._called(FunctionCall("shift", (args[0], amount), target))
@@ -291,11 +291,6 @@ class _Binder:
 
     def _widened(self, node: Node, kind: pa.DataType | None) -> Node:
         return node if kind is None or type_of(node) == kind else self._called(FunctionCall("cast", (node,), kind))
-
-
-def _days(node: FunctionCall) -> FunctionCall:
-    """Return what + and - with a date mean: days are added, or counted."""
-    return replace(node, function="date_add" if node.function == "+" else "date_sub")
 
 
 def _folded(call: FunctionCall) -> Node:

@@ -308,14 +308,6 @@ def _text_of_time(call: FunctionCall, args: list[pc.Expression], kinds: list[pa.
     return pc.strftime(seconds, format=_literal_text(call, 1))
 
 
-def _in_letters(call: FunctionCall, args: list[pc.Expression], kinds: list[pa.DataType]) -> pc.Expression:
-    return in_case(call.function, args[0].cast(pa.string()))
-
-
-def _dates(call: FunctionCall, args: list[pc.Expression], kinds: list[pa.DataType]) -> pc.Expression:
-    return compute_date(call, args)
-
-
 _COMPUTED: dict[str, Callable[[FunctionCall, list[pc.Expression], list[pa.DataType]], pc.Expression]] = {
     "cast": lambda call, args, kinds: _cast(args[0], kinds[0], call.type),
     "round": lambda call, args, kinds: _round(args[0], kinds[0], call),
@@ -328,7 +320,6 @@ _COMPUTED: dict[str, Callable[[FunctionCall, list[pc.Expression], list[pa.DataTy
     "concat": lambda _call, args, _kinds: pc.binary_join_element_wise(*(arg.cast(pa.string()) for arg in args), ""),
     "abs": lambda call, args, _kinds: pc.abs_checked(args[0].cast(call.type, safe=False)),
     "length": lambda _call, args, _kinds: pc.utf8_length(args[0].cast(pa.string())).cast(pa.int64()),
-    "lower": _in_letters,
-    "upper": _in_letters,
-    **dict.fromkeys(("date_add", "datediff", "shift"), _dates),
+    **dict.fromkeys(("lower", "upper"), lambda call, args, _kinds: in_case(call.function, args[0].cast(pa.string()))),
+    **dict.fromkeys(("date_add", "datediff", "shift"), lambda call, args, _kinds: compute_date(call, args)),
 }

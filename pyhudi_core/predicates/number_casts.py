@@ -40,8 +40,9 @@ def to_number(value: pc.Expression, source: pa.DataType, target: pa.DataType) ->
         double = value.cast(pa.float64())
         if pa.types.is_integer(target):
             return _whole(double, target)
-        small = pc.abs(double) < _LEAST
-        text = pc.if_else(small, pc.scalar(0.0), _finite(double, 10.0**_DIGITS)).cast(pa.string())
+        size = pc.abs(double)
+        finite = _where(size < 10.0**_DIGITS, double, pa.float64())
+        text = pc.if_else(size < _LEAST, pc.scalar(0.0), finite).cast(pa.string())
         return _decimal(text.cast(_WIDE), target)
     wide = value.cast(pa.decimal128(20, 0)).cast(_WIDE) if pa.types.is_integer(source) else value.cast(_WIDE)
     if pa.types.is_decimal(target):
@@ -56,12 +57,7 @@ def _whole(double: pc.Expression, target: pa.DataType) -> pc.Expression:
     cut = pc.trunc(double)
     limit = float(1 << (target.bit_width - 1))
     inside = (cut >= -limit) & (cut < limit)  # false for NaN
-    return pc.if_else(inside, cut, pc.scalar(pa.scalar(None, pa.float64()))).cast(pa.int64(), safe=False).cast(target)
-
-
-def _finite(double: pc.Expression, limit: float) -> pc.Expression:
-    """Return the numbers, with null for NaN and for those that are too large."""
-    return pc.if_else(pc.abs(double) < limit, double, pc.scalar(pa.scalar(None, pa.float64())))
+    return _where(inside, cut, pa.float64()).cast(pa.int64(), safe=False).cast(target)
 
 
 def _decimal(wide: pc.Expression, target: pa.DataType) -> pc.Expression:
@@ -72,4 +68,9 @@ def _decimal(wide: pc.Expression, target: pa.DataType) -> pc.Expression:
 
 def _between(number: pc.Expression, kind: pa.DataType, low: Decimal, high: Decimal) -> pc.Expression:
     inside = (number >= pa.scalar(low, kind)) & (number <= pa.scalar(high, kind))
+    return _where(inside, number, kind)
+
+
+def _where(inside: pc.Expression, number: pc.Expression, kind: pa.DataType) -> pc.Expression:
+    """Return the numbers that are inside of what a type holds, and null for the others."""
     return pc.if_else(inside, number, pc.scalar(pa.scalar(None, kind)))

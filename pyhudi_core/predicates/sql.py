@@ -323,10 +323,9 @@ def _interval(part: Any) -> int | None:
     sign, number = (-1, part.this.this) if isinstance(part.this, exp.Neg) else (1, part.this)
     unit = str(part.args.get("unit") or "").upper().removesuffix("S")
     text = number.name.strip()
-    negative = text.startswith("-")
-    if unit not in _UNITS or not text.lstrip("-").isdigit():
+    if unit not in _UNITS or not re.fullmatch("-?[0-9]{1,18}", text):
         return None
-    size = sign * (-1 if negative else 1) * int(text.lstrip("-")) * _UNITS[unit]
+    size = sign * int(text) * _UNITS[unit]
     return size if abs(size) < _LONGEST else None
 
 

@@ -4,6 +4,6 @@
 Statements that write are in ``changes.py`` and ``definitions.py``: each is one call of a verb, so one commit. ``queries.py`` gives queries to DuckDB,
 with the columns and conditions that reach the scans; ``showing.py`` describes tables, and ``procedures.py`` has Hudi's CALL procedures.
 
-How to add a procedure: write a function in ``calls_*.py``, and add its name, its arguments and the function to ``PROCEDURES`` in ``procedures.py``; a
-procedure that is refused has the reason there. ``docs/procedures.md`` is written from that table.
+How to add a procedure: write a function in ``calls_*.py``, and add its name, arguments, columns and function to the list at the end of that module. A
+procedure that is refused has its reason in ``procedures.py``. The list in ``docs/sql.md`` is written from ``PROCEDURES``.
 """

@@ -16,6 +16,7 @@ from pyhudi_core.model.masking import is_secret
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.statements.procedure import SHOW, Procedure, ProcedureCall, Row, here
 from pyhudi_core.storage.opening import open_storage
+from pyhudi_core.table import HudiTable
 
 _UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
 
@@ -103,15 +104,14 @@ def _factor(time: str, asked: int, written: int) -> dict[str, Any]:
 
 def _views(call: ProcedureCall) -> Iterator[FileSlice]:
     """Iterate over the newest slice of each file group, as of ``max_instant`` if it is given."""
-    until = call.given["max_instant"]
+    table, until = call.table, call.given["max_instant"]
     if until and not call.given["include_max"]:
-        earlier = [i.requested_time for i in call.table.timeline.commits if i.requested_time < until]
+        earlier = [i.requested_time for i in table.timeline.commits if i.requested_time < until]
         if not earlier:
             return
         until = max(earlier)
-    snapshot = call.table.snapshot(until or None)
-    wanted = call.given.get("partition_path")
-    for piece in snapshot.view.all_slices():
+    wanted = call.given["partition_path"]
+    for piece in table.snapshot(until or None).view.all_slices():
         if not wanted or piece.partition == wanted:
             yield piece
 
@@ -149,8 +149,7 @@ def _latest_views(call: ProcedureCall) -> Iterator[Row]:
         }
 
 
-def _metadata_of(call: ProcedureCall) -> tuple[Snapshot, MetadataTable]:
-    table = call.table
+def _metadata_of(table: HudiTable) -> tuple[Snapshot, MetadataTable]:
     snapshot = table.snapshot()
     if snapshot.metadata is None:
         raise InvalidOptionError(
@@ -160,11 +159,11 @@ def _metadata_of(call: ProcedureCall) -> tuple[Snapshot, MetadataTable]:
 
 
 def _metadata_partitions(call: ProcedureCall) -> Iterator[Row]:
-    yield from ({"partition": path} for path in _metadata_of(call)[1].data_partitions())
+    yield from ({"partition": path} for path in _metadata_of(call.table)[1].data_partitions())
 
 
 def _metadata_files(call: ProcedureCall) -> Iterator[Row]:
-    _, metadata = _metadata_of(call)
+    _, metadata = _metadata_of(call.table)
     wanted = call.given["partition"]
     paths = metadata.data_partitions() if wanted is None else [wanted]
     for path, files in sorted(metadata.files(paths).items()):
@@ -173,8 +172,9 @@ def _metadata_files(call: ProcedureCall) -> Iterator[Row]:
 
 def _metadata_stats(call: ProcedureCall) -> Iterator[Row]:
     """Show files and bytes of each partition of the metadata table."""
-    _, metadata = _metadata_of(call)
-    root = call.table._opened.storage
+    table = call.table
+    _, metadata = _metadata_of(table)
+    root = table._opened.storage
     for partition in metadata.partitions:
         infos = [
             info
@@ -186,10 +186,11 @@ def _metadata_stats(call: ProcedureCall) -> Iterator[Row]:
 
 
 def _column_stats(call: ProcedureCall) -> Iterator[Row]:
-    snapshot, metadata = _metadata_of(call)
+    table = call.table
+    snapshot, metadata = _metadata_of(table)
     if not metadata.has("column_stats"):
         raise InvalidOptionError(
-            "The table has no column statistics", table=call.table.location, hint="Make the index column_stats."
+            "The table has no column statistics", table=table.location, hint="Make the index column_stats."
         )
     wanted = [name.strip() for name in str(call.given["targetColumns"] or "").split(",") if name.strip()]
     columns = wanted or list(snapshot.schema.names)
@@ -206,10 +207,12 @@ def _column_stats(call: ProcedureCall) -> Iterator[Row]:
 
 def _validate(call: ProcedureCall) -> Iterator[Row]:
     """Compare the files of the storage with those of the metadata table; without ``verbose`` only those that differ."""
-    _, metadata = _metadata_of(call)
-    storage = call.table._opened.storage
-    listed = metadata.files(metadata.data_partitions())
-    for partition in metadata.data_partitions():
+    table = call.table
+    _, metadata = _metadata_of(table)
+    storage = table._opened.storage
+    partitions = metadata.data_partitions()
+    listed = metadata.files(partitions)
+    for partition in partitions:
         prefix = f"{partition}/" if partition else ""
         stored = {
             info.path.rpartition("/")[2]: info.size

@@ -27,9 +27,7 @@ def _run_clean(call: ProcedureCall) -> Iterator[Row]:
     else:
         done = table.cleaning.run()
     times = {instant.requested_time for instant in done.instants}
-    for row in show_cleans(ProcedureCall(call.names, {**given, "start_time": None, "end_time": None})):
-        if row["clean_time"] in times:
-            yield {**row, "bootstrap_part_metadata": None}
+    yield from (row for row in show_cleans(call) if row["clean_time"] in times)
 
 
 def _run_compaction(call: ProcedureCall) -> Iterator[Row]:
@@ -53,7 +51,7 @@ def _run_clustering(call: ProcedureCall) -> Iterator[Row]:
         yield {
             **row,
             "input_group_size": row.get("operation_size"),
-            "involved_partitions": row["partitions"] if given["show_involved_partition"] else "*",
+            "involved_partitions": row.get("partitions") if given["show_involved_partition"] else "*",
         }
 
 
@@ -69,12 +67,7 @@ def _run_planned(call: ProcedureCall, table: HudiTable, name: str, op: str, both
             )
         planned = service.schedule()
         if planned is not None:
-            yield {
-                "timestamp": planned.requested_time,
-                "state": "REQUESTED",
-                "instant": planned.requested_time,
-                "partitions": None,
-            }
+            yield {"timestamp": planned.requested_time, "state": "REQUESTED"}
         return
     if word not in ("run", "execute", "scheduleandexecute"):
         raise InvalidOptionError(
@@ -93,7 +86,6 @@ def _run_planned(call: ProcedureCall, table: HudiTable, name: str, op: str, both
             size = sum(map(len, commit.replaced.values())) if name == "clustering" else len(commit.stats)
             yield {
                 "timestamp": instant.requested_time,
-                "instant": instant.requested_time,
                 "operation_size": size,
                 "state": "COMPLETED",
                 "partitions": ",".join(sorted(commit.partitions)),
@@ -160,7 +152,7 @@ def _roll_back_service(call: ProcedureCall) -> Iterator[Row]:
         done = table.clustering.cancel(time)
     else:
         done = bool(table.rollback(time))
-    yield {"instant": time, "time_taken_in_millis": None, "is_rolled_back": done}
+    yield {"instant": time, "is_rolled_back": done}
 
 
 def _create_metadata(call: ProcedureCall) -> Iterator[Row]:

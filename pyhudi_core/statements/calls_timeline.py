@@ -12,6 +12,7 @@ from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
 from pyhudi_core.model.operation import COMPACTING, OperationType
 from pyhudi_core.statements.procedure import SHOW, Procedure, ProcedureCall, Row, here
+from pyhudi_core.statements.reads import instants_of
 from pyhudi_core.table import HudiTable
 
 _NO_COMMIT = "null"
@@ -162,18 +163,13 @@ def _show_write_stats(call: ProcedureCall) -> Iterator[Row]:
 def _show_timeline(call: ProcedureCall) -> Iterator[Row]:
     table = call.table
     undone = {record["instant"]: ", ".join(record["names"]) for record in _rollback_records(table)}
-    instants = {(i.requested_time, i.action): (i, "ACTIVE") for i in table.timeline}
-    if call.given["show_archived"]:
-        for i, _ in table.commits_with(""):
-            instants.setdefault((i.requested_time, i.action), (i, "ARCHIVED"))
-    for instant, kind in sorted(instants.values(), key=lambda pair: pair[0].requested_time, reverse=True):
+    for instant, kind in instants_of(table, archived=call.given["show_archived"]):
         if call.is_asked(instant.requested_time):
             yield {
                 "instant_time": instant.requested_time,
                 "action": str(instant.action.value),
                 "state": str(instant.state.value).upper(),
                 "requested_time": instant.requested_time,
-                "inflight_time": None,
                 "completed_time": instant.completion_time,
                 "timeline_type": kind,
                 "rollback_info": undone.get(instant.requested_time),

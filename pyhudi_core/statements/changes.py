@@ -10,6 +10,7 @@ import pyarrow as pa
 import sqlglot.expressions as exp
 
 from pyhudi_core.errors import DataError, InvalidOptionError
+from pyhudi_core.model.partition_path import partition_paths
 from pyhudi_core.predicates.binding import field_path
 from pyhudi_core.predicates.sql import SqlPart
 from pyhudi_core.read.scan import Scan
@@ -66,8 +67,8 @@ def found_rows(how: Changing, tree: Any) -> tuple[HudiTable, SqlPart | None]:
 def insert(how: Changing, tree: Any) -> Commit:
     """INSERT INTO or OVERWRITE table [PARTITION (column = value, column)] [(columns)] query or VALUES."""
     table, rows, fixed = rows_to_insert(how, tree)
-    if tree.args.get("where") is not None:
-        where = tree.args["where"]
+    where = tree.args.get("where")
+    if where is not None:
         return table.replace(rows, how.part(where.this if isinstance(where, exp.Where) else where), **how.commit)
     if not tree.args.get("overwrite"):
         verb: Callable[..., Commit] = getattr(table, how.insert)
@@ -97,12 +98,12 @@ def rows_to_insert(how: Changing, tree: Any) -> tuple[HudiTable, pa.Table, dict[
 
 def merge(how: Changing, tree: Any) -> Commit:
     """MERGE INTO table [AS t] USING source [AS s] ON condition WHEN ... THEN ..."""
-    _refuse_parts(tree, "returning", "with_", "using_cond")
     return merge_of(how, tree).run()
 
 
 def merge_of(how: Changing, tree: Any) -> Merge:
     """Return the merge that a statement describes."""
+    _refuse_parts(tree, "returning", "with_", "using_cond")
     table = how.names.table(tree.this)
     source, alias = _source(how, tree.args["using"])
     target = tree.this.alias or tree.this.name
@@ -138,8 +139,6 @@ def drop_partitions(how: Changing, table: HudiTable, partitions: Sequence[Any], 
 
 def partition_paths_of(table: HudiTable, values: Mapping[str, object]) -> list[str]:
     """Return the path of the partition with these values."""
-    from pyhudi_core.model.partition_path import partition_paths  # noqa: PLC0415  (used by few statements)
-
     schema = pa.schema([table.schema.field(name) for name in values])
     row = fitted(pa.table({name: [value] for name, value in values.items()}), schema, table.location)
     return [str(path) for path in partition_paths(row.combine_chunks().to_batches()[0], table.config).to_pylist()]
@@ -147,12 +146,14 @@ def partition_paths_of(table: HudiTable, values: Mapping[str, object]) -> list[s
 
 def _overwritten(table: HudiTable, how: Changing, rows: pa.Table, fixed: Mapping[str, object]) -> Commit:
     """Replace the rows of the partitions that PARTITION names by value; without rows they become empty."""
-    if {*fixed} == {*table.config.partition_fields} and len(rows):
+    if {*fixed} != {*table.config.partition_fields}:
+        equal = [
+            exp.EQ(this=exp.column(name, quoted=True), expression=exp.convert(value)) for name, value in fixed.items()
+        ]
+        return table.replace(rows, how.part(exp.and_(*equal)), **how.commit)
+    if len(rows):
         return table.insert_overwrite(rows, **how.commit)
-    if {*fixed} == {*table.config.partition_fields}:
-        return table.delete_partitions(partition_paths_of(table, fixed), missing_ok=True, **how.commit)
-    equal = [exp.EQ(this=exp.column(name, quoted=True), expression=exp.convert(value)) for name, value in fixed.items()]
-    return table.replace(rows, SqlPart(exp.and_(*equal), how.text), **how.commit)
+    return table.delete_partitions(partition_paths_of(table, fixed), missing_ok=True, **how.commit)
 
 
 def as_query(tree: Any) -> Any:
@@ -228,10 +229,7 @@ def _in_columns(
             " ... Nothing was changed.",
         )
     given = dict(zip(order, rows.columns, strict=True))
-    for name, value in fixed.items():
-        given[name] = pa.chunked_array(
-            [pa.nulls(len(rows)) if value is None else pa.repeat(pa.scalar(value), len(rows))]
-        )
+    given |= {name: pa.chunked_array([pa.repeat(value, len(rows))]) for name, value in fixed.items()}
     by_rules = table.rules.given  # columns that are not named are null, but for these
     wanted = pa.schema([field for field in schema if field.name in given or field.name not in by_rules])
     made = {field.name: given.get(field.name, pa.nulls(len(rows), field.type)) for field in wanted}
@@ -340,5 +338,5 @@ def _refuse_parts(tree: Any, *names: str) -> None:
         if tree.args.get(name):
             raise not_understood(
                 f"{type(tree).__name__.upper()} with {name.rstrip('_').upper()} is not supported",
-                "For rows of another table write MERGE INTO. Nothing was changed.",
+                "Leave it out; a change by rows of another table is a MERGE INTO. Nothing was changed.",
             )

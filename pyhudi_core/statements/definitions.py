@@ -48,25 +48,16 @@ class _Definition:
 
 def create(how: Changing, tree: Any) -> HudiTable | Commit:
     """CREATE TABLE [IF NOT EXISTS] name (columns) USING hudi ... [AS query]. Returns the table, or the commit of the query's rows."""
-    if tree.args.get("kind") != "TABLE" or tree.args.get("replace") or tree.args.get("clone"):
-        raise not_understood(
-            f"CREATE{' OR REPLACE' if tree.args.get('replace') else ''} {tree.args.get('kind') or ''} is not supported",
-            "CREATE TABLE, and CREATE INDEX, are. For a view, keep the query in your program. Nothing was changed.",
-        )
     found = _definition(how, tree)
     exist_ok = bool(tree.args.get("exists"))
     if tree.expression is None:
         columns = _columns(tree.this, found)
         return _made(how, found, columns, exist_ok=exist_ok)
-    if isinstance(tree.this, exp.Schema) and tree.this.expressions:
-        raise not_understood("CREATE TABLE ... AS takes its columns from the query, and lists none")
     rows = query(tree.expression, how.names)
     _refuse_rows(rows, found)
     made = _made(how, found, rows.schema, exist_ok=exist_ok)
-    if made.timeline.commits:
-        return Commit.nothing(
-            "bulk_insert", "the table is there already", made.timeline.commits[-1].completion_time or ""
-        )
+    if commits := made.timeline.commits:
+        return Commit.nothing("bulk_insert", "the table is there already", commits[-1].completion_time or "")
     return made.bulk_insert(rows, **how.commit)
 
 
@@ -196,6 +187,13 @@ def _hint(action: Any) -> str:
 
 
 def _definition(how: Changing, tree: Any) -> _Definition:
+    if tree.args.get("kind") != "TABLE" or tree.args.get("replace") or tree.args.get("clone"):
+        raise not_understood(
+            f"CREATE{' OR REPLACE' if tree.args.get('replace') else ''} {tree.args.get('kind') or ''} is not supported",
+            "CREATE TABLE, and CREATE INDEX, are. For a view, keep the query in your program. Nothing was changed.",
+        )
+    if tree.expression is not None and isinstance(tree.this, exp.Schema) and tree.this.expressions:
+        raise not_understood("CREATE TABLE ... AS takes its columns from the query, and lists none")
     given: dict[str, Any] = {}
     options: dict[str, object] = {}
     place = None
@@ -306,14 +304,11 @@ def _refuse_rows(rows: pa.Table, found: _Definition) -> None:
             raise DataError(
                 f"The query gives {name} null, and it is part of the record key", hint="Nothing was created."
             )
-    names = [
-        *dict.fromkeys(
-            [*keys, *(name for name in found.arguments.get("partition_by", ()) if name in rows.column_names)]
-        )
-    ]
     if not keys:
         return
-    counts = rows.select(names).group_by(names).aggregate([([], "count_all")])
+    partitions = [name for name in found.arguments.get("partition_by", ()) if name in rows.column_names]
+    names = list(dict.fromkeys([*keys, *partitions]))
+    counts = rows.group_by(names).aggregate([([], "count_all")])
     repeated = counts.filter(pc.greater(counts["count_all"], 1))
     if len(repeated):
         raise DataError(

@@ -18,29 +18,20 @@ _WHOLE = pa.decimal256(20, 0)
 
 def fitted(rows: pa.Table, schema: pa.Schema, table: str) -> pa.Table:
     """Return the columns of rows in the types of a schema, by their names. Raises `DataError` for a value that does not fit."""
-    columns = [_fitted(rows.column(field.name), field, table) for field in schema]
-    return pa.table(
-        columns,
-        schema=pa.schema([pa.field(field.name, column.type) for field, column in zip(schema, columns, strict=True)]),
-    )
+    return pa.table([_fitted(rows.column(field.name), field, table) for field in schema], schema.names)
 
 
 def _fitted(column: pa.ChunkedArray, field: pa.Field, table: str) -> pa.ChunkedArray:
-    kind, target = column.type, field.type
+    test, kind, target = pa.types, column.type, field.type
     if kind == target:
         return column
     try:
-        if pa.types.is_null(kind):
-            return column.cast(target)
         if is_number(kind) and is_number(target):
             return _number(column, target)
-        if is_string(kind) and (pa.types.is_date(target) or pa.types.is_timestamp(target)):
+        if is_string(kind) and (test.is_date(target) or test.is_timestamp(target)):
             return _time(column, target)
-        if pa.types.is_timestamp(kind) and pa.types.is_date(target):
-            return column.cast(target)
-        if pa.types.is_date(kind) and pa.types.is_timestamp(target):
-            return column.cast(target)
-        if pa.types.is_nested(kind) and pa.types.is_nested(target):
+        times = (test.is_timestamp(kind) and test.is_date(target)) or (test.is_date(kind) and test.is_timestamp(target))
+        if test.is_null(kind) or times or (test.is_nested(kind) and test.is_nested(target)):
             return column.cast(target)
     except (pa.ArrowException, OverflowError) as error:
         raise DataError(

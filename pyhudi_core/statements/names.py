@@ -49,17 +49,16 @@ class Names:
     def place(self, name: Any) -> object:
         """Return what was given for a name, not opened."""
         parts = parts_of(name)
-        if is_path(parts) and self._key(parts) is None:
-            return parts[1]
         key = self._key(parts)
-        if key is None:
-            known = ", ".join(map(str, self.given)) or "none"
-            raise InvalidOptionError(
-                f"The statement names the table {'.'.join(parts)!r}{_at(name)}, which is not known",
-                hint=f"Give it: tables={{{'.'.join(parts)!r}: table or location}}, or write hudi.`/path/of/the/table`. Known: {known}. Nothing was"
-                " changed.",
-            )
-        return self.given[key]
+        if key is not None:
+            return self.given[key]
+        if is_path(parts):
+            return parts[1]
+        known = ", ".join(map(str, self.given)) or "none"
+        raise InvalidOptionError(
+            f"The statement names the table {shown(name)}{_at(name)}, which is not known",
+            hint=f"Give it: tables={{{shown(name)}: table or location}}, or write hudi.`/path/of/the/table`. Known: {known}. Nothing was changed.",
+        )
 
     def knows(self, name: Any) -> bool:
         """Say whether something was given for a name."""

@@ -42,7 +42,7 @@ def plan(found: Statement, how: Changing) -> StatementPlan | None:
         return None
     procedure, call = named_call(found.words, how.names)
     if procedure.name not in _SERVICES:
-        if procedure.name.startswith(("show_", "stats_", "validate_", "help", "commits_")):
+        if procedure.only_reads:
             return None
         return StatementPlan(
             f"Carry out {procedure.name}", {name: value for name, value in call.given.items() if value is not None}
@@ -60,7 +60,7 @@ def _update(how: Changing, tree: Any) -> StatementPlan:
 
 def _insert(how: Changing, tree: Any) -> StatementPlan:
     table, rows = changes.rows_to_insert(how, tree)[:2]
-    verb = "Overwrite with" if tree.args.get("overwrite") else "Insert"
+    verb = "Overwrite with" if tree.args.get("overwrite") or tree.args.get("where") is not None else "Insert"
     return StatementPlan(f"{verb} {len(rows):,} rows: {table.name}", {"rows": len(rows)})
 
 

@@ -75,7 +75,7 @@ class ProcedureCall:
         """The table that ``table`` or ``path`` names."""
         name, path = self.given.get("table"), self.given.get("path")
         if name:
-            return self.names.table((name,) if self.names.knows((name,)) else tuple(name.split(".")))
+            return self.names.table(tuple(name.split(".")))
         if path:
             return open_table(path, self.names.storage_options, self.names.options)
         raise InvalidOptionError(
@@ -122,6 +122,11 @@ class Procedure:
     def schema(self) -> pa.Schema:
         """The columns of the result."""
         return pa.schema([(name, _TYPES[kind]) for name, kind in self.columns])
+
+    @property
+    def only_reads(self) -> bool:
+        """Whether a call changes nothing."""
+        return self.name.startswith(("show_", "stats_", "validate_", "commits_", "help"))
 
     def described(self) -> str:
         """Return arguments and columns as text, for ``CALL help(cmd => ...)``."""

@@ -19,7 +19,9 @@ from pyhudi_core.statements.names import Names
 from pyhudi_core.statements.procedure import Argument, Procedure, ProcedureCall, Row, here, not_here
 from pyhudi_core.statements.text import Words, not_understood
 
-_READ_ONLY = "Version 8 alone is written; versions 3 to 6 and 9 are read. Hudi's own command line changes the version of a table."
+_VERSIONS = (
+    "Versions 8 and 9 are written, versions 3 to 6 are read. Hudi's own command line changes the version of a table."
+)
 _LOGS = "Scans merge log files; table.scan() has their rows, table.key_history(key) what became of one row, pyhudi check the damaged blocks."
 _PARTITION_FILES = "Every write makes the file that marks a partition; pyhudi check finds partitions without one."
 _AUDIT = "The lock's audit log of Hudi 1.2 is not written; table.history() has who made each commit."
@@ -31,7 +33,7 @@ _REFUSED: Mapping[str, str] = {
     "copy_to_table": "Write CREATE TABLE ... AS SELECT, or INSERT INTO ... SELECT.",
     "copy_to_temp_view": "Write WITH name AS (SELECT ...) in the query, or keep the result in your program.",
     "delete_marker": "Markers go with the rollback of the write that made them: table.failed_writes.run(), or CALL rollback_to_instant(...).",
-    "downgrade_table": _READ_ONLY,
+    "downgrade_table": _VERSIONS,
     "export_instants": "The files of the timeline are in .hoodie/timeline; CALL show_timeline(...) and pyhudi commit LOCATION INSTANT show them.",
     "hdfs_parquet_import": "pyhudi import LOCATION FILES, or hudi.bootstrap(source, location, record_key=...).",
     "hive_sync": _NO_CATALOG,
@@ -52,7 +54,7 @@ _REFUSED: Mapping[str, str] = {
     "show_logfile_metadata": _LOGS,
     "show_logfile_records": _LOGS,
     "sync_validate": _NO_CATALOG,
-    "upgrade_table": _READ_ONLY,
+    "upgrade_table": _VERSIONS,
     "validate_audit_lock": _AUDIT,
 }
 
@@ -84,15 +86,14 @@ def call(words: Words, names: Names) -> pa.Table:
     """
     found, asked = named_call(words, names)
     given = asked.given
-    condition = _filter(given, found)
-    limit = given.get("limit") if found.name.startswith(("show_", "stats_", "validate_")) else None
+    condition = Predicate.of(given["filter"], found.schema) if given.get("filter") else None
+    limit = given.get("limit") if found.only_reads else None
+    limit = None if limit is None or limit < 0 else limit
     assert found.carry_out is not None, "named_call refuses the others"
     rows = found.carry_out(asked)
     if condition is None:
-        made = [_row(row, found) for row in (rows if limit is None or limit < 0 else islice(rows, limit))]
-        return pa.Table.from_pylist(made, found.schema)
-    kept = matching(pa.Table.from_pylist([_row(row, found) for row in rows], found.schema), condition.expression)
-    return kept.slice(0, limit) if limit is not None and limit >= 0 else kept
+        return pa.Table.from_pylist(list(islice(rows, limit)), found.schema)
+    return matching(pa.Table.from_pylist(list(rows), found.schema), condition.expression).slice(0, limit)
 
 
 def named_call(words: Words, names: Names) -> tuple[Procedure, ProcedureCall]:
@@ -117,15 +118,6 @@ def render_procedures() -> str:
         reason = found.instead.replace("|", "\\|")
         lines.append(f"| `{name}` | {'yes' if found.carry_out is not None else 'no'} | {taken or reason} |")
     return "\n".join(lines)
-
-
-def _row(row: Row, procedure: Procedure) -> dict[str, Any]:
-    return {name: row.get(name) for name, _ in procedure.columns}
-
-
-def _filter(given: Mapping[str, Any], procedure: Procedure) -> Predicate | None:
-    text = given.get("filter")
-    return Predicate.of(text, procedure.schema) if text else None
 
 
 def _named(name: str) -> Procedure:

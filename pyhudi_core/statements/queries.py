@@ -166,7 +166,7 @@ def _called(table: Any, sources: _Sources) -> object:
             "Functions that give tables are hudi_table_changes('orders', 'latest_state', begin, end) and hudi_query_timeline('orders', 'false').",
         )
     given = [str(argument) for argument in arguments]
-    found = sources.names.table(tuple(given[0].split(".")) if not sources.names.knows((given[0],)) else (given[0],))
+    found = sources.names.table(tuple(given[0].split(".")))
     if name == "hudi_query_timeline":
         return timeline_of(found, archived=given[1:2] == ["true"])
     changes = changes_of(found, given[1:])

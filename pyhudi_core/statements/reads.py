@@ -31,16 +31,19 @@ def changes_of(table: HudiTable, given: Sequence[str]) -> Conversions:
     return table.changes(after, until) if kind == "cdc" else table.incremental(after, until, meta=False)
 
 
-def timeline_of(table: HudiTable, *, archived: bool, limit: int | None = None) -> pa.Table:
-    """Return the instants of a table, newest first."""
-    instants = sorted(table.timeline, key=lambda instant: instant.requested_time, reverse=True)
-    rows: list[dict[str, Any]] = [_row(instant, "ACTIVE") for instant in instants]
+def instants_of(table: HudiTable, *, archived: bool) -> list[tuple[Instant, str]]:
+    """Return the instants of a table, newest first, each with ACTIVE or ARCHIVED."""
+    found = [(instant, "ACTIVE") for instant in table.timeline]
     if archived:
-        known = {row["instant_time"] for row in rows}
-        rows += [
-            _row(instant, "ARCHIVED") for instant, _ in table.commits_with("") if instant.requested_time not in known
-        ]
-    return pa.Table.from_pylist(rows[:limit], _TIMELINE)
+        known = {instant.requested_time for instant, _ in found}
+        commits = (instant for instant, _ in table.commits_with(""))
+        found += [(instant, "ARCHIVED") for instant in commits if instant.requested_time not in known]
+    return sorted(found, key=lambda pair: pair[0].requested_time, reverse=True)
+
+
+def timeline_of(table: HudiTable, *, archived: bool) -> pa.Table:
+    """Return what ``hudi_query_timeline`` reads: the instants of a table, newest first."""
+    return pa.Table.from_pylist([_row(*each) for each in instants_of(table, archived=archived)], _TIMELINE)
 
 
 def _row(instant: Instant, kind: str) -> dict[str, Any]:

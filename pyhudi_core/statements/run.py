@@ -21,12 +21,10 @@ from pyhudi_core.validators import Validator
 from pyhudi_core.write.result import Commit
 
 _INSTEAD = {
-    "Select": "",
     "Set": "Options are given in options=.",
     "Refresh": "Every statement reads the latest state, so there is nothing to refresh.",
     "Analyze": 'Statistics are kept by each write; hudi.sql("CREATE INDEX ...") makes an index.',
     "Use": "Name tables in tables=.",
-    "Command": "Statements are those of Spark SQL with Hudi: see pyhudi help sql.",
     "Drop": "DROP removes indexes here. Remove a table's rows by TRUNCATE TABLE, and its folder by what your storage has.",
 }
 _CHANGES: dict[type[Any], Callable[[Changing, Any], Commit | HudiTable]] = {
@@ -107,6 +105,6 @@ def _carried_out(found: Statement, how: Changing) -> pa.Table | Commit | HudiTab
         return query(changes.as_query(tree), how.names)
     carry_out = _CHANGES.get(type(tree))
     if carry_out is None:
-        kind = type(tree).__name__
-        raise not_understood(f"{found.words.tokens[0].text.upper()} is no statement here", _INSTEAD.get(kind, ""))
+        hint = _INSTEAD.get(type(tree).__name__, "")
+        raise not_understood(f"{found.words.tokens[0].text.upper()} is no statement here", hint)
     return carry_out(how, tree)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyhudi_core.model.masking import is_secret
 from pyhudi_core.model.table_rules import TableRules
 from pyhudi_core.statements.names import Names, is_place
-from pyhudi_core.statements.text import Words, not_understood
+from pyhudi_core.statements.text import Words, is_about_indexes, not_understood
 from pyhudi_core.statements.types import quoted, sql_type
 from pyhudi_core.table import HudiTable
 
@@ -19,9 +19,7 @@ _TEXT = pa.string()
 
 def show(words: Words, names: Names) -> Any:
     """Carry out SHOW, DESCRIBE, and CREATE or DROP INDEX."""
-    start = words.next
-    if words.has("CREATE", "INDEX") or words.has("DROP", "INDEX") or words.has("SHOW", "INDEXES"):
-        words.next = start
+    if is_about_indexes(words):
         return _about_an_index(words, names)
     if words.has("DESCRIBE") or words.has("DESC"):
         return _described(words, names)
@@ -123,7 +121,7 @@ def _literal(text: str) -> str:
 
 
 def _partitions(table: HudiTable) -> pa.Table:
-    return _rows(("partition",), [(str(path),) for path in sorted(map(str, table.partition_sizes()))])
+    return _rows(("partition",), [(path,) for path in sorted(map(str, table.partition_sizes()))])
 
 
 _SHOWN: dict[tuple[str, ...], Callable[[HudiTable], pa.Table]] = {

@@ -60,7 +60,7 @@ class Words:
         return tuple(parts)
 
     def value(self) -> object:
-        """Return a text, a number, a truth value or null. Adjacent words, such as an instant without quotes, are a text."""
+        """Return a text, a number, a truth value or null."""
         negative = self.has("-")
         if self.next >= len(self.tokens):
             raise self.expected("a value")
@@ -119,7 +119,7 @@ def parse(text: str) -> Statement:
         if not tokens:
             raise not_understood("it has only a comment")
         first = tokens[0].text.upper()
-        if first in Statement.HAS_NO_TREE or _is_about_an_index(words):
+        if first in Statement.HAS_NO_TREE or is_about_indexes(words):
             return Statement(text, words)
         trees = [tree for tree in sqlglot.parse(text, dialect=_Strict) if tree is not None]
     except RecursionError:
@@ -131,9 +131,10 @@ def parse(text: str) -> Statement:
     return Statement(text, words, trees[0])
 
 
-def _is_about_an_index(words: Words) -> bool:
+def is_about_indexes(words: Words) -> bool:
+    """Say whether a table itself carries a statement out, because it is about the indexes of the table."""
     upper = [token.text.upper() for token in words.tokens[:2]]
-    return upper in (["CREATE", "INDEX"], ["DROP", "INDEX"])
+    return upper in (["CREATE", "INDEX"], ["DROP", "INDEX"], ["SHOW", "INDEXES"])
 
 
 def not_understood(why: str, hint: str = "") -> InvalidOptionError:

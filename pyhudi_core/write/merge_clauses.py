@@ -24,7 +24,7 @@ from pyhudi_core.predicates.assignments import Assignments
 from pyhudi_core.predicates.binding import bind, field_path
 from pyhudi_core.predicates.tree import And, ColumnName, Compare, Node, columns_of, with_columns
 from pyhudi_core.write.replacing import refuse_nulls
-from pyhudi_core.write.row_rules import completed
+from pyhudi_core.write.row_rules import completed, refuse_generated
 
 When = Literal["matched", "not_matched", "not_matched_by_source"]
 Action = Literal["update", "update_all", "insert", "insert_all", "delete"]
@@ -382,10 +382,7 @@ class _Work:
     def _values(self, clause: Clause) -> Mapping[str, object]:
         """Return the values that a clause sets; an ``_all`` takes all columns of the source."""
         if not clause.action.endswith("_all"):
-            lower = {name.lower() for name in self.rules.generated}
-            if taken := [name for name in clause.values if name.lower() in lower]:
-                hint = "Leave it out: it follows the columns that it is made of."
-                raise InvalidOptionError(f"Column {taken[0]} cannot be set: the table generates it", hint=hint)
+            refuse_generated(clause.values, self.rules)
             return clause.values
         unknown = [
             name

@@ -6,14 +6,15 @@ for the rows that the table has (``write/altering.py``). It looks at columns, ne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.errors import DataError, PredicateError, SchemaMismatchError, columns_named
+from pyhudi_core.errors import DataError, InvalidOptionError, PredicateError, SchemaMismatchError, columns_named
 from pyhudi_core.model.meta_fields import IS_DELETED
 from pyhudi_core.model.table_rules import TableRules
 from pyhudi_core.model.time_zone import UTC
@@ -43,6 +44,7 @@ class RowRules:
         filled: columns that the rows lack, with their defaults.
         computed: the generated columns, of which the rows lack those in ``lacking``.
         rules: what a row can break.
+        generated: the SQL of the generated columns, for errors.
         named: the columns that name a row in an error.
     """
 
@@ -50,7 +52,7 @@ class RowRules:
     computed: Assignments
     lacking: frozenset[str]
     rules: tuple[_Rule, ...]
-    generated: TableRules
+    generated: Mapping[str, str]
     named: tuple[str, ...]
 
     def fitted(self, rows: pa.RecordBatch, leaves: pa.Array | None = None) -> pa.RecordBatch:
@@ -79,7 +81,7 @@ class RowRules:
             other = pc.invert(_same(table[name], column))
             broken = table.append_column("", column).filter(other if live is None else pc.and_(other, live))
             if len(broken):
-                says = f"column {name}, which is GENERATED AS ({self.generated.generated[name]})"
+                says = f"column {name}, which is GENERATED AS ({self.generated[name]})"
                 self._raise(broken, says, (name,), f" and not {_shown(broken.columns[-1][0])}")
         kept = table if live is None else table.filter(live)
         for rule in self.rules:
@@ -138,6 +140,14 @@ def in_spelling_of(rules: TableRules, schema: pa.Schema) -> TableRules:
     return replace(rules, not_null=tuple(dict.fromkeys(map(known, rules.not_null))), **named)
 
 
+def refuse_generated(columns: Iterable[str], rules: TableRules, table: str | None = None) -> None:
+    """Raise `InvalidOptionError` if a column that the table generates is among those that a verb sets."""
+    generated = {name.lower() for name in rules.generated}
+    if taken := [name for name in columns if name.lower() in generated]:
+        hint = "Leave it out: it follows the columns that it is made of."
+        raise InvalidOptionError(f"Column {taken[0]} cannot be set: the table generates it", table=table, hint=hint)
+
+
 def added_by(
     rules: TableRules, schema: pa.Schema, given: Sequence[str], *, partial: bool = False, naming: Sequence[str] = ()
 ) -> list[pa.Field]:
@@ -151,9 +161,7 @@ def added_by(
             continue
         text = rules.generated.get(field.name)
         if text is not None and partial:
-            what = f"the generated column {field.name}"
-            needed = {column.path[0] for column in columns_of(_parsed(what, text, schema, bind_value))}
-            if _changes(what, needed, given, naming):
+            if _changes(f"the generated column {field.name}", _inputs(field.name, text, schema), given, naming):
                 found.append(field)
         elif text is not None or (field.name in rules.defaults and not partial):
             found.append(field)
@@ -184,13 +192,7 @@ def rules_for(
     wanted = {name: text for name, text in rules.generated.items() if not partial or name in given or name in added}
     there = schema.names if not partial else [*given, *added]
     for name, text in wanted.items():
-        what = f"the generated column {name}"
-        _changes(
-            what,
-            {name, *(column.path[0] for column in columns_of(_parsed(what, text, schema, bind_value)))},
-            there,
-            naming,
-        )
+        _changes(f"the generated column {name}", {name, *_inputs(name, text, schema)}, there, naming)
     try:
         filled = Assignments.of(constants, schema, pa.schema([]), UTC)
         computed = Assignments.of(wanted, schema, schema, UTC)
@@ -199,7 +201,7 @@ def rules_for(
     broken = tuple(
         rule for rule in _rules(rules, schema) if not partial or _changes(rule.says, {*rule.columns}, there, naming)
     )
-    return RowRules(filled, computed, frozenset(wanted) & frozenset(added), broken, rules, tuple(naming))
+    return RowRules(filled, computed, frozenset(wanted) & frozenset(added), broken, rules.generated, tuple(naming))
 
 
 def completed(rows: pa.Table, rules: TableRules, schema: pa.Schema, *, anew: bool = False) -> pa.Table:
@@ -226,8 +228,7 @@ def made_of(rules: TableRules, schema: pa.Schema) -> Iterator[tuple[str, frozens
     for rule in _rules(replace(rules, not_null=()), schema):
         yield f"the check {rule.says.replace(' is CHECK', '')}", frozenset(rule.columns)
     for name, text in rules.generated.items():
-        what = f"the generated column {name}"
-        yield what, frozenset(column.path[0] for column in columns_of(_parsed(what, text, schema, bind_value)))
+        yield f"the generated column {name}", _inputs(name, text, schema)
 
 
 def columns_in(rules: TableRules, schema: pa.Schema) -> frozenset[str]:
@@ -241,8 +242,7 @@ def refuse_unfit(rules: TableRules, schema: pa.Schema) -> None:
     for name in rules.generated.keys() & rules.defaults.keys():
         raise SchemaMismatchError(f"Column {name} cannot have a default and be generated, too", hint="Choose one.")
     for name, text in rules.generated.items():
-        tree = _parsed(f"the generated column {name}", text, schema, bind_value)
-        others = sorted({column.path[0] for column in columns_of(tree)} & rules.generated.keys())
+        others = sorted(_inputs(name, text, schema) & rules.generated.keys())
         if others:
             hint = "Write the expression of that column in place of its name."
             message = f"The generated column {name} is made of {others[0]}, which is generated itself"
@@ -256,6 +256,12 @@ def _rules(rules: TableRules, schema: pa.Schema) -> Iterator[_Rule]:
         tree = _parsed(f"the check {name!r}", text, schema, _negated)
         says = f"{name!r} is CHECK ({text if len(text) <= 2 * _SHOWN else text[: 2 * _SHOWN] + '...'})"
         yield _Rule(says, to_expression(tree), tuple(dict.fromkeys(column.path[0] for column in columns_of(tree))))
+
+
+def _inputs(name: str, text: str, schema: pa.Schema) -> frozenset[str]:
+    """Return the top-level columns that the expression of a generated column names. Raises `SchemaMismatchError` if it does not fit."""
+    tree = _parsed(f"the generated column {name}", text, schema, bind_value)
+    return frozenset(column.path[0] for column in columns_of(tree))
 
 
 def _negated(tree: Node, schema: pa.Schema) -> Node:
@@ -277,7 +283,7 @@ def _unfit(what: str, error: PredicateError) -> SchemaMismatchError:
     return SchemaMismatchError(f"A rule of the table, {what}, does not fit: {message}", hint=error.hint)
 
 
-def _changes(what: str, needed: set[str], given: Sequence[str], naming: Sequence[str]) -> bool:
+def _changes(what: str, needed: AbstractSet[str], given: Sequence[str], naming: Sequence[str]) -> bool:
     """Say whether rows with these columns change what a rule is about. Raises `SchemaMismatchError` if they have a part of it only."""
     if not (needed - {*naming}) & {*given}:
         return False

@@ -23,7 +23,7 @@ from pyhudi_core.predicates.assignments import Assignments
 from pyhudi_core.write.handle import Write, write_found
 from pyhudi_core.write.replacing import keeps_values, refuse_nulls, refuse_older
 from pyhudi_core.write.result import Commit
-from pyhudi_core.write.row_rules import completed
+from pyhudi_core.write.row_rules import completed, refuse_generated
 
 
 def update_found(write: Write, values: Mapping[str, object], where: object, spark: Any = None) -> Commit:
@@ -60,11 +60,7 @@ def refuse_fixed(config: TableConfig, values: Mapping[str, object], table: str) 
         raise InvalidOptionError(
             "update takes the new values as a dict from columns to expressions", table=table, hint=hint
         )
-    computed = {name.lower() for name in config.rules.generated}
-    for name in values:
-        if str(name).lower() in computed:
-            hint = "Leave it out: it follows the columns that it is made of."
-            raise InvalidOptionError(f"Column {name} cannot be set: the table generates it", table=table, hint=hint)
+    refuse_generated(map(str, values), config.rules, table)
     fixed = {name.lower(): name for name in config.naming_fields}
     for name in values:
         if str(name).lower() in fixed:
