@@ -7,12 +7,14 @@ Hypothesis makes the same cases in every run, and a case may take as long as it 
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
 from support.samples import is_left_to_the_night
+from support.timers import cancelled_at_the_end
 
 pytest.register_assert_rewrite("pyhudi_core.testing.lock_kit", "pyhudi_core.testing.storage_kit")
 
@@ -81,6 +83,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return "airflow" if nodeid.startswith("tests/airflow/") else nodeid.partition("::")[0]
 
     return ByFile(config, log)
+
+
+@pytest.fixture(autouse=True)
+def _no_heartbeat_outlives_its_test() -> Iterator[None]:
+    """A test may leave a write open, like a process that died. Its heartbeat must not touch the storage that the next test watches."""
+    with cancelled_at_the_end():
+        yield
 
 
 @pytest.fixture
