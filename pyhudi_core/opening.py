@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from types import UnionType
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -122,7 +123,7 @@ def create_table(
         LockError: the server of the lock does not answer, or another writer holds the lock all the time; nothing was created.
     """
     storage = open_storage(location, storage_options or {})
-    chosen = {**(options or {}), **({} if version is None else {"hoodie.write.table.version": version})}
+    chosen = (options or {}) if version is None else {**(options or {}), "hoodie.write.table.version": version}
     opened = OpenedTable(storage, system_runtime(), chosen, pre_commit=_validators(pre_commit))
     with at_table(storage.location):
         try:
@@ -239,6 +240,8 @@ def checked_config(
     Raises as `create_table` for arguments that are not valid.
     """
     storage = opened.storage
+    _refuse_type("name", name, str | None, "text, such as name='orders'")
+    _refuse_type("rules", rules, TableRules, "hudi.TableRules(...), such as rules=hudi.TableRules(not_null=['price'])")
     given, files = TableOptions.parse(opened.options), WriteOptions.parse(opened.options).files
     chosen = name if name is not None else given.name or storage.location.rstrip("/").rpartition("/")[2]
     logical = normalise(arrow_schema := _arrow_schema(schema))
@@ -399,6 +402,11 @@ def _arrow_schema(schema: Any) -> pa.Schema:
         f"schema= takes a pyarrow.Schema, a Spark StructType or a DataFrame of pandas or polars, not {type(schema).__name__}",
         hint="For example schema=data.schema for a pyarrow Table or a Spark DataFrame.",
     )
+
+
+def _refuse_type(argument: str, value: object, types: type | UnionType, example: str) -> None:
+    if not isinstance(value, types):
+        raise InvalidOptionError(f"{argument}= cannot be {value!r:.80}", hint=f"Give {example}.")
 
 
 def _names(value: str | Sequence[str], argument: str) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from pyhudi_core.argument_types import refuses_wrong_types
 from pyhudi_core.errors import InvalidOptionError, at_table
 from pyhudi_core.lazy import lazy, lazy_in
 from pyhudi_core.model.commit import CommitMetadata
@@ -111,10 +112,12 @@ class HudiTable(TableServices):
         with self._opened.verb() as context:
             return context.folder.read_commit(instant)
 
+    @refuses_wrong_types
     def archived_commits(self, after: str = "") -> Iterator[CommitMetadata]:
         """Iterate over archived commits that completed after ``after``, newest first; each is read when it is requested."""
         return self._opened.context().folder.archived_commits(after)
 
+    @refuses_wrong_types
     def commits_with(self, key: str, after: str = "") -> Iterator[tuple[Instant, CommitMetadata]]:
         """Iterate over active and archived commits, newest first; each is read when it is requested.
 
@@ -122,6 +125,7 @@ class HudiTable(TableServices):
         """
         return history_rows.commits_with(self._opened.context(), key, after)
 
+    @refuses_wrong_types
     def history(self, limit: int | None = None) -> history_rows.CommitHistory:
         """Return the completed commits as rows, newest first: times, operation, counts, writer and extra metadata (`read.history_rows.SCHEMA`)."""
         with self._opened.verb() as context:
@@ -140,6 +144,7 @@ class HudiTable(TableServices):
         """
         return snapshots.token_for(self.snapshot(as_of))
 
+    @refuses_wrong_types
     def wait(self, after: TimePoint | None = None, timeout: float | None = None, every: float = 1.0) -> Instant | None:
         """Wait until a commit has completed after a state: a token, a commit or a time; None: the newest commit now.
 
@@ -152,6 +157,7 @@ class HudiTable(TableServices):
         with at_table(self.location):
             return looks.wait(self._opened, after, timeout, every)
 
+    @refuses_wrong_types
     def size(self, as_of: TimePoint | None = None, known: TableSize | None = None) -> TableSize:
         """Count the rows, bytes and file groups of the table, now or as of a commit or time. Uses listings and commits; reads no rows.
 
@@ -160,6 +166,7 @@ class HudiTable(TableServices):
         with self._opened.verb() as context:
             return sizes.table_size(context, as_of, known)
 
+    @refuses_wrong_types
     def partition_sizes(
         self, partitions: Sequence[Partition] | None = None, as_of: TimePoint | None = None
     ) -> dict[Partition, Size]:
@@ -307,6 +314,7 @@ class HudiTable(TableServices):
         with self._writing(OperationType.UPSERT, extra_metadata, None, pre_commit, leaves=True) as write:
             return replacing.replace_found(write, data, where)
 
+    @refuses_wrong_types
     def merge(
         self,
         source: object,
@@ -347,6 +355,7 @@ class HudiTable(TableServices):
         with self._writing(OperationType.DELETE_PARTITION, extra_metadata, None, pre_commit) as write:
             return write.until_committed(given.Partitions(partitions, missing_ok))
 
+    @refuses_wrong_types
     def begin(
         self,
         operation: str = "upsert",
@@ -376,6 +385,7 @@ class HudiTable(TableServices):
                 return combined.status(self._upserting, context, token)
             return status.commit_status(context, token)
 
+    @refuses_wrong_types
     def explain_conflict(
         self, mine: Write | Commit | explain.SideOrInstant, theirs: Write | Commit | explain.SideOrInstant
     ) -> ConflictExplanation:
@@ -386,6 +396,7 @@ class HudiTable(TableServices):
         with self._opened.verb() as context:
             return explain.explain(context, _side(mine), _side(theirs))
 
+    @refuses_wrong_types
     def check(
         self, keys: bool = True, limits: doctor.Limits | None = None, progress: doctor.Progress | None = None
     ) -> doctor.CheckReport:
@@ -418,7 +429,8 @@ class HudiTable(TableServices):
 
     def head(self, n: int = 5) -> pa.Table:
         """Read the first ``n`` rows that are found, without the meta columns."""
-        return self.scan(meta=False).head(n)
+        with at_table(self.location):
+            return self.scan(meta=False).head(n)
 
     def count(self, where: object = None) -> int:
         """Count the rows, or those that fulfil a condition."""

@@ -164,9 +164,9 @@ class TableServices(NamesInstead):
         Raises `SchemaMismatchError` for columns of key, ordering and partition, for types that lose values, and for a rule that does not fit, and
         `DataError` if a row of the table is against a new rule; then nothing was written.
         """
-        rules = table_rules.RuleChanges.of(add_check, drop_check, not_null, nullable, default, generated, comment)
-        changes = alteration.ColumnChanges.of(add, drop, rename, retype, order, rules)
         with self._opened.verb() as context:
+            rules = table_rules.RuleChanges.of(add_check, drop_check, not_null, nullable, default, generated, comment)
+            changes = alteration.ColumnChanges.of(add, drop, rename, retype, order, rules)
             asked = validators.Validators.of(pre_commit)
             extra, after = extra_metadata or {}, after_commit.following(context)
             request = states.WriteSpec(

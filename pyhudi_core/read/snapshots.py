@@ -176,15 +176,17 @@ def make_scan(
             table=context.table,
             hint="Read it with scan(where=...).",
         )
-    full = with_meta_fields(state.schema, operation=context.config.operation_field or OPERATION in (columns or ()))
-    if isinstance(columns, str) or (columns is not None and not columns):
+    listed = columns is None or (isinstance(columns, Iterable) and not isinstance(columns, str))
+    asked = None if columns is None or not listed else tuple(columns)
+    full = with_meta_fields(state.schema, operation=context.config.operation_field or OPERATION in (asked or ()))
+    if not listed or asked == ():
         raise InvalidOptionError(
-            f"columns={columns!r} is not a list of column names",
+            f"columns={columns!r:.200} is not a list of column names",
             table=context.table,
             hint=_columns_meant(columns, full.names),
         )
     every = full.names if meta else state.schema.names
-    chosen = tuple(every if columns is None else columns)
+    chosen = tuple(every if asked is None else asked)
     unknown = [name for name in chosen if name not in full.names]
     if unknown:
         raise SchemaMismatchError(

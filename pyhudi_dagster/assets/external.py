@@ -6,6 +6,7 @@ from typing import Any
 
 import dagster as dg
 
+from pyhudi_core.argument_types import refuses_wrong_types
 from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_core.orchestration.settings import TableSettings
 from pyhudi_dagster.lake.info import HudiAssetInfo, table_name
@@ -14,6 +15,7 @@ from pyhudi_dagster.partitions.asset_partitions import HudiPartitions
 from pyhudi_dagster.reporting import metadata
 
 
+@refuses_wrong_types
 def hudi_external_asset(
     key: dg.CoercibleToAssetKey,
     *,

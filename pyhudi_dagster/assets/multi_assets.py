@@ -12,6 +12,7 @@ from typing import Any
 
 import dagster as dg
 
+from pyhudi_core.argument_types import refuses_wrong_types
 from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_dagster.assets.asset_arguments import AssetArguments, asset_spec, inputs_of
 from pyhudi_dagster.assets.asset_function import AssetFunction
@@ -27,6 +28,7 @@ from pyhudi_dagster.partitions.asset_partitions import Backfill, HudiPartitions
 from pyhudi_dagster.reporting.checks import readable_spec
 
 
+@refuses_wrong_types
 def hudi_multi_asset(
     *,
     tables: Mapping[str, HudiOutput],

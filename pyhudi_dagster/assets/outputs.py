@@ -13,6 +13,7 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 
+from pyhudi_core.argument_types import refuses_wrong_types
 from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_core.orchestration.settings import Operation, TableSettings, checked_operation, names
 from pyhudi_dagster.assets.asset_arguments import AssetArguments
@@ -127,6 +128,7 @@ def _translator_of_lake(function: Callable[..., Any], lake: str) -> HudiTranslat
     return found.translator if isinstance(found, HudiLakeResource) else None
 
 
+@refuses_wrong_types
 def hudi_output(
     *,
     key: dg.CoercibleToAssetKey | None = None,

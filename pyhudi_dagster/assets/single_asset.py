@@ -13,6 +13,7 @@ from typing import Any
 
 import dagster as dg
 
+from pyhudi_core.argument_types import refuses_wrong_types
 from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_core.orchestration.settings import Operation
 from pyhudi_dagster.assets.asset_arguments import AssetArguments, Inputs, asset_spec, inputs_of
@@ -30,6 +31,7 @@ from pyhudi_dagster.partitions.asset_partitions import Backfill, ForeignRows, Hu
 from pyhudi_dagster.reporting.checks import readable_spec
 
 
+@refuses_wrong_types
 def hudi_asset(
     *,
     key: dg.CoercibleToAssetKey | None = None,

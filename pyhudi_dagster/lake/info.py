@@ -13,6 +13,7 @@ from typing import Any, get_args
 
 import dagster as dg
 
+from pyhudi_core.argument_types import refuses_wrong_types
 from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_core.orchestration.settings import Operation, TableSettings, checked_operation, names
 from pyhudi_dagster.lake.pre_commit import Validator, check_name
@@ -187,6 +188,7 @@ def partitions_without_columns(key: dg.AssetKey) -> Exception:
     )
 
 
+@refuses_wrong_types
 def hudi_metadata(
     *,
     record_key: str | Sequence[str],

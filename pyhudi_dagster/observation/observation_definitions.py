@@ -7,6 +7,7 @@ from datetime import datetime
 
 import dagster as dg
 
+from pyhudi_core.argument_types import refuses_wrong_types
 from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_core.orchestration.settings import refuse_no_count
 from pyhudi_dagster.lake.info import HudiAssetInfo
@@ -18,6 +19,7 @@ from pyhudi_dagster.reporting.checks import KINDS, READABLE, HudiCheck, checks_o
 from pyhudi_dagster.services.service_definitions import HudiAssets, tables_of, views_of_tables
 
 
+@refuses_wrong_types
 def build_hudi_timeline_sensor(
     lake: HudiLakeResource,
     assets: HudiAssets,
@@ -65,6 +67,7 @@ def build_hudi_timeline_sensor(
     )
 
 
+@refuses_wrong_types
 def build_hudi_checks(
     assets: HudiAssets,
     checks: Sequence[str | HudiCheck],

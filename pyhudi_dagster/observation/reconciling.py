@@ -16,6 +16,7 @@ import dagster as dg
 
 import pyhudi as hudi
 from pyhudi.errors import HudiError, TableNotFoundError
+from pyhudi_core.argument_types import refuses_wrong_types
 from pyhudi_core.orchestration import past_commits
 from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_core.orchestration.instant_times import moment_of, time_of
@@ -200,6 +201,7 @@ class ReconcileConfig(dg.Config):
     dry_run: bool = False
 
 
+@refuses_wrong_types
 def build_hudi_reconcile(lake: HudiLakeResource, assets: HudiAssets, *, name: str | None = None) -> dg.Definitions:
     """Return a job that runs `reconcile` for the assets, as definitions to merge with the others.
 

@@ -12,6 +12,7 @@ from typing import Any
 import dagster as dg
 
 import pyhudi as hudi
+from pyhudi_core.argument_types import refuses_wrong_types
 from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_core.orchestration.past_commits import PastCommit
 from pyhudi_dagster.assets.asset_arguments import only_spec
@@ -35,6 +36,7 @@ class _ViewEntry(dict[str, Any]):
         self.info = info
 
 
+@refuses_wrong_types
 def hudi_read_optimized_asset(
     of: dg.AssetsDefinition | dg.AssetSpec, *, key: dg.CoercibleToAssetKey | None = None, **spec: Any
 ) -> dg.AssetsDefinition:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import dagster as dg
 
+from pyhudi_core.argument_types import refuses_wrong_types
 from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_core.orchestration.settings import refuse_no_count
 from pyhudi_dagster.lake.info import HudiAssetInfo, info_of
@@ -21,6 +22,7 @@ from pyhudi_dagster.services.ticks import Clock, utc_now
 HudiAssets = Sequence[dg.AssetsDefinition | dg.AssetSpec]
 
 
+@refuses_wrong_types
 def build_hudi_services(
     lake: HudiLakeResource,
     assets: HudiAssets,

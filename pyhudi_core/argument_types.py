@@ -1,0 +1,108 @@
+"""The types of arguments: one rule for public functions that have no better words for a wrong one.
+
+A wrong type would otherwise fail later, in code that the user never saw, or never: a text is a sequence of letters.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace, UnionType
+from typing import Any, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from pyhudi_core.errors import InvalidOptionError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def refuses_wrong_types(function: Callable[P, R]) -> Callable[P, R]:
+    """Return the function, which then raises `InvalidOptionError` for an argument of another type than its annotation names.
+
+    Classes, unions of classes, mappings, sequences and callables are compared, not what they contain. Other annotations take everything.
+    """
+    signature = inspect.signature(function)
+    parameters = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+
+    @functools.lru_cache(maxsize=1)
+    def expected() -> Mapping[str, tuple[type, ...]]:
+        return {each.name: found for each in parameters if (found := _classes(_annotation(function, each.name)))}
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        for name, value in _bound(signature, args, kwargs).items():
+            if _is_wrong(value, expected().get(name, ())):
+                raise _wrong(
+                    function.__name__,
+                    name,
+                    value,
+                    expected()[name],
+                    getattr(args[0], "location", None) if args else None,
+                )
+        return function(*args, **kwargs)
+
+    return checked
+
+
+def _bound(signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the arguments by their names; none if they do not fit, so that Python's own message is shown."""
+    try:
+        return signature.bind(*args, **kwargs).arguments
+    except TypeError:
+        return {}
+
+
+def _is_wrong(value: object, types: tuple[type, ...]) -> bool:
+    text_as_sequence = isinstance(value, str) and str not in types and Sequence in types
+    return bool(types) and (text_as_sequence or not isinstance(value, types))
+
+
+def _wrong(function: str, name: str, value: object, types: tuple[type, ...], table: object) -> InvalidOptionError:
+    words = [_word(each) for each in types if each is not type(None) and not (each is int and float in types)]
+    return InvalidOptionError(
+        f"{function} cannot take {name}={value!r:.80}, which is of type {type(value).__name__}",
+        table=table if isinstance(table, str) else None,
+        hint=f"Pass {' or '.join(words)}.",
+    )
+
+
+def _word(kind: type) -> str:
+    words = {
+        str: "text",
+        int: "a whole number",
+        float: "a number",
+        bool: "True or False",
+        Sequence: "a list",
+        Mapping: "a mapping",
+        Callable: "a function",
+    }
+    return words.get(kind, kind.__name__)
+
+
+class _Unknown(dict[str, Any]):
+    """Names that a module has for type checkers only: each of them takes everything."""
+
+    def __missing__(self, name: str) -> Any:
+        return Any
+
+
+def _annotation(function: Callable[..., Any], name: str) -> Any:
+    only = SimpleNamespace(__annotations__={name: function.__annotations__.get(name, Any)})
+    try:
+        return get_type_hints(only, {}, _Unknown({**vars(builtins), **function.__globals__}))[name]
+    except AttributeError:  # a package has the name for type checkers only
+        return Any
+
+
+def _classes(hint: Any) -> tuple[type, ...]:
+    """Return the classes that an annotation takes; none if it takes what no class says."""
+    origin = get_origin(hint)
+    if origin in (Union, UnionType):
+        parts = [_classes(each) for each in get_args(hint)]
+        return tuple(kind for part in parts for kind in part) if all(parts) else ()
+    kind = origin or hint
+    if kind is float:
+        return (float, int)
+    return (kind,) if isinstance(kind, type) and kind is not Any else ()
