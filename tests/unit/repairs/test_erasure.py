@@ -123,7 +123,9 @@ def test_a_log_is_found_by_the_keys_of_its_rows_and_of_its_deletes_and_by_no_oth
         change()
     of_rows, of_deletes = sorted(path for path in contents(location) if ".log." in path)
     damaged = Path(location, of_rows.replace(".log.1_", ".log.9_"))
-    damaged.write_bytes(encode_block(BlockType.COMMAND, {Header.INSTANT_TIME: "1", Header.COMMAND_BLOCK_TYPE: "0"}, b""))
+    damaged.write_bytes(
+        encode_block(BlockType.COMMAND, {Header.INSTANT_TIME: "1", Header.COMMAND_BLOCK_TYPE: "0"}, b"")
+    )
     for key, log in ((SECRET, of_rows), (OTHER, of_deletes)):
         proof = table.erasure.verify(keys(key))
         assert [path for path in proof.found if ".log." in path] == [log], "a log without entries holds no key"

@@ -130,7 +130,9 @@ def test_a_commit_of_the_metadata_table_goes_whose_write_was_rolled_back(table: 
 
 
 @pytest.mark.row("T3")
-def test_a_commit_of_the_metadata_table_stays_as_long_as_the_write_runs_that_it_belongs_to(table: hudi.HudiTable) -> None:
+def test_a_commit_of_the_metadata_table_stays_as_long_as_the_write_runs_that_it_belongs_to(
+    table: hudi.HudiTable,
+) -> None:
     """Hudi begins the commit of the metadata table before that of the table completes."""
     build(table)
     with reopen(table).begin("upsert") as write:
