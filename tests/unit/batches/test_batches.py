@@ -189,6 +189,20 @@ def test_nobody_begins_to_commit_a_batch_from_the_time_on_at_which_its_writer_gi
     assert outdated == [True, True, False]
 
 
+def test_a_commit_takes_as_many_batches_as_fit_and_always_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = hudi.create_table(str(tmp_path / "t"), SCHEMA, "id")
+    each = [waiting_batch(table, rows((number, "a", 1, 1.0))) for number in range(3)]
+    context, names = table._opened.context(), sorted(batch.name for batch in each)
+    size = each[0].rows.nbytes
+    for bound, taken in ((1, 1), (2 * size - 1, 1), (2 * size, 2), (3 * size, 3)):
+        monkeypatch.setattr(handed_in, "_TAKEN_BYTES", bound)
+        found, refused = handed_in.read(context, names)
+        assert [batch.name for batch in found] == names[:taken]
+        assert not refused
+
+
 @pytest.mark.parametrize("said", ["[" * 100_000, "[]", "7", "", '{"t": 7}', '{"t": []}', '{"t": ["x", 1, 1]}'])
 def test_a_commit_of_another_program_that_says_nonsense_of_batches_answers_none(said: str) -> None:
     assert handed_in.answers_in(CommitMetadata("upsert", extra={handed_in.BATCHES_KEY: said})) == {}
