@@ -239,6 +239,9 @@ def test_a_broken_table_and_a_failing_service_do_not_stop_the_others(
         (healthy.location, "clustering"),
     ]
     assert "ZeroDivisionError: a fault of the service" in report.failed[1].reason
+    figures = ("estimated_bytes", "freed_bytes", "estimated_seconds", "seconds")
+    for line in report.failed:
+        assert [line.to_dict()[name] for name in figures] == [0, 0, 0.0, None], "of what failed nothing is claimed"
     assert _lines(report, "compaction")[0].outcome is Outcome.RAN
 
 
