@@ -174,6 +174,19 @@ def test_a_leader_that_died_and_left_its_lock_is_followed_by_another_one(tmp_pat
     assert table.upsert(rows((1, "a", 1, 1.0)), batch=True)
 
 
+def test_a_look_at_the_lock_file_says_whether_somebody_leads(tmp_path: Path) -> None:
+    context = hudi.create_table(str(tmp_path / "t"), SCHEMA, "id")._opened.context()
+    assert not combined._is_led(context)
+    lead = combined._lead_lock(context).acquire(1)
+    assert combined._is_led(context)
+    lead.release()
+    assert not combined._is_led(context)
+    in_memory = hudi.create_table("memory://who-leads/t", SCHEMA, "id")._opened.context()
+    lead = combined._lead_lock(in_memory).acquire(1)
+    assert not combined._is_led(in_memory), "its lock costs no request, so it is asked itself"
+    lead.release()
+
+
 def test_nobody_begins_to_commit_a_batch_from_the_time_on_at_which_its_writer_gives_up(tmp_path: Path) -> None:
     class Standing(SystemClock):
         """It is always the same millisecond."""
