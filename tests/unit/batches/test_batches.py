@@ -174,6 +174,34 @@ def test_a_leader_that_died_and_left_its_lock_is_followed_by_another_one(tmp_pat
     assert table.upsert(rows((1, "a", 1, 1.0)), batch=True)
 
 
+def test_while_somebody_leads_one_look_in_eight_asks_for_the_lead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The leader may have died; and each look of each writer that waits would else ask for the lock."""
+    table = hudi.create_table(str(tmp_path / "t"), SCHEMA, "id")
+    lead = combined._lead_lock(table._opened.context()).acquire(1)
+    looks, asked, waiting, led = 0, list[int](), handed_in.waiting, combined._led
+
+    def look(context: Any) -> list[str]:
+        nonlocal looks
+        looks += 1
+        if looks > 17:
+            raise KeyboardInterrupt
+        return waiting(context)
+
+    def ask(*arguments: Any) -> bool:
+        asked.append(looks)
+        return led(*arguments)
+
+    monkeypatch.setattr(combined, "_WAIT_MS", (1, 1))
+    monkeypatch.setattr(handed_in, "waiting", look)
+    monkeypatch.setattr(combined, "_led", ask)
+    with pytest.raises(KeyboardInterrupt):
+        table.upsert(rows((1, "a", 1, 1.0)), batch=True)
+    lead.release()
+    assert asked == [1, 9, 17]
+
+
 def test_a_look_at_the_lock_file_says_whether_somebody_leads(tmp_path: Path) -> None:
     context = hudi.create_table(str(tmp_path / "t"), SCHEMA, "id")._opened.context()
     assert not combined._is_led(context)
