@@ -298,11 +298,16 @@ def _mutants_apart(one: Mapping[str, Any], kinds: Sequence[str]) -> str:
     """The packages that were drawn and run alone (`scripts/mutants.py --only`), each with the commit whose tests decided."""
     apart = one.get("apart", {})
     body = [
-        [room, *(counts.get(kind, 0) for kind in kinds), f"{counts['day']}, {counts['commit']}"]
+        [room, *(counts[kind] for kind in kinds), f"{counts['day']}, {counts['commit']}"]
         for room, counts in apart.items()
     ]
-    text = "\nPackages that were drawn and run alone, with their own tests:\n\n"
-    return text + table(["package", *kinds, "run"], body) if body else ""
+    left = [
+        f"- {each['place']}: `{each['line']}` became `{each['becomes']}`\n"
+        for counts in apart.values()
+        for each in counts["survivors"]
+    ]
+    text = "\nPackages that were drawn and run alone, with their own tests; below, what was not caught:\n\n"
+    return text + table(["package", *kinds, "when"], body) + "\n" + "".join(left) if body else ""
 
 
 def _idle(found: Mapping[str, Record]) -> str:
