@@ -17,7 +17,6 @@ import pyhudi_core as hudi
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("value", pa.int64())])
 OPTIONS: dict[str, object] = {
-    "hoodie.metadata.enable": False,
     "hoodie.index.bloom.num_entries": 1000,
     "hoodie.bloom.index.filter.dynamic.max.entries": 1000,
     "pyhudi.commit.retries": 1000,

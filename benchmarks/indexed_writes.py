@@ -1,6 +1,7 @@
 """Writes with a metadata table, with a record index and to logs, each next to the same write without them, by the local engine.
 
-Each kind has a table of its own with the same rows. In a round every kind makes the same load or upsert, in an order that changes with the round.
+Each kind has a table of its own with the same rows; all but the first have a metadata table, as new tables have by default. In a round every kind
+makes the same load or upsert, in an order that changes with the round.
 `small` is an upsert of few rows into a merge-on-read table with a record index, of two sizes: its cost must not grow with the table.
 """
 
@@ -29,8 +30,8 @@ KINDS: dict[str, tuple[str, Mapping[str, object]]] = {
     PLAIN: ("cow", {"hoodie.metadata.enable": False}),
     METADATA: ("cow", _LISTED),
     RECORDS: ("cow", _INDEXED),
-    LOGS: ("mor", {"hoodie.metadata.enable": False}),
-    AVRO: ("mor", {"hoodie.metadata.enable": False, "hoodie.logfile.data.block.format": "avro"}),
+    LOGS: ("mor", {}),
+    AVRO: ("mor", {"hoodie.logfile.data.block.format": "avro"}),
 }
 GROWTH, FEW = 10, 1_000
 

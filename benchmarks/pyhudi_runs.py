@@ -40,7 +40,7 @@ def create(command: dict[str, Any]) -> hudi.HudiTable:
         ordering=workload.ORDERING,
         table_type=command.get("kind", "cow"),
         storage_options=command.get("storage"),
-        options={"hoodie.metadata.enable": False, **(command.get("options") or {})},
+        options=command.get("options"),
     )
 
 

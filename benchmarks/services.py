@@ -115,7 +115,7 @@ def _table(name: str, kind: str, options: dict[str, object]) -> hudi.HudiTable:
         ordering=workload.ORDERING,
         table_type=kind,
         storage_options={"fsync": "false"},
-        options={"hoodie.metadata.enable": False, **options},
+        options=options,
     )
 
 

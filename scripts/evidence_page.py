@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -289,7 +289,25 @@ def _mutants(found: Mapping[str, Record]) -> str:
         f"Part: {part}. {one['mutants']:,} possible changes, a sample of {one['sample']} with seed {one['seed']}, {sums['run']} run. Caught: "
         f"{share:.1%} of those that do not do the same (`scripts/equivalent_mutants.jsonl`). Not caught in that run:\n\n"
     )
-    return "## Mutants\n\n" + table(["package", *kinds], body) + "\n" + text + "".join(left)
+    return (
+        "## Mutants\n\n" + table(["package", *kinds], body) + "\n" + text + "".join(left) + _mutants_apart(one, kinds)
+    )
+
+
+def _mutants_apart(one: Mapping[str, Any], kinds: Sequence[str]) -> str:
+    """The packages that were drawn and run alone (`scripts/mutants.py --only`), each with the commit whose tests decided."""
+    apart = one.get("apart", {})
+    body = [
+        [room, *(counts[kind] for kind in kinds), f"{counts['day']}, {counts['commit']}"]
+        for room, counts in apart.items()
+    ]
+    left = [
+        f"- {each['place']}: `{each['line']}` became `{each['becomes']}`\n"
+        for counts in apart.values()
+        for each in counts["survivors"]
+    ]
+    text = "\nPackages that were drawn and run alone, with their own tests; below, what was not caught:\n\n"
+    return text + table(["package", *kinds, "when"], body) + "\n" + "".join(left) if body else ""
 
 
 def _idle(found: Mapping[str, Record]) -> str:

@@ -6,7 +6,8 @@
 
 Each process has a session of cosmic-ray in .cache/mutants, which `cosmic-ray dump` and `cr-html` read. Its test command (mutant_reach.py) runs the
 quick tests that call the changed function; with --only those of the packages alone. A survivor that does the same as the code is in
-equivalent_mutants.jsonl with the reason. The sample has the candidates with the smallest seeded hashes: it stays the same where the code does.
+equivalent_mutants.jsonl with the reason. The sample has the candidates with the smallest seeded hashes, and some of each package: it stays the same
+where the code does.
 """
 
 from __future__ import annotations
@@ -50,8 +51,14 @@ ROOMS = {
     "pyhudi_core/opened_table": "tests/unit/write tests/unit/storage tests/unit/transaction",
     "pyhudi_core/spark": "tests/unit/test_stream_batches.py tests/unit/test_stream_sink.py tests/unit/test_change_logs.py",
     "pyhudi_dagster": "tests/dagster",
+    "pyhudi_core": "tests/unit/transactions tests/unit/test_consuming.py tests/unit/test_table_operations.py tests/unit/test_table_write_handle.py "
+    "tests/unit/test_public_names.py tests/unit/test_update.py tests/unit/test_upkeep.py tests/unit/test_source_transactions.py "
+    "tests/unit/test_printed_objects.py",
 }
-"""The tests of each package."""
+"""The tests of each package; the last one has the modules that are in no other."""
+TOPS = tuple(dict.fromkeys(room.partition("/")[0] for room in ROOMS))
+LEAST = 8
+"""So many mutants of each package are in a sample of all."""
 ALL_TESTS = "tests/unit tests/dagster tests/golden tests/hostile tests/reliability"
 _KINDS = {
     "ReplaceComparisonOperator_": "Eq_NotEq NotEq_Eq Lt_LtE Lt_GtE LtE_Lt LtE_Gt Gt_GtE Gt_LtE GtE_Gt GtE_Lt Is_IsNot IsNot_Is",
@@ -114,9 +121,21 @@ def _silent(tree: ast.Module) -> Iterator[tuple[tuple[int, int], tuple[int, int]
             yield (each.lineno, each.col_offset), (each.end_lineno or each.lineno, each.end_col_offset or 0)
 
 
-def sample(found: Iterable[Candidate], size: int, seed: int) -> list[Candidate]:
-    """As many of the candidates, in the order of their seeded hashes."""
-    return sorted(found, key=lambda each: hashlib.sha256(f"{seed}|{each.key}".encode()).digest())[:size]
+def room_of(module: str) -> str:
+    """The package of a module that has tests of its own."""
+    return next(room for room in ROOMS if module.startswith(room + "/"))
+
+
+def sample(found: Iterable[Candidate], size: int, seed: int, least: int = 0) -> list[Candidate]:
+    """As many of the candidates, in the order of their seeded hashes; of each room at least so many, if it has them."""
+    ordered = sorted(found, key=lambda each: hashlib.sha256(f"{seed}|{each.key}".encode()).digest())
+    counts, first, others = Counter[str](), list[Candidate](), list[Candidate]()
+    for each in ordered:
+        room = room_of(str(each.spec.module_path)) if least else ""
+        counts[room] += 1
+        (first if counts[room] <= least else others).append(each)
+    chosen = {each.key for each in (*first, *others)[: max(size, len(first))]}
+    return [each for each in ordered if each.key in chosen]
 
 
 def equivalents() -> dict[tuple[str, str, str], str]:
@@ -128,7 +147,7 @@ def equivalents() -> dict[tuple[str, str, str], str]:
 def reach(tests: str, tree: Path, jobs: int) -> Path:
     """Which tests call which functions, of these tests and this code; they run once and are traced; a run that was ended goes on."""
     of = hashlib.sha256(tests.encode())
-    for path in sorted(path for place in ("tests", *ROOMS) for path in (ROOT / place).rglob("*.py")):
+    for path in sorted(path for place in ("tests", *TOPS) for path in (ROOT / place).rglob("*.py")):
         of.update(path.read_bytes())
     found = HOME / f"reach-{of.hexdigest()[:16]}.jsonl"
     if not found.exists():
@@ -152,7 +171,7 @@ def session(number: int, chosen: list[Candidate], found: Path) -> Path:
         with use_db(folder / "session.sqlite") as work:
             work.add_work_items([WorkItem.single(each.key, each.spec) for each in chosen])
         of.touch()
-    command = shlex.join([sys.executable, "scripts/mutant_reach.py", str(found), str(ROOT), *ROOMS])
+    command = shlex.join([sys.executable, "scripts/mutant_reach.py", str(found), str(ROOT), *TOPS])
     settings = f'timeout = 300\nmodule-path = "."\ntest-command = {json.dumps(command)}\n'
     (folder / "cr.toml").write_text(f'[cosmic-ray]\n{settings}distributor.name = "local"\n', encoding="utf-8")
     return folder
@@ -196,7 +215,7 @@ def summary(found: Iterable[tuple[Candidate, Any]], total: int, asked: int, seed
     known, rooms, survivors = equivalents(), {room: Counter[str]() for room in ROOMS}, []
     for each, result in found:
         module, caught = str(each.spec.module_path), result.test_outcome != TestOutcome.SURVIVED
-        room = next(room for room in ROOMS if module.startswith(room + "/"))
+        room = room_of(module)
         why = "" if caught else known.get((module, each.text, _became(result.diff)), "")
         rooms[room].update(["run", "caught" if caught else "equivalent" if why else "survived"])
         if not caught:
@@ -222,15 +241,15 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=600)
     parser.add_argument("--only", default="", metavar="TEXT")
     given = parser.parse_args()
-    modules = [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))]
+    modules = sorted({path for top in TOPS for path in (ROOT / top).rglob("*.py")})
     texts = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in modules}
     for module, line, _ in equivalents():
         if line not in map(str.strip, texts.get(module, "").splitlines()):
             print(f"no longer in the code, remove it from equivalent_mutants.jsonl: {module}: {line}")
     found = [each for module, code in texts.items() if given.only in module for each in candidates(code, module)]
-    chosen = sample(found, given.size, given.seed)
+    chosen = sample(found, given.size, given.seed, 0 if given.only else LEAST)
     end = time.monotonic() + 60 * given.minutes
-    rooms = {room for room in ROOMS for each in chosen if str(each.spec.module_path).startswith(room + "/")}
+    rooms = {room_of(str(each.spec.module_path)) for each in chosen}
     tests = " ".join(ROOMS[room] for room in sorted(rooms)) if given.only else ALL_TESTS
     HOME.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="pyhudi-mutants-") as place, ThreadPoolExecutor(given.jobs) as pool:

@@ -141,7 +141,7 @@ def _read(context: TableContext, name: str) -> tuple[HandedIn | None, tuple[str,
 def is_outdated(context: TableContext, batch: HandedIn) -> bool:
     """Say whether nobody waits for a batch any more."""
     ended = bool(batch.process) and context.runtime.process.is_gone(batch.process)
-    return ended or context.runtime.clock.now_ms() > batch.until_ms
+    return ended or context.runtime.clock.now_ms() >= batch.until_ms
 
 
 def remove(context: TableContext, tokens: Collection[str], names: Iterable[str]) -> None:

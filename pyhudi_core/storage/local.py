@@ -27,7 +27,6 @@ from pyhudi_core.storage.own_part import is_other_table
 from pyhudi_core.storage.paths import (
     ALLOW_SOURCES,
     Location,
-    check_folder,
     check_path,
     check_prefix,
     parse_location,
@@ -126,10 +125,10 @@ class LocalStorage(Storage):
         return sorted(found, key=lambda info: info.path)
 
     def list_folder(self, folder: str) -> Folder:
-        return self._children(check_folder(folder, self._location))
+        return self._children(folder)
 
     def list_names(self, folder: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        absolute = self._resolve(check_folder(folder, self._location)) if folder else self._real_root
+        absolute = self._folder(folder)
         base = folder + "/" if folder else ""
         found: tuple[builtins.list[str], builtins.list[str]] = ([], [])
         with self._errors(folder), suppress(FileNotFoundError, NotADirectoryError), os.scandir(absolute) as entries:
@@ -145,7 +144,7 @@ class LocalStorage(Storage):
         return tuple(sorted(found[0])), tuple(sorted(found[1]))
 
     def list_hidden(self, folder: str) -> tuple[ObjectInfo, ...]:
-        absolute = self._resolve(check_folder(folder, self._location)) if folder else self._real_root
+        absolute = self._folder(folder)
         with self._errors(folder), suppress(FileNotFoundError, NotADirectoryError), os.scandir(absolute) as entries:
             hidden = [
                 entry for entry in entries if files.is_hidden(entry.name) and entry.is_file(follow_symlinks=False)
@@ -185,7 +184,7 @@ class LocalStorage(Storage):
                 files.remove_checksum(target)
 
     def sweep_temporaries(self, folder: str, older_than_ms: int, now_ms: int, deep: bool = True) -> builtins.list[str]:
-        top = self._resolve(check_folder(folder, self._location)) if folder else self._real_root
+        top = self._folder(folder)
         before_ns = (now_ms - older_than_ms) * 1_000_000
         swept: builtins.list[str] = []
         with self._errors(folder):
@@ -239,6 +238,7 @@ class LocalStorage(Storage):
         Raises `UnsafePathError` if it is not below the root, or if it or a part of it can be no file and no folder.
         """
         target = os.path.join(self._real_root, check_path(path, self._location))
+        files.refuse_long(target)
         if not self._has_link(target):
             return target
         real = os.path.realpath(target)
@@ -246,6 +246,11 @@ class LocalStorage(Storage):
         with suppress(FileNotFoundError, NotADirectoryError):
             files.refuse_special(os.stat(real).st_mode)
         return real if follow else target
+
+    def _folder(self, folder: str) -> str:
+        """Return the absolute path of a folder. Raises as every call does, also for a name that no disk has."""
+        with self._errors(folder):
+            return self._resolve(folder) if folder else self._real_root
 
     def _has_link(self, target: str) -> bool:
         """Say whether a part of a path below the root is a symbolic link. The root has none, and what is below a missing folder is missing, too."""
@@ -318,7 +323,7 @@ class LocalStorage(Storage):
 
     def _children(self, folder: str) -> Folder:
         """Return the children of a folder. Without cleaning a folder keeps every version of every file, so the loop does little for each."""
-        absolute = self._resolve(folder) if folder else self._real_root
+        absolute = self._folder(folder)
         base = folder + "/" if folder else ""
         objects: list[ObjectInfo] = []
         folders: list[str] = []

@@ -15,6 +15,7 @@ import uuid
 from contextlib import suppress
 
 _TEMPORARY = (".pyhudi-", ".tmp")
+_LONGEST_PATH, _LONGEST_NAME = 4095, 255
 _PLAIN = {stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK}
 _SPECIAL = {
     stat.S_IFIFO: "a pipe (FIFO)",
@@ -178,6 +179,13 @@ def sync(path: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def refuse_long(path: str) -> None:
+    """Raise OSError for a path that Linux does not take. Without this, a call would make its folders first, or find that they are missing."""
+    data = os.fsencode(path)
+    if len(data) > _LONGEST_PATH or max(map(len, data.split(b"/"))) > _LONGEST_NAME:
+        raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), path)
 
 
 def make_folders(folder: str, fsync: bool) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from support.disk import contents
+from support.homes import context_of
 from support.tables import FAST, ORDERS, create_plain, make, orders, reopen, rows
 
 import pyhudi_core as hudi
@@ -19,6 +20,7 @@ from pyhudi_core.errors import (
     CorruptPropertiesError,
     HudiError,
     InvalidOptionError,
+    ObjectNotFoundError,
     SchemaMismatchError,
     TableExistsError,
     TableNotFoundError,
@@ -28,6 +30,7 @@ from pyhudi_core.errors import (
     UnsupportedTableError,
 )
 from pyhudi_core.index.base import POSITION, TAGS
+from pyhudi_core.write.retrying import Retries
 
 
 def _edit(location: str, old: str, new: str) -> None:
@@ -293,6 +296,21 @@ def test_a_missing_base_file_is_not_silently_less_rows(location: str) -> None:
         scan.to_arrow()
     with pytest.raises(CorruptionError, match="is missing"):
         table.scan().to_arrow()
+
+
+def test_an_attempt_that_meets_a_missing_file_says_whether_the_newest_state_needs_it(location: str) -> None:
+    table = make(location)
+    commit = table.upsert(orders((1, "a", 1.0)))
+    path = commit.stats.files[0].path
+    context = context_of(table)
+    with (
+        pytest.raises(CorruptionError, match="is missing, and no clean deleted it") as lost,
+        Retries(context).attempt(),
+    ):
+        raise ObjectNotFoundError("gone", path=path)
+    assert (lost.value.path, lost.value.instant) == (path, commit.instant)
+    with pytest.raises(ObjectNotFoundError, match="gone"), Retries(context).attempt():
+        raise ObjectNotFoundError("gone", path=path.replace(commit.instant, "20200101000000000"))
 
 
 @pytest.mark.parametrize("location_text", ["ftp://host/x", "", "s3://", "relative\0nul"])

@@ -133,12 +133,14 @@ def test_a_source_below_the_parent_of_the_table_needs_no_word(tmp_path: Path, vi
 
 
 def test_a_link_below_the_parent_does_not_make_its_target_one(tmp_path: Path, victim: Path, shared: Path) -> None:
-    link = shared / "inside"
-    link.symlink_to(victim)
-    _say(shared, str(link))
-    _index(shared, str(link), f"{link}/salaries.parquet")
-    with untouched(victim), pytest.raises(UnsafePathError):
-        _open(shared).scan().to_arrow()
+    for link in (shared / "inside", shared.parent / "beside"):
+        link.symlink_to(victim)
+        _say(shared, str(link))
+        _index(shared, str(link), f"{link}/salaries.parquet")
+        with untouched(victim), pytest.raises(UnsafePathError):
+            _open(shared).scan().to_arrow()
+        if link.parent == shared:
+            link.unlink()
     file = tmp_path / "lake" / "raw" / "salaries.parquet"
     file.parent.mkdir()
     file.symlink_to(victim / "salaries.parquet")

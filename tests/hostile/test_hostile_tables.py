@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from support.fuzzing import MEGABYTE, measured_memory
+from support.hostile_changes import CHANGES
 
 TESTS = Path(__file__).resolve().parents[1]
 QUICK, SLOW, PARTS = 150, 20_000, 8
@@ -53,3 +56,17 @@ def test_a_hostile_table_reads_and_runs_nothing_and_gives_an_answer(tmp_path: Pa
 @pytest.mark.parametrize("first", range(QUICK, QUICK + SLOW, SLOW // PARTS))
 def test_many_hostile_tables(tmp_path: Path, first: int) -> None:
     look(tmp_path, first, SLOW // PARTS, processes=2)
+
+
+def test_a_change_of_a_file_that_was_made_huge_costs_as_much_as_one_of_a_small_file(tmp_path: Path) -> None:
+    """Several changes may fall upon one file; otherwise it is the fuzzer that takes gigabytes, and not the reader."""
+    for number, how in enumerate(3 * tuple(dict.fromkeys(CHANGES))):
+        file = tmp_path / str(number) / "hoodie.properties"
+        file.parent.mkdir()
+        file.touch()
+        os.truncate(file, 8 << 30)
+        with measured_memory() as memory:
+            how(file, [file], tmp_path / "outside", random.Random(number))
+        assert memory.grown < 100 * MEGABYTE, how
+        kept = (one.lstat() for one in file.parent.rglob("*") if one.is_file() and not one.is_symlink())
+        assert sum(one.st_blocks for one in kept) << 9 < 100 * MEGABYTE, how

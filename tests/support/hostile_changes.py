@@ -20,6 +20,8 @@ from support.golden import unpack
 from support.special_files import NO_FILES
 from support.tables import FAST, make, orders, reopen
 
+_MOST_READ = 4 << 20
+"""More than the files of good tables have."""
 GOLDEN = ("cow_archived", "mor_avro", "mor_indexed", "cow_rich_types")
 
 
@@ -89,32 +91,41 @@ def change(table: Path, outside: Path, chance: random.Random) -> str:
     folders = sorted({path.parent for path in files})
     folder = chance.choice(folders)
     file = chance.choice([path for path in files if path.parent == folder])
-    how = chance.choice(_CHANGES)
+    how = chance.choice(CHANGES)
     what = how(file, files, outside, chance)
     return f"{how.__name__[1:]} {file.relative_to(table)}{': ' + what if what else ''}"
 
 
 def _write(file: Path, data: bytes) -> None:
-    """Give a file new bytes; the table it was copied from keeps the old ones."""
+    """Give a file new bytes; the table it was copied from keeps the old ones. The size of a huge file stays."""
+    size = file.stat().st_size if file.exists() else 0
     file.unlink(missing_ok=True)
     file.write_bytes(data)
+    if size > _MOST_READ:
+        os.truncate(file, size)
+
+
+def _read(file: Path) -> bytes:
+    """Return the bytes of a file. An earlier change may have made it 8 GB of nothing: then its begin."""
+    with file.open("rb") as opened:
+        return opened.read(_MOST_READ)
 
 
 def _bytes(file: Path, files: list[Path], outside: Path, chance: random.Random) -> str:
-    data = file.read_bytes()
+    data = _read(file)
     _write(file, damaged([data or b"\0"], chance.randrange(1 << 30), [slice(0, 300), slice(-2000, None)]))
     return ""
 
 
 def _bytes_of_another(file: Path, files: list[Path], outside: Path, chance: random.Random) -> str:
     other = chance.choice(files)
-    _write(file, other.read_bytes())
+    _write(file, _read(other))
     return str(other.name)
 
 
 def _path(file: Path, files: list[Path], outside: Path, chance: random.Random) -> str:
     """Let a text that may be a path lead outside, with as many bytes as before."""
-    data = file.read_bytes()
+    data = _read(file)
     found = list(re.finditer(rb"[\w=.-][\w=./:-]{3,300}", data))
     if not found:
         return "has no text"
@@ -132,7 +143,7 @@ def _path(file: Path, files: list[Path], outside: Path, chance: random.Random) -
 def _property(file: Path, files: list[Path], outside: Path, chance: random.Random) -> str:
     """Let a value of the properties be another one."""
     properties = next((path for path in files if path.name == "hoodie.properties"), file)
-    lines = properties.read_text(errors="replace").splitlines()
+    lines = _read(properties).decode(errors="replace").splitlines()
     if not lines:
         return ""
     number = chance.randrange(len(lines))
@@ -152,7 +163,7 @@ def _name(file: Path, files: list[Path], outside: Path, chance: random.Random) -
                          name.replace(".", ".."), " ", "-", "a\nb", *(name[: m.start()] + str(chance.choice((0, 9**17, 1))) + name[m.end() :] for m in numbers)))  # fmt: skip
     new = new[:200]
     if chance.random() < 0.5 and not (file.parent / new).exists():
-        shutil.copyfile(file, file.parent / new)
+        _write(file.parent / new, _read(file))
     else:
         with suppress(OSError):
             file.rename(file.parent / new)
@@ -162,7 +173,7 @@ def _name(file: Path, files: list[Path], outside: Path, chance: random.Random) -
 def _size(file: Path, files: list[Path], outside: Path, chance: random.Random) -> str:
     size = file.stat().st_size
     new = chance.choice((0, 1, size // 2, max(size - 1, 0), size + 1, size + 4096, 1 << 20, 300 << 20, 8 << 30))
-    _write(file, file.read_bytes())
+    _write(file, _read(file))
     os.truncate(file, new)
     return str(new)
 
@@ -202,7 +213,7 @@ def _none(file: Path, files: list[Path], outside: Path, chance: random.Random) -
     return ""
 
 
-_CHANGES = (
+CHANGES = (
     _bytes,
     _bytes,
     _bytes,

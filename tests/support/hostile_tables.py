@@ -202,7 +202,6 @@ def prepare(folder: Path) -> dict[str, Path]:
 def run(folder: Path, first: int, count: int) -> int:
     """Read the tables with these numbers; prints their faults, and returns how many calls were refused."""
     lakes, outside, refused = prepare(folder), folder / "outside", 0
-    names = list(lakes)
     watch = Watch(folder / "lake")
     most = _SECONDS
     normal = _warm(lakes["merge_on_read"], folder)
@@ -210,13 +209,14 @@ def run(folder: Path, first: int, count: int) -> int:
         if number % 25 == first % 25:
             print(number - first, "tables", file=sys.stderr)
             most = _SECONDS * slowness()
-        chance = random.Random(number)
-        name = names[number % len(names)]
-        lake = _copy(lakes[name], folder)
-        said = [change(lake / "table", outside, chance) for _ in range(chance.choice((1, 1, 2, 4)))]
-        doors = chance.sample(DOORS, 3)
+        name, lake, said, doors = _hostile(number, lakes, folder)
         for door in doors:
             fault, was_refused = _try(door, lake, outside, watch, 4 * normal[door.__name__] + most)
+            if fault.startswith(
+                Slow.__name__
+            ):  # this kind of table may have more files: its own good one says what is normal
+                seconds = 4 * _seconds(door, lakes[name], folder) + most
+                fault, was_refused = _try(door, _hostile(number, lakes, folder)[1], outside, watch, seconds)
             refused += was_refused
             if fault:
                 print(
@@ -228,6 +228,17 @@ def run(folder: Path, first: int, count: int) -> int:
     return refused
 
 
+def _hostile(
+    number: int, lakes: dict[str, Path], folder: Path
+) -> tuple[str, Path, list[str], list[Callable[[str], object]]]:
+    """Make a table; returns its kind, its lake, its changes, and the doors that are tried."""
+    chance = random.Random(number)
+    name = list(lakes)[number % len(lakes)]
+    lake = _copy(lakes[name], folder)
+    said = [change(lake / "table", folder / "outside", chance) for _ in range(chance.choice((1, 1, 2, 4)))]
+    return name, lake, said, chance.sample(DOORS, 3)
+
+
 def _copy(lake: Path, folder: Path) -> Path:
     """A lake as it was at the beginning, under the one name that every lake has; its files are links to the good ones."""
     place = folder / "lake"
@@ -237,17 +248,22 @@ def _copy(lake: Path, folder: Path) -> Path:
 
 
 def _warm(lake: Path, folder: Path) -> dict[str, float]:
-    """The processor time of each door at a good table."""
+    """The processor time of each door at a good table, the second time."""
     found = {}
     for door in DOORS:
-        place = str(_copy(lake, folder) / "table")
         with suppress(HudiError):
-            door(place)
-        started = time.process_time()
-        with suppress(HudiError):
-            door(place)
-        found[door.__name__] = time.process_time() - started
+            door(str(_copy(lake, folder) / "table"))
+        found[door.__name__] = _seconds(door, lake, folder)
     return found
+
+
+def _seconds(door: Callable[[str], object], lake: Path, folder: Path) -> float:
+    """The processor time of a door at a good table."""
+    place = str(_copy(lake, folder) / "table")
+    started = time.process_time()
+    with suppress(HudiError):
+        door(place)
+    return time.process_time() - started
 
 
 def _try(door: Callable[[str], object], lake: Path, outside: Path, watch: Watch, seconds: float) -> tuple[str, bool]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 
 import pyarrow as pa
@@ -180,6 +181,18 @@ def test_commits_that_are_gone_have_a_way_out(consumer: Consumer) -> None:
     whole.commit(whole.rows(), operation="insert_overwrite_table")
     assert rows(consumer.into, "id", "v") == rows(source, "id", "v")
     assert consumer.next() is None
+
+
+@pytest.mark.timeout(60)
+def test_a_wait_ends_with_what_is_new_or_when_its_time_is_over(consumer: Consumer) -> None:
+    assert consumer.wait(timeout=0, every=0.01) is None
+    assert consumer.wait(timeout=0.05, every=0.01) is None
+    later = threading.Timer(0.05, lambda: consumer.source.upsert(data((1, 1))))
+    later.start()
+    found = consumer.wait(timeout=30, every=0.01)
+    later.join()
+    assert found is not None
+    assert rows(found.rows(), "id") == [(1,)]
 
 
 def test_a_batch_has_to_be_committed_before_the_next(consumer: Consumer) -> None:

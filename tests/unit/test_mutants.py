@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 from cosmic_ray import work_item
@@ -62,6 +63,21 @@ def test_the_sample_stays_the_same_where_the_code_stays_the_same() -> None:
     before, after = ({each.key for each in mutants.sample(some, 9, seed=1)} for some in (found, moved))
     assert before - ({each.key for each in found} - {each.key for each in moved}) <= after
     assert [each.key for each in mutants.sample(found, 5, 1)] != [each.key for each in mutants.sample(found, 5, 2)]
+
+
+def test_the_sample_has_some_mutants_of_each_package_and_else_those_that_it_would_have_anyway() -> None:
+    large, small = (list(mutants.candidates(CODE, path)) for path in (MODULE, "pyhudi_core/table.py"))
+    many = [mutants.Candidate(f"{number}{each.key}", each.spec, each.text) for number in range(9) for each in large]
+    chosen = mutants.sample([*many, *small], 40, 1, least=3)
+    rooms = Counter(mutants.room_of(str(each.spec.module_path)) for each in chosen)
+    assert rooms["pyhudi_core"] >= 3
+    assert rooms.total() == 40
+    anyway = {each.key for each in mutants.sample([*many, *small], 40, 1)}
+    assert len(anyway & {each.key for each in chosen}) >= 37
+    assert len(mutants.sample([*many, *small], 2, 1, least=3)) == 6, "the least comes first"
+    modules = [path.relative_to(ROOT).as_posix() for top in mutants.TOPS for path in (ROOT / top).rglob("*.py")]
+    assert {mutants.room_of(module) for module in modules} == set(mutants.ROOMS), "every module has a room"
+    assert not [name for tests in mutants.ROOMS.values() for name in tests.split() if not (ROOT / name).exists()]
 
 
 def test_a_change_meets_the_quickest_tests_of_its_function_and_one_at_import_all_of_its_module(tmp_path: Path) -> None:

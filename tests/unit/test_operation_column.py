@@ -45,6 +45,7 @@ def test_the_operation_can_be_read_by_name_from_any_table(location: str) -> None
     table.upsert(orders((1, "a", 1.0)))
     assert rows(table, OPERATION, "id") == [(None, 1)]
     table = reopen(table, **{KEY.replace(".", "__"): "true"})  # as for a table of Hudi's, which does not store it
-    table.upsert(orders((2, "a", 2.0)))
+    commit = table.upsert(orders((2, "a", 2.0)))
+    assert pq.read_schema(Path(location, commit.stats.files[0].path)).names[:6] == SIX, "the option alone is enough"
     assert OPERATION not in table.scan().to_arrow().column_names
     assert rows(table, OPERATION, "id") == [(None, 1), (None, 2)]

@@ -329,3 +329,9 @@ def test_a_table_says_what_it_is(location: str) -> None:
     assert "key id" in repr(table)
     assert timeline_names(table) == []
     assert isinstance(hudi.open_table(location), hudi.HudiTable)
+
+
+def test_every_service_of_a_table_is_its_attribute_of_the_same_name(location: str) -> None:
+    table = make(location)
+    for name, service in table.services.items():
+        assert type(getattr(table, name)) is type(service)

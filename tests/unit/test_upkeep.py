@@ -198,6 +198,10 @@ def test_a_limit_of_time_makes_parts_too(location: str, monkeypatch: pytest.Monk
     (part,) = hudi.upkeep(table, rules, plan=True).lines
     assert (part.outcome, whole.bytes / 4 < part.bytes < whole.bytes / 2) == (Outcome.DUE, True)
     assert part.seconds < whole.seconds * 0.45
+    exact = hudi.UpkeepRules(("compaction",), log_ratio=0.01, seconds=whole.seconds)
+    (line,) = hudi.upkeep(table, exact, plan=True).lines
+    assert (line.outcome, line.bytes) == (Outcome.DUE, whole.bytes), "what just fits is done as a whole"
+    assert [one.to_dict()["freed_bytes"] for one in (whole, part)] == [0, 0], "a compaction deletes nothing"
 
 
 def test_a_group_that_is_larger_than_the_limit_and_a_plan_on_the_timeline_are_left(location: str) -> None:
@@ -235,6 +239,9 @@ def test_a_broken_table_and_a_failing_service_do_not_stop_the_others(
         (healthy.location, "clustering"),
     ]
     assert "ZeroDivisionError: a fault of the service" in report.failed[1].reason
+    figures = ("estimated_bytes", "freed_bytes", "estimated_seconds", "seconds")
+    for line in report.failed:
+        assert [line.to_dict()[name] for name in figures] == [0, 0, 0.0, None], "of what failed nothing is claimed"
     assert _lines(report, "compaction")[0].outcome is Outcome.RAN
 
 

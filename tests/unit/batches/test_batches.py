@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ import pytest
 
 import pyhudi as hudi
 from pyhudi_core.batches import combined, handed_in
+from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.runtime import SystemClock
 from pyhudi_core.transaction.layout import BATCHES
 
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string()), ("ts", pa.int64()), ("price", pa.float64())])
@@ -114,6 +118,7 @@ def test_the_ordering_column_decides_between_batches_and_the_table(tmp_path: Pat
     late = table.upsert(rows((1, "a", 1, 1.0)), batch=True)
     assert not late
     assert late.reason
+    assert late.completion_time == table.timeline.commits[-1].completion_time, "the state that holds newer rows"
 
 
 def test_a_table_with_validators_makes_its_own_commits_which_they_judge(tmp_path: Path) -> None:
@@ -145,6 +150,103 @@ def test_new_columns_and_large_batches_keep_their_commits_apart(tmp_path: Path) 
     commit = table.upsert(large, batch=True)
     assert not commit.token.startswith("batch-")
     assert commit.stats.rows_written >= 100_000
+
+
+def test_a_key_that_a_global_index_finds_in_another_partition_counts_as_updated(tmp_path: Path) -> None:
+    options = {"hoodie.index.type": "GLOBAL_SIMPLE"}
+    table = hudi.create_table(str(tmp_path / "t"), SCHEMA, "id", partition_by="day", options=options)
+    table = hudi.open_table(str(tmp_path / "t"), options=options)
+    table.upsert(rows((1, "a", 1, 1.0)))
+    stats = table.upsert(rows((1, "b", 1, 2.0), (2, "b", 1, 2.0)), batch=True).stats
+    assert (stats.rows_inserted, stats.rows_updated) == (1, 1)
+    assert table.count() == 2
+
+
+def test_a_leader_that_died_and_left_its_lock_is_followed_by_another_one(tmp_path: Path) -> None:
+    hudi.create_table(str(tmp_path / "t"), SCHEMA, "id")
+    table = hudi.open_table(str(tmp_path / "t"), options={"hoodie.write.lock.wait_time_ms": 5_000})
+    lock = tmp_path / "t" / BATCHES / "lock"
+    lead = combined._lead_lock(table._opened.context()).acquire(1)
+    left = lock.read_bytes()
+    lead.release()
+    lock.write_bytes(left)
+    os.utime(lock, (1, 1))
+    assert table.upsert(rows((1, "a", 1, 1.0)), batch=True)
+
+
+def test_while_somebody_leads_one_look_in_eight_asks_for_the_lead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The leader may have died; and each look of each writer that waits would else ask for the lock."""
+    table = hudi.create_table(str(tmp_path / "t"), SCHEMA, "id")
+    lead = combined._lead_lock(table._opened.context()).acquire(1)
+    looks, asked, waiting, led = 0, list[int](), handed_in.waiting, combined._led
+
+    def look(context: Any) -> list[str]:
+        nonlocal looks
+        looks += 1
+        if looks > 17:
+            raise KeyboardInterrupt
+        return waiting(context)
+
+    def ask(*arguments: Any) -> bool:
+        asked.append(looks)
+        return led(*arguments)
+
+    monkeypatch.setattr(combined, "_WAIT_MS", (1, 1))
+    monkeypatch.setattr(handed_in, "waiting", look)
+    monkeypatch.setattr(combined, "_led", ask)
+    with pytest.raises(KeyboardInterrupt):
+        table.upsert(rows((1, "a", 1, 1.0)), batch=True)
+    lead.release()
+    assert asked == [1, 9, 17]
+
+
+def test_a_look_at_the_lock_file_says_whether_somebody_leads(tmp_path: Path) -> None:
+    context = hudi.create_table(str(tmp_path / "t"), SCHEMA, "id")._opened.context()
+    assert not combined._is_led(context)
+    lead = combined._lead_lock(context).acquire(1)
+    assert combined._is_led(context)
+    lead.release()
+    assert not combined._is_led(context)
+    in_memory = hudi.create_table("memory://who-leads/t", SCHEMA, "id")._opened.context()
+    lead = combined._lead_lock(in_memory).acquire(1)
+    assert not combined._is_led(in_memory), "its lock costs no request, so it is asked itself"
+    lead.release()
+
+
+def test_nobody_begins_to_commit_a_batch_from_the_time_on_at_which_its_writer_gives_up(tmp_path: Path) -> None:
+    class Standing(SystemClock):
+        """It is always the same millisecond."""
+
+        def now_ms(self) -> int:
+            return 1_000
+
+    context = hudi.create_table(str(tmp_path / "t"), SCHEMA, "id")._opened.context()
+    runtime = replace(context.runtime, clock=Standing())
+    context = replace(context, protocol=replace(context.protocol, runtime=runtime))
+    batch = handed_in.HandedIn("", "", SCHEMA.empty_table())
+    outdated = [handed_in.is_outdated(context, replace(batch, until_ms=until)) for until in (999, 1_000, 1_001)]
+    assert outdated == [True, True, False]
+
+
+def test_a_commit_takes_as_many_batches_as_fit_and_always_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = hudi.create_table(str(tmp_path / "t"), SCHEMA, "id")
+    each = [waiting_batch(table, rows((number, "a", 1, 1.0))) for number in range(3)]
+    context, names = table._opened.context(), sorted(batch.name for batch in each)
+    size = each[0].rows.nbytes
+    for bound, taken in ((1, 1), (2 * size - 1, 1), (2 * size, 2), (3 * size, 3)):
+        monkeypatch.setattr(handed_in, "_TAKEN_BYTES", bound)
+        found, refused = handed_in.read(context, names)
+        assert [batch.name for batch in found] == names[:taken]
+        assert not refused
+
+
+@pytest.mark.parametrize("said", ["[" * 100_000, "[]", "7", "", '{"t": 7}', '{"t": []}', '{"t": ["x", 1, 1]}'])
+def test_a_commit_of_another_program_that_says_nonsense_of_batches_answers_none(said: str) -> None:
+    assert handed_in.answers_in(CommitMetadata("upsert", extra={handed_in.BATCHES_KEY: said})) == {}
 
 
 def test_the_option_shares_commits_and_the_call_overrides_it(tmp_path: Path) -> None:

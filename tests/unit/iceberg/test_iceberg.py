@@ -18,7 +18,7 @@ from support.iceberg import iceberg_rows, iceberg_table, in_order
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import InvalidOptionError, TableError, UnsupportedTableError
-from pyhudi_core.iceberg import tree
+from pyhudi_core.iceberg import manifests, tree
 from pyhudi_core.iceberg.bounds import encoded
 from pyhudi_core.iceberg.columns import columns_of
 
@@ -245,6 +245,34 @@ def test_metadata_of_another_program_is_refused_and_no_clean_deletes_what_it_nam
     with pytest.raises(UnsupportedTableError):
         table.cleaning.run()
     assert sorted(Path(table.location).rglob("*.parquet")) == files
+
+
+def test_manifests_say_their_partition_spec_and_the_status_of_each_file_as_iceberg_does(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    table.insert(data((7, None, 7.0)))
+    table.iceberg.sync()
+    table.upsert(data((1, "a", 10.0)))
+    table.iceberg.sync()
+    found, statuses = set(), set()
+    for path in Path(table.location, "metadata").glob("*.avro"):
+        entries, header = manifests.decode(path.read_bytes(), path.name)
+        if "partition-spec" in header:
+            found.add((header["partition-spec-id"], len(json.loads(header["partition-spec"]))))
+            statuses |= {entry["status"] for entry in entries}
+    assert found == {("0", 0), ("1", 1)}, "the file whose folder is null or empty is in the spec without fields"
+    assert statuses == {0, 1, 2}, "existing, added, deleted"
+
+
+def test_a_folder_of_that_name_that_another_program_uses_is_refused_by_its_first_file(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    folder = Path(table.location, "metadata")
+    folder.mkdir()
+    for name in ("b.parquet", "00000-a.metadata.json"):
+        folder.joinpath(name).touch()
+    with pytest.raises(UnsupportedTableError, match="is in use: it has 00000-a.metadata.json") as refused:
+        table.iceberg.sync()
+    assert refused.value.path == "metadata/00000-a.metadata.json"
+    assert len(list(folder.iterdir())) == 2
 
 
 def test_a_table_without_metadata_gets_none_from_upkeep(tmp_path: Path) -> None:

@@ -187,6 +187,13 @@ def test_damaged_text_is_a_typed_error(text: str) -> None:
     assert raised.value.path == ".hoodie/timeline/1_2.commit"
 
 
+@pytest.mark.parametrize(("precision", "scale"), [("9", 0), (3, 5), (0, 0), (-1, 0), (3, -1), (3, "1"), (None, 0)])
+def test_a_decimal_that_cannot_be_is_named_by_its_column(precision: object, scale: object) -> None:
+    text = field({"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale})
+    with pytest.raises(CorruptAvroError, match="column c is a decimal of no valid precision and scale"):
+        from_avro(text, path="")
+
+
 @settings(max_examples=examples(500), deadline=2_000)
 @given(st.data())
 def test_text_with_any_damage_is_a_schema_or_a_typed_error(data: st.DataObject) -> None:

@@ -289,3 +289,9 @@ def test_any_text_gives_a_predicate_or_a_typed_error(where: str) -> None:
         return
     assert predicate is not None
     ROWS.filter(predicate.expression)
+
+
+def test_values_that_cannot_be_compared_are_named_by_the_first_that_is_asked_for() -> None:
+    schema = pa.schema([(name, pa.list_(pa.int64())) for name in ("first", "second")])
+    with pytest.raises(PredicateError, match="^first of type list<.*> cannot be compared"):
+        Predicate.of("coalesce(first, second) = 1", schema)

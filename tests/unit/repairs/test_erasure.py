@@ -115,6 +115,23 @@ def test_keys_with_signs_that_secondary_indexes_escape_are_found_there(location:
     assert not reopen(table).erasure.verify(keys("other"))
 
 
+@pytest.mark.row("U9")
+def test_a_log_is_found_by_the_keys_of_its_rows_and_of_its_deletes_and_by_no_other(location: str) -> None:
+    table = make(location, SCHEMA, table_type="MERGE_ON_READ")
+    table.upsert(people((SECRET, "a", "1"), (OTHER, "a", "1")))
+    for change in (lambda: table.upsert(people((SECRET, "a", "2"))), lambda: table.delete(people((OTHER, "a", "")))):
+        change()
+    of_rows, of_deletes = sorted(path for path in contents(location) if ".log." in path)
+    damaged = Path(location, of_rows.replace(".log.1_", ".log.9_"))
+    damaged.write_bytes(
+        encode_block(BlockType.COMMAND, {Header.INSTANT_TIME: "1", Header.COMMAND_BLOCK_TYPE: "0"}, b"")
+    )
+    for key, log in ((SECRET, of_rows), (OTHER, of_deletes)):
+        proof = table.erasure.verify(keys(key))
+        assert [path for path in proof.found if ".log." in path] == [log], "a log without entries holds no key"
+        assert not proof.unread
+
+
 @pytest.mark.one_in(2)
 @pytest.mark.row("U9")
 def test_the_report_has_the_digest_of_every_file_and_no_key(table: hudi.HudiTable) -> None:

@@ -33,6 +33,7 @@ def test_archived_commits_are_still_found(location: str) -> None:
     fresh = hudi.open_table(location)
     assert [fresh.commit_metadata(instant) for instant in old] == said
     assert [fresh.commit_status(commit.token) for commit in done] == [CommitStatus.COMMITTED] * len(done)
+    assert rows(fresh.scan(as_of=done[0]), "id") == rows(fresh.scan(as_of=done[0].completion_time), "id")
     wrong = done[0].token[:-1] + ("0" if done[0].token[-1] != "0" else "1")
     assert fresh.commit_status(wrong) is CommitStatus.NOT_COMMITTED
 

@@ -80,6 +80,12 @@ def test_what_a_writer_reserved_and_did_not_announce_stays() -> None:
     assert by_commits(timeline(*TEN), 1, Readers(reserved=("042",))).before == "040"
 
 
+def test_what_a_writer_that_reserved_the_time_of_a_commit_found_stays() -> None:
+    """Its reservation may outlive its commit for a moment. What it found is the state before its time."""
+    kept = by_commits(timeline(*TEN), 1, Readers(reserved=("040",)))
+    assert (kept.before, kept.earliest) == ("030", TEN[2])
+
+
 def test_a_write_that_is_older_than_the_timeline_keeps_everything() -> None:
     assert by_commits(timeline(*TEN, pending(4)), 1, NOBODY).nothing
 

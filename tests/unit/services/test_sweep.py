@@ -129,6 +129,34 @@ def test_a_commit_of_the_metadata_table_goes_whose_write_was_rolled_back(table: 
     assert (1, 6.0) in rows(table, "id", "price")
 
 
+@pytest.mark.row("T3")
+def test_a_commit_of_the_metadata_table_stays_as_long_as_the_write_runs_that_it_belongs_to(
+    table: hudi.HudiTable,
+) -> None:
+    """Hudi begins the commit of the metadata table before that of the table completes."""
+    build(table)
+    with reopen(table).begin("upsert") as write:
+        write.write(orders((1, "a", 5.0)))
+        timeline = Path(table.location, ".hoodie/metadata/.hoodie/timeline")
+        part = [timeline / f"{write.instant}.deltacommit.{state}" for state in ("requested", "inflight")]
+        for path in part:
+            path.write_bytes(b"")
+        shutil.rmtree(Path(table.location, ".hoodie/.heartbeat"))
+        assert not sweeping(table).sweep.plan().unpublished
+        sweeping(table).sweep.run()
+        assert all(path.exists() for path in part)
+
+
+@pytest.mark.row("T3")
+def test_a_planned_compaction_of_the_metadata_table_stays(table: hudi.HudiTable) -> None:
+    build(table)
+    time = table.timeline.commits[-1].requested_time
+    plan = Path(table.location, f".hoodie/metadata/.hoodie/timeline/{time[:-3]}999.compaction.requested")
+    plan.write_bytes(b"")
+    assert not sweeping(table).sweep.plan().unpublished
+    assert plan.exists()
+
+
 def test_files_of_a_running_write_and_of_a_dead_one_are_left_to_them(table: hudi.HudiTable) -> None:
     with reopen(table).begin("upsert") as write:
         write.write(orders((1, "a", 5.0), (77, "c", 7.0)))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from support.tables import archive_all_but_the_newest, make, orders, rows
+from support.tables import ORDERS, archive_all_but_the_newest, create_plain, in_memory, make, orders, rows
 
 from pyhudi_core.errors import UnsupportedTableError
 
@@ -51,11 +51,11 @@ def test_many_commits_leave_one_slice_a_group(location: str) -> None:
     assert len(rows(table, "id")) == 9
 
 
-def test_a_snapshot_prints_the_time_of_its_state(location: str) -> None:
-    table = make(location)
-    assert repr(table.snapshot()).endswith("/table as of its creation")
+def test_a_snapshot_prints_the_time_of_its_state() -> None:
+    table = create_plain(in_memory(), ORDERS, "id", "day")
+    assert repr(table.snapshot()).endswith("/t as of its creation")
     commit = table.upsert(orders((1, "a", 1.0)))
-    assert repr(table.snapshot()).endswith(f"/table as of {commit.completion_time}")
+    assert repr(table.snapshot()).endswith(f"/t as of {commit.completion_time}")
 
 
 def test_a_snapshot_has_the_columns_that_later_states_call_otherwise(location: str) -> None:

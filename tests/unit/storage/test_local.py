@@ -142,12 +142,6 @@ def test_new_files_follow_the_umask_like_any_program(storage: LocalStorage) -> N
     assert [(Path(storage.location) / name).stat().st_mode & 0o777 for name in "abc"] == [0o644] * 3
 
 
-def test_a_name_that_the_disk_refuses_is_a_storage_error(storage: LocalStorage) -> None:
-    with pytest.raises(StorageError, match="too long") as caught:
-        storage.put("x" * 300, b"")
-    assert caught.value.path == "x" * 300
-
-
 def test_the_longest_name_works(storage: LocalStorage) -> None:
     storage.put("x" * 255, b"1")
     storage.put_if_absent("y" * 255, b"1")
@@ -182,6 +176,47 @@ WRITES: dict[str, Callable[[LocalStorage, str], object]] = {
     "delete": lambda storage, path: storage.delete(path),
     "delete_if_match": lambda storage, path: storage.delete_if_match(path, "1"),
 }
+
+
+OF_FOLDERS: dict[str, Callable[[LocalStorage, str], object]] = {
+    "list": lambda storage, path: storage.list(f"{path}/"),
+    "list_folder": lambda storage, path: storage.list_folder(path),
+    "list_names": lambda storage, path: storage.list_names(path),
+    "list_hidden": lambda storage, path: storage.list_hidden(path),
+    "sweep_temporaries": lambda storage, path: storage.sweep_temporaries(path, 0, 0),
+    "remove_empty_folders": lambda storage, path: storage.remove_empty_folders(path),
+}
+ALL = READS | WRITES | OF_FOLDERS
+
+
+@pytest.mark.parametrize("call", ALL)
+def test_a_name_that_the_disk_refuses_is_a_storage_error(storage: LocalStorage, call: str) -> None:
+    """Files of a table name others, and its properties name folders: any of these names may be too long."""
+    storage.put("a", b"")
+    for path in ("x" * 300, "/".join("x" * 3000)):
+        with pytest.raises(StorageError, match="too long") as caught:
+            ALL[call](storage, path)
+        assert caught.value.path == path
+        assert caught.value.hint
+    assert os.listdir(storage.location) == ["a"]
+
+
+@pytest.mark.parametrize("call", ["put", "put_if_absent", "open_output"])
+def test_no_folder_is_made_for_a_name_that_the_disk_refuses(storage: LocalStorage, call: str) -> None:
+    storage.put("a", b"")
+    with pytest.raises(StorageError, match="too long"):
+        WRITES[call](storage, "b/c/" + "x" * 300)
+    assert os.listdir(storage.location) == ["a"]
+
+
+@pytest.mark.parametrize("kind", SPECIAL)
+@pytest.mark.parametrize("call", OF_FOLDERS)
+def test_what_is_neither_file_nor_folder_is_not_listed(storage: LocalStorage, kind: str, call: str) -> None:
+    place = Path(storage.location, "a")
+    place.mkdir(parents=True)
+    SPECIAL[kind](place / "name")
+    with pytest.raises(UnsafePathError):
+        OF_FOLDERS[call](storage, "a/name")
 
 
 @pytest.mark.parametrize("kind", SPECIAL)

@@ -11,6 +11,7 @@ import pytest
 from support.disk import data_files
 from support.tables import make, reopen, rows
 
+import pyhudi_core as hudi
 from pyhudi_core.errors import CorruptionError
 from pyhudi_core.file_groups.slice import BaseFile, FileSlice
 from pyhudi_core.model.commit import WriteStat
@@ -240,6 +241,38 @@ def test_a_full_group_takes_updates_and_no_inserts(location: str) -> None:
     slices = table.snapshot().view.all_slices()
     assert sorted(piece.stat.rows for piece in slices if piece.stat) == [5, 10]
     assert len(rows(table, "id")) == 15
+
+
+def _goes_to_new_groups(commit: hudi.Commit) -> bool:
+    return {stat.prev_commit for stat in commit.stats.files} == {"null"}
+
+
+@pytest.mark.row("D11")
+def test_an_upsert_of_new_keys_alone_rewrites_no_file_that_is_much_larger_than_they_are(location: str) -> None:
+    table = make(location)
+    table.upsert(_batch(0, 10_000))
+    assert _goes_to_new_groups(table.upsert(_batch(10_000, 10)))
+    assert table.count() == 10_010
+
+
+@pytest.mark.row("D11")
+def test_new_keys_go_to_no_file_without_meta_columns(location: str) -> None:
+    table = make(location, options={**TINY_BLOOM, "hoodie.populate.meta.fields": False})
+    table.insert(_batch(0, 10))
+    assert _goes_to_new_groups(table.insert(_batch(100, 10)))
+
+
+@pytest.mark.row("J3")
+def test_beside_a_planned_compaction_no_base_file_takes_new_keys(location: str) -> None:
+    options = {key.replace(".", "__"): value for key, value in TINY_BLOOM.items()}
+    table = reopen(make(location, table_type="MERGE_ON_READ"), **options)
+    table.upsert(pa.concat_tables([_batch(0, 10), _batch(10, 10, "b")]))
+    table.upsert(_batch(0, 10))
+    assert table.compaction.schedule() is not None
+    assert _goes_to_new_groups(table.upsert(_batch(20, 10, "b")))
+    table.compaction.run()
+    assert not _goes_to_new_groups(table.upsert(_batch(30, 10, "b")))
+    assert [key for (key,) in rows(table, "id")] == list(range(40))
 
 
 def test_many_partitions_are_written_by_few_tasks(location: str) -> None:
