@@ -213,6 +213,20 @@ def test_publishing_a_file_beside_another_request_for_it_is_tried_again(
     assert storage.head("data2") is None
 
 
+@pytest.mark.parametrize("part", [1, 4])
+def test_a_large_file_of_which_a_part_is_refused_is_an_error_and_leaves_nothing(
+    storage: S3Storage, proxy: LostAckProxy, store: str, monkeypatch: pytest.MonkeyPatch, part: int
+) -> None:
+    monkeypatch.setattr(s3_files, "PART_SIZE", 5 << 20)
+    proxy.plan("409", "PUT", f"partNumber={part}")
+    output = storage.open_output("big")
+    output.stream.write(bytes(20 << 20))
+    with pytest.raises(StorageError, match="S3 refused: ConditionalRequestConflict"):
+        output.close()
+    assert storage.list("") == []
+    assert "Uploads" not in storage_client(store).list_multipart_uploads(Bucket="lake")
+
+
 def test_reads_are_repeated_by_the_client_library(storage: S3Storage, proxy: LostAckProxy) -> None:
     storage.put("a", b"x" * 100)
     proxy.plan("refused", "GET", "/a", times=2)
