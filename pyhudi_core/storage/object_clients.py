@@ -125,7 +125,15 @@ class Clients:
                 hint=account.provider.rights,
             ) from None
 
-    def ask(self, settler: Settler, target: AskedObject, call: Callable[[], T], *, changes: bool = False) -> T:
+    def ask(
+        self,
+        settler: Settler,
+        target: AskedObject,
+        call: Callable[[], T],
+        *,
+        changes: bool = False,
+        of_object: bool = True,
+    ) -> T:
         """Make a call that may be repeated, until it succeeds or repeating it does not help.
 
         Args:
@@ -133,6 +141,7 @@ class Clients:
             target: the object.
             call: the call of obstore.
             changes: whether it changes something; then the state is unknown if no answer comes.
+            of_object: whether the object may be missing; a listing is of none.
         """
         patience = settler.patience()
         attempts = 0
@@ -142,7 +151,7 @@ class Clients:
                 return self.call(call)
             except ERRORS as error:
                 found = failure_of(error)
-                if found.not_found:
+                if found.not_found and of_object:
                     raise ObjectNotFoundError(
                         "The object does not exist", table=target.table, path=target.path
                     ) from None

@@ -22,7 +22,7 @@ _CODE = re.compile(r"<Code>(\w{1,60})</Code>")
 _MESSAGE = re.compile(r"<Message>([^<]{1,300})")
 _CAUSE = re.compile(r'(?:message|error): "([^"]{1,200})"')
 _CREDENTIALS = re.compile(
-    r"Generic \w+ error: (?:Error performing token request|\w+ credential error|Invalid Access Key|Unable to )"
+    r"Generic \w+ error: (?:Error performing token request|\w+ credential error|Invalid Access Key|Unable to (?!extract metadata))"
 )
 _NO_CONNECTION = "Connect"
 _NO_ANSWER = (_NO_CONNECTION, "Timeout")

@@ -144,13 +144,13 @@ class ObjectStorage(Storage):
         def call() -> Any:
             return [page for pages in obstore.list(self._clients.short, root, offset=after) for page in pages]
 
-        found = [self._listed(each) for each in self._ask(self._place(prefix), call)]
+        found = [self._listed(each) for each in self._list(prefix, call)]
         wanted = [info for info in found if info.path.startswith(prefix) and info.path > start_after]
         return _without_marks(sorted(wanted, key=lambda info: info.path))
 
     def list_folder(self, folder: str) -> Folder:
         root = (self._base + check_folder(folder, self._location)).strip("/") or None
-        found = self._ask(self._place(folder), lambda: obstore.list_with_delimiter(self._clients.short, root))
+        found = self._list(folder, lambda: obstore.list_with_delimiter(self._clients.short, root))
         objects = sorted(map(self._listed, found["objects"]), key=lambda info: info.path)
         folders = sorted(str(name).strip("/")[len(self._base) :] for name in found["common_prefixes"])
         return Folder(tuple(info for info in objects if info.path and info.path not in folders), tuple(folders))
@@ -237,6 +237,9 @@ class ObjectStorage(Storage):
 
     def _ask(self, target: ObjectTarget, call: Callable[[], T], *, changes: bool = False) -> T:
         return self._clients.ask(self._settler, target, call, changes=changes)
+
+    def _list(self, folder: str, call: Callable[[], T]) -> T:
+        return self._clients.ask(self._settler, self._place(folder), call, of_object=False)
 
     def _once(self, target: ObjectTarget, call: Callable[[], T]) -> T:
         """Make a call that changes something, and that obstore itself repeats as far as that is safe."""

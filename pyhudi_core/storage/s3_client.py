@@ -45,12 +45,20 @@ from pyhudi_core.storage.settling import BUSY_HINT, Busy, Settler, Silence
 _FIRST_ATTEMPTS = 2
 _CONNECT_S, _FIRST_ANSWER_S, _ANSWER_S = 4, 8, 60
 _BUSY = (429, 503)
+_REDIRECTS = (301, 302, 307, 308)
+_BUCKET_REGION = "x-amz-bucket-region"
+_SAID_BY_S3 = {
+    **dict.fromkeys(("GetObject", "HeadObject", "PutObject", "UploadPart"), ("ETag",)),
+    "ListObjectsV2": ("Name", "IsTruncated", "KeyCount"),
+}
+"""By operation, of which fields an answer of every such store has one."""
 _PASSING = (408, 429, 500, 502, 503, 504)
 _PASSING_CODES = ("RequestTimeout", "PriorRequestNotComplete", "SlowDown", "InternalError")
 _ASK_ABOVE = 1 << 20
 """Bytes of an object above which the store is asked before they are sent: it may refuse the request, and then they were sent in vain."""
 _RIGHTS = "Check the credentials, and that they may read and write below the table's prefix."
 _REGION = "Set the storage option region (or AWS_REGION) to the bucket's region."
+_ELSEWHERE = f"The bucket has another address. {_REGION} If endpoint_url is given, check it, and whether it begins with http or https."
 _ROOM = "Make room in the bucket or raise its quota, then write again: the next write removes what this one left."
 _HINTS = {
     "NoSuchBucket": "Check the bucket's name in the location; buckets are not made here.",
@@ -61,9 +69,8 @@ _HINTS = {
     **dict.fromkeys(
         ("ExpiredToken", "InvalidToken"), "Get new temporary credentials: check session_token (or AWS_SESSION_TOKEN)."
     ),
-    **dict.fromkeys(
-        ("301", "PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException"), _REGION
-    ),
+    **dict.fromkeys(("AuthorizationHeaderMalformed", "IllegalLocationConstraintException"), _REGION),
+    **dict.fromkeys(("301", "302", "307", "308", "PermanentRedirect", "TemporaryRedirect"), _ELSEWHERE),
     **dict.fromkeys(
         ("507", "InsufficientStorage", "QuotaExceeded", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded"), _ROOM
     ),
@@ -98,7 +105,10 @@ class S3Clients:
         for client in (self.ordinary, self.first):
             client.meta.events.register_first("needs-retry.s3", self._notice)
 
-    def _notice(self, response: Any, caught_exception: Any, **_: object) -> None:
+    def _notice(self, response: Any, caught_exception: Any, operation: Any, **_: object) -> None:
+        if response is not None and response[0].status_code in _REDIRECTS and _BUCKET_REGION not in response[0].headers:
+            # The SDK would ask for the bucket's region, be redirected again, and never end.
+            raise ClientError(response[1], operation.name)
         self.reached = self.reached or response is not None
         if not self.reached and isinstance(caught_exception, ReadTimeoutError | ConnectTimeoutError):
             self.silence.note(caught_exception)
@@ -181,6 +191,8 @@ def _connect(options: S3Options, surroundings: tuple[tuple[str, str], ...], pid:
             verify=options.ca_bundle or None,
         )
         made.meta.events.register("request-created.s3.PutObject", _send_at_once)
+        for asking in _SAID_BY_S3:
+            made.meta.events.register(f"after-call.s3.{asking}", _refuse_other_server)
         for making in ("PutObject", "CreateMultipartUpload"):
             made.meta.events.register(f"provide-client-params.s3.{making}", encrypted)
         warn_of_clear_text(made.meta.endpoint_url, "S3")
@@ -218,6 +230,12 @@ def _session(options: S3Options) -> Any:
     # botocore has no public name for credentials that a program gives and that are refreshed.
     inner._credentials = DeferredRefreshableCredentials(assumed.fetch_credentials, "assume-role")
     return boto3.session.Session(botocore_session=inner, region_name=session.region_name)
+
+
+def _refuse_other_server(http_response: Any, parsed: Any, model: Any, **_: object) -> None:
+    """Raise an error for a page of some other server, which answers everything with success."""
+    if http_response.status_code < 300 and not any(name in parsed for name in _SAID_BY_S3[model.name]):
+        raise ResponseParserError(f"a success without {_SAID_BY_S3[model.name][0]}")
 
 
 def _send_at_once(request: Any, **_: object) -> None:
@@ -275,7 +293,8 @@ def refused(error: Exception, table: str, path: str, *, unclear: bool = False) -
 def _said(error: Exception) -> tuple[str, str]:
     if isinstance(error, ClientError):
         other = BUSY_HINT if is_busy(error) else _OTHER_HINT
-        return f"S3 refused: {_code(error)} {_text(error)}".strip(), _HINTS.get(_code(error), other)
+        code = _code(error) or str(status_of(error))
+        return f"S3 refused: {code} {_text(error)}".strip(), _HINTS.get(code, other)
     if isinstance(error, NoCredentialsError):
         return "No credentials for S3 were found", _NO_CREDENTIALS
     if isinstance(error, SSLError):

@@ -11,6 +11,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError, ReadTimeoutError
 from botocore.exceptions import ConnectionError as NotConnectedError
+from botocore.parsers import ResponseParserError
 
 from pyhudi_core.errors import PreconditionFailedError, StorageError
 from pyhudi_core.runtime.base import Clock, Ids
@@ -108,7 +109,7 @@ class _Judge:
 
     @property
     def errors(self) -> tuple[type[Exception], ...]:
-        return (ClientError, BotoCoreError)
+        return (ClientError, BotoCoreError, ResponseParserError)
 
     def verdict(self, error: Exception) -> RequestEnd:
         if isinstance(error, NotConnectedError | ReadTimeoutError) and not self.clients.reached:
