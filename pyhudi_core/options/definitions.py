@@ -249,6 +249,9 @@ WRITE_OPTIONS = (
            minimum=0),
     Option("pyhudi.commit.yield.ms", "retry.yield_ms", int, 600_000,
            "Milliseconds that a write waits for another one that has reserved the same file groups, before it fails.", minimum=0),
+    Option("pyhudi.commit.store.wait.ms", "retry.store_wait_ms", int, 600_000,
+           "Milliseconds that a write or a service waits, for all its requests together, for an object store that is busy (429, 503). After that "
+           "each request is tried only a few times.", minimum=0),
     Option("concurrency", "conflict.concurrency", str, "optimistic",
            "`optimistic`: writers work at the same time, and conflicts are detected at the commit. `pessimistic`: a write holds the table's lock "
            "from its start to its end, so it is never planned again. `non_blocking`: upserts and deletes of the same file groups both commit, and "

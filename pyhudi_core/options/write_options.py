@@ -169,11 +169,14 @@ class ClockOptions:
 
 @dataclass(frozen=True, slots=True)
 class RetryOptions:
-    """What a write does after another commit came first: how often it is planned again, and when other writers yield to it."""
+    """What a write does after another commit came first: how often it is planned again, and when other writers yield to it; and how long it waits for
+    a busy store.
+    """
 
     limit: int
     reserve_after: int
     yield_ms: int
+    store_wait_ms: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,21 +35,6 @@ class SerialExecutor:
 
 
 @dataclass(frozen=True, slots=True)
-class BackwardsExecutor:
-    """Runs the calls one after the other, the last one first, in the calling thread. For the simulator: what may be done at once may be done so."""
-
-    @property
-    def workers(self) -> int:
-        return 1
-
-    def map(self, fn: Callable[[T], R], items: Iterable[T]) -> list[R]:
-        return [fn(item) for item in reversed([*items])][::-1]
-
-    def at_least(self, calls: int) -> BackwardsExecutor:
-        return self
-
-
-@dataclass(frozen=True, slots=True)
 class ThreadExecutor:
     """Runs up to ``workers`` calls at once; after an error no further call is started."""
 

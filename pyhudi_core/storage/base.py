@@ -109,6 +109,13 @@ class Storage(Protocol):
         """The waits for a busy store until now, in this process; by default none."""
         return NOT_WAITED
 
+    def busy_time(self, seconds: float) -> object:
+        """Let requests wait for a busy store at most so long together, as long as somebody has the returned object.
+
+        If several writes have one, the longest counts. A storage that is never busy returns an object without a meaning.
+        """
+        return None
+
     @property
     def unproved_server(self) -> str:
         """The server, for messages, if it is not known to keep the conditions of writes; by default it is, and this is empty."""
@@ -187,6 +194,13 @@ class Storage(Protocol):
     def open_input(self, path: str) -> pa.NativeFile:
         """Open the object for random reads. Raises `ObjectNotFoundError`."""
         ...
+
+    def opening_once(self) -> Storage:
+        """Return the same storage for one operation, on files that do not change: on a network storage, a small one is read once.
+
+        The default is the storage itself.
+        """
+        return self
 
     def open_output(self, path: str) -> OutputFile:
         """Open a new object for writing. It becomes visible under its path when it is closed; if it is aborted, it never does.

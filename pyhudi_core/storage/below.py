@@ -40,6 +40,9 @@ class StorageBelow(Storage):
     def waited(self) -> Waited:
         return self.parent.waited
 
+    def busy_time(self, seconds: float) -> object:
+        return self.parent.busy_time(seconds)
+
     @property
     def unproved_server(self) -> str:
         return self.parent.unproved_server
@@ -99,6 +102,9 @@ class StorageBelow(Storage):
 
     def open_input(self, path: str) -> pa.NativeFile:
         return self._call(self.parent.open_input, self._path(path))
+
+    def opening_once(self) -> Storage:
+        return replace(self, parent=self.parent.opening_once())
 
     def open_output(self, path: str) -> OutputFile:
         return _OutputBelow(self._call(self.parent.open_output, self._path(path)), self)

@@ -21,7 +21,7 @@ from pyhudi_core.errors import HudiError, InvalidOptionError, ObjectNotFoundErro
 from pyhudi_core.model.masking import masked_text
 from pyhudi_core.storage.clear_text import warn_of_clear_text
 from pyhudi_core.storage.object_errors import ERRORS, Failure, error_of, failure_of, verdict_on
-from pyhudi_core.storage.settling import AskedObject, Busy, RequestEnd, Settler
+from pyhudi_core.storage.settling import BUSY_HINT, AskedObject, Busy, RequestEnd, Settler, Silence
 
 T = TypeVar("T")
 _CONNECT = "4s"
@@ -74,7 +74,7 @@ class Provider:
             return self.rights
         if found.not_sent or found.kind:
             return ("Nothing was written. " if found.not_sent else "") + self.address
-        return "Try again later." if found.is_busy else f"{self.rights} {self.address}"
+        return BUSY_HINT if found.is_busy else f"{self.rights} {self.address}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +95,7 @@ class Clients:
         self.account = account
         self.busy = Busy()
         self.reached = False
+        self._silence = Silence()
         self.short = self._make(_SHORT, 0)
         self.long = self._make(_LONG, 0)
         self._parts: Any = None
@@ -124,7 +125,15 @@ class Clients:
                 hint=account.provider.rights,
             ) from None
 
-    def ask(self, settler: Settler, target: AskedObject, call: Callable[[], T], *, changes: bool = False) -> T:
+    def ask(
+        self,
+        settler: Settler,
+        target: AskedObject,
+        call: Callable[[], T],
+        *,
+        changes: bool = False,
+        of_object: bool = True,
+    ) -> T:
         """Make a call that may be repeated, until it succeeds or repeating it does not help.
 
         Args:
@@ -132,6 +141,7 @@ class Clients:
             target: the object.
             call: the call of obstore.
             changes: whether it changes something; then the state is unknown if no answer comes.
+            of_object: whether the object may be missing; a listing is of none.
         """
         patience = settler.patience()
         attempts = 0
@@ -141,7 +151,7 @@ class Clients:
                 return self.call(call)
             except ERRORS as error:
                 found = failure_of(error)
-                if found.not_found:
+                if found.not_found and of_object:
                     raise ObjectNotFoundError(
                         "The object does not exist", table=target.table, path=target.path
                     ) from None
@@ -162,10 +172,15 @@ class Clients:
                 hint="Start processes by spawn or forkserver (multiprocessing.set_start_method), or open the first table after the fork.",
             )
         _used = True
+        if not self.reached:
+            self._silence.raise_if_silent()
         try:
             result = call()
         except ERRORS as error:
-            self.reached = self.reached or failure_of(error).is_answer
+            found = failure_of(error)
+            self.reached = self.reached or found.is_answer
+            if not self.reached and found.kind == "Timeout":
+                self._silence.note(error)
             raise
         except ValueError as error:
             if isinstance(error, HudiError):
@@ -185,8 +200,8 @@ class Clients:
 
     def error(self, found: Failure, target: AskedObject, *, changes: bool = False) -> StorageError:
         """Return the error of this package."""
-        unclear = changes and verdict_on(found, reached=self.reached) is RequestEnd.UNCLEAR
-        return error_of(found, target, self.account.endpoint, self.account.provider.hint(found), unclear=unclear)
+        hint = self.account.provider.hint(found)
+        return error_of(found, target, self.account.endpoint, hint, unclear=changes and found.is_unclear)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +221,7 @@ class ObjectJudge:
         return failure_of(error).is_busy
 
     def refusal(self, error: Exception, target: AskedObject) -> StorageError:
-        return self.clients.error(failure_of(error), target)
+        return self.clients.error(failure_of(error), target, changes=True)
 
 
 def connect(account: Account) -> Clients:

@@ -22,9 +22,10 @@ _CODE = re.compile(r"<Code>(\w{1,60})</Code>")
 _MESSAGE = re.compile(r"<Message>([^<]{1,300})")
 _CAUSE = re.compile(r'(?:message|error): "([^"]{1,200})"')
 _CREDENTIALS = re.compile(
-    r"Generic \w+ error: (?:Error performing token request|\w+ credential error|Invalid Access Key|Unable to )"
+    r"Generic \w+ error: (?:Error performing token request|\w+ credential error|Invalid Access Key|Unable to (?!extract metadata))"
 )
 _NO_CONNECTION = "Connect"
+_NO_ANSWER = (_NO_CONNECTION, "Timeout")
 _NO_PLACE = ("NoSuchBucket", "ContainerNotFound", "InvalidBucketName", "InvalidResourceName", "AccountIsDisabled")
 _SHOWN = 400
 
@@ -56,6 +57,12 @@ class Failure:
         return self.kind == _NO_CONNECTION
 
     @property
+    def is_unclear(self) -> bool:
+        """Whether the request may have taken effect."""
+        broken = self.status == 0 and bool(self.kind) and not self.not_sent
+        return not self.about_credentials and (broken or self.status == 408 or self.status >= 500)
+
+    @property
     def no_place(self) -> bool:
         """Whether the bucket or container is missing."""
         return self.code in _NO_PLACE
@@ -85,18 +92,16 @@ def failure_of(error: Exception) -> Failure:
 
 
 def verdict_on(found: Failure, *, reached: bool) -> RequestEnd:
-    """Say what a failure means for the request. Of a store that has never answered a missing connection is no passing trouble."""
-    if found.about_credentials:
+    """Say what a failure means for the request. Of a store that has never answered, a missing answer is no passing trouble."""
+    if found.about_credentials or (found.kind in _NO_ANSWER and not reached):
         return RequestEnd.REFUSED
     if found.not_sent:
-        return RequestEnd.NO_EFFECT if reached else RequestEnd.REFUSED
+        return RequestEnd.NO_EFFECT
     if found.status == 429 or (found.status == 409 and found.code not in ("", "BlobAlreadyExists")):
         return RequestEnd.NO_EFFECT
     if found.condition or found.not_found:
         return RequestEnd.FAILED
-    if found.status == 0 and not found.kind:
-        return RequestEnd.REFUSED
-    return RequestEnd.UNCLEAR if found.status in (0, 408) or found.status >= 500 else RequestEnd.REFUSED
+    return RequestEnd.UNCLEAR if found.is_unclear else RequestEnd.REFUSED
 
 
 def error_of(found: Failure, target: AskedObject, server: str, hint: str, *, unclear: bool = False) -> StorageError:

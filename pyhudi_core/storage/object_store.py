@@ -13,6 +13,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
@@ -28,7 +29,7 @@ from pyhudi_core.storage.object_clients import Account, ObjectJudge, connect
 from pyhudi_core.storage.object_errors import ERRORS, failure_of
 from pyhudi_core.storage.object_files import NONCE, FoundObject, ObjectOutput
 from pyhudi_core.storage.paths import check_folder, check_path, check_prefix
-from pyhudi_core.storage.ranged import PIECE, READ_AHEAD, open_ranged, read_pieces
+from pyhudi_core.storage.ranged import PIECE, READ_AHEAD, SmallFiles, open_ranged, read_pieces
 from pyhudi_core.storage.refusals import refuse_large
 from pyhudi_core.storage.settling import Settler, unknown
 
@@ -85,6 +86,7 @@ class ObjectStorage(Storage):
         self._settler = Settler(clock or SystemClock(), self._ids, self._clients.busy)
         self._judge = ObjectJudge(self._clients)
         self._versions: dict[str, tuple[str, str]] = {}
+        self._small: SmallFiles | None = None
 
     @property
     def location(self) -> str:
@@ -101,6 +103,9 @@ class ObjectStorage(Storage):
     @property
     def waited(self) -> Waited:
         return self._clients.busy.waited
+
+    def busy_time(self, seconds: float) -> object:
+        return self._settler.busy_time(seconds)
 
     @property
     def unproved_server(self) -> str:
@@ -139,13 +144,13 @@ class ObjectStorage(Storage):
         def call() -> Any:
             return [page for pages in obstore.list(self._clients.short, root, offset=after) for page in pages]
 
-        found = [self._listed(each) for each in self._ask(self._place(prefix), call)]
+        found = [self._listed(each) for each in self._list(prefix, call)]
         wanted = [info for info in found if info.path.startswith(prefix) and info.path > start_after]
         return _without_marks(sorted(wanted, key=lambda info: info.path))
 
     def list_folder(self, folder: str) -> Folder:
         root = (self._base + check_folder(folder, self._location)).strip("/") or None
-        found = self._ask(self._place(folder), lambda: obstore.list_with_delimiter(self._clients.short, root))
+        found = self._list(folder, lambda: obstore.list_with_delimiter(self._clients.short, root))
         objects = sorted(map(self._listed, found["objects"]), key=lambda info: info.path)
         folders = sorted(str(name).strip("/")[len(self._base) :] for name in found["common_prefixes"])
         return Folder(tuple(info for info in objects if info.path and info.path not in folders), tuple(folders))
@@ -198,12 +203,22 @@ class ObjectStorage(Storage):
 
     def open_input(self, path: str) -> pa.NativeFile:
         target = self._target(path)
+        known = None if self._small is None else self._small.opened(path)
+        if known is not None:
+            return known
         info, beginning = self._read_range(target, 0, READ_AHEAD)
+        if self._small is not None:
+            self._small.keep(path, info.size, beginning)
 
         def read_range(start: int, stop: int) -> bytes:
             return self._read_range(target, start, stop, info.etag)[1]
 
         return open_ranged(path, info.size, beginning, read_range)
+
+    def opening_once(self) -> Storage:
+        same = copy(self)
+        same._small = SmallFiles()
+        return same
 
     def open_output(self, path: str) -> ObjectOutput:
         target = self._target(path)
@@ -222,6 +237,9 @@ class ObjectStorage(Storage):
 
     def _ask(self, target: ObjectTarget, call: Callable[[], T], *, changes: bool = False) -> T:
         return self._clients.ask(self._settler, target, call, changes=changes)
+
+    def _list(self, folder: str, call: Callable[[], T]) -> T:
+        return self._clients.ask(self._settler, self._place(folder), call, of_object=False)
 
     def _once(self, target: ObjectTarget, call: Callable[[], T]) -> T:
         """Make a call that changes something, and that obstore itself repeats as far as that is safe."""

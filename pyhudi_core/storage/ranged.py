@@ -18,6 +18,8 @@ READ_AHEAD = 1 << 20
 PIECE = 8 << 20
 PIECES_AT_ONCE = 4
 
+_MOST_KEPT = 16 << 20
+
 ReadRange = Callable[[int, int], bytes]
 """Reads the bytes from a position up to another one, of the version of the object that was opened."""
 
@@ -27,6 +29,25 @@ def open_ranged(path: str, size: int, beginning: bytes, read_range: ReadRange) -
     if len(beginning) == size:
         return pa.BufferReader(pa.py_buffer(beginning))
     return pa.PythonFile(io.BufferedReader(RangedReader(path, size, beginning, read_range), READ_AHEAD), mode="r")
+
+
+class SmallFiles:
+    """The small files that one operation has opened: the bytes of each are asked for once. ``_MOST_KEPT`` bytes of them are kept."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, bytes] = {}
+        self._left = _MOST_KEPT
+
+    def opened(self, path: str) -> pa.NativeFile | None:
+        """Return a file that was opened before."""
+        data = self._files.get(path)
+        return None if data is None else pa.BufferReader(pa.py_buffer(data))
+
+    def keep(self, path: str, size: int, beginning: bytes) -> None:
+        """Keep a file if it is small."""
+        if len(beginning) == size <= self._left:
+            self._files[path] = beginning
+            self._left -= size
 
 
 def read_pieces(read_range: ReadRange, start: int, into: memoryview) -> None:

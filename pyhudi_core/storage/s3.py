@@ -10,6 +10,7 @@ from __future__ import annotations
 import builtins
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from copy import copy
 from typing import Any
 
 import pyarrow as pa
@@ -19,9 +20,9 @@ from pyhudi_core.runtime.base import Clock, Ids
 from pyhudi_core.runtime.clock import RandomIds, SystemClock
 from pyhudi_core.storage.base import Capabilities, Folder, ObjectInfo, Storage, StorageSpec, Waited, report_failed
 from pyhudi_core.storage.paths import check_folder, check_path, check_prefix, parse_location, parse_sources
-from pyhudi_core.storage.ranged import open_ranged
+from pyhudi_core.storage.ranged import SmallFiles, open_ranged
 from pyhudi_core.storage.s3_batches import BatchDeleter
-from pyhudi_core.storage.s3_client import connect, s3_errors, status_of
+from pyhudi_core.storage.s3_client import RepeatingClient, connect, s3_errors, status_of
 from pyhudi_core.storage.s3_files import Body, S3OutputFile, range_reader, read_beginning, read_object, written_info
 from pyhudi_core.storage.s3_options import S3Options
 from pyhudi_core.storage.s3_writes import ConditionalWriter, S3Object
@@ -56,6 +57,8 @@ class S3Storage(Storage):
         self._ids = ids or RandomIds()
         self._clients = connect(self._options)
         self._writer = ConditionalWriter(self._clients, clock or SystemClock(), self._ids)
+        self._client = RepeatingClient(self._clients, self._writer.settler)
+        self._small: SmallFiles | None = None
 
     @property
     def location(self) -> str:
@@ -69,14 +72,13 @@ class S3Storage(Storage):
     def waited(self) -> Waited:
         return self._clients.busy.waited
 
-    @property
-    def unproved_server(self) -> str:
-        address = str(self._clients.once.meta.endpoint_url)
-        return "" if _AMAZON.search(address) else f"{address}, bucket {self._bucket}"
+    def busy_time(self, seconds: float) -> object:
+        return self._writer.settler.busy_time(seconds)
 
     @property
-    def _client(self) -> Any:
-        return self._clients.patient
+    def unproved_server(self) -> str:
+        address = str(self._clients.ordinary.meta.endpoint_url)
+        return "" if _AMAZON.search(address) else f"{address}, bucket {self._bucket}"
 
     @property
     def allowed_sources(self) -> tuple[str, ...]:
@@ -145,7 +147,7 @@ class S3Storage(Storage):
 
     def delete_many(self, paths: Iterable[str]) -> None:
         targets = [self._target(path) for path in paths]
-        failed = BatchDeleter(self._client, self._writer.pause).delete(targets)
+        failed = BatchDeleter(self._client, self._writer.settler.pause).delete(targets)
         report_failed(failed, len(targets), self._location)
 
     def delete_if_match(self, path: str, etag: str) -> None:
@@ -153,19 +155,33 @@ class S3Storage(Storage):
 
     def open_input(self, path: str) -> pa.NativeFile:
         target = self._target(path)
+        known = None if self._small is None else self._small.opened(path)
+        if known is not None:
+            return known
         found = read_beginning(self._client, target)
+        if self._small is not None:
+            self._small.keep(path, found.size, found.data)
         return open_ranged(path, found.size, found.data, range_reader(self._client, target, found.etag))
 
+    def opening_once(self) -> Storage:
+        same = copy(self)
+        same._small = SmallFiles()
+        return same
+
     def open_output(self, path: str) -> S3OutputFile:
-        return S3OutputFile(self._client, self._target(path), self._ids.uuid(), self._writer.pause)
+        return S3OutputFile(self._client, self._target(path), self._ids.uuid(), self._writer.settler.pause)
 
     def _target(self, path: str) -> S3Object:
         return S3Object(self._bucket, self._base + check_path(path, self._location), self._location, path)
 
     def _pages(self, prefix: str, **request: str) -> Iterator[Any]:
-        with s3_errors(self._location, prefix):
-            paginator = self._client.get_paginator("list_objects_v2")
-            yield from paginator.paginate(Bucket=self._bucket, Prefix=self._base + prefix, **request)
+        while True:
+            with s3_errors(self._location, prefix):
+                page = self._client.list_objects_v2(Bucket=self._bucket, Prefix=self._base + prefix, **request)
+            yield page
+            if not page.get("IsTruncated"):
+                return
+            request["ContinuationToken"] = page["NextContinuationToken"]
 
     def _objects(self, page: Any) -> Iterator[ObjectInfo]:
         for found in page.get("Contents", ()):

@@ -1,15 +1,13 @@
 """The connection to S3: boto3 clients, and the meaning of S3's errors.
 
-One client is for reads and idempotent writes; the SDK repeats their requests. One is for conditional writes and sends each request once: if the SDK
-repeated a successful write, the second request would fail with "412 Precondition Failed". ``s3_writes`` repeats conditional writes, and reads the
-object before it does. And until the store has answered once, requests go through a client that soon gives up, so a wrong address is an error within
-seconds.
+The SDK sends each request once: if it repeated a successful conditional write, the second request would fail with "412 Precondition Failed".
+``s3_writes`` repeats conditional writes, and reads the object before it does. `RepeatingClient` repeats all other requests. Until the store has
+answered once, requests go through a client that soon gives up, so a wrong address is an error within seconds.
 """
 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -30,6 +28,7 @@ from botocore.exceptions import (
     ReadTimeoutError,
     SSLError,
 )
+from botocore.exceptions import ConnectionError as NotConnectedError
 from botocore.parsers import ResponseParserError
 from botocore.utils import determine_content_length
 
@@ -41,19 +40,25 @@ from pyhudi_core.errors import (
 )
 from pyhudi_core.storage.clear_text import warn_of_clear_text
 from pyhudi_core.storage.s3_options import S3Options
-from pyhudi_core.storage.settling import Busy
+from pyhudi_core.storage.settling import BUSY_HINT, Busy, Settler, Silence
 
-_READ_ATTEMPTS = 5
-_BUSY_ATTEMPTS = 8
-"""As many as that together take about half a minute, in which a busy store has recovered."""
 _FIRST_ATTEMPTS = 2
 _CONNECT_S, _FIRST_ANSWER_S, _ANSWER_S = 4, 8, 60
 _BUSY = (429, 503)
-_BUSY_SINCE = "pyhudi_busy_since"
+_REDIRECTS = (301, 302, 307, 308)
+_BUCKET_REGION = "x-amz-bucket-region"
+_SAID_BY_S3 = {
+    **dict.fromkeys(("GetObject", "HeadObject", "PutObject", "UploadPart"), ("ETag",)),
+    "ListObjectsV2": ("Name", "IsTruncated", "KeyCount"),
+}
+"""By operation, of which fields an answer of every such store has one."""
+_PASSING = (408, 429, 500, 502, 503, 504)
+_PASSING_CODES = ("RequestTimeout", "PriorRequestNotComplete", "SlowDown", "InternalError")
 _ASK_ABOVE = 1 << 20
 """Bytes of an object above which the store is asked before they are sent: it may refuse the request, and then they were sent in vain."""
 _RIGHTS = "Check the credentials, and that they may read and write below the table's prefix."
 _REGION = "Set the storage option region (or AWS_REGION) to the bucket's region."
+_ELSEWHERE = f"The bucket has another address. {_REGION} If endpoint_url is given, check it, and whether it begins with http or https."
 _ROOM = "Make room in the bucket or raise its quota, then write again: the next write removes what this one left."
 _HINTS = {
     "NoSuchBucket": "Check the bucket's name in the location; buckets are not made here.",
@@ -64,9 +69,8 @@ _HINTS = {
     **dict.fromkeys(
         ("ExpiredToken", "InvalidToken"), "Get new temporary credentials: check session_token (or AWS_SESSION_TOKEN)."
     ),
-    **dict.fromkeys(
-        ("301", "PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException"), _REGION
-    ),
+    **dict.fromkeys(("AuthorizationHeaderMalformed", "IllegalLocationConstraintException"), _REGION),
+    **dict.fromkeys(("301", "302", "307", "308", "PermanentRedirect", "TemporaryRedirect"), _ELSEWHERE),
     **dict.fromkeys(
         ("507", "InsufficientStorage", "QuotaExceeded", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded"), _ROOM
     ),
@@ -78,43 +82,75 @@ _OTHER_HINT = "Check the endpoint, the region and the credentials, and try again
 
 @dataclass(slots=True)
 class S3Clients:
-    """The client that repeats requests, the one that sends each request once, and the one for a store that has not answered yet."""
+    """The client that sends each request once, and the one for a store that has not answered yet, which waits only seconds for an answer."""
 
-    patient_client: Any
-    once: Any
+    ordinary: Any
     first: Any
     busy: Busy = field(default_factory=Busy)
     reached: bool = False
     """Whether the store has answered, whatever its answer was."""
 
+    silence: Silence = field(default_factory=Silence)
+
     @property
-    def patient(self) -> Any:
-        """The client for requests that may be repeated."""
-        return self.patient_client if self.reached else self.first
+    def once(self) -> Any:
+        """The client for the next request. Raises the error of another one if the store has never answered."""
+        if self.reached:
+            return self.ordinary
+        self.silence.raise_if_silent()
+        return self.first
 
     def watch(self) -> None:
-        """Notice the first answer, and the waits for a busy store."""
-        for client in (self.patient_client, self.once, self.first):
-            client.meta.events.register_first("needs-retry.s3", self._judge_answer)
-            client.meta.events.register("request-created.s3", self._count_wait)
+        """Notice the first answer."""
+        for client in (self.ordinary, self.first):
+            client.meta.events.register_first("needs-retry.s3", self._notice)
 
-    def _judge_answer(
-        self, response: Any, caught_exception: Any, attempts: int, request_dict: Any, **_: object
-    ) -> None:
-        """Look at an answer before the SDK decides whether to repeat the request; raise the error that it must not repeat."""
-        if response is not None:
-            self.reached = True
-            if response[0].status_code in _BUSY:
-                request_dict["context"][_BUSY_SINCE] = time.monotonic()
-            return
-        silent = not self.reached and isinstance(caught_exception, ReadTimeoutError)
-        if silent or attempts >= (_READ_ATTEMPTS if self.reached else _FIRST_ATTEMPTS):
-            raise caught_exception
+    def _notice(self, response: Any, caught_exception: Any, operation: Any, **_: object) -> None:
+        if response is not None and response[0].status_code in _REDIRECTS and _BUCKET_REGION not in response[0].headers:
+            # The SDK would ask for the bucket's region, be redirected again, and never end.
+            raise ClientError(response[1], operation.name)
+        self.reached = self.reached or response is not None
+        if not self.reached and isinstance(caught_exception, ReadTimeoutError | ConnectTimeoutError):
+            self.silence.note(caught_exception)
 
-    def _count_wait(self, request: Any, **_: object) -> None:
-        since = request.context.pop(_BUSY_SINCE, None)
-        if since is not None:
-            self.busy.add(time.monotonic() - since)
+
+class RepeatingClient:
+    """The client of boto3, whose requests are repeated until they succeed or repeating them does not help. They are safe to repeat.
+
+    Args:
+        clients: send each request once.
+        settler: has the waits.
+    """
+
+    def __init__(self, clients: S3Clients, settler: Settler) -> None:
+        self._clients = clients
+        self._settler = settler
+
+    @property
+    def meta(self) -> Any:
+        """What boto3's client says of itself."""
+        return self._clients.ordinary.meta if self._clients.reached else self._clients.first.meta
+
+    def __getattr__(self, name: str) -> Any:
+        def ask(**request: Any) -> Any:
+            patience = self._settler.patience()
+            attempts = 0
+            while True:
+                attempts += 1
+                try:
+                    return getattr(self._clients.once, name)(**request)
+                except (ClientError, BotoCoreError) as error:
+                    if not self._again(error, attempts) or not patience.again(is_busy(error)):
+                        raise
+
+        return ask
+
+    def _again(self, error: Exception, attempts: int) -> bool:
+        if isinstance(error, ClientError):
+            return status_of(error) in _PASSING or _code(error) in _PASSING_CODES
+        if not self._clients.reached and isinstance(error, NotConnectedError | ReadTimeoutError):
+            return isinstance(error, NotConnectedError) and attempts < _FIRST_ATTEMPTS
+        return isinstance(error, NotConnectedError | HTTPClientError) and not isinstance(error, SSLError)
 
 
 def connect(options: S3Options) -> S3Clients:
@@ -137,10 +173,10 @@ def _connect(options: S3Options, surroundings: tuple[tuple[str, str], ...], pid:
     def encrypted(params: dict[str, Any], **_: object) -> dict[str, Any]:
         return {**params, **options.encryption}
 
-    def client(attempts: int, answer_s: int = _ANSWER_S) -> Any:
+    def client(answer_s: int) -> Any:
         own = {"s3": {"addressing_style": "path"}, "request_checksum_calculation": "when_required"}
         config = Config(
-            retries={"total_max_attempts": attempts, "mode": "standard"},
+            retries={"total_max_attempts": 1, "mode": "standard"},
             connect_timeout=_CONNECT_S,
             read_timeout=answer_s,
             max_pool_connections=50,
@@ -155,12 +191,14 @@ def _connect(options: S3Options, surroundings: tuple[tuple[str, str], ...], pid:
             verify=options.ca_bundle or None,
         )
         made.meta.events.register("request-created.s3.PutObject", _send_at_once)
+        for asking in _SAID_BY_S3:
+            made.meta.events.register(f"after-call.s3.{asking}", _refuse_other_server)
         for making in ("PutObject", "CreateMultipartUpload"):
             made.meta.events.register(f"provide-client-params.s3.{making}", encrypted)
         warn_of_clear_text(made.meta.endpoint_url, "S3")
         return made
 
-    clients = S3Clients(client(_BUSY_ATTEMPTS), client(1), client(_BUSY_ATTEMPTS, _FIRST_ANSWER_S))
+    clients = S3Clients(client(_ANSWER_S), client(_FIRST_ANSWER_S))
     clients.watch()
     return clients
 
@@ -194,6 +232,12 @@ def _session(options: S3Options) -> Any:
     return boto3.session.Session(botocore_session=inner, region_name=session.region_name)
 
 
+def _refuse_other_server(http_response: Any, parsed: Any, model: Any, **_: object) -> None:
+    """Raise an error for a page of some other server, which answers everything with success."""
+    if http_response.status_code < 300 and not any(name in parsed for name in _SAID_BY_S3[model.name]):
+        raise ResponseParserError(f"a success without {_SAID_BY_S3[model.name][0]}")
+
+
 def _send_at_once(request: Any, **_: object) -> None:
     """Do not ask before a small object is sent."""
     # With Amazon's newer checksums the content is wrapped, and a header has its length.
@@ -208,9 +252,9 @@ def status_of(error: ClientError) -> int:
     return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
 
 
-def is_busy(error: ClientError) -> bool:
+def is_busy(error: Exception) -> bool:
     """Say whether the store asks for fewer requests."""
-    return status_of(error) in _BUSY
+    return isinstance(error, ClientError) and (status_of(error) in _BUSY or _code(error) == "SlowDown")
 
 
 def may_have_happened(error: Exception) -> bool:
@@ -248,7 +292,9 @@ def refused(error: Exception, table: str, path: str, *, unclear: bool = False) -
 
 def _said(error: Exception) -> tuple[str, str]:
     if isinstance(error, ClientError):
-        return f"S3 refused: {_code(error)} {_text(error)}".strip(), _HINTS.get(_code(error), _OTHER_HINT)
+        other = BUSY_HINT if is_busy(error) else _OTHER_HINT
+        code = _code(error) or str(status_of(error))
+        return f"S3 refused: {code} {_text(error)}".strip(), _HINTS.get(code, other)
     if isinstance(error, NoCredentialsError):
         return "No credentials for S3 were found", _NO_CREDENTIALS
     if isinstance(error, SSLError):

@@ -1,14 +1,17 @@
 """Random reads of an S3 object, and writes of a large object in parts.
 
 Opening reads the first bytes, which are all of a small object. Further reads are range requests on condition of the tag that the object had then, so
-a reader never mixes two versions. Writes hold at most one part in memory; a small file is one put. A file is published on condition that the object
-does not exist (If-None-Match), so a data file never replaces another one, whatever names two writers choose.
+a reader never mixes two versions. A small file is one put; the parts of a large one go up beside each other, and writes hold at most the
+`PARTS_AT_ONCE` parts that are on their way and the next one in memory. A file is published on condition that the object does not exist
+(If-None-Match), so a data file never replaces another one, whatever names two writers choose.
 """
 
 from __future__ import annotations
 
 import io
+from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -24,7 +27,8 @@ from pyhudi_core.storage.s3_client import s3_errors, status_of
 from pyhudi_core.storage.s3_writes import NO_EFFECT, NONCE, S3Object
 from pyhudi_core.storage.settling import ATTEMPTS
 
-PART_SIZE = 16 << 20
+PART_SIZE = 8 << 20
+PARTS_AT_ONCE = 4
 _BODY_ATTEMPTS = 4
 _BROKEN_BODY = (ResponseStreamingError, OSError)
 
@@ -100,6 +104,44 @@ def range_reader(client: Any, target: S3Object, etag: str) -> ReadRange:
     return lambda start, stop: _read(client, target, Range=f"bytes={start}-{stop - 1}", IfMatch=etag).data
 
 
+class PartUploads:
+    """The parts of one large object, of which at most `PARTS_AT_ONCE` are on their way."""
+
+    def __init__(self, client: Any, target: S3Object, metadata: dict[str, str]) -> None:
+        self._client = client
+        self._target = target
+        place = {"Bucket": target.bucket, "Key": target.key}
+        with s3_errors(target.table, target.path):
+            self.ids = {**place, "UploadId": client.create_multipart_upload(**place, Metadata=metadata)["UploadId"]}
+        self._pool = ThreadPoolExecutor(PARTS_AT_ONCE, "pyhudi-part")
+        self._under_way: deque[Future[str]] = deque()
+        self._tags: list[str] = []
+
+    def send(self, data: bytes) -> None:
+        """Send the next part; wait for the oldest one that is on its way if there are too many. Raises the error of that one."""
+        if len(self._under_way) >= PARTS_AT_ONCE:
+            self._tags.append(self._under_way.popleft().result())
+        number = len(self._tags) + len(self._under_way) + 1
+        self._under_way.append(self._pool.submit(self._send, number, data))
+
+    def sent(self) -> list[dict[str, object]]:
+        """Wait for all parts, and return them in their order. Raises the first error."""
+        while self._under_way:
+            self._tags.append(self._under_way.popleft().result())
+        self._pool.shutdown()
+        return [{"ETag": tag, "PartNumber": number} for number, tag in enumerate(self._tags, 1)]
+
+    def forget(self) -> None:
+        """Abort the upload when no part is on its way any more: a part that comes after the abort would stay in the store."""
+        self._pool.shutdown(cancel_futures=True)
+        with suppress(ClientError, BotoCoreError):
+            self._client.abort_multipart_upload(**self.ids)
+
+    def _send(self, number: int, data: bytes) -> str:
+        with s3_errors(self._target.table, self._target.path):
+            return str(self._client.upload_part(**self.ids, PartNumber=number, Body=data)["ETag"])
+
+
 class UploadStream(io.RawIOBase):
     """Accepts bytes in order, and uploads a part as soon as enough bytes are buffered."""
 
@@ -110,8 +152,7 @@ class UploadStream(io.RawIOBase):
         self._nonce = nonce
         self._pause = pause
         self._pending = bytearray()
-        self._parts: list[dict[str, object]] = []
-        self._upload = ""
+        self._parts: PartUploads | None = None
         self._written = 0
 
     def writable(self) -> bool:
@@ -122,37 +163,41 @@ class UploadStream(io.RawIOBase):
 
     def write(self, data: Any) -> int:
         view = memoryview(data).cast("B")
-        self._pending += view
         self._written += len(view)
-        while len(self._pending) > PART_SIZE:
-            self._send_part(PART_SIZE)
+        for start in range(0, len(view), PART_SIZE):
+            self._pending += view[start : start + PART_SIZE]
+            if len(self._pending) > PART_SIZE:
+                self._send_part(PART_SIZE)
         return len(view)
 
     def complete(self) -> Any:
         """Publish the written bytes if the object does not exist. Returns a response that contains ``ETag``."""
-        if self._upload:
+        parts = None
+        if self._parts is not None:
             self._send_part(len(self._pending))
+            parts = self._parts.sent()
         with s3_errors(self._target.table, self._target.path, changes=True):
             for attempt in range(1, ATTEMPTS):
                 try:
-                    return self._publish_or_find()
+                    return self._publish_or_find(parts)
                 except ClientError as error:
                     if status_of(error) not in NO_EFFECT:
                         raise
                     # Another request for the object is still running, for example our own first one if the SDK repeated it.
                     self._pause(attempt)
-            return self._publish_or_find()
+            return self._publish_or_find(parts)
 
-    def _publish_or_find(self) -> Any:
+    def _publish_or_find(self, parts: list[dict[str, object]] | None) -> Any:
         try:
-            return self._publish()
+            return self._publish(parts)
         except (ClientError, BotoCoreError) as error:
             return self._find_own(error)
 
-    def _publish(self) -> Any:
-        if self._upload:
-            parts = {"Parts": self._parts}
-            return self._client.complete_multipart_upload(**self._ids(), MultipartUpload=parts, IfNoneMatch="*")
+    def _publish(self, parts: list[dict[str, object]] | None) -> Any:
+        if self._parts is not None:
+            return self._client.complete_multipart_upload(
+                **self._parts.ids, MultipartUpload={"Parts": parts}, IfNoneMatch="*"
+            )
         return self._client.put_object(
             Bucket=self._target.bucket,
             Key=self._target.key,
@@ -164,28 +209,19 @@ class UploadStream(io.RawIOBase):
     def forget(self) -> None:
         """Discard the written bytes, also on S3. An upload that cannot be aborted uses space until the bucket's rules remove it."""
         self._pending.clear()
-        if self._upload:
-            with suppress(ClientError, BotoCoreError):
-                self._client.abort_multipart_upload(**self._ids())
+        if self._parts is not None:
+            self._parts.forget()
 
     def _metadata(self) -> dict[str, str]:
         return {NONCE: self._nonce}
 
-    def _ids(self) -> dict[str, str]:
-        return {"Bucket": self._target.bucket, "Key": self._target.key, "UploadId": self._upload}
-
     def _send_part(self, size: int) -> None:
-        with s3_errors(self._target.table, self._target.path):
-            if not self._upload:
-                begun = self._client.create_multipart_upload(
-                    Bucket=self._target.bucket, Key=self._target.key, Metadata=self._metadata()
-                )
-                self._upload = begun["UploadId"]
-            number = len(self._parts) + 1
-            body = bytes(self._pending[:size])
-            answer = self._client.upload_part(**self._ids(), PartNumber=number, Body=body)
-            del self._pending[:size]
-            self._parts.append({"ETag": answer["ETag"], "PartNumber": number})
+        if self._parts is None:
+            self._parts = PartUploads(self._client, self._target, self._metadata())
+        with memoryview(self._pending) as pending:
+            data = bytes(pending[:size])
+        del self._pending[:size]
+        self._parts.send(data)
 
     def _find_own(self, error: ClientError | BotoCoreError) -> Any:
         """Return the object, if this upload created it.

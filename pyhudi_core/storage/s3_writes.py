@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, ReadTimeoutError
 from botocore.exceptions import ConnectionError as NotConnectedError
+from botocore.parsers import ResponseParserError
 
 from pyhudi_core.errors import PreconditionFailedError, StorageError
 from pyhudi_core.runtime.base import Clock, Ids
@@ -52,10 +53,8 @@ class ConditionalWriter:
 
     def __init__(self, clients: S3Clients, clock: Clock, ids: Ids) -> None:
         self._clients = clients
-        self._once = clients.once
         self._ids = ids
-        self._settler = Settler(clock, ids, clients.busy)
-        self.pause = self._settler.pause
+        self.settler = Settler(clock, ids, clients.busy)
 
     def put(self, target: S3Object, data: bytes, etag: str | None) -> Any:
         """Put the object if its tag is ``etag``; if ``etag`` is None, put it if it does not exist. Returns a response that contains ``ETag``."""
@@ -63,7 +62,7 @@ class ConditionalWriter:
         condition = {"IfNoneMatch": "*"} if etag is None else {"IfMatch": etag}
 
         def send() -> Any:
-            return self._once.put_object(
+            return self._clients.once.put_object(
                 Bucket=target.bucket, Key=target.key, Body=data, Metadata={NONCE: nonce}, **condition
             )
 
@@ -77,13 +76,13 @@ class ConditionalWriter:
                 return None
             raise unknown(target)
 
-        return self._settler.settle(target, _Judge(self._clients), send, find_own)
+        return self.settler.settle(target, _Judge(self._clients), send, find_own)
 
     def delete(self, target: S3Object, etag: str) -> None:
         """Remove the object if its tag is ``etag``."""
 
         def send() -> Any:
-            return self._once.delete_object(Bucket=target.bucket, Key=target.key, IfMatch=etag)
+            return self._clients.once.delete_object(Bucket=target.bucket, Key=target.key, IfMatch=etag)
 
         def find_own() -> Any | None:
             found = self._head(target)
@@ -91,11 +90,11 @@ class ConditionalWriter:
                 return None
             raise unknown(target)
 
-        self._settler.settle(target, _Judge(self._clients), send, find_own)
+        self.settler.settle(target, _Judge(self._clients), send, find_own)
 
     def _head(self, target: S3Object) -> Any | None:
         try:
-            return self._once.head_object(Bucket=target.bucket, Key=target.key)
+            return self._clients.once.head_object(Bucket=target.bucket, Key=target.key)
         except ClientError as error:
             if status_of(error) == 404:
                 return None
@@ -110,10 +109,10 @@ class _Judge:
 
     @property
     def errors(self) -> tuple[type[Exception], ...]:
-        return (ClientError, BotoCoreError)
+        return (ClientError, BotoCoreError, ResponseParserError)
 
     def verdict(self, error: Exception) -> RequestEnd:
-        if isinstance(error, NotConnectedError) and not self.clients.reached:
+        if isinstance(error, NotConnectedError | ReadTimeoutError) and not self.clients.reached:
             return RequestEnd.REFUSED
         if may_have_happened(error):
             return RequestEnd.UNCLEAR
@@ -123,10 +122,10 @@ class _Judge:
         return RequestEnd.FAILED if status in (404, 412) and _is_about_the_object(error) else RequestEnd.REFUSED
 
     def is_busy(self, error: Exception) -> bool:
-        return isinstance(error, ClientError) and is_busy(error)
+        return is_busy(error)
 
     def refusal(self, error: Exception, target: AskedObject) -> StorageError:
-        return refused(error, target.table, target.path)
+        return refused(error, target.table, target.path, unclear=may_have_happened(error))
 
 
 def _is_about_the_object(error: Exception) -> bool:

@@ -4,16 +4,18 @@ Every conditional write stores a unique nonce in the object's metadata. If a res
 its write succeeded. If the outcome remains unknown, it raises `StorageStateUnknownError`. A response that says that the request had no effect (S3:
 "409 ConditionalRequestConflict") does not count as a lost race: the request is sent again.
 
-A store that is asked too often says so (429, 503). The request is then sent again after a wait with jitter, until `BUSY_FOR_S` of waiting; what was
-waited is counted (`Busy`), and a commit says it.
+A store that is asked too often says so (429, 503). The request is then sent again after a wait with jitter, until `BUSY_FOR_S` of waiting, and no
+write waits longer than its `BusyTime` for all its requests together; what was waited is counted (`Busy`), and a commit says it.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from enum import Enum
 from typing import Protocol, TypeVar
+from weakref import WeakSet
 
 from pyhudi_core.errors import PreconditionFailedError, StorageError, StorageStateUnknownError
 from pyhudi_core.runtime.base import Clock, Ids
@@ -21,9 +23,12 @@ from pyhudi_core.storage.base import Waited
 
 T = TypeVar("T")
 ATTEMPTS = 8
-"""Maximum number of times that a request is sent to a store that is not busy."""
+"""Maximum number of times that a request is sent to a store that is not busy; and to a busy one, when no more may be waited for it."""
 BUSY_FOR_S = 60
 """So long the waits for a busy store are together, before a request is given up."""
+SILENT_FOR_S = 10
+"""So long a store that has never answered is not asked again."""
+BUSY_HINT = "The store asks for fewer requests. Try again later, or let fewer processes use the bucket."
 _FIRST_WAIT_MS = 50
 _LONGEST_WAIT_MS = 2000
 _LONGEST_BUSY_WAIT_MS = 8000
@@ -93,6 +98,40 @@ class Busy:
             return Waited(self._times, round(self._seconds * 1000))
 
 
+class Silence:
+    """A store that has never answered, and whose answer to a request did not come in time: other requests need not wait for theirs, too."""
+
+    def __init__(self) -> None:
+        self._error: Exception | None = None
+        self._until = 0.0
+
+    def note(self, error: Exception) -> None:
+        """Take the error of a request for that of all others, for some seconds."""
+        self._error, self._until = error, time.monotonic() + SILENT_FOR_S
+
+    def raise_if_silent(self) -> None:
+        """Raise the error of the other request."""
+        if self._error is not None and time.monotonic() < self._until:
+            raise self._error.with_traceback(None)
+
+
+class BusyTime:
+    """What one write may still wait for a busy store. Waits beside each other count once."""
+
+    def __init__(self, seconds: float) -> None:
+        self.left_s = seconds
+        self._until = 0.0
+
+    def take(self, now: float, seconds: float) -> bool:
+        """Take a wait that begins now; False if there is not so much left."""
+        more = max(0.0, now + seconds - max(now, self._until))
+        if more > self.left_s:
+            return False
+        self.left_s -= more
+        self._until = max(self._until, now + seconds)
+        return True
+
+
 class Attempts:
     """The waits of one request that is sent several times.
 
@@ -100,12 +139,14 @@ class Attempts:
         clock: waits.
         ids: gives jitter.
         busy: counts the waits for a busy store.
+        may_wait: asks the writes whether they have so many seconds left.
     """
 
-    def __init__(self, clock: Clock, ids: Ids, busy: Busy) -> None:
+    def __init__(self, clock: Clock, ids: Ids, busy: Busy, may_wait: Callable[[float], bool]) -> None:
         self._clock = clock
         self._ids = ids
         self._busy = busy
+        self._may_wait = may_wait
         self._attempts = 1
         self._busy_s = 0.0
 
@@ -113,7 +154,8 @@ class Attempts:
         """Wait before the next attempt, longer each time; False if there is none."""
         if busy:
             seconds = jitter(self._ids, self._attempts, _LONGEST_BUSY_WAIT_MS)
-            if self._busy_s + seconds > BUSY_FOR_S:
+            patient = self._busy_s + seconds <= BUSY_FOR_S and self._may_wait(seconds)
+            if not patient and self._attempts >= ATTEMPTS:
                 return False
             self._busy_s += seconds
             self._busy.add(seconds)
@@ -139,10 +181,25 @@ class Settler:
         self._clock = clock
         self._ids = ids
         self._busy = busy
+        self._times: WeakSet[BusyTime] = WeakSet()
+        self._lock = threading.Lock()
+
+    def busy_time(self, seconds: float) -> BusyTime:
+        """Return what a write may wait for a busy store. It counts as long as somebody has it; of several, the longest is what a request may wait."""
+        made = BusyTime(seconds)
+        with self._lock:
+            self._times.add(made)
+        return made
+
+    def _may_wait(self, seconds: float) -> bool:
+        now = self._clock.monotonic()
+        with self._lock:
+            answers = [each.take(now, seconds) for each in self._times]
+        return not answers or any(answers)
 
     def patience(self) -> Attempts:
         """Return the waits of one request."""
-        return Attempts(self._clock, self._ids, self._busy)
+        return Attempts(self._clock, self._ids, self._busy, self._may_wait)
 
     def pause(self, attempt: int) -> None:
         """Wait before the next attempt, longer each time, with jitter."""
@@ -212,10 +269,10 @@ def unknown(target: AskedObject) -> StorageStateUnknownError:
 
 def gave_up(target: AskedObject, last: Exception | None, busy: bool) -> StorageError:
     """Return the error of a write that certainly had no effect in all attempts."""
-    tried = f"{BUSY_FOR_S} s, because it is asked too often" if busy else f"{ATTEMPTS} attempts"
+    tried = "time, because it is asked too often" if busy else f"{ATTEMPTS} attempts"
     return StorageError(
         f"{target.store} did not accept the write in {tried}: {last}",
         table=target.table,
         path=target.path,
-        hint="Nothing was written; try again later.",
+        hint=f"Nothing was written. {BUSY_HINT if busy else 'Try again later.'}",
     )

@@ -35,6 +35,7 @@ from pyhudi_core.storage.paths import check_folder, check_path, check_prefix
 from pyhudi_core.testing.faults import FAULTS, Fault, Injection, Journal, faults_of, raise_after, raise_before
 from pyhudi_core.testing.hashing import hash_bytes, stable_hash
 from pyhudi_core.testing.scheduler import Call, Scheduler, SimulationError, Wait
+from pyhudi_core.testing.sim_executor import Rounds
 from pyhudi_core.testing.sim_output import SimOutputFile, Unfinished
 
 
@@ -42,8 +43,9 @@ from pyhudi_core.testing.sim_output import SimOutputFile, Unfinished
 class Profile(Enum):
     """Kinds of storage.
 
-    S3 has tags that are the content's hash, GCS and AZURE have versions; LOCAL_POSIX has no conditional replacement;
-    NO_CAS has no conditional write at all, so its `put_if_absent` reads first and then writes.
+    S3 has tags that are the content's hash, GCS and AZURE have versions, and their adapter has no conditional deletion: an empty object replaces the
+    old one on that condition, and is deleted then. LOCAL_POSIX has no conditional replacement; NO_CAS has no conditional write at all, so its
+    `put_if_absent` reads first and then writes.
     """
 
     S3 = "s3"
@@ -55,6 +57,11 @@ class Profile(Enum):
     @property
     def tag_is_content(self) -> bool:
         return self is Profile.S3
+
+    @property
+    def deletes_if_match(self) -> bool:
+        """Whether a conditional deletion is one step."""
+        return self not in (Profile.GCS, Profile.AZURE)
 
     @property
     def tears(self) -> bool:
@@ -98,6 +105,8 @@ class SimObject:
 LOCATION = "sim://table"
 """The location of every simulated table."""
 _checked = lru_cache(maxsize=4096)(partial(check_path, table=LOCATION))
+_WITHOUT_REQUEST = ("open_output", "send_output", "abort_output")
+"""What a small file does not ask of a store: it is one request when it is closed."""
 _STALE = (Fault.STALE_LIST.value, Fault.STALE_MISS.value)
 Image = Mapping[str, SimObject]
 
@@ -121,6 +130,7 @@ class SimStorage(Storage):
         stale_operations: the number of latest changes that stale answers omit.
         slow_ms: duration of a slow call.
         unfinished: unfinished files, by the name of their upload or temporary file.
+        rounds: counts what callers wait for, one after the other.
     """
 
     def __init__(
@@ -138,6 +148,7 @@ class SimStorage(Storage):
         self._versions: dict[str, int] = {}
         self._digest = 0
         self._mutex = threading.Lock()
+        self.rounds = Rounds(scheduler)
         self._faults = {verb: faults_of(verb, profile.tears) for verb in FAULTS}
         self._journal: Journal[SimObject] = Journal(lambda stored: stored.digest)
         self.stale_operations = 3
@@ -224,9 +235,14 @@ class SimStorage(Storage):
     def delete_many(self, paths: Iterable[str]) -> None:
         # One call for each object, so that other actors can run in between. No storage promises an order, so the last path is deleted first:
         # code that relies on the given order fails.
-        delete_each(self.delete, reversed([*paths]), self.location)
+        with self.rounds.as_one():
+            delete_each(self.delete, reversed([*paths]), self.location)
 
     def delete_if_match(self, path: str, etag: str) -> None:
+        if not self._profile.deletes_if_match:
+            self.put_if_match(path, b"", etag)
+            self.delete(path)
+            return
         self._remove("delete_if_match", path, lambda: self._must_match(path, etag))
 
     def open_input(self, path: str) -> pa.NativeFile:
@@ -365,6 +381,8 @@ class SimStorage(Storage):
         return fault
 
     def _visit(self, verb: str, path: str, shared: bool) -> Fault | None:
+        if verb not in _WITHOUT_REQUEST:
+            self.rounds.count += 1
         happens = self._scheduler.visit(Call(verb, path, self._faults[verb]), private=not shared)
         fault = Fault(happens) if happens else None
         if fault is None and self.injections:

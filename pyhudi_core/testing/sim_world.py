@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from pyhudi_core.errors import LockTimeoutError
 from pyhudi_core.naming import set_module
-from pyhudi_core.runtime.base import Executor, Process, Runtime, UnknownProcess
-from pyhudi_core.runtime.executors import BackwardsExecutor, SerialExecutor
+from pyhudi_core.runtime.base import Process, Runtime, UnknownProcess
 from pyhudi_core.testing.hashing import stable_hash
 from pyhudi_core.testing.scheduler import Call, Disturbance, Scheduler, Wait
 from pyhudi_core.testing.sim_clock import START_MS, ActorClock, SimClock, SimIds, SimTimer
+from pyhudi_core.testing.sim_executor import SimExecutor
 from pyhudi_core.testing.sim_storage import Image, Profile, SimStorage, everything_is_shared
 
 
@@ -126,8 +126,8 @@ class SimOptions:
     """The options of a world: storage profile, shared paths, objects at the start, clocks and their tick, seed, and the lock.
 
     ``offsets_ms`` is a short form for clocks that have only an offset. Stale answers omit the latest ``stale_operations`` changes, slow calls take
-    ``slow_s``, and a pause takes ``pause_s``. With ``backwards``, calls that may be made at once are made one after the other, the last one first.
-    With ``one_machine`` the actors are processes of one machine, so other actors detect a crash; otherwise
+    ``slow_s``, and a pause takes ``pause_s``. Calls that may be made at once are made one after the other: with ``backwards`` the last one first, with
+    ``shuffled`` (a seed) in an order by chance. With ``one_machine`` the actors are processes of one machine, so other actors detect a crash; otherwise
     they detect it only by an expired heartbeat or lease.
     """
 
@@ -146,6 +146,7 @@ class SimOptions:
     lock_excludes: bool = True
     one_machine: bool = False
     backwards: bool = False
+    shuffled: int = 0
 
 
 @set_module("pyhudi.testing")
@@ -157,7 +158,7 @@ class SimWorld:
         storage: the storage of the table.
         clock, ids, timer: time, identifiers and background calls.
         lock: the lock provider.
-        runtime: clock, ids, a serial executor and the timer, as one value.
+        runtime: clock, ids, executor and timer, as one value.
     """
 
     def __init__(self, options: SimOptions | None = None) -> None:
@@ -174,5 +175,7 @@ class SimWorld:
         self.timer = SimTimer(self.scheduler, self.clock)
         self.lock = SimLock(self.scheduler, chosen.lease_s, chosen.lock_excludes)
         process: Process = SimProcess(self.scheduler) if chosen.one_machine else UnknownProcess()
-        executor: Executor = BackwardsExecutor() if chosen.backwards else SerialExecutor()
+        executor = SimExecutor(
+            self.scheduler, self.storage.rounds, backwards=chosen.backwards, shuffled=chosen.shuffled
+        )
         self.runtime = Runtime(self.clock, self.ids, executor, self.timer, process)

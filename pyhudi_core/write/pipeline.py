@@ -89,6 +89,7 @@ class WriteJob:
     transaction: Transaction
     key_changes: bool = False
     _kept: ExitStack = field(default_factory=ExitStack)
+    _opener: OpenRuntime | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -154,8 +155,10 @@ class WriteJob:
 
     @property
     def _open_runtime(self) -> OpenRuntime:
-        context = self.transaction.context
-        return runtime_opener(self.engine, context.storage, context.runtime)
+        if self._opener is None:
+            context = self.transaction.context
+            self._opener = runtime_opener(self.engine, context.storage, context.runtime)
+        return self._opener
 
     def _persisted(self, rows: Dataset, tagged: Tagged) -> Tagged:
         """Return the answer of an index with these rows, which are computed once."""

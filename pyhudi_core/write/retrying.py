@@ -55,9 +55,12 @@ class Retries:
     bytes_saved: int = 0
     _began_ms: int = 0
     _waited: Waited = NOT_WAITED
+    _busy_time: object = None
 
     def __post_init__(self) -> None:
-        self._waited = self.context.storage.waited
+        storage = self.context.storage
+        self._waited = storage.waited
+        self._busy_time = storage.busy_time(self.context.options.retry.store_wait_ms / 1000)
 
     @property
     def store_waits(self) -> Waited:
@@ -139,6 +142,7 @@ class Retries:
         claim, self.claim = self.claim, None
         if claim is not None:
             claim.give_up(self.context)
+        self._busy_time = None
 
     def _reserve(self) -> None:
         """Claim what we change, if it is time. Writes that only yield do so too; otherwise they could wait as long as others make claims."""

@@ -17,7 +17,7 @@ from urllib.request import Request, urlopen
 import obstore
 import pytest
 from obstore.store import AzureStore
-from reliability.test_two_processes import SHORT, all_commit
+from reliability.test_two_processes import SHORT, all_commit, killed_writers_commit
 from support.google_store import BUCKET, GoogleStore, JsonObjects, google_store
 from support.tcp_proxy import TcpProxy
 
@@ -41,11 +41,11 @@ def azure_at(port: int) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def azure_port() -> Iterator[int]:
     with scratch() as folder, azurite(folder).running() as running:
-        _make_container(running.port)
+        make_container(running.port)
         yield running.port
 
 
-def _make_container(port: int) -> None:
+def make_container(port: int) -> None:
     """The client library makes none: a signed address does."""
     date = formatdate(usegmt=True)
     signed = f"PUT{chr(10) * 12}x-ms-date:{date}\nx-ms-version:2021-08-06\n/{ACCOUNT}/{ACCOUNT}/lake\nrestype:container"
@@ -149,14 +149,35 @@ def test_the_metadata_of_an_object_holds_the_nonce_that_azure_takes(azure_port: 
     assert "pyhudi_write" in obstore.get(client, "nonce/a").attributes
 
 
+def place_in(cloud: str, request: pytest.FixtureRequest) -> tuple[str, dict[str, str]]:
+    """A new location in a cloud, and its storage options."""
+    if cloud == "azure":
+        return f"az://lake/{next(_places)}/orders", azure_at(request.getfixturevalue("azure_port"))
+    return f"gs://{BUCKET}/{next(_places)}/orders", request.getfixturevalue("google").options
+
+
 @pytest.mark.row("T4")
 @pytest.mark.parametrize("commits", [10, 1_000])
 @pytest.mark.parametrize("cloud", ["azure", "google"])
 def test_two_processes_make_commits_in_a_cloud_at_the_same_time(
     cloud: str, commits: int, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    if cloud == "azure":
-        place = (f"az://lake/{next(_places)}/orders", azure_at(request.getfixturevalue("azure_port")))
-    else:
-        place = (f"gs://{BUCKET}/{next(_places)}/orders", request.getfixturevalue("google").options)
+    place = place_in(cloud, request)
     all_commit(place, tmp_path / "journal", 2, commits, True, 3_500, SHORT)
+
+
+@pytest.mark.row("K11", "T4")
+@pytest.mark.parametrize("cloud", ["azure", "google"])
+def test_writers_that_are_killed_in_a_cloud_lose_nothing(
+    cloud: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    verdict = killed_writers_commit(place_in(cloud, request), tmp_path / "journal", 2, 20, 3_500, SHORT)
+    assert verdict.unheard + verdict.given_up > 0, "nobody was killed in the middle of a commit"
+
+
+@pytest.mark.row("K11", "T4")
+@pytest.mark.parametrize(("writers", "commits"), [(2, 1_000), (8, 250)])
+def test_writers_that_are_killed_in_azure_lose_nothing_in_more_than_1000_commits(
+    writers: int, commits: int, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    killed_writers_commit(place_in("azure", request), tmp_path / "journal", writers, commits, 3_500, SHORT)

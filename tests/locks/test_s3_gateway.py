@@ -13,7 +13,7 @@ from typing import Any
 import boto3
 import pyarrow as pa
 import pytest
-from reliability.test_two_processes import SHORT, all_commit
+from reliability.test_two_processes import SHORT, all_commit, killed_writers_commit
 from support.tcp_proxy import TcpProxy
 
 import pyhudi_core as hudi
@@ -191,3 +191,17 @@ def test_two_processes_make_commits_at_the_same_time(
     commits: int, place: str, options: dict[str, str], tmp_path: Path
 ) -> None:
     all_commit((place, options), tmp_path / "journal", 2, commits, True, 3_500, SHORT)
+
+
+@pytest.mark.row("K11", "T4")
+def test_writers_that_are_killed_lose_nothing(place: str, options: dict[str, str], tmp_path: Path) -> None:
+    verdict = killed_writers_commit((place, options), tmp_path / "journal", 2, 40, 3_500, SHORT)
+    assert verdict.unheard + verdict.given_up > 0, "nobody was killed in the middle of a commit"
+
+
+@pytest.mark.row("K11", "T4")
+@pytest.mark.parametrize(("writers", "commits"), [(2, 1_000), (8, 250)])
+def test_writers_that_are_killed_lose_nothing_in_more_than_1000_commits(
+    writers: int, commits: int, place: str, options: dict[str, str], tmp_path: Path
+) -> None:
+    killed_writers_commit((place, options), tmp_path / "journal", writers, commits, 3_500, SHORT)

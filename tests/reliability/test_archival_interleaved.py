@@ -34,6 +34,12 @@ COMMITS = 4
 FACTOR = int(os.environ.get("PYHUDI_EXPLORE", "1"))
 """`make evidence` sets it above 1: then every order with two preemptions is tried, and more chance."""
 PREEMPTIONS = 1 if FACTOR == 1 else 2
+PROFILES = [
+    Profile.LOCAL_POSIX,
+    Profile.S3,
+    *(pytest.param(profile, marks=pytest.mark.slow) for profile in (Profile.GCS, Profile.AZURE)),
+]
+"""Where a conditional replacement is one step, and where a conditional deletion is two."""
 
 
 @lru_cache
@@ -129,7 +135,7 @@ def every_order(world: Callable[[], CounterWorld], actors: list[Callable], check
 
 @pytest.mark.one_in(2, first=1)
 @pytest.mark.row("B9")
-@pytest.mark.parametrize("profile", [Profile.LOCAL_POSIX, Profile.S3])
+@pytest.mark.parametrize("profile", PROFILES)
 def test_upsert_and_archival_in_any_order_lose_nothing(profile: Profile) -> None:
     every_order(lambda: world_with_commits(profile), [increment, archiver])
 
@@ -160,19 +166,20 @@ def test_two_archivals_that_exclude_nobody_forget_nothing_in_any_order() -> None
     every_order(lambda: world_with_history(lock_excludes=False), [archiver, archiver], and_the_next_run_finishes)
 
 
-def test_two_archivals_on_an_object_store_forget_nothing() -> None:
-    world = lambda: world_with_history(Profile.S3, lock_excludes=False)  # noqa: E731
+@pytest.mark.parametrize("profile", PROFILES[1:])
+def test_two_archivals_on_an_object_store_forget_nothing(profile: Profile) -> None:
+    world = lambda: world_with_history(profile, lock_excludes=False)  # noqa: E731
     bounds = Bounds(schedules=10 * FACTOR)
     explore_randomly(world, [archiver, archiver], and_the_next_run_finishes, bounds, seed=4).assert_clean()
 
 
 @pytest.mark.one_in(2)
-@pytest.mark.parametrize("profile", [Profile.LOCAL_POSIX, Profile.S3])
+@pytest.mark.parametrize("profile", PROFILES)
 def test_a_crash_at_every_step_of_archival_leaves_a_table_that_the_next_run_finishes(profile: Profile) -> None:
     report = run(lambda: world_with_history(profile), [archiver], Bounds(crashes=1), and_the_next_run_finishes)
     assert report.exhausted
     crashed = {verb for verb, name in report.crash_points if "/history/" in name}
-    swaps = {"put_if_match"} if profile is Profile.S3 else {"delete_if_match"}
+    swaps = {"delete_if_match"} if profile is Profile.LOCAL_POSIX else {"put_if_match"}
     assert crashed >= {"put_if_absent", "get", "list", "open_input"} | swaps
     assert any(verb == "delete" and "/timeline/" in name for verb, name in report.crash_points)
 
@@ -183,7 +190,14 @@ def test_the_first_archival_of_a_table_may_crash_anywhere_too(bounds: Bounds) ->
     assert run(world_with_commits, [archiver], bounds, and_the_next_run_finishes).exhausted
 
 
-LOST = [(profile, fault) for profile in (Profile.LOCAL_POSIX, Profile.S3) for fault in ("lost_ack", "unknown")]
+LOST = [
+    *((profile, fault) for profile in (Profile.LOCAL_POSIX, Profile.S3) for fault in ("lost_ack", "unknown")),
+    *(
+        pytest.param(profile, fault, marks=pytest.mark.slow)
+        for profile in (Profile.GCS, Profile.AZURE)
+        for fault in ("lost_ack", "unknown", "false_precondition")
+    ),
+]
 
 
 @pytest.mark.one_in(3, first=1)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 import os
+import random
 import signal
 import time
 from collections.abc import Iterator, Mapping
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import boto3
 import pytest
 from moto.server import ThreadedMotoServer
-from reliability.processes import OPTIONS, Job, Verdict, finish, journals, judge, make_table, start
+from reliability.processes import OPTIONS, Entry, Job, Verdict, finish, journals, judge, make_table, start
 from support.emulated_s3 import one_request_at_a_time
 
 from benchmarks.recording import record
@@ -87,6 +89,57 @@ def all_commit(
     kind = "store" if "://" in location else "disk"
     figures = {"seconds": round(took, 1), **verdict.figures()}
     record("processes", {f"{kind}_{writers}x{commits}": figures})
+    return verdict
+
+
+def killed_writers_commit(
+    place: tuple[str, Mapping[str, str]],
+    folder: Path,
+    writers: int,
+    commits: int,
+    seconds: float,
+    options: Mapping[str, object] = OPTIONS,
+) -> Verdict:
+    """Let the writers work, and kill each of them again and again, after some commits. It goes on in a new process. Each commit is there, once."""
+    location, storage_options = place
+    table = make_table(location, storage_options, options)
+    chance = random.Random(writers * commits)
+    began = time.monotonic()
+    kills = 0
+
+    def tries(writer: int) -> list[Entry]:
+        return [entry for entry in journals(folder) if entry.row.startswith(f"{writer}-")]
+
+    def begin(writer: int) -> tuple[BaseProcess, int]:
+        """Start a writer where the one before was killed; return the number of lines in its journal at which it will be killed."""
+        mine = tries(writer)
+        left = commits - sum(entry.kind == "ack" for entry in mine)
+        first = max((int(entry.row.partition("-")[2]) + 1 for entry in mine), default=0)
+        job = Job(location, writer, str(folder), first, first + left, True, 10, storage_options, options)
+        return start(job), len(mine) + chance.randint(1, min(80, commits // 2))
+
+    running = {writer: begin(writer) for writer in range(writers)}
+    while running:
+        assert time.monotonic() - began < seconds, f"the writers did not end within {seconds:g} s"
+        time.sleep(chance.uniform(0.0, 0.3))
+        for writer, (process, until) in list(running.items()):
+            if not process.is_alive():
+                assert process.exitcode == 0
+                del running[writer]
+            elif len(tries(writer)) >= until:
+                os.kill(process.pid or 0, signal.SIGKILL)
+                process.join()
+                kills += 1
+                running[writer] = begin(writer)
+    finish([start(Job(location, writers, str(folder), 0, 3, True, 0, storage_options, options))], PATIENCE_S)
+    took = time.monotonic() - began
+    verdict = judge(table, journals(folder))
+    assert verdict.acknowledged >= writers * commits
+    assert len(completed_writes(table)) == verdict.rows + 1, "write instants are missing, or too many"
+    report = table.check()
+    assert report.ok, str(report)
+    assert not table.timeline.pending.instants, "what a dead writer left is still pending after the next writes"
+    print(f"{writers} writers x {commits} commits with {kills} kills in {took:.1f} s, {verdict}")
     return verdict
 
 

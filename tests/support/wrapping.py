@@ -16,5 +16,8 @@ class WrappedStorage:
     def without_fsync(self) -> Any:
         return self
 
+    def opening_once(self) -> Any:
+        return self
+
     def delete_many(self, paths: Iterable[str]) -> None:
         delete_each(self.delete, paths, "the wrapped table")  # type: ignore[attr-defined]

@@ -68,7 +68,7 @@ def runtime_opener(engine: Engine, storage: Storage, runtime: Runtime) -> OpenRu
     Raises `ConfigError` for storage that lives in this process only.
     """
     if engine.in_process:
-        shared = TaskRuntime(storage, runtime.ids, runtime.clock, runtime.executor)
+        shared = TaskRuntime(storage.opening_once(), runtime.ids, runtime.clock, runtime.executor)
         return lambda: shared
     return partial(_open, storage.spec())
 

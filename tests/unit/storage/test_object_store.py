@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import pickle
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -16,6 +18,7 @@ from support.google_store import BUCKET, GoogleStore, google_store
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import (
+    HudiError,
     InvalidOptionError,
     PreconditionFailedError,
     StorageError,
@@ -323,6 +326,15 @@ _CLOUDS = {
 }
 
 
+_SCHEMA = pa.schema([("id", pa.int64())])
+_DOORS: dict[str, Callable[[str, dict[str, str]], object]] = {
+    "read": lambda location, options: open_storage(location, options).get("a"),
+    "write": lambda location, options: open_storage(location, options).put_if_absent("a", b""),
+    "open": hudi.open_table,
+    "create": lambda location, options: hudi.create_table(location, _SCHEMA, "id", storage_options=options),
+}
+
+
 @pytest.mark.parametrize("kind", ["refused", "silent", "unknown"])
 def test_a_wrong_address_is_one_error_within_ten_seconds(kind: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -332,16 +344,39 @@ def test_a_wrong_address_is_one_error_within_ten_seconds(kind: str) -> None:
             "unknown": "http://no-such-host.invalid",
         }[kind]
 
-        def ask(location: str) -> tuple[StorageError, float]:
+        def ask(cloud: tuple[str, str]) -> tuple[HudiError, float]:
+            location, door = cloud
+            options = {**_CLOUDS[location], "endpoint_url": url}
             begun = time.monotonic()
             with pytest.raises(StorageError, match="could not be reached") as caught:
-                open_storage(location, {**_CLOUDS[location], "endpoint_url": url}).get("a")
+                _DOORS[door](location, options)
             return caught.value, time.monotonic() - begun
 
-        with ThreadPoolExecutor(len(_CLOUDS)) as pool:
-            for error, seconds in pool.map(ask, _CLOUDS):
-                assert seconds < 10
-                assert "endpoint_url" in str(error.hint)
+        clouds = [(location, door) for location in _CLOUDS for door in _DOORS]
+        with ThreadPoolExecutor(len(clouds)) as pool:
+            for cloud, (error, seconds) in zip(clouds, pool.map(ask, clouds), strict=True):
+                assert seconds < 10, cloud
+                assert "endpoint_url" in str(error.hint), cloud
+                assert isinstance(error, StorageStateUnknownError) is (cloud[1] == "write" and kind == "silent"), cloud
+
+
+@pytest.mark.parametrize("location", ["gs://lake/t", "az://lake/t", "s3://lake/t"])
+def test_missing_credentials_are_one_error_within_ten_seconds(
+    location: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in [name for name in os.environ if name.startswith(("AWS_", "GOOGLE_", "AZURE_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    options = {"account_name": "lake"} if location.startswith("az") else {}
+    begun = time.monotonic()
+    with pytest.raises(StorageError, match="(?i)credentials") as caught:
+        hudi.open_table(location, options)
+    assert time.monotonic() - begun < 10
+    assert (
+        "account_key" in str(caught.value.hint)
+        or "AWS_" in str(caught.value.hint)
+        or "service_account" in str(caught.value.hint)
+    )
 
 
 @pytest.mark.parametrize("ignores", [False, True])

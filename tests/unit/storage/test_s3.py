@@ -60,7 +60,7 @@ def test_a_small_object_is_sent_without_asking_first_which_would_cost_a_second_w
     size: int, asks_first: bool, storage: S3Storage
 ) -> None:
     sent: list[bool] = []
-    for client in (storage._clients.first, storage._clients.patient_client, storage._writer._once):
+    for client in (storage._clients.first, storage._clients.ordinary):
         client.meta.events.register(
             "before-send.s3.PutObject", lambda request, **_: sent.append("Expect" in request.headers)
         )

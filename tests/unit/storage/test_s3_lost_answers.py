@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
 
 import boto3
+import pyarrow as pa
 import pytest
 from botocore.exceptions import ClientError
 from moto.server import ThreadedMotoServer
 
+import pyhudi_core as hudi
 from pyhudi_core.errors import PreconditionFailedError, StorageError, StorageStateUnknownError
 from pyhudi_core.lock.file_system import FileSystemLockProvider
 from pyhudi_core.runtime import RandomIds, SystemClock
 from pyhudi_core.storage import s3_files
 from pyhudi_core.storage.s3 import S3Storage
+from pyhudi_core.storage.settling import ATTEMPTS, BUSY_FOR_S, BusyTime
 from pyhudi_core.testing.lost_ack_proxy import LostAckProxy
 
 CREDENTIALS = {"access_key_id": "AKIDEXAMPLE", "secret_access_key": "secret"}
@@ -23,10 +26,16 @@ _tables = count()
 
 
 class NoWaiting(SystemClock):
-    """Waits between attempts cost no time here."""
+    """Waits between attempts cost no time here, and are counted."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    def monotonic(self) -> float:
+        return sum(self.seconds)
 
     def sleep(self, seconds: float) -> None:
-        return
+        self.seconds.append(seconds)
 
 
 @pytest.fixture(scope="module")
@@ -59,10 +68,13 @@ def proxy(running_proxy: LostAckProxy) -> LostAckProxy:
 
 
 @pytest.fixture
-def storage(proxy: LostAckProxy) -> S3Storage:
-    return S3Storage(
-        f"s3://lake/table{next(_tables)}", {"endpoint_url": proxy.url, **CREDENTIALS}, NoWaiting(), RandomIds()
-    )
+def clock() -> NoWaiting:
+    return NoWaiting()
+
+
+@pytest.fixture
+def storage(proxy: LostAckProxy, clock: NoWaiting) -> S3Storage:
+    return S3Storage(f"s3://lake/table{next(_tables)}", {"endpoint_url": proxy.url, **CREDENTIALS}, clock, RandomIds())
 
 
 def puts(proxy: LostAckProxy) -> int:
@@ -213,7 +225,21 @@ def test_publishing_a_file_beside_another_request_for_it_is_tried_again(
     assert storage.head("data2") is None
 
 
-def test_reads_are_repeated_by_the_client_library(storage: S3Storage, proxy: LostAckProxy) -> None:
+@pytest.mark.parametrize("part", [1, 4])
+def test_a_large_file_of_which_a_part_is_refused_is_an_error_and_leaves_nothing(
+    storage: S3Storage, proxy: LostAckProxy, store: str, monkeypatch: pytest.MonkeyPatch, part: int
+) -> None:
+    monkeypatch.setattr(s3_files, "PART_SIZE", 5 << 20)
+    proxy.plan("409", "PUT", f"partNumber={part}")
+    output = storage.open_output("big")
+    output.stream.write(bytes(20 << 20))
+    with pytest.raises(StorageError, match="S3 refused: ConditionalRequestConflict"):
+        output.close()
+    assert storage.list("") == []
+    assert "Uploads" not in storage_client(store).list_multipart_uploads(Bucket="lake")
+
+
+def test_reads_are_repeated(storage: S3Storage, proxy: LostAckProxy) -> None:
     storage.put("a", b"x" * 100)
     proxy.plan("refused", "GET", "/a", times=2)
     assert storage.get("a") == b"x" * 100
@@ -228,3 +254,77 @@ def test_a_lock_taken_with_a_lost_answer_is_held_and_given_back(storage: S3Stora
     session.release()
     assert storage.head(".hoodie/lock") is None
     provider.acquire(0).release()
+
+
+@pytest.mark.parametrize("kind", ["503_before", "429"])
+def test_a_busy_store_is_waited_for_with_jitter_and_said(
+    storage: S3Storage, proxy: LostAckProxy, clock: NoWaiting, kind: Any
+) -> None:
+    storage.put("a", b"x")
+    before = storage.waited
+    calls: list[tuple[str, Callable[[], object]]] = [
+        ("GET", lambda: storage.get("a")),
+        ("GET", lambda: storage.list("")),
+        ("HEAD", lambda: storage.head("a")),
+        ("PUT", lambda: storage.put("c", b"x")),
+        ("PUT", lambda: storage.put_if_absent("b", b"x")),
+        ("POST", lambda: storage.delete_many(["b", "c"])),
+        ("DELETE", lambda: storage.delete("a")),
+    ]
+    for method, call in calls:
+        clock.seconds.clear()
+        proxy.plan(kind, method, "", times=9)
+        call()
+        assert len(clock.seconds) == 9, method
+        assert len(set(clock.seconds)) > 6
+        assert 0 < sum(clock.seconds) <= BUSY_FOR_S
+    waited = storage.waited.since(before)
+    assert waited.times == 9 * len(calls)
+    assert waited.ms > 9 * len(calls)
+
+
+@pytest.mark.parametrize("call", ["get", "put_if_absent"])
+def test_a_request_waits_no_longer_than_its_write_may(
+    storage: S3Storage, proxy: LostAckProxy, clock: NoWaiting, call: str
+) -> None:
+    def wait() -> float:
+        clock.seconds.clear()
+        proxy.plan("503_before", "GET" if call == "get" else "PUT", "", times=1_000)
+        with pytest.raises(StorageError, match="SlowDown" if call == "get" else "did not confirm"):
+            storage.get("a") if call == "get" else storage.put_if_absent("a", b"x")
+        proxy.clear()
+        return sum(clock.seconds)
+
+    storage.list("")
+    assert BUSY_FOR_S / 2 < wait() <= BUSY_FOR_S
+    time = storage.busy_time(0)
+    assert wait() < 13 and len(clock.seconds) == ATTEMPTS - 1, "a few attempts are always made"
+    longer = storage.busy_time(1_000)
+    assert wait() > BUSY_FOR_S / 2, "another write of this handle may wait"
+    del time, longer
+    assert wait() > BUSY_FOR_S / 2, "no write has a limit"
+
+
+def test_waits_beside_each_other_count_once() -> None:
+    time = BusyTime(10)
+    assert time.take(0, 4) and time.take(0, 4) and time.take(1, 3)
+    assert time.left_s == 6
+    assert time.take(2, 4)
+    assert time.left_s == 4
+    assert not time.take(100, 5)
+    assert time.take(100, 4) and time.take(101, 1)
+    assert not time.take(104, 1)
+
+
+@pytest.mark.parametrize("kind", ["503_before", "429"])
+def test_a_commit_says_how_long_it_waited_for_a_busy_store(proxy: LostAckProxy, kind: Any) -> None:
+    schema = pa.schema([("id", pa.int64())])
+    options = {"endpoint_url": proxy.url, **CREDENTIALS}
+    table = hudi.create_table(f"s3://lake/busy{next(_tables)}", schema, "id", storage_options=options)
+    quiet = table.upsert(pa.table({"id": [1]}, schema))
+    assert (quiet.stats.store_waits, quiet.stats.store_wait_ms) == (0, 0)
+    proxy.plan(kind, "PUT", "busy", times=3)
+    busy = table.upsert(pa.table({"id": [2]}, schema))
+    assert busy.stats.store_waits == 3
+    assert busy.stats.store_wait_ms > 0
+    assert table.scan().count() == 2

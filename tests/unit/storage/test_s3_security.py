@@ -47,7 +47,6 @@ def secure_store(tmp_path: Path) -> Iterator[str]:
 def test_only_with_its_authority_a_store_with_an_own_certificate_is_trusted(
     secure_store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pyhudi_core.storage.s3_client._READ_ATTEMPTS", 1)
     trusting = {**KEYS, "endpoint_url": secure_store, "ca_bundle": str(tmp_path / "server.pem")}
     client = boto3.client(
         "s3", endpoint_url=secure_store, region_name="us-east-1", verify=trusting["ca_bundle"],
