@@ -68,6 +68,10 @@ class ByFileGroup:
 
 def split(records: Records, groups: int) -> Iterator[tuple[int, Records]]:
     """Return the records of each of so many file groups that gets some, sorted by key: its number and its records."""
+    if groups == 1:
+        if len(records) or len(records.gone):
+            yield 0, replace(records.take(pc.sort_indices(records.keys)), gone=records.gone)
+        return
     at = _numbers(records.keys, groups)
     gone_at = _numbers(records.gone, groups)
     # Sorted by file group and then by the bytes of the key, as an HFile needs it.

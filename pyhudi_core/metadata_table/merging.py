@@ -40,7 +40,7 @@ def records(arrivals: Iterable[Arrival], wanted: frozenset[str] | None = None) -
 
 
 def combine(old: Record, new: Record) -> Record:
-    """Merge two records of one key, the newer one second."""
+    """Merge two records of one key, the newer one second. A list of files of the older one is changed, as it can be long: nobody else has it."""
     if new.get(FILES_FIELD) is not None:
         return {**new, FILES_FIELD: _files(old.get(FILES_FIELD) or {}, new[FILES_FIELD])}
     stats = new.get(STATS_FIELD)
@@ -50,8 +50,7 @@ def combine(old: Record, new: Record) -> Record:
     return {**new, STATS_FIELD: _widened(before, stats)}
 
 
-def _files(old: Record, new: Record) -> Record:
-    merged = dict(old)
+def _files(merged: dict[str, Any], new: Record) -> Record:
     for name, info in new.items():
         before = merged.get(name)
         if before is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +41,7 @@ REBUILD = (
 SAME_FORM = frozenset({FILES, BLOOM_FILTERS, RECORD_INDEX})
 """Partitions that no value of a row is in."""
 _NOT_ASCII = 0x80
+_FEW = 32  # a step over an array costs as much as some hundred characters
 _SEED = 0xFFFFFFFFDABADABA
 
 
@@ -163,12 +164,16 @@ def file_groups_of(keys: Sequence[str], groups: int) -> npt.NDArray[np.int64]:
 
 def file_groups_of_texts(keys: pa.Array, groups: int) -> npt.NDArray[np.int64]:
     """Return the same for a column of keys, without an object for a key."""
+    if groups == 1:
+        return np.zeros(len(keys), np.int64)
     # Java's abs of the smallest int is that int itself, and its remainder keeps the sign; the sign goes in the end.
     return np.abs(np.abs(java_hashes(keys).astype(np.int32).astype(np.int64)) % groups)
 
 
 def java_hashes(keys: pa.Array) -> npt.NDArray[np.uint32]:
-    """Java's hash of each text, without an object for a text: vectorised over texts that have equally many UTF-16 units."""
+    """Java's hash of each text; of more than a few without an object for a text: vectorised over texts that have equally many UTF-16 units."""
+    if len(keys) <= _FEW:
+        return np.array([_java_hash(text) for text in keys.cast(pa.binary()).to_pylist()], np.uint32)
     data, lengths = contents(keys)
     if (data >= _NOT_ASCII).any():
         # A character of four bytes is two UTF-16 units; any other one is one, and has one byte that does not continue it.
@@ -188,4 +193,15 @@ def java_hashes(keys: pa.Array) -> npt.NDArray[np.uint32]:
         for column in range(size):
             value = value * np.uint32(31) + units[begins[which] + column]
         found[which] = value
+    return found
+
+
+def _java_hash(text: bytes) -> int:
+    found = 0
+    units: Iterable[int] = text
+    if not text.isascii():
+        wide = text.decode("utf-8", "surrogatepass").encode("utf-16-le", "surrogatepass")
+        units = np.frombuffer(wide, np.uint16).tolist()
+    for unit in units:
+        found = (found * 31 + unit) & 0xFFFFFFFF
     return found

@@ -44,7 +44,9 @@ from pyhudi_core.timeline.history import ArchivedTimeline
 _TIMELINE = f"{FOLDER}/.hoodie/timeline"
 _JOINED_BYTES = 16 << 20
 _SMALL = 1 << 20
-"""A file of so many bytes is read at once."""
+"""On a network storage, a file of so many bytes is read at once."""
+_AT_ONCE = 64 << 10
+"""Elsewhere: to read some parts of such a file costs more than to read all."""
 Find = Callable[[HFileReader], Iterator[Entries]]
 
 
@@ -169,10 +171,10 @@ class MetadataSlices:
         """Return the entries of a slice that ``find`` finds, and all deletes, in the order of their arrival."""
         held = self._read_small(piece)
         if piece.base is not None:
-            with _naming(piece.base.path), self._opened(piece.base.path, held) as source:
+            with _naming(piece.base.path), self._opened(piece.base, held) as source:
                 yield from self._found(HFileReader(source, piece.base.path), find)
         for log in piece.logs:
-            with _naming(log.path), self._opened(log.path, held) as source:
+            with _naming(log.path), self._opened(log, held) as source:
                 reader = LogReader(source, log.path)
                 for block in reader.blocks():
                     if self.counts(block.instant_time):
@@ -212,9 +214,11 @@ class MetadataSlices:
             now = {path: (info.etag, data) for path, (info, data) in read.items()}
             self.committed.folder.small_files = {path: (self._tags[path], data) for path, data in known.items()} | now
 
-    def _opened(self, path: str, held: Mapping[str, bytes]) -> pa.NativeFile:
-        data = held.get(path)
-        return self.storage.open_input(path) if data is None else pa.BufferReader(pa.py_buffer(data))
+    def _opened(self, file: BaseFile | LogFile, held: Mapping[str, bytes]) -> pa.NativeFile:
+        data = held.get(file.path)
+        if data is None and file.size <= _AT_ONCE:
+            data = self.storage.get(file.path)
+        return self.storage.open_input(file.path) if data is None else pa.BufferReader(pa.py_buffer(data))
 
     def counts(self, requested_time: str) -> bool:
         """Say whether blocks of this instant are read."""
@@ -361,8 +365,8 @@ class MetadataSlices:
             for deletes in read_delete_columns(reader.content(block), path):
                 yield Arrival("", None, pc.fill_null(deletes.keys, ""))
         elif block.type is BlockType.HFILE_DATA:
-            source = pa.BufferReader(reader.content(block))
-            yield from self._found(HFileReader(source, path), find, block.headers.get(Header.SCHEMA))
+            found = HFileReader.of_bytes(reader.content(block), path)
+            yield from self._found(found, find, block.headers.get(Header.SCHEMA))
         elif block.type is not BlockType.COMMAND:
             raise CorruptHFileError(
                 f"The metadata table has a log block of type {block.type.name}",

@@ -16,7 +16,9 @@ from __future__ import annotations
 import struct
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -24,6 +26,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi_core.errors import HudiError
 from pyhudi_core.formats.byte_columns import contents
 from pyhudi_core.formats.hfile import block as blocks
 from pyhudi_core.formats.hfile.block import Block
@@ -37,6 +40,7 @@ MAX_BLOCK_BYTES = 256 << 20
 _MAX_LEVELS = 8
 _MOST_ENTRIES = 1 << 26
 _BYTES_AT_ONCE = 2 << 20
+_REMEMBERED_BYTES = 32 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,7 @@ class HFileReader:
         self._limit = max_block_bytes
         self._size: int = source.size()
         self.blocks_read = 0
+        self._parsed: dict[int, Entries] | None = None
         trailer = self._trailer()
         self.entry_count = trailer.get(7, 0)
         self._levels = trailer.get(8, 1)
@@ -75,6 +80,22 @@ class HFileReader:
             raise corrupt("its trailer holds impossible numbers")
         if struct.unpack(">q", self.info.get(b"MAX_MEMSTORE_TS_KEY", b"").rjust(8, b"\0")[:8])[0] > 0:
             raise corrupt("its entries have versions, which Hudi does not read")
+
+    @classmethod
+    def of_bytes(cls, content: pa.Buffer | bytes, path: str = "") -> HFileReader:
+        """Read a file that is held in memory. A small one that was read before is not parsed again: blocks of logs never change, and each commit
+        reads those of the commits before it.
+        """
+        source = pa.BufferReader(content)
+        if source.size() > _REMEMBERED_BYTES:
+            return cls(source, path)
+        try:
+            found = copy(_remembered(content if isinstance(content, bytes) else content.to_pybytes()))
+        except HudiError as error:
+            error.path = error.path or path
+            raise
+        found.path, found._source = path, source
+        return found
 
     @property
     def schema(self) -> str:
@@ -214,7 +235,14 @@ class HFileReader:
         return count
 
     def _entries(self, entry: IndexEntry) -> Entries:
-        return parse_data(self._payload(entry))
+        if self._parsed is None:
+            return parse_data(self._payload(entry))
+        found = self._parsed.get(entry.offset)
+        if found is None:
+            found = self._parsed[entry.offset] = parse_data(self._payload(entry))
+        else:
+            self.blocks_read += 1
+        return found
 
     def _payload(self, entry: IndexEntry) -> bytes:
         """Return the bytes of a data block."""
@@ -251,6 +279,14 @@ class HFileReader:
         self._source.seek(offset)
         data: bytes = self._source.read(length)
         return data
+
+
+@lru_cache(maxsize=128)
+def _remembered(content: bytes) -> HFileReader:
+    """Return the reader of a small file, to be copied."""
+    found = HFileReader(pa.BufferReader(content))
+    found._parsed = {}
+    return found
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,7 @@ from pyhudi_core.model.record_key import LONGEST_INDEXED
 
 BLOCK_BYTES = 64 << 10
 _COMPARATOR = b"org.apache.hudi.io.storage.HoodieHBaseKVComparator"
+_FEW = 64  # a step over an array costs as much as some hundred bytes
 _ENTRIES_AT_ONCE = 16_384  # limits the memory for positions of single bytes, eight times as large as the bytes
 
 
@@ -177,19 +179,26 @@ class EntryRuns:
 
 def refuse_disorder(previous: bytes | None, keys: pa.LargeBinaryArray) -> None:
     """Raise `DataError` unless all keys are short enough and in ascending order of their bytes, the first one after ``previous``."""
-    longest = pc.max(pc.binary_length(keys)).as_py() or 0
+    if len(keys) <= _FEW:
+        listed = keys.to_pylist()
+        longest = max(map(len, listed), default=0)
+        falls = any(one >= other for one, other in pairwise(listed))
+    else:
+        longest = pc.max(pc.binary_length(keys)).as_py() or 0
+        falls = pc.any(pc.less_equal(keys.slice(1), keys.slice(0, len(keys) - 1))).as_py()
     if longest > LONGEST_INDEXED:
         raise DataError(
             f"A key of {longest:,} bytes is too long for an index of the table, whose keys have at most {LONGEST_INDEXED:,} bytes",
             hint="Take a shorter record key, such as a hash of the text, or drop the index: table.indexes.drop(name).",
         )
-    falls = pc.any(pc.less_equal(keys.slice(1), keys.slice(0, max(0, len(keys) - 1)))).as_py()
     if falls or (len(keys) and previous is not None and keys[0].as_py() <= previous):
         raise DataError("Keys of an HFile are sorted without repetition", hint="Sort them first.")
 
 
 def encode_entries(keys: pa.LargeBinaryArray, values: pa.LargeBinaryArray) -> EntryRuns:
     """Encode the entries of keys and values; neither has nulls."""
+    if len(keys) <= _FEW:
+        return _few_entries(keys.to_pylist(), values.to_pylist())
     key_sizes, value_sizes = (
         pc.binary_length(column).to_numpy(zero_copy_only=False).astype(np.int64) for column in (keys, values)
     )
@@ -200,3 +209,15 @@ def encode_entries(keys: pa.LargeBinaryArray, values: pa.LargeBinaryArray) -> En
     tail, end, nothing = (pa.scalar(part, pa.large_binary()) for part in (KEY_TAIL, b"\0", b""))
     payload, sizes = contents(pc.binary_join_element_wise(heads, keys, tail, values, end, nothing))
     return EntryRuns(payload, np.cumsum(sizes), int(full.sum()), int(value_sizes.sum()))
+
+
+def _few_entries(keys: list[bytes], values: list[bytes]) -> EntryRuns:
+    pairs = zip(keys, values, strict=True)
+    heads = struct.Struct(">iih")
+    entries = [
+        b"".join((heads.pack(len(key) + KEY_OVERHEAD, len(value), len(key)), key, KEY_TAIL, value, b"\0"))
+        for key, value in pairs
+    ]
+    ends = np.cumsum(np.array([len(entry) for entry in entries], np.int64))
+    key_bytes = sum(map(len, keys)) + KEY_OVERHEAD * len(keys)
+    return EntryRuns(np.frombuffer(b"".join(entries), np.uint8), ends, key_bytes, sum(map(len, values)))

@@ -36,10 +36,10 @@ class MetadataCleaning(AtMetadataTable[CleaningPlan, PlannedClean, CleaningResul
         """Execute the plans that no process executes, and clean if a compaction made slices removable."""
         timeline = self.context.folder.latest or self.context.folder.load() if self.exists else Timeline()
         begun = any(i.action is Action.CLEAN for i in timeline.pending)
-        # The commit that was just made is not on a timeline that was read before it. Nearly always there is nothing to delete yet. The plan needs the
-        # timeline as it is: with automatic cleaning each commit has two instants here, and of an old one the last that comes before the next
-        # compaction would always be missing.
-        if begun or (not self._why_not_yet(timeline, 1) and self._planned(self.context.folder.load(), triggered=True)):
+        # The commit that was just made is not on a timeline that was read before it. Whether there is something to delete is asked by the plan, for
+        # which the timeline is read again: with automatic cleaning each commit has two instants here, and of an old one the last that comes before
+        # the next compaction would always be missing.
+        if begun or not self._why_not_yet(timeline, 1):
             self._inline(engine)
 
     def _planned(self, timeline: Timeline, *, triggered: bool) -> CleaningPlan:

@@ -17,9 +17,19 @@ from unit.formats.test_avro_columns import encoded, record, tables
 
 from pyhudi_core.errors import SchemaMismatchError
 from pyhudi_core.formats.avro.columns import compile_schema, decode_records
-from pyhudi_core.formats.avro.encoding import encode_records
+from pyhudi_core.formats.avro.encoding import EncodedRecords
+from pyhudi_core.formats.avro.encoding import encode_records as one_way
 from pyhudi_core.formats.log.contents import read_records, write_records, write_rows
 from pyhudi_core.model.schema_avro import to_avro
+
+
+def encode_records(schema: str, rows: pa.RecordBatch | pa.Table, *, head: bool = False) -> EncodedRecords:
+    """Encode both ways: by columns, and value by value."""
+    found, by_value = (one_way(schema, rows, head=head, few=few) for few in (0, rows.num_rows))
+    assert found.buffer == by_value.buffer
+    assert (found.starts == by_value.starts).all()
+    assert (found.ends == by_value.ends).all()
+    return found
 
 
 @settings(max_examples=examples(300), deadline=None)
@@ -121,6 +131,7 @@ LONG_OR_STRING = pa.array(
 )
 
 
+@pytest.mark.parametrize("few", [0, 64])
 @pytest.mark.parametrize(
     ("kind", "values", "says"),
     [
@@ -136,10 +147,10 @@ LONG_OR_STRING = pa.array(
     ],
 )
 def test_what_the_schema_cannot_hold_is_a_typed_error_that_names_the_column(
-    kind: Any, values: pa.Array, says: str
+    kind: Any, values: pa.Array, says: str, few: int
 ) -> None:
     with pytest.raises(SchemaMismatchError, match=says):
-        encode_records(record(("v", kind)), pa.table({"v": values}))
+        one_way(record(("v", kind)), pa.table({"v": values}), few=few)
 
 
 def test_a_length_stands_before_each_record_of_a_log_block() -> None:
@@ -156,7 +167,7 @@ def test_many_rows_come_back_as_they_were() -> None:
         {"n": numbers, "t": [f"text {n}" for n in numbers], "l": [[n, None] if n % 3 else None for n in numbers]}
     )
     text = to_avro(rows.schema, "t")
-    found = encode_records(text, rows)
+    found = one_way(text, rows)
     assert pa.Table.from_batches([decode_records(text, found.buffer, found.starts, found.ends)]).equals(
         rows.combine_chunks()
     )
