@@ -64,7 +64,7 @@ class HudiHook(BaseHook):
         self.refuse_no_name(table)
         if _is_location(table):
             return table.rstrip("/")
-        return f"{self.settings.warehouse}/{table.strip('/')}"
+        return self.settings.lake.location_of(table)
 
     @staticmethod
     def refuse_no_name(table: object) -> None:
@@ -111,9 +111,7 @@ class HudiHook(BaseHook):
 
     def tables(self) -> list[str]:
         """Return the names of the tables in the warehouse, sorted."""
-        settings = self.settings
-        found = orchestration.tables_below(settings.warehouse, settings.storage_options)
-        return [location.removeprefix(settings.warehouse).strip("/") or location for location in found]
+        return list(self.settings.lake.list())
 
     def test_connection(self) -> tuple[bool, str]:
         """List the tables of the warehouse, for the button "Test" of the form."""
@@ -146,6 +144,11 @@ class ConnectionSettings:
 
     def __repr__(self) -> str:
         return f"Settings of the warehouse {self.warehouse}"
+
+    @property
+    def lake(self) -> hudi.Lake:
+        """The tables of the warehouse by their names."""
+        return hudi.lake(self.warehouse, self.storage_options, self.options)
 
     @classmethod
     def of(cls, connection: Any, conn_id: str) -> ConnectionSettings:

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from pyhudi_core.importing.recovery import plan_recovery as plan_recovery
     from pyhudi_core.importing.recovery import recover as recover
     from pyhudi_core.importing.recovery_plan import RecoveryPlan as RecoveryPlan
-    from pyhudi_core.lake import UpkeepReport as UpkeepReport
-    from pyhudi_core.lake import upkeep as upkeep
+    from pyhudi_core.lake_tables import Lake as Lake
+    from pyhudi_core.lake_tables import lake as lake
     from pyhudi_core.merge import RecordMerger as RecordMerger
     from pyhudi_core.merge import register_merger as register_merger
     from pyhudi_core.merge import registered_mergers as registered_mergers
@@ -68,6 +68,8 @@ if TYPE_CHECKING:
     from pyhudi_core.timeline.active import Timeline as Timeline
     from pyhudi_core.transaction.requested_rollbacks import Rollback as Rollback
     from pyhudi_core.transaction.status import CommitStatus as CommitStatus
+    from pyhudi_core.upkeep_run import UpkeepReport as UpkeepReport
+    from pyhudi_core.upkeep_run import upkeep as upkeep
     from pyhudi_core.validators import Candidate as Candidate
     from pyhudi_core.validators import FoundRows as FoundRows
     from pyhudi_core.validators import in_range as in_range
@@ -104,6 +106,7 @@ _HOMES = {
     "HudiError": "errors",
     "HudiTable": "table",
     "Instant": "model.instant",
+    "Lake": "lake_tables",
     "LatestInstantIs": "conflicts.requirement",
     "Limits": "doctor",
     "NoCommitAfter": "conflicts.requirement",
@@ -125,7 +128,7 @@ _HOMES = {
     "TableService": "services.service",
     "TableSize": "read.sizes",
     "Timeline": "timeline.active",
-    "UpkeepReport": "lake",
+    "UpkeepReport": "upkeep_run",
     "UpkeepRules": "services.upkeep_rules",
     "Write": "write.handle",
     "WriteStat": "model.commit",
@@ -135,6 +138,7 @@ _HOMES = {
     "create_table": "opening",
     "held_transactions": "source_transactions",
     "in_range": "validators",
+    "lake": "lake_tables",
     "not_null": "validators",
     "open_table": "opening",
     "plan_recovery": "importing.recovery",
@@ -152,7 +156,7 @@ _HOMES = {
     "transactions": "source_transactions",
     "unique": "validators",
     "unregister_merger": "merge",
-    "upkeep": "lake",
+    "upkeep": "upkeep_run",
 }
 """The module of each public name."""
 

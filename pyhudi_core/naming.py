@@ -22,7 +22,7 @@ _NAMES = {
     "holds": "hudi.satisfies(condition), or table.holds",
     "import_files": "the command pyhudi import, or hudi.bootstrap(...)",
     "load": "hudi.open_table(location)",
-    "load_catalog": "hudi.open_table(location): there is no catalog, a table is a folder",
+    "load_catalog": "hudi.lake(location): the tables in a folder, by their names",
     "load_table": "hudi.open_table(location)",
     "open": "hudi.open_table(location)",
     "read": "hudi.open_table(location).scan().to_arrow()",

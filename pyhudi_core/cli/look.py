@@ -19,7 +19,6 @@ from pyhudi_core.cli.terminal import (
     safe,
 )
 from pyhudi_core.doctor.locks import lock_state
-from pyhudi_core.lake import Outcome, upkeep
 from pyhudi_core.model.commit import UNSHOWN_KEYS, CommitMetadata
 from pyhudi_core.model.instant import DATA_ACTIONS, Instant
 from pyhudi_core.model.table_rules import TableRules
@@ -28,6 +27,7 @@ from pyhudi_core.read.history_rows import writer_of
 from pyhudi_core.services.upkeep_rules import UpkeepRules
 from pyhudi_core.snapshot.evolution import LATEST_SCHEMA
 from pyhudi_core.table import HudiTable
+from pyhudi_core.upkeep_run import Outcome, upkeep
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _WHERE = click.option("--where", help="A condition in SQL, such as \"day = '2026-01-31'\".")

@@ -29,11 +29,12 @@ from pyhudi_core.cli.terminal import (
     storage_option,
     table_option,
 )
-from pyhudi_core.lake import Outcome, UpkeepLine, UpkeepProgress, tables_below
-from pyhudi_core.lake import upkeep as look_after
+from pyhudi_core.lake_tables import tables_below
 from pyhudi_core.services.upkeep_rules import UpkeepRules
 from pyhudi_core.storage.no_table import no_table
 from pyhudi_core.storage.opening import open_storage
+from pyhudi_core.upkeep_run import Outcome, UpkeepLine, UpkeepProgress
+from pyhudi_core.upkeep_run import upkeep as look_after
 
 _COLOURS = {Outcome.DUE: "cyan", Outcome.RAN: "green", Outcome.LEFT: "yellow", Outcome.FAILED: "red"}
 

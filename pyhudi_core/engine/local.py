@@ -25,7 +25,6 @@ _SOURCE_ROWS = 1 << 19
 """The largest batches of a source: each of them should have many rows of each task."""
 _HOW = {
     "Series": "give a DataFrame, such as series.to_frame()",
-    "LazyFrame": "Collect it first: frame.collect().",
     "list": "Make a table of the rows first: pyarrow.Table.from_pylist(rows).",
     "dict": "Make a table of the columns first: pyarrow.table(columns).",
 }
@@ -199,6 +198,18 @@ def readable(kind: str = "") -> Iterator[None]:
         ) from error
 
 
+def streamed(data: object) -> object:
+    """Return a ``LazyFrame`` of Polars as a stream, which Polars computes while it is read; other data as it is."""
+    kind = type(data)
+    if kind.__name__ != "LazyFrame" or not kind.__module__.startswith("polars."):
+        return data
+    frame: Any = data
+    schema = pa.table(frame.head(0).collect()).schema
+    # Older releases of Polars have no stream.
+    parts = frame.collect_batches(chunk_size=_BATCH_ROWS) if hasattr(frame, "collect_batches") else (frame.collect(),)
+    return pa.RecordBatchReader.from_batches(schema, (batch for part in parts for batch in pa.table(part).to_batches()))
+
+
 def as_table(data: object, known: pa.Schema | None = None) -> pa.Table:
     """Data that speaks the Arrow C stream interface as one table; for a pandas DataFrame see `pandas_frames`, also for
     ``known``, the columns of the table.
@@ -209,6 +220,7 @@ def as_table(data: object, known: pa.Schema | None = None) -> pa.Table:
         return data
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data])
+    data = streamed(data)
     with readable(type(data).__name__):
         if isinstance(data, pa.RecordBatchReader):
             return data.read_all()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
+from pyhudi_core.storage.base import Storage
+
 
 class LockSession(Protocol):
     """A held lock."""
@@ -30,6 +32,21 @@ class HasLease(Protocol):
     def lease_left_s(self) -> float:
         """Seconds until the lock expires, computed locally without a request; 0 after its end."""
         ...
+
+
+@runtime_checkable
+class InTheFolder(Protocol):
+    """A held lock that is a file in the table's folder."""
+
+    def moved_to(self, storage: Storage) -> None:
+        """The folder was renamed, and the file with it: from now on it is there."""
+        ...
+
+
+def follow_folder(session: LockSession, storage: Storage) -> None:
+    """Tell a held lock that the table's folder was renamed, so that its file is found when it is given back."""
+    if isinstance(session, InTheFolder):
+        session.moved_to(storage)
 
 
 def lease_left_s(session: LockSession) -> float:

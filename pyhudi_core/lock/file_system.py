@@ -177,6 +177,9 @@ class FileSystemLockSession:
     def token(self) -> str:
         return self._nonce
 
+    def moved_to(self, storage: Storage) -> None:
+        self._storage = storage.without_fsync()
+
     def still_held(self) -> bool:
         return not self._released and self._is_ours(self._storage.head(self._path))
 

@@ -16,8 +16,8 @@ They are as stable as the names of ``pyhudi``, know no orchestrator, and are imp
 From below: the table services that there are (`service_kinds`, and only their names: `SERVICE_NAMES`), before a table is opened; options checked
 before a run (`options_for_open`, `refuse_unfit_options`); a write that retries, and asks before it commits (`commit_with_retries`); the half of
 `pyhudi.commit_for` that asks another process for a write and permits its commit (`WriteRequest`, `Permit`, `open_permit`, `schema_text`); rows of any
-kind as one Arrow table (`as_table`); which options would have kept what has expired (`how_to_keep_more`); the tables below a folder
-(`tables_below`); which names of options hold secrets (`is_secret`); and the error for an extra that is not installed (`from_extra`).
+kind as one Arrow table (`as_table`); which options would have kept what has expired (`how_to_keep_more`); which names of options hold secrets
+(`is_secret`); and the error for an extra that is not installed (`from_extra`).
 """
 
 from typing import TYPE_CHECKING
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from pyhudi_core.engine.local import as_table as as_table
     from pyhudi_core.engine.pandas_frames import is_pandas as is_pandas
     from pyhudi_core.errors import from_extra as from_extra
-    from pyhudi_core.lake import tables_below as tables_below
     from pyhudi_core.model.masking import is_secret as is_secret
     from pyhudi_core.options import options_for_open as options_for_open
     from pyhudi_core.options.fitting import refuse_unfit_options as refuse_unfit_options
@@ -144,7 +143,6 @@ _HOMES = {
     "service_states": "orchestration.table_services",
     "shared_changes": "orchestration.several_outputs",
     "state_of": "orchestration.table_services",
-    "tables_below": "lake",
     "time_of": "orchestration.instant_times",
     "value_of_path": "orchestration.partition_values",
 }

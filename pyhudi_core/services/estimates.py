@@ -1,6 +1,6 @@
 """How long a plan would take, estimated from its bytes, files and instants. Meant for limits and for people who wait; no promise.
 
-Auto mode (``lake.py``) corrects the estimates by what the services of its run have taken. Pure.
+Auto mode (``upkeep_run.py``) corrects the estimates by what the services of its run have taken. Pure.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which services of a table are due, by statistics of the table: what auto mode (``lake.py``) decides by, for one table.
+"""Which services of a table are due, by statistics of the table: what auto mode (``upkeep_run.py``) decides by, for one table.
 
 Every service of the registry takes part. A service without a rule here is due if it has a plan and its own trigger does not say no. There are rules
 where statistics say more than a trigger that counts commits:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import sqlglot.expressions as exp
 
 from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.lake_tables import Lake
 from pyhudi_core.model.masking import takes_options
 from pyhudi_core.naming import set_module
 from pyhudi_core.statements import changes, definitions, procedures, showing
@@ -43,7 +44,7 @@ _CHANGES: dict[type[Any], Callable[[Changing, Any], Commit | HudiTable]] = {
 @takes_options
 def sql(
     statement: str,
-    tables: Mapping[str, object] | None = None,
+    tables: Mapping[str, object] | Lake | None = None,
     options: Mapping[str, object] | None = None,
     storage_options: Mapping[str, str] | None = None,
     extra_metadata: Mapping[str, str] | None = None,
@@ -56,7 +57,7 @@ def sql(
     Args:
         statement: the text, as for Spark: texts in single quotes, names with special letters in backquotes.
         tables: what the names in the statement mean: a table of Hudi, its location, or data with ``__arrow_c_stream__``. A table that is not here is
-            named by its path, as in hudi.`/lake/orders`.
+            named by its path, as in hudi.`/lake/orders`. Or a `Lake`: its tables by their names, with dots for slashes (``sales.orders``).
         options: for tables that are named by a location, as in `open_table` and `create_table`; and ``hoodie.spark.sql.insert.into.operation``:
             ``insert`` (a key that is there is an error), ``upsert`` or ``bulk_insert``.
         storage_options: of these locations.
@@ -76,7 +77,7 @@ def sql(
 
 def read(
     statement: str,
-    tables: Mapping[str, object] | None = None,
+    tables: Mapping[str, object] | Lake | None = None,
     options: Mapping[str, object] | None = None,
     storage_options: Mapping[str, str] | None = None,
     extra_metadata: Mapping[str, str] | None = None,
@@ -84,6 +85,9 @@ def read(
 ) -> tuple[Statement, Changing]:
     """Return a statement, and all that it is carried out with. Raises `InvalidOptionError`. Arguments as for `sql`."""
     given = dict(options or {})
+    if isinstance(tables, Lake):
+        given, storage_options = {**tables.options, **given}, {**tables.storage_options, **(storage_options or {})}
+        tables = {name.replace("/", "."): tables.location_of(name) for name in tables.list()}
     insert = str(given.pop(INSERT_OPERATION, "insert"))
     if insert not in INSERTS:
         raise InvalidOptionError(f"{INSERT_OPERATION}={insert!r} is unknown", hint=f"Give one of {', '.join(INSERTS)}.")

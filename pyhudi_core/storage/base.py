@@ -64,6 +64,7 @@ class Capabilities:
         parallel_calls: the number of concurrent calls that is faster than sequential calls, because each call waits for the network; it limits the
             threads of listings and deletions. 1: threads do not help.
         cheap_names: `Storage.list_names` does much less than `Storage.list_folder`, which asks for the facts of each object.
+        renames_folders: `Storage.rename_folder` is one atomic step.
     """
 
     put_if_absent: bool = False
@@ -73,6 +74,7 @@ class Capabilities:
     temporaries: bool = False
     parallel_calls: int = 1
     cheap_names: bool = False
+    renames_folders: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +236,15 @@ class Storage(Protocol):
     def remove_empty_folders(self, folder: str) -> None:
         """Remove the empty folders at and below a folder. A bucket has no empty folders."""
         return
+
+    def rename_folder(self, folder: str, new: str) -> None:
+        """Give a folder, with all that is in it, another path in one step. Raises `PreconditionFailedError` if something is at the new path."""
+        raise StorageError(
+            "This storage does not rename a folder in one step",
+            table=self.location,
+            path=folder,
+            hint="Ask capabilities.renames_folders first.",
+        )
 
 
 class OutputFile(Protocol):

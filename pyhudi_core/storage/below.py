@@ -119,6 +119,9 @@ class StorageBelow(Storage):
     def remove_empty_folders(self, folder: str) -> None:
         self._call(self.parent.remove_empty_folders, self._folder(folder))
 
+    def rename_folder(self, folder: str, new: str) -> None:
+        self._call(self.parent.rename_folder, self._path(folder), self._path(new))
+
     def _call(self, call: Callable[_Arguments, _Result], *args: _Arguments.args, **named: _Arguments.kwargs) -> _Result:
         """Call the parent storage. An error contains the path as the caller knows it, and the folder that it is relative to."""
         try:

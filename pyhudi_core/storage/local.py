@@ -37,7 +37,9 @@ from pyhudi_core.storage.refusals import refusal, refuse_large
 
 _SWEPT = 4
 _PATH = attrgetter("path")
-_CAPABILITIES = Capabilities(put_if_absent=True, one_clock=True, temporaries=True, cheap_names=True)
+_CAPABILITIES = Capabilities(
+    put_if_absent=True, one_clock=True, temporaries=True, cheap_names=True, renames_folders=True
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +204,21 @@ class LocalStorage(Storage):
             for parent, _, _ in os.walk(self._resolve(folder), topdown=False):
                 with suppress(OSError):
                     os.rmdir(parent)
+
+    def rename_folder(self, folder: str, new: str) -> None:
+        with self._errors(folder):
+            source, target = self._resolve(folder), self._resolve(new)
+            files.make_folders(os.path.dirname(target), self._fsync)
+            try:
+                os.rename(source, target)  # replaces an empty folder
+            except OSError as error:
+                if os.path.lexists(target) and os.path.isdir(source):
+                    raise PreconditionFailedError(
+                        "Something is at the new path of the folder", table=self._location, path=new
+                    ) from error
+                raise
+        for path in (folder, new):
+            self._settle(path, os.path.join(self._real_root, path))
 
     def delete_if_match(self, path: str, etag: str) -> None:
         with self._errors(path):

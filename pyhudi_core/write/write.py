@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from pyhudi_core.conflicts.concurrent import restores_as_conflicts
 from pyhudi_core.engine.choice import engine_for
-from pyhudi_core.engine.local import as_table
+from pyhudi_core.engine.local import as_table, streamed
 from pyhudi_core.engine.pandas_frames import is_pandas
 from pyhudi_core.errors import (
     CommitConflictError,
@@ -210,8 +210,8 @@ _GIVES: Mapping[type[Given], Literal["rows", "partitions"]] = {
 
 
 def _kept_stream(run: WriteRun, data: object, snapshot: Snapshot) -> object:
-    """Return the data; many rows of a `pyarrow.RecordBatchReader` go into files. Wrong columns raise an error before the first row is read."""
-    draft = run.state.draft()
+    """Return the data; many rows of a stream (`streamed`) go into files. Wrong columns raise an error before the first row is read."""
+    draft, data = run.state.draft(), streamed(data)
     if not isinstance(data, pa.RecordBatchReader) or draft.request.spark is not None:
         return data
     _with_rows(draft, data.schema.empty_table(), snapshot)

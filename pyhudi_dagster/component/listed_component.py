@@ -15,7 +15,6 @@ from pydantic import Field
 
 import pyhudi as hudi
 from pyhudi.errors import HudiError
-from pyhudi_core import orchestration
 from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_dagster.component.lake_component import HudiLakeComponent
 from pyhudi_dagster.component.shared_attributes import LakeDefaults
@@ -76,12 +75,10 @@ class HudiLakeTablesComponent(dg.StateBackedComponent, dg.Resolvable, dg.Model):
 
     def write_state_to_path(self, state_path: Path) -> None:
         """List the lake, and write what the definitions need of each table. A table that cannot be opened is in the list with its error."""
-        root = HudiLakeResource(warehouse=self.warehouse).location("").rstrip("/")
-        tables = []
-        for location in orchestration.tables_below(root, self.storage_options):
-            path = location.removeprefix(root).strip("/")
-            if path and self._is_wanted(path):
-                tables.append({"table": path, **self._facts(location)})
+        lake = HudiLakeResource(
+            warehouse=self.warehouse, storage_options=self.storage_options, options=self.options
+        ).tables_by_name
+        tables = [{"table": name, **_facts(lake, name)} for name in lake.list() if self._is_wanted(name)]
         state_path.write_text(json.dumps({"version": _VERSION, "tables": tables}, indent=1), encoding="utf-8")
 
     def build_defs_from_state(self, context: dg.ComponentLoadContext, state_path: Path | None) -> dg.Definitions:
@@ -113,16 +110,17 @@ class HudiLakeTablesComponent(dg.StateBackedComponent, dg.Resolvable, dg.Model):
             fnmatch(path, each) for each in self.exclude
         )
 
-    def _facts(self, location: str) -> dict[str, Any]:
-        try:
-            table = hudi.open_table(location, storage_options=dict(self.storage_options), options=dict(self.options))
-            columns = [
-                {"name": each.name, "type": each.type, "nullable": each.constraints.nullable, "tags": dict(each.tags)}
-                for each in column_schema(table).columns
-            ]
-            return {"table_type": table.config.table_type.value.lower(), "columns": columns}
-        except HudiError as error:
-            return {"error": f"{type(error).__name__}: {error}"}
+
+def _facts(lake: hudi.Lake, name: str) -> dict[str, Any]:
+    try:
+        table = lake.table(name)
+        columns = [
+            {"name": each.name, "type": each.type, "nullable": each.constraints.nullable, "tags": dict(each.tags)}
+            for each in column_schema(table).columns
+        ]
+        return {"table_type": table.config.table_type.value.lower(), "columns": columns}
+    except HudiError as error:
+        return {"error": f"{type(error).__name__}: {error}"}
 
 
 def _listed(state_path: Path) -> list[dict[str, Any]]:

@@ -116,6 +116,11 @@ class HudiLakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         root = self.warehouse if is_absolute else str(Path(self.warehouse).resolve())
         return f"{root.rstrip('/')}/{name}"
 
+    @property
+    def tables_by_name(self) -> "hudi.Lake":
+        """The tables of the warehouse by their names."""
+        return hudi.lake(self.location(""), dict(self.storage_options), dict(self.options))
+
     def table(self, name: str, settings: TableSettings | None = None) -> "hudi.HudiTable":
         """Open a table by its name, such as ``sales/orders``; starts no JVM. Raises `TableNotFoundError`.
 

@@ -51,9 +51,10 @@ class IcebergWalk(Walk):
         except UnsupportedTableError as error:
             assert "different columns" in error.message or "was changed from" in error.message, error
             self.refused += 1
-            shutil.rmtree(
-                Path(self.folder) / "metadata"
-            )  # as the hint says; another sync may work when older files are gone
+            if (
+                metadata := Path(self.folder) / "metadata"
+            ).exists():  # as the hint says; a later sync may work, when older files are gone
+                shutil.rmtree(metadata)
             self.states.clear()
             return
         assert not self.table.iceberg.sync(), "a second sync finds nothing to do"

@@ -23,7 +23,7 @@ from support.wrapping import WrappedStorage
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import HudiError, SnapshotExpiredError
-from pyhudi_core.opening import create_at
+from pyhudi_core.opening import create_at, create_whole
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.memory import MemoryBucket, MemoryStorage
 
@@ -89,7 +89,9 @@ class Walk(Operations):
         if create:
             partition_by = "day" if self.form.partitioned else ()
             ordering = "ts" if self.form.ordered else None
-            return create_at(home, self.columns.schema, "id", partition_by, ordering, self.form.table_type)
+            # The record index comes with the table; any other metadata table with the first write.
+            make = create_whole if self.form.options.get("hoodie.index.type") == "RECORD_INDEX" else create_at
+            return make(home, self.columns.schema, "id", partition_by, ordering, self.form.table_type)
         return hudi.HudiTable(home)
 
     # --- a step

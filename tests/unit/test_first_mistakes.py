@@ -62,7 +62,6 @@ MISTAKES: dict[str, tuple[Callable[[hudi.HudiTable], Any], str]] = {
     "an unknown column": (lambda t: t.scan(columns=["prices"]), "Did you mean 'price'"),
     "a Series of pandas": (lambda t: t.upsert(pd.Series([1], name="id")), "A Series is one column"),
     "a Series of Polars": (lambda t: t.upsert(pl.Series("id", [1])), "A Series is one column"),
-    "a lazy frame": (lambda t: t.upsert(pl.LazyFrame({"id": [1]})), r"frame\.collect\(\)"),
     "rows in a list": (lambda t: t.upsert([{"id": 1}]), "from_pylist"),
     "columns in a dict": (lambda t: t.upsert({"id": [1]}), r"pyarrow\.table\(columns\)"),
     "a date": (lambda t: t.scan(as_of=dt.date(2026, 1, 31)), "2026-01-31 00:00:00' has no time zone"),

@@ -15,15 +15,15 @@ from support.golden import OTHER_VERSIONS, unpack
 from support.tables import FAST, make, orders, reopen, rows
 
 import pyhudi_core as hudi
-from pyhudi_core import lake
 from pyhudi_core.cli import main
 from pyhudi_core.errors import InvalidOptionError
-from pyhudi_core.lake import Outcome, UpkeepLine, tables_below
+from pyhudi_core.lake_tables import tables_below
 from pyhudi_core.services import estimates
 from pyhudi_core.services.clustering.clustering import Clustering
 from pyhudi_core.services.registry import SERVICES
 from pyhudi_core.services.upkeep import part_of
 from pyhudi_core.services.upkeep_rules import SERVICE_NAMES
+from pyhudi_core.upkeep_run import Outcome, UpkeepLine
 
 pytestmark = pytest.mark.row("N16")
 
@@ -191,7 +191,6 @@ def test_of_a_service_beyond_the_limit_a_part_is_done_in_each_run_until_nothing_
 
 def test_a_limit_of_time_makes_parts_too(location: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(estimates, "BYTES_PER_SECOND", 1000)
-    monkeypatch.setattr(lake, "BYTES_PER_SECOND", 1000)
     table = in_three_groups(location, "compaction")
     (whole,) = hudi.upkeep(table, hudi.UpkeepRules(("compaction",), log_ratio=0.01), plan=True).lines
     rules = hudi.UpkeepRules(("compaction",), log_ratio=0.01, seconds=whole.seconds * 0.45)

@@ -15,8 +15,8 @@ from support.tables import FAST, make, orders, reopen, rows
 import pyhudi_core as hudi
 from pyhudi_core.cli import main
 from pyhudi_core.errors import UnsupportedTableError
-from pyhudi_core.lake import Outcome
 from pyhudi_core.services.service import refused_by
+from pyhudi_core.upkeep_run import Outcome
 
 TIMES = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
 ZONE = "pyhudi.expression.index.timezone"

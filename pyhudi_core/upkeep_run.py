@@ -8,15 +8,14 @@ service that fails, becomes a line of the report; the others go on.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from typing import Any
 
 from pyhudi_core.errors import InvalidOptionError
-from pyhudi_core.file_groups.listing import list_folders
-from pyhudi_core.model.file_names import PARTITION_METAFILE
+from pyhudi_core.lake_tables import Lake, tables_below
 from pyhudi_core.model.masking import takes_options
 from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
@@ -24,22 +23,19 @@ from pyhudi_core.opening import open_table
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.runtime.base import Clock
 from pyhudi_core.runtime.system import system_runtime
-from pyhudi_core.services.estimates import BYTES_PER_SECOND
+from pyhudi_core.services import estimates
 from pyhudi_core.services.service import Refused, TableService
 from pyhudi_core.services.upkeep import Need, need_of, part_of
 from pyhudi_core.services.upkeep_rules import UpkeepRules
-from pyhudi_core.storage.opening import open_storage
-from pyhudi_core.storage.own_part import HOODIE, is_table
 from pyhudi_core.table import HudiTable
 from pyhudi_core.transaction.commit import Gate
-
-DEPTH = 6
-"""How many levels of folders are searched for tables."""
 
 UpkeepProgress = Callable[[str, str, int, int], object]
 """Called before each service: table, service (empty while tables are looked for), how many are done, how many there are."""
 
 
+_Place = tuple[str, Callable[[], HudiTable]]
+"""The location of a table, and what opens it."""
 _ROOM_FIRST = ("sweep", "failed_writes", "restore", "cleaning", "metadata_cleaning")
 """What has its turn before all other services: a sweep writes nothing, and cleans make the room that others need. A clean waits for restores."""
 
@@ -134,7 +130,7 @@ class UpkeepReport:
 @set_module("pyhudi")
 @takes_options
 def upkeep(
-    tables: str | HudiTable | Sequence[str | HudiTable],
+    tables: str | Lake | HudiTable | Sequence[str | Lake | HudiTable],
     rules: UpkeepRules | None = None,
     *,
     plan: bool = False,
@@ -147,10 +143,10 @@ def upkeep(
     """Run the table services that are due, of one table or of several; returns a line for each service of each table.
 
     Args:
-        tables: tables, locations of tables, and folders with tables below them.
+        tables: tables, locations of tables, and folders with tables below them, as locations or as a `Lake`.
         rules: which services, from when on they are due, and the limits of this run.
         plan: only decide; nothing is changed.
-        options, storage_options: for tables that are given by location, as in `open_table`.
+        options, storage_options: for tables that are given by location, as in `open_table`. Those of a `Lake` are its own.
         spark: a session to run on.
         gate: asked before each decision, as by `TableService.run`: Dagster's asks whether the run is still wanted.
 
@@ -159,50 +155,28 @@ def upkeep(
     WriteOptions.parse(options or {})  # a wrong option is no failure of a table
     clock = system_runtime().clock
     run = _Run(rules or UpkeepRules(), plan, spark, gate, progress or (lambda *_: None), clock, clock.monotonic())
-    given = [tables] if isinstance(tables, str | HudiTable) else list(tables)
-    if not all(isinstance(one, str | HudiTable) for one in given):
+    given = [tables] if isinstance(tables, str | Lake | HudiTable) else list(tables)
+    if not all(isinstance(one, str | Lake | HudiTable) for one in given):
         raise InvalidOptionError("upkeep takes tables and locations", hint='For example upkeep(["/lake/orders"]).')
 
-    def opened(one: str | HudiTable) -> HudiTable:
-        return open_table(one, storage_options, options) if isinstance(one, str) else one
-
-    found = [
-        table
-        for one in given
-        for table in ((tables_below(one, storage_options) or [one]) if isinstance(one, str) else [one])
-    ]
-    states = [
-        run.look_at(table if isinstance(table, str) else table.location, partial(opened, table)) for table in found
-    ]
+    places = [place for one in given for place in _places(one, storage_options or {}, options or {})]
+    states = [run.look_at(*place) for place in places]
     for state in sorted(states, key=lambda state: -state.urgency):
         run.carry_out(state)
     return UpkeepReport(tuple(line for state in states for line in state.lines))
 
 
-@takes_options
-def tables_below(location: str, storage_options: Mapping[str, str] | None = None) -> list[str]:
-    """Return the locations of the tables at or below a folder, sorted; searched `DEPTH` levels deep. Of a table itself it is this table alone.
-
-    A table may be in the folder of another one (``sales`` and ``sales/eu``), but not in one of its partitions.
-    """
-    storage, executor = open_storage(location, storage_options), system_runtime().executor
-    found: list[str] = []
-    if HOODIE in storage.location.split("/"):
-        return found  # a metadata table is a part of its table
-    level = [""]
-    for _ in range(DEPTH + 1):
-        following: list[str] = []
-        for path, folder in zip(level, list_folders(storage, executor, level), strict=True):
-            table = is_table(folder.folders)
-            if table:
-                found.append(f"{storage.location.rstrip('/')}/{path}".rstrip("/"))
-                if not path:
-                    return found
-            # A table without partition columns has the metafile of a partition in its own folder.
-            if table or not any(info.path.rpartition("/")[2].startswith(PARTITION_METAFILE) for info in folder.objects):
-                following += [name for name in folder.folders if not name.rpartition("/")[2].startswith(".")]
-        level = following
-    return sorted(found)
+def _places(
+    given: str | Lake | HudiTable, storage_options: Mapping[str, str], options: Mapping[str, object]
+) -> Iterator[_Place]:
+    """Find the tables that are meant. A location without a table is one, too: opening it says what is there."""
+    if isinstance(given, HudiTable):
+        yield given.location, lambda: given
+        return
+    lake = given if isinstance(given, Lake) else Lake(given, storage_options, options)
+    below = tables_below(lake.location, lake.storage_options)
+    for place in below if isinstance(given, Lake) else below or [given]:
+        yield place, partial(open_table, place, lake.storage_options, lake.options)
 
 
 @dataclass(slots=True)
@@ -320,7 +294,7 @@ class _Run:
         rules, slowness = self.rules, self._slowness(need.service)
         left = rules.seconds - self._spent if rules.seconds is not None else None
         bounds = [] if rules.bytes is None else [float(rules.bytes - self.bytes)]
-        bounds += [] if left is None else [left / slowness * BYTES_PER_SECOND]
+        bounds += [] if left is None else [left / slowness * estimates.BYTES_PER_SECOND]
         part = None if service.unattended() else part_of(service, min(bounds))
         found = need_of(part, rules) if part is not None else None
         if part is None or found is None or not found.bytes:

@@ -1,0 +1,240 @@
+"""The tables of a lake by their names: one folder or bucket with a table in each of its folders, and no server that lists them.
+
+`tables_below` is the one way to find tables: `Lake.list`, `upkeep`, the command, Dagster and Airflow use it. The name of a table is its folder below
+the lake (``sales/orders``). So a rename is a rename of the folder, in one step and under the table's lock. A writer that began before it finds that
+its reservation is gone, and its commit is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyhudi_core.errors import (
+    InvalidOptionError,
+    PreconditionFailedError,
+    TableError,
+    TableExistsError,
+    UnsupportedTableError,
+)
+from pyhudi_core.file_groups.listing import list_folders
+from pyhudi_core.lock.base import follow_folder
+from pyhudi_core.model.file_names import PARTITION_METAFILE
+from pyhudi_core.model.masking import takes_options
+from pyhudi_core.model.printing import printable
+from pyhudi_core.model.safe_path import way_out
+from pyhudi_core.naming import set_module
+from pyhudi_core.opened_table.opened_table import OpenedTable
+from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.opening import create_table, open_table, table_exists
+from pyhudi_core.options import WriteOptions
+from pyhudi_core.runtime.system import system_runtime
+from pyhudi_core.storage.base import Storage
+from pyhudi_core.storage.opening import open_storage
+from pyhudi_core.storage.own_part import HOODIE, is_table
+from pyhudi_core.storage.paths import Place
+from pyhudi_core.table import HudiTable
+from pyhudi_core.transaction import heartbeat
+from pyhudi_core.transaction.layout import HEARTBEATS
+from pyhudi_core.transaction.locking import holding_lock
+
+DEPTH = 6
+"""How many levels of folders are searched for tables, and may be in the name of one."""
+
+
+@set_module("pyhudi")
+@takes_options
+def lake(
+    location: Place, storage_options: Mapping[str, str] | None = None, options: Mapping[str, object] | None = None
+) -> Lake:
+    """Return the tables in a folder or bucket, by their names. Nothing is read, and the folder need not exist.
+
+    Args:
+        location: the folder with the tables (``/lake``, ``s3://bucket/lake``).
+        storage_options, options: for every table, as in `open_table`.
+
+    Raises `ConfigError` if an argument is not valid.
+    """
+    WriteOptions.parse(options or {})
+    storage = open_storage(location, storage_options)
+    return Lake(storage.location.rstrip("/") or "/", dict(storage_options or {}), dict(options or {}))
+
+
+@set_module("pyhudi")
+@dataclass(frozen=True, slots=True)
+@printable
+class Lake:
+    """The tables in a folder or bucket. The name of a table is its folder there, such as ``orders`` or ``sales/orders``; see `lake`.
+
+    ``options`` of a call are added to those of the lake.
+    """
+
+    location: str
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    options: Mapping[str, object] = field(default_factory=dict, repr=False)
+
+    def __str__(self) -> str:
+        return f"Lake: {self.location}"
+
+    def list(self) -> tuple[str, ...]:
+        """Return the names of all tables, sorted; the folders are listed now, 6 levels deep. Raises `InvalidOptionError` if the lake is a table."""
+        found = tables_below(self.location, self.storage_options)
+        if found == [self.location]:
+            raise InvalidOptionError(
+                f"{self.location} is a table, not a folder with tables",
+                hint="Open it with open_table, or give the folder above it.",
+            )
+        return tuple(one.removeprefix(self.location).strip("/") for one in found)
+
+    def location_of(self, name: str) -> str:
+        """Return the location of a table, which need not exist. Raises `InvalidOptionError` for what is no name of a table."""
+        return f"{self.location.rstrip('/')}/{_checked(name)}"
+
+    def exists(self, name: str) -> bool:
+        """Say whether there is a table of this name."""
+        return table_exists(self.location_of(name), self.storage_options)
+
+    def __contains__(self, name: str) -> bool:
+        return self.exists(name)
+
+    def table(self, name: str, options: Mapping[str, object] | None = None) -> HudiTable:
+        """Open a table. Raises as `open_table`, so `TableNotFoundError` if there is none of this name."""
+        return open_table(self.location_of(name), self.storage_options, {**self.options, **(options or {})})
+
+    def create(
+        self,
+        name: str,
+        schema: Any,
+        record_key: str | Sequence[str] = (),
+        *,
+        options: Mapping[str, object] | None = None,
+        **arguments: Any,
+    ) -> HudiTable:
+        """Create a table. The arguments after its name, and the errors, are those of `create_table` after the location."""
+        own, where = {**self.options, **(options or {})}, self.location_of(name)
+        return create_table(where, schema, record_key, options=own, storage_options=self.storage_options, **arguments)
+
+    def create_or_open(
+        self, name: str, schema: Any, record_key: str | Sequence[str] = (), **arguments: Any
+    ) -> HudiTable:
+        """Open a table, or create it if there is none of this name. Arguments as for `create`.
+
+        Raises `TableExistsError` for a table with another key, partition, ordering, type or rule, or without one of the columns.
+        """
+        return self.create(name, schema, record_key, exist_ok=True, **arguments)
+
+    def rename(self, name: str, new: str) -> HudiTable:
+        """Give a table another name, in one step, and return it; its rows, history and options stay. Only a disk can.
+
+        Writers that began before it commit nothing and get an error. Writers of Hudi on Spark have to be stopped. The table's own name
+        (``hoodie.table.name``) and what names its location elsewhere, such as a catalog, stay as they are.
+
+        Raises, and changes nothing: `UnsupportedTableError` for a lake in an object store or in memory; `TableExistsError` if something is at the new
+        name; `TableError` if a process is writing, or if other tables are in the folder.
+        """
+        storage, old, target = open_storage(self.location, self.storage_options), _checked(name), _checked(new)
+        if not storage.capabilities.renames_folders:
+            raise UnsupportedTableError(
+                "A table can be renamed only on a disk: this storage does not rename a folder in one step",
+                table=self.location_of(name),
+                hint=f"Make {new!r} with create_table, and write the rows of {name!r} into it; the history stays behind.",
+            )
+        opened = OpenedTable(
+            open_storage(self.location_of(name), self.storage_options), system_runtime(), dict(self.options)
+        )
+        context = opened.context()
+        self._refuse_others(storage, old, target)
+        with holding_lock(context, f"rename to {new}") as holding:
+            _refuse_writers(context)
+            try:
+                storage.rename_folder(old, target)
+            except PreconditionFailedError as error:
+                raise _exists(self.location_of(new)) from error
+            if holding.session is not None:
+                follow_folder(holding.session, open_storage(self.location_of(new), self.storage_options))
+        return self.table(new)
+
+    def _refuse_others(self, storage: Storage, old: str, target: str) -> None:
+        """Refuse a table with others in its folder, and a new name that is taken or inside of a table."""
+        names = self.list()
+        inside = [one for one in names if one.startswith(f"{old}/")]
+        if inside:
+            raise TableError(
+                f"Other tables are in the folder of the table, such as {inside[0]}",
+                table=self.location_of(old),
+                hint="Rename these first. Nothing was changed.",
+            )
+        around = [one for one in names if target.startswith(f"{one}/")]
+        if around:
+            raise InvalidOptionError(
+                f"The new name {target!r} is inside of the table {around[0]!r}",
+                hint="Choose a name outside of it. Nothing was changed.",
+            )
+        if storage.head(target) is not None or any(storage.list_names(target)):
+            raise _exists(self.location_of(target))
+
+
+def _exists(location: str) -> TableExistsError:
+    return TableExistsError(
+        "There is something at the new name already", table=location, hint="Choose another name. Nothing was changed."
+    )
+
+
+def _checked(name: object) -> str:
+    """Return a name without slashes around it. Raises `InvalidOptionError` for what names no table of a lake."""
+    text = name.strip("/") if isinstance(name, str) else ""
+    problem = ""
+    if not isinstance(name, str) or not text:
+        problem = "is no name"
+    elif "://" in name or name.startswith(("/", "~")):
+        problem = "is a location"
+    elif way_out(text):
+        problem = str(way_out(text))
+    elif any(part.startswith(".") for part in text.split("/")):
+        problem = "has a part that begins with '.', where nobody looks for tables"
+    elif text.count("/") >= DEPTH:
+        problem = f"has more than {DEPTH} parts, where nobody looks for tables"
+    if problem:
+        raise InvalidOptionError(
+            f"{name!r} names no table of a lake: it {problem}",
+            hint="Give the folder of the table below the lake, such as 'sales/orders'; open_table takes locations.",
+        )
+    return text
+
+
+def _refuse_writers(context: TableContext) -> None:
+    """Raise `TableError` if a process has reserved an instant and is not known to be dead."""
+    for info in context.root.list_folder(HEARTBEATS).objects:
+        if not heartbeat.is_left(context, info.path, ask_storage=True):
+            raise TableError(
+                f"A process is writing: the write {info.path.rpartition('/')[2]} lives",
+                table=context.table,
+                hint="Rename when the write has ended. Nothing was changed.",
+            )
+
+
+@takes_options
+def tables_below(location: str, storage_options: Mapping[str, str] | None = None) -> list[str]:
+    """Return the locations of the tables at or below a folder, sorted; searched `DEPTH` levels deep. Of a table itself it is this table alone.
+
+    A table may be in the folder of another one (``sales`` and ``sales/eu``), but not in one of its partitions.
+    """
+    storage, executor = open_storage(location, storage_options), system_runtime().executor
+    found: list[str] = []
+    if HOODIE in storage.location.split("/"):
+        return found  # a metadata table is a part of its table
+    level = [""]
+    for _ in range(DEPTH + 1):
+        following: list[str] = []
+        for path, folder in zip(level, list_folders(storage, executor, level), strict=True):
+            table = is_table(folder.folders)
+            if table:
+                found.append(f"{storage.location.rstrip('/')}/{path}".rstrip("/"))
+                if not path:
+                    return found
+            # A table without partition columns has the metafile of a partition in its own folder.
+            if table or not any(info.path.rpartition("/")[2].startswith(PARTITION_METAFILE) for info in folder.objects):
+                following += [name for name in folder.folders if not name.rpartition("/")[2].startswith(".")]
+        level = following
+    return sorted(found)

@@ -1,0 +1,117 @@
+"""Tables in the engines that people name, by the ways of docs/engines.md. The tests of ibis, Daft and Ray need these packages, which are not among the
+requirements of the tests; the page says with which releases they were tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import pyhudi as hudi
+from pyhudi.errors import SchemaMismatchError
+from pyhudi_core.write import streams
+
+ROWS = pa.table({"id": range(100), "day": ["a", "b"] * 50, "price": [i / 2 for i in range(100)]})
+WANTED = sum(i / 2 for i in range(51, 100, 2))
+"""The prices of day b with an id above 50."""
+NOT_INSTALLED = "not among the requirements of the tests; docs/engines.md says what was tried"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> hudi.HudiTable:
+    made = hudi.create_table(tmp_path / "orders", ROWS.schema, "id", partition_by="day")
+    made.upsert(ROWS)
+    return made
+
+
+@pytest.fixture
+def narrowed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[hudi.Scan]]:
+    """The scans that an engine has made of the one that it got."""
+    found: list[hudi.Scan] = []
+    real = hudi.Scan.narrowed
+
+    def spy(self: hudi.Scan, *arguments: object, **named: object) -> hudi.Scan:
+        found.append(real(self, *arguments, **named))  # type: ignore[arg-type]
+        return found[-1]
+
+    monkeypatch.setattr(hudi.Scan, "narrowed", spy)
+    return iter([found])
+
+
+def test_duckdb_has_a_scan_as_a_view_that_reads_what_a_query_needs(
+    table: hudi.HudiTable, narrowed: Iterator[list[hudi.Scan]]
+) -> None:
+    with table.scan(meta=False).to_duckdb("orders") as connection:
+        query = "SELECT sum(price) FROM orders WHERE day = 'b' AND id > 50"
+        for _ in range(2):
+            assert connection.sql(query).fetchall() == [(WANTED,)]
+        (seen,) = narrowed
+        assert {piece.partition for piece in seen[-1].slices()} == {"day=b"}
+        assert set(seen[-1].schema.names) <= {"id", "day", "price"}
+        table.delete(where="day = 'b'")
+        assert connection.sql(query).fetchall() == [(WANTED,)], "the view is the scan's state"
+        assert table.scan(meta=False).to_duckdb("orders", connection) is connection
+        assert connection.sql(query).fetchall() == [(None,)]
+
+
+def test_a_lazy_frame_is_written_as_polars_computes_it(table: hudi.HudiTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "IN_MEMORY", 100)  # so that the rows go through files
+    lazy = table.scan(meta=False).to_polars().with_columns(price=pl.col("price") + 1, day=pl.lit("c"))
+    other = hudi.create_table(f"{table.location}-2", ROWS.schema, "id", partition_by="day")
+    assert other.upsert(lazy.filter(pl.col("id") < 10)).stats.rows_inserted == 10
+    assert sorted(other.scan().to_arrow()["price"].to_pylist()) == [i / 2 + 1 for i in range(10)]
+    assert other.delete(lazy.filter(pl.col("id") < 9).select("id", "day")).stats.rows_deleted == 9
+    assert other.scan().count() == 1
+    with pytest.raises(SchemaMismatchError):
+        other.upsert(lazy.select("id", "day", price=pl.lit("no number")))
+    with pytest.raises(pl.exceptions.PolarsError):
+        other.upsert(lazy.select("absent"))
+    assert other.scan().count() == 1
+
+
+def test_ibis_reads_a_scan_by_duckdb_and_by_polars(table: hudi.HudiTable, narrowed: Iterator[list[hudi.Scan]]) -> None:
+    ibis = pytest.importorskip("ibis", reason=NOT_INSTALLED)
+    scan = table.scan(meta=False)
+    (seen,) = narrowed
+    for connection in (
+        ibis.duckdb.from_connection(scan.to_duckdb("orders")),
+        ibis.polars.connect({"orders": scan.to_polars()}),
+    ):
+        orders = connection.table("orders")
+        few = orders.filter((orders.day == "b") & (orders.id > 50))
+        assert few.aggregate(total=few.price.sum()).to_pyarrow().to_pylist() == [{"total": WANTED}]
+        assert {piece.partition for piece in seen[-1].slices()} == {"day=b"}
+
+
+def test_daft_reads_the_rows_of_a_scan(table: hudi.HudiTable) -> None:
+    daft = pytest.importorskip("daft", reason=NOT_INSTALLED)
+    frame = daft.from_arrow(table.scan(columns=["price"], where="day = 'b' AND id > 50").to_arrow())
+    assert frame.sum("price").to_pydict() == {"price": [WANTED]}
+
+
+def test_ray_reads_the_tasks_of_a_scan_in_its_workers(table: hudi.HudiTable) -> None:
+    ray = pytest.importorskip("ray", reason=NOT_INSTALLED)
+    ray.init(num_cpus=1, include_dashboard=False)
+    try:
+        tasks = table.scan(columns=["price"], where="day = 'b' AND id > 50").tasks()
+        dataset = ray.data.from_items([{"task": task} for task in tasks]).map_batches(
+            lambda rows: (pa.Table.from_batches([batch]) for task in rows["task"] for batch in task.batches()),
+            batch_size=1,
+        )
+        assert dataset.sum("price") == WANTED
+    finally:
+        ray.shutdown()
+
+
+def test_duckdb_keeps_rows_with_nan_in_a_scan(tmp_path: Path) -> None:
+    """By the statistics of a Parquet file, DuckDB passes over such rows; a scan gives it the rows. NaN is the greatest number there."""
+    rows = pa.table({"id": [1, 2, 3], "x": [0.5, float("nan"), 2.0]})
+    made = hudi.create_table(tmp_path / "floats", rows.schema, "id")
+    made.upsert(rows)
+    with made.scan(meta=False).to_duckdb("floats", duckdb.connect()) as connection:
+        assert connection.sql("SELECT id FROM floats WHERE x >= 1 ORDER BY id").fetchall() == [(2,), (3,)]
