@@ -54,6 +54,7 @@ LOOPS = [
     ),
     ("repair", "{table}", "--duplicates"),
     ("restore", "{table}", "--to", "{newest}"),
+    ("restore", "{table}", "--to", "{newest}", "--keep"),
     ("erase", "{table}", "--key", "2"),
     ("drop", "{new}", "--if-exists"),
 ]
