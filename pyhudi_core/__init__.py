@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from pyhudi_core.model.table_rules import TableRules as TableRules
     from pyhudi_core.opening import check_table as check_table
     from pyhudi_core.opening import create_table as create_table
+    from pyhudi_core.opening import drop_table as drop_table
     from pyhudi_core.opening import open_table as open_table
     from pyhudi_core.opening import table_exists as table_exists
     from pyhudi_core.orchestration.remote_write import commit_for as commit_for
@@ -136,6 +137,7 @@ _HOMES = {
     "check_table": "opening",
     "commit_for": "orchestration.remote_write",
     "create_table": "opening",
+    "drop_table": "opening",
     "held_transactions": "source_transactions",
     "in_range": "validators",
     "lake": "lake_tables",

@@ -11,6 +11,7 @@ HudiError
 ├─ TableError
 │   ├─ TableNotFoundError
 │   ├─ TableExistsError
+│   ├─ TableHalfDroppedError
 │   └─ UnsupportedTableError
 │       └─ TableVersionError
 ├─ CommitError
@@ -18,6 +19,7 @@ HudiError
 │   │   └─ EarlyConflictError
 │   ├─ CommitRequirementError
 │   ├─ ErasureRefusedError
+│   ├─ DropRefusedError
 │   ├─ PreCommitError
 │   ├─ CommitAbortedError
 │   └─ CommitStateUnknownError
@@ -189,6 +191,10 @@ class TableExistsError(TableError):
     """A table already exists at the location."""
 
 
+class TableHalfDroppedError(TableError):
+    """Somebody has begun to drop the table, and files of it may be gone; ``hudi.drop_table(location)`` finishes that."""
+
+
 class UnsupportedTableError(TableError):
     """The table uses a feature that this package does not support; nothing was read or written."""
 
@@ -241,6 +247,10 @@ class CommitRequirementError(CommitError):
 
 class ErasureRefusedError(CommitError):
     """Keys cannot be erased, because savepoints, slow readers or pending instants need older files; nothing was written. The message names them."""
+
+
+class DropRefusedError(CommitError):
+    """The table is in use, so it is not dropped; nothing was changed. The message names who uses it."""
 
 
 class PreCommitError(CommitError):

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from pyhudi_core.model.new_table import new_table_config
     from pyhudi_core.model.partition_path import partition_paths
     from pyhudi_core.model.schema import normalise, to_avro
+    from pyhudi_core.repairs.drop import DroppedTable, TableDrop
     from pyhudi_core.storage.conditions import refuse_ignored_conditions
     from pyhudi_core.storage.no_table import first_data_file, no_table
     from pyhudi_core.validators import Validator, Validators
@@ -69,6 +70,8 @@ else:
     normalise = lazy_call("pyhudi_core.model.schema", "normalise")
     to_avro = lazy_call("pyhudi_core.model.schema", "to_avro")
     refuse_ignored_conditions = lazy_call("pyhudi_core.storage.conditions", "refuse_ignored_conditions")
+    DroppedTable = lazy_call("pyhudi_core.repairs.drop", "DroppedTable")
+    TableDrop = lazy_call("pyhudi_core.repairs.drop", "TableDrop")
     no_table = lazy_call("pyhudi_core.storage.no_table", "no_table")
     first_data_file = lazy_call("pyhudi_core.storage.no_table", "first_data_file")
 
@@ -139,6 +142,38 @@ def create_table(
 def table_exists(location: Place, storage_options: Mapping[str, str] | None = None) -> bool:
     """Say whether a table is at a location. Raises `ConfigError` and `StorageError` if the location cannot be looked at."""
     return _is_table(open_storage(location, storage_options or {}))
+
+
+@set_module("pyhudi")
+@takes_options
+def drop_table(
+    location: Place,
+    storage_options: Mapping[str, str] | None = None,
+    options: Mapping[str, object] | None = None,
+    missing_ok: bool = False,
+) -> DroppedTable:
+    """Delete a table for good, as `HudiTable.drop`. A table that an earlier drop has left half dropped is deleted, too.
+
+    Raises `TableNotFoundError` if there is no table, unless ``missing_ok``; and `DropRefusedError` while somebody uses the table.
+    """
+    try:
+        return drop_of(location, storage_options, options)()
+    except TableNotFoundError as error:
+        if not missing_ok:
+            raise
+        return DroppedTable(str(location), why_not=error.message)
+
+
+def drop_of(
+    location: Place, storage_options: Mapping[str, str] | None = None, options: Mapping[str, object] | None = None
+) -> TableDrop:
+    """Return the drop of the table at a location, which may be half dropped. Raises `TableNotFoundError` if there is none."""
+    opened = OpenedTable(open_storage(location, storage_options or {}), system_runtime(), options or {})
+    try:
+        opened.to_drop()
+    except TableNotFoundError as error:
+        raise no_table(opened.storage) from error
+    return TableDrop(opened)
 
 
 def _is_table(storage: Storage) -> bool:

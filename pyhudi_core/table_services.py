@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyhudi_core.read import reads
     from pyhudi_core.read.inspection import Inspection
     from pyhudi_core.read.key_history import KeyHistory
+    from pyhudi_core.repairs.drop import TableDrop
     from pyhudi_core.repairs.duplicate_removal import Duplicates
     from pyhudi_core.repairs.erasure import Erasure
     from pyhudi_core.savepoints.holds import Holds
@@ -62,6 +63,7 @@ else:
     Clustering = lazy_call("pyhudi_core.services.clustering.clustering", "Clustering")
     Compaction = lazy_call("pyhudi_core.services.compaction.compaction", "Compaction")
     LogCompaction = lazy_call("pyhudi_core.services.compaction.log_compaction", "LogCompaction")
+    TableDrop = lazy_call("pyhudi_core.repairs.drop", "TableDrop")
     Duplicates = lazy_call("pyhudi_core.repairs.duplicate_removal", "Duplicates")
     Erasure = lazy_call("pyhudi_core.repairs.erasure", "Erasure")
     Expiry = lazy_call("pyhudi_core.services.expiry.expiry", "Expiry")
@@ -282,6 +284,11 @@ class TableServices(NamesInstead):
     def erasure(self) -> Erasure:
         """Erases rows and all that is left of their keys, with a proof: ``plan(keys)``, ``run(keys)`` and ``verify(keys)``."""
         return Erasure(self._opened.context())
+
+    @property
+    def drop(self) -> TableDrop:
+        """Delete the table for good: ``drop()``; ``drop.plan()`` shows before which files and bytes, and who uses the table."""
+        return TableDrop(self._opened)
 
     @property
     def sweep(self) -> Sweep:

@@ -32,6 +32,7 @@ _COMMANDS = {
     "clean": ("service_commands", "Delete older file slices: plan, schedule and execute."),
     "cluster": ("service_commands", "Merge small files and sort rows: plan, schedule and execute."),
     "compact": ("service_commands", "Compact a merge-on-read table: plan, schedule and execute."),
+    "drop": ("drop", "Delete a table for good, or finish a drop that died."),
     "export": ("export", "Write the rows of a table into a Parquet, CSV or JSON file."),
     "inspect": ("inspect", "Show files, slices, partitions, commits with write amplification, or statistics."),
     "erase": ("erase", "Erase the rows with given keys, and all that is left of them."),

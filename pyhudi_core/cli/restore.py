@@ -40,6 +40,11 @@ from pyhudi_core.services.restore.restores import RestoreResult, Restores
 @click.option(
     "--cancel", metavar="TIME", help="Take the planned restore with this requested time back; nothing was undone yet."
 )
+@click.option(
+    "--keep",
+    is_flag=True,
+    help="Undo nothing: write the rows of that state again, and keep the state until now under a savepoint.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.pass_context
 def restore(
@@ -53,9 +58,12 @@ def restore(
     only_execute: bool,
     instant: str | None,
     cancel: str | None,
+    keep: bool,
     as_json: bool,
 ) -> None:
     """Bring the state of an earlier commit or time of the table at LOCATION back. Later commits are undone, and their files deleted for good.
+
+    What goes for good is said first. With --keep nothing goes, and a restore to the savepoint brings the state until now back.
 
     Exit code 0: done, or nothing to do; 1: the restore that --instant or --cancel names is not pending, or --plan: it would be refused; 2: it was
     refused, or failed.
@@ -65,9 +73,13 @@ def restore(
     refuse_instant_without_execute(instant, only_execute=only_execute)
     if (to is None) == (before is None) and not (only_execute or cancel is not None):
         raise click.UsageError("give --to or --before")
+    if keep and (only_schedule or only_execute or cancel is not None):
+        raise click.UsageError("--keep goes with --to or --before, and with --plan")
     with reporting_errors(context):
         service = open_table(location, storage_options).restore
-        if only_plan:
+        if keep:
+            found, text, code = _keeping(service, to, before, only_plan=only_plan)
+        elif only_plan:
             plan = service.plan(to, before=before)
             # A plan without a commit to go back to is a refusal.
             found, text, code = of_plan(plan), with_estimate(plan), 0 if plan or plan.to is not None else FOUND
@@ -78,6 +90,8 @@ def restore(
             found = {"cancelled": gone}
             text, code = f"The restore {cancel} {'was taken back' if gone else 'is not planned'}", 0 if gone else FOUND
         else:
+            if not (only_execute or as_json):
+                console(stderr=True).print(safe(str(service.plan(to, before=before))))
             with progress_bar("restore") as bar:
                 done = (
                     service.execute(instant, progress=bar)
@@ -99,6 +113,17 @@ def _scheduled(service: Restores, to: str | None, before: str | None) -> tuple[d
     scheduled = service.schedule(to, before=before)
     found = of_plan(plan) | {"instant": scheduled.requested_time if scheduled else None}
     return found, f"Planned {scheduled.requested_time}: {plan}" if scheduled else str(plan), 0
+
+
+def _keeping(
+    service: Restores, to: str | None, before: str | None, *, only_plan: bool
+) -> tuple[dict[str, Any], str, int]:
+    planned = service.plan_keeping(to, before=before)
+    if only_plan:
+        found = {"due": bool(planned), "to": planned.to.requested_time, "kept": planned.kept.requested_time}
+        return {**found, "figures": dict(planned.figures), "why_not": planned.why_not}, str(planned), 0
+    done = service.run_keeping(to, before=before)
+    return of_result(done), str(done), 0
 
 
 def of_plan(plan: RestorePlan) -> dict[str, Any]:
@@ -132,4 +157,5 @@ def _undone(one: UndoneCommit) -> dict[str, Any]:
 def of_result(done: RestoreResult) -> dict[str, Any]:
     """Return a result as JSON shows it."""
     times = [instant.requested_time for instant in done.instants]
-    return {"instants": times, "to": done.to, "figures": dict(done.figures), "why_not": done.why_not}
+    found = {"instants": times, "to": done.to, "figures": dict(done.figures), "why_not": done.why_not}
+    return {**found, "kept": done.kept} if done.kept else found

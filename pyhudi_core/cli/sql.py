@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pyhudi_core.cli.index import dropping, figures_of_plan, print_indexes, print_result
 from pyhudi_core.cli.terminal import FOUND, at_location, pairs, print_as, reporting_errors, rows_options, table_option
-from pyhudi_core.errors import TableNotFoundError
+from pyhudi_core.errors import TableHalfDroppedError, TableNotFoundError
 from pyhudi_core.opening import open_table
 from pyhudi_core.services.indexing.indexing_plan import IndexingPlan
 from pyhudi_core.statements.names import parts_of
@@ -50,7 +50,8 @@ def sql_(
 ) -> None:
     """Carry out a STATEMENT of Spark SQL with Hudi. The table at LOCATION has its own name in it; CREATE TABLE makes one there.
 
-    SELECT, INSERT, UPDATE, DELETE, MERGE INTO, CREATE TABLE, ALTER TABLE, TRUNCATE, SHOW, DESCRIBE, CREATE INDEX, CALL: `pyhudi help sql`.
+    SELECT, INSERT, UPDATE, DELETE, MERGE INTO, CREATE TABLE, ALTER TABLE, DROP TABLE, TRUNCATE, SHOW, DESCRIBE, CREATE INDEX, CALL: see
+    `pyhudi help sql`.
 
     Exit code 0: done, or nothing to do; 1: --plan: it would be refused; 2: it was refused, or it failed.
     """
@@ -75,14 +76,14 @@ def sql_(
 
 
 def _name(location: str, storage_options: dict[str, str], statement: str) -> str:
-    """Return the name of the table at a location; of a table that is to be made, the one that the statement gives it."""
+    """Return the name of the table at a location; of one that is to be made, or is half dropped, the one that the statement gives it."""
     try:
         return open_table(location, storage_options).name
-    except TableNotFoundError:
+    except (TableNotFoundError, TableHalfDroppedError):
         tree = parse(statement).tree
-        if tree is None or type(tree).__name__ != "Create":
+        if tree is None or type(tree).__name__ not in ("Create", "Drop"):
             raise
-        return ".".join(parts_of(tree.this))
+        return ".".join(parts_of((tree.args.get("tables") or [tree.this])[0]))
 
 
 def _print_index_plan(table: HudiTable, statement: str, *, as_json: bool) -> int:

@@ -49,6 +49,7 @@ class FindingKind(StrEnum):
 
     NO_TABLE = "no_table"
     PROPERTIES_DAMAGED = "properties_damaged"
+    HALF_DROPPED = "half_dropped"
     PROPERTIES_FROM_BACKUP = "properties_from_backup"
     PROPERTIES_BACKUP_LEFT = "properties_backup_left"
     PROPERTIES_INCONSISTENT = "properties_inconsistent"
@@ -164,6 +165,11 @@ USUAL: dict[FindingKind, Usual] = {
         Area.PROPERTIES,
         _ERROR,
         "Restore .hoodie/hoodie.properties from a copy; no reader or writer opens the table without it.",
+    ),
+    FindingKind.HALF_DROPPED: Usual(
+        Area.PROPERTIES,
+        _ERROR,
+        "If the process of the drop is gone, `pyhudi drop LOCATION` finishes it; nothing brings the table back.",
     ),
     FindingKind.PROPERTIES_FROM_BACKUP: Usual(
         Area.PROPERTIES, _WARNING, "Copy hoodie.properties.backup to hoodie.properties while no writer runs."

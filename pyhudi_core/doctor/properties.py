@@ -14,6 +14,7 @@ from pyhudi_core.errors import (
     CorruptPropertiesError,
     HudiError,
     LimitExceededError,
+    TableHalfDroppedError,
     TableVersionError,
     UnsafePathError,
     UnsupportedTableError,
@@ -157,6 +158,8 @@ def _open(exam: Examination, opened: OpenedTable, properties: dict[str, str]) ->
     except UnsafePathError as error:
         exam.add(FindingKind.UNSAFE_PATH, describe(error), PATH, area=_AREA)
         timeline, history = "timeline", "history"
+    except TableHalfDroppedError as error:
+        exam.add(FindingKind.HALF_DROPPED, error.message, PATH)
     except HudiError as error:
         exam.add(FindingKind.PROPERTIES_DAMAGED, describe(error), PATH)
     exam.timeline_folder = f".hoodie/{timeline}"

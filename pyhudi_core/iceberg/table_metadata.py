@@ -102,6 +102,15 @@ def exists(storage: Storage) -> bool:
     return storage.head(HINT) is not None
 
 
+def is_ours(storage: Storage) -> bool:
+    """Say whether the folder ``metadata`` has Iceberg metadata of this project. Changes nothing."""
+    number = _hint(storage)
+    try:
+        return number is not None and SYNCED in json.loads(storage.get(version_path(number)))["properties"]
+    except (ValueError, KeyError, TypeError, ObjectNotFoundError):
+        return False
+
+
 def load(storage: Storage) -> TableMetadata | None:
     """Return the newest version; None if there is none. Moves the hint on if its writer died before it did.
 

@@ -23,6 +23,7 @@ from types import MappingProxyType
 from pyhudi_core.errors import (
     CorruptPropertiesError,
     TableError,
+    TableHalfDroppedError,
     TableVersionError,
     UnsafePathError,
     UnsupportedTableError,
@@ -54,6 +55,8 @@ METADATA_PARTITIONS = "hoodie.table.metadata.partitions"
 METADATA_PARTITIONS_INFLIGHT = "hoodie.table.metadata.partitions.inflight"
 POPULATE = "hoodie.populate.meta.fields"
 OPERATION_FIELD = "hoodie.allow.operation.metadata.field"
+DROPPING = "pyhudi.table.dropping"
+"""The requested time of the drop that has begun to delete the table. Who finds it neither reads nor writes."""
 INDEX_DEFINITIONS = "hoodie.table.index.defs.path"
 PREFIX_WIDTH = "pyhudi.partition.random.prefix"
 PREFIX_DEPTH = "pyhudi.partition.random.prefix.depth"
@@ -184,6 +187,7 @@ class TableConfig:
             table: location of the table, for the errors.
 
         Raises:
+            TableHalfDroppedError: somebody has begun to drop the table.
             TableVersionError: the table has a version that `_LAYOUTS` does not list.
             UnsupportedTableError: the table has an unsupported feature (named in the message).
             CorruptPropertiesError: the checksum is wrong, the table name is missing, or a property has an impossible value.
@@ -308,6 +312,12 @@ class TableConfig:
 def _typed(items: tuple[tuple[str, str], ...], table: str) -> TableConfig:
     """Return the configuration of these properties. Every verb reads the file again and mostly finds what it found before."""
     props = dict(items)
+    if props.get(DROPPING):
+        raise TableHalfDroppedError(
+            f"The drop {props[DROPPING]} has begun to delete this table, and has not ended",
+            table=table, path=_PATH, instant=props[DROPPING],
+            hint="If its process is gone, hudi.drop_table(location) or `pyhudi drop LOCATION` finishes it.",
+        )  # fmt: skip
     view = _View(props, table)
     view.check_readable()
     ordering = view.fields("hoodie.table.ordering.fields") or view.fields("hoodie.table.precombine.field")

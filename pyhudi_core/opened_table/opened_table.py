@@ -12,7 +12,7 @@ from pyhudi_core.errors import ConfigError, CorruptionError, StorageError, Table
 from pyhudi_core.lock.base import LockProvider
 from pyhudi_core.lock.kind import LockRequest
 from pyhudi_core.lock.opening import ask_server, open_instants, open_lock
-from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.model.properties import DROPPING, TableConfig
 from pyhudi_core.opened_table.protections import Protections
 from pyhudi_core.opened_table.table_context import METADATA_TABLE, CommitProtocol, Folders, PreCommit, TableContext
 from pyhudi_core.options import WriteOptions
@@ -77,6 +77,13 @@ class OpenedTable:
         with at_table(self.storage.location):
             return self._of(self._files())
 
+    def to_drop(self) -> tuple[TableContext, bool]:
+        """Return the table, and whether it is half dropped: then every other call raises `TableHalfDroppedError`. Raises as `context`."""
+        with at_table(self.storage.location):
+            properties = properties_file.read(self.storage)
+            half = bool(properties.pop(DROPPING, ""))
+            return self._with(properties), half
+
     def created(self, properties: bytes) -> TableContext:
         """Return the table that was created just now with this file. Raises as `context`."""
         with at_table(self.storage.location):
@@ -111,17 +118,19 @@ class OpenedTable:
         return found[0], found[1] if len(found) > 1 else None
 
     def _of(self, files: _Files) -> TableContext:
-        properties = properties_file.read(self.storage, files[0])
+        context = self._with(properties_file.read(self.storage, files[0]), files[1])
+        self._lists_metadata = bool(context.config.metadata_partitions)
+        self._known = _Known(files, context) if files[0] is not None else None
+        return context
+
+    def _with(self, properties: Mapping[str, str], of_metadata: bytes | None = None) -> TableContext:
         config = TableConfig.from_properties(properties, table=self.storage.location)
         options, lock, runtime = self._lock_and_runtime(config)
         protocol = CommitProtocol(
             self.storage, runtime, lock, options, self.protections, self.pre_commit, self._remembered, self.beside
         )
         context = TableContext.of(self.storage, config, protocol, folders=self._folders, clock=self.runtime.clock)
-        context = _with_metadata_table(context, self._metadata_folders, files[1])
-        self._lists_metadata = bool(config.metadata_partitions)
-        self._known = _Known(files, context) if files[0] is not None else None
-        return context
+        return _with_metadata_table(context, self._metadata_folders, of_metadata)
 
     def _lock_and_runtime(self, config: TableConfig) -> tuple[WriteOptions, LockProvider, Runtime]:
         """Return the options with what they choose: the lock, and the runtime with its source of instants. No request is sent."""

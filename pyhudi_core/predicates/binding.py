@@ -54,6 +54,8 @@ _READ_AS: dict[str, tuple[pa.DataType | None, ...]] = {
     "date_add": (pa.date32(), None),
     "date_sub": (pa.date32(), None),
     "datediff": (pa.date32(),),
+    "trunc": (pa.date32(), None),
+    "last_day": (pa.date32(),),
 }
 """The types that arguments of a function are cast to; None: as they are. The last one counts for all that follow."""
 _OPPOSITES = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "<=>": "!<=>", "!<=>": "<=>"}
@@ -244,6 +246,9 @@ class _Binder:
         is_cast = call.function == "cast"
         if is_cast and _is_moment(target) and not _is_moment(source) and not pa.types.is_integer(source):
             return self._zoned("moment", _folded(FunctionCall("cast", call.args, LOCAL)), MOMENT)
+        if call.function == "date_trunc" and _is_moment(source):
+            local = self._zoned("local_time", call.args[0], LOCAL)
+            return self._zoned("moment", _folded(FunctionCall("date_trunc", (local, call.args[1]), LOCAL)), MOMENT)
         if _is_moment(source) and (call.function in DATE_PARTS or (is_cast and not _is_moment(target))):
             return _folded(FunctionCall(call.function, (self._zoned("local_time", call.args[0], LOCAL),), target))
         return _folded(call)

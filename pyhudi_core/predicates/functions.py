@@ -16,13 +16,19 @@ from pyhudi_core.predicates.coercion import is_bytes, is_number, is_string
 from pyhudi_core.predicates.date_math import compute_date
 from pyhudi_core.predicates.letter_case import in_case
 from pyhudi_core.predicates.local_times import LOCAL, MOMENT, local_times, moments
+from pyhudi_core.predicates.named_functions import FUNCTIONS, substring
 from pyhudi_core.predicates.number_casts import may_change, to_number
 from pyhudi_core.predicates.text_values import from_text
 from pyhudi_core.predicates.tree import FunctionCall, Literal, text_of
 
 _DIGITS = 38
 """The most digits of a decimal in Spark."""
-DATE_PARTS = ("year", "month", "day", "hour", "minute", "second")
+_PLAIN_SCALE = 6
+"""Decimals with more places have texts such as 1E-7 in some systems."""
+DATE_PARTS = (
+    *("year", "month", "day", "hour", "minute", "second"),
+    *("quarter", "dayofweek", "weekday", "dayofyear", "weekofyear"),
+)
 _TARGETS = {
     "boolean": pa.bool_(),
     "tinyint": pa.int8(),
@@ -37,6 +43,7 @@ _TARGETS = {
     "timestamp_ntz": LOCAL,
     "binary": pa.binary(),
 }
+_LITERALS = "Cast the first argument; numbers and texts behind it are written out: left(name, 3), replace(name, 'a', 'b'), lpad(code, 5, '0')"
 ZONED: dict[str, Callable[[pc.Expression, str], pc.Expression]] = {"local_time": local_times, "moment": moments}
 """Calls that the binding makes, of a value and the name of a zone: only they depend on one."""
 _TIME_FORMAT_PARTS = ("%Y", "%m", "%d", "%H", "%M", "%S")
@@ -62,6 +69,9 @@ def result_type(call: FunctionCall, kinds: list[pa.DataType]) -> pa.DataType:
         PredicateError: the function does not accept such arguments.
     """
     name = call.function
+    named = FUNCTIONS[name].result(call, kinds) if name in FUNCTIONS else None
+    if named is not None:
+        return named
     fits = _ACCEPTS.get(name)
     if fits is None or not fits(kinds):
         of_dates = sum(map(pa.types.is_date, kinds)) == 2
@@ -69,6 +79,8 @@ def result_type(call: FunctionCall, kinds: list[pa.DataType]) -> pa.DataType:
             f"{text_of(call)[:120]} does not take {', '.join(map(str, kinds))}",
             hint="Write datediff(later, earlier) for the days between two dates"
             if of_dates
+            else _LITERALS
+            if name in FUNCTIONS
             else "Cast the arguments, for decimals to double; or filter the result",
         )
     if name in ("+", "-", "*"):
@@ -102,6 +114,7 @@ def check_cast(source: pa.DataType, target: pa.DataType, what: str) -> None:
             and (is_number(target) or test.is_boolean(target) or test.is_date(target) or is_bytes(target))
         )
         or (is_string(target) and (test.is_integer(source) or test.is_boolean(source) or test.is_date(source)))
+        or (is_string(target) and test.is_decimal(source) and 0 <= source.scale <= _PLAIN_SCALE)
         or (is_string(source) and is_string(target))
         or (test.is_date(source) and (test.is_timestamp(target) or test.is_date(target)))
         or (test.is_timestamp(source) and (test.is_timestamp(target) or test.is_date(target)))
@@ -115,13 +128,21 @@ def check_cast(source: pa.DataType, target: pa.DataType, what: str) -> None:
                 "Cast it to a decimal with at most 15 digits before the point and 15 behind it, such as decimal(24, 9)"
             )
         elif test.is_floating(source) and is_string(target):
-            hint = "Numbers have other texts in other systems: cast it to a decimal, such as decimal(18, 2), and compare that"
+            hint = "Numbers have other texts in other systems: cast it to a decimal first, such as CAST(CAST(x AS DECIMAL(18, 2)) AS STRING)"
+        elif test.is_timestamp(source) and is_string(target):
+            hint = (
+                "CAST(CAST(x AS DATE) AS STRING) is the text of its day; hour(x), minute(x) and second(x) are numbers"
+            )
+        elif is_string(source) and test.is_timestamp(target):
+            hint = "Only a text that is written out becomes a timestamp, TIMESTAMP '2026-01-31 12:00:00'; of a column take CAST(x AS DATE)"
         raise PredicateError(f"a cast of {what[:120]} from {source} to {target} is not supported", hint=hint)
 
 
 def compute(call: FunctionCall, args: list[pc.Expression], kinds: list[pa.DataType]) -> pc.Expression:
     """Return the Arrow expression of a call that ``result_type`` or ``check_cast`` has accepted."""
     name = call.function
+    if name in FUNCTIONS:
+        return FUNCTIONS[name].compute(call, args, kinds)
     if name in ARITHMETIC:
         return _arithmetic(call, args, kinds)
     if name in DATE_PARTS:
@@ -162,14 +183,13 @@ def _literal_text(call: FunctionCall, index: int) -> str:
 
 def _substring(call: FunctionCall, text: pc.Expression) -> pc.Expression:
     numbers = [argument.value for argument in call.args[1:] if isinstance(argument, Literal)]
-    if len(numbers) != len(call.args) - 1 or not all(isinstance(number, int) and number >= 0 for number in numbers):
+    if len(numbers) != len(call.args) - 1 or not all(isinstance(number, int) for number in numbers):
         raise PredicateError(
-            f"{text_of(call)[:120]} needs a start and a length that are numbers and not negative",
-            hint="Positions count from 1",
+            f"{text_of(call)[:120]} needs a start and a length that are whole numbers",
+            hint="Positions count from 1, and negative ones from the end",
         )
-    start = max(int(str(numbers[0])) - 1, 0)
-    stop = None if len(numbers) == 1 else start + int(str(numbers[1]))
-    return pc.utf8_slice_codeunits(text, start=start, stop=stop)
+    start, *length = (int(str(number)) for number in numbers)
+    return substring(text, start, length[0] if length else None)
 
 
 def _cast(value: pc.Expression, source: pa.DataType, target: pa.DataType) -> pc.Expression:
@@ -293,13 +313,18 @@ ARITHMETIC: dict[str, Callable[[pc.Expression, pc.Expression], pc.Expression]] =
     "%": _modulo,
 }
 """The operators of arithmetic; each takes two numbers."""
-_PARTS = {
+_PARTS: dict[str, Callable[[pc.Expression], pc.Expression]] = {
     "year": pc.year,
     "month": pc.month,
     "day": pc.day,
     "hour": pc.hour,
     "minute": pc.minute,
     "second": pc.second,
+    "quarter": pc.quarter,
+    "dayofweek": lambda time: pc.day_of_week(time, count_from_zero=False, week_start=7),
+    "weekday": pc.day_of_week,
+    "dayofyear": pc.day_of_year,
+    "weekofyear": pc.iso_week,
 }
 
 

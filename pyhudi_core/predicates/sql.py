@@ -18,6 +18,7 @@ from sqlglot.errors import SqlglotError
 
 from pyhudi_core.errors import PredicateError
 from pyhudi_core.predicates.date_math import DAY
+from pyhudi_core.predicates.named_functions import call_of
 from pyhudi_core.predicates.quotes import refuse_misread_texts
 from pyhudi_core.predicates.spelling import meant_by
 from pyhudi_core.predicates.tree import And, ColumnName, Compare, FunctionCall, In, IsNull, Like, Literal, Node, Not, Or
@@ -147,6 +148,10 @@ def _node(part: Any) -> Node:
 
 
 def _call(part: Any) -> Node:
+    named = call_of(part)
+    if named is not None:
+        args = [arg.this if isinstance(arg, exp.TsOrDsToDate) else arg for arg in named[1]]
+        return FunctionCall(named[0], tuple(map(_node, args)))
     function = _FUNCTIONS.get(type(part))
     if function is None or any(part.args.get(name) for name in _OTHER_ARGUMENTS):
         raise _not_understood(part)
@@ -258,11 +263,11 @@ def _with_backslashes(pattern: str, escape: str) -> str | None:
 
 
 def _starts_with(part: Any) -> Node:
-    prefix = part.expression
-    if not isinstance(prefix, exp.Literal) or not prefix.is_string:
-        raise _not_understood(part)
-    escaped = prefix.name.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-    return Like(_node(part.this), f"{escaped}%")
+    return _ends_with(part, "", "%")
+
+
+def _without_wildcards(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
 def _from_unixtime(part: Any) -> Node:
@@ -280,6 +285,36 @@ def _case(part: Any) -> Node:
         args += [_node(condition), _node(branch.args["true"])]
     otherwise = part.args.get("default")
     return FunctionCall("case", (*args, Literal(None) if otherwise is None else _node(otherwise)))
+
+
+def _if(part: Any) -> Node:
+    otherwise = part.args.get("false")
+    last = Literal(None) if otherwise is None else _node(otherwise)
+    return FunctionCall("case", (_node(part.this), _node(part.args["true"]), last))
+
+
+def _null_if(part: Any) -> Node:
+    value = _node(part.this)
+    return FunctionCall("case", (Compare("=", value, _node(part.expression)), Literal(None), value))
+
+
+def _is_nan(part: Any) -> Node:
+    return FunctionCall("coalesce", (FunctionCall("isnan", (_node(part.this),)), Literal(False)))  # of null it is false
+
+
+def _anonymous(part: Any) -> Node:
+    tested = {"isnull": False, "isnotnull": True}.get(part.name.lower())
+    if tested is None or len(part.expressions) != 1:
+        return _call(part)
+    found = IsNull(_node(part.expressions[0]))
+    return Not(found) if tested else found
+
+
+def _ends_with(part: Any, before: str = "%", after: str = "") -> Node:
+    text = part.expression
+    if not isinstance(text, exp.Literal) or not text.is_string:
+        raise _not_understood(part)
+    return Like(_node(part.this), f"{before}{_without_wildcards(text.name)}{after}")
 
 
 def _round(part: Any) -> Node:
@@ -379,6 +414,12 @@ _READERS: dict[type[Any], Callable[[Any], Node]] = {
     exp.DateDiff: _date_diff,
     exp.Coalesce: _coalesce,
     exp.Case: _case,
+    exp.If: _if,
+    exp.Nullif: _null_if,
+    exp.IsNan: _is_nan,
+    exp.Anonymous: _anonymous,
+    exp.EndsWith: _ends_with,
+    exp.Contains: lambda part: _ends_with(part, "%", "%"),
     exp.Round: _round,
 }
 
@@ -433,8 +474,8 @@ def _not_understood(part: Any) -> PredicateError:
     return PredicateError(
         f"the where uses {text[:120]!r}{place}, which is not supported",
         hint=meant_by(text)
-        or "Use comparisons, IN, BETWEEN, LIKE, IS NULL, AND, OR, NOT, CASE, arithmetic, CAST, round, lower, upper, length, substring, concat, "
-        "coalesce, year, month, day, hour, date_add, datediff, INTERVAL, from_unixtime; or filter the result",
+        or "Use comparisons, IN, BETWEEN, LIKE, IS NULL, AND, OR, NOT, CASE, arithmetic, CAST, round, floor, lower, upper, trim, length, substring, "
+        "replace, concat, coalesce, nullif, isnan, year, month, day, date_add, datediff, date_trunc, INTERVAL, from_unixtime; or filter the result",
     )
 
 

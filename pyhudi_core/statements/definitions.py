@@ -1,4 +1,4 @@
-"""Statements that make a table, or change its columns: CREATE TABLE, CREATE TABLE AS SELECT and ALTER TABLE."""
+"""Statements that make or drop a table, or change its columns: CREATE TABLE, CREATE TABLE AS SELECT, DROP TABLE and ALTER TABLE."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import sqlglot.expressions as exp
 
-from pyhudi_core.errors import DataError, InvalidOptionError
-from pyhudi_core.opening import create_table
+from pyhudi_core.errors import DataError, InvalidOptionError, TableNotFoundError
+from pyhudi_core.opening import create_table, drop_of
 from pyhudi_core.predicates.sql import Dialect
+from pyhudi_core.repairs.drop import TableDrop
 from pyhudi_core.statements.changes import Changing, drop_partitions
 from pyhudi_core.statements.names import is_path, is_place, parts_of, shown
 from pyhudi_core.statements.queries import query
@@ -25,6 +26,7 @@ from pyhudi_core.write.result import Commit
 
 _OPTIONS_PROPERTY: Any = getattr(exp, "OptionsProperty", ())
 """OPTIONS (...) as sqlglot 30 parses it; older releases make plain properties of it."""
+_DROPPED = pa.schema([("table", pa.string()), ("files", pa.int64()), ("bytes", pa.int64())])
 _WORDS = {
     "primarykey": "record_key",
     "precombinefield": "ordering",
@@ -158,6 +160,34 @@ class _Changes:
             )
         self.placed = True
         self.names.insert(0 if after is None else self.names.index(after) + 1, path)
+
+
+def drop(how: Changing, tree: Any) -> pa.Table:
+    """DROP TABLE [IF EXISTS] name. Returns a row that says what is gone; none if there was no table."""
+    try:
+        done = to_drop(how, tree)()
+    except TableNotFoundError:
+        if not tree.args.get("exists"):
+            raise
+        return _DROPPED.empty_table()
+    return pa.Table.from_pylist([{"table": done.location, "files": done.files, "bytes": done.bytes}], _DROPPED)
+
+
+def to_drop(how: Changing, tree: Any) -> TableDrop:
+    """Return the drop that DROP TABLE asks for. Raises `TableNotFoundError` if there is no table, and `InvalidOptionError` for what is none."""
+    kind = str(tree.args.get("kind")).upper()
+    if kind != "TABLE":
+        raise not_understood(
+            f"DROP {kind} is not supported",
+            "DROP TABLE and DROP INDEX are; partitions go by ALTER TABLE t DROP PARTITION (...).",
+        )
+    named = tree.args.get("tables") or [tree.this]
+    if len(named) != 1:
+        raise not_understood(f"DROP TABLE names {len(named)} tables", "Drop one at a time. Nothing was changed.")
+    given = how.names.place(named[0])
+    if is_place(given):
+        return drop_of(given, how.names.storage_options, how.names.options)
+    return how.names.table(named[0]).drop
 
 
 def comment(how: Changing, tree: Any) -> Commit:

@@ -96,6 +96,11 @@ def _alter(how: Changing, tree: Any) -> StatementPlan:
     return StatementPlan(f"Change {table.name}: {'; '.join(said)}", {"changes": said})
 
 
+def _drop(how: Changing, tree: Any) -> StatementPlan:
+    planned = definitions.to_drop(how, tree).plan()
+    return StatementPlan(str(planned), dict(planned.figures))
+
+
 _PLANNED: dict[type[Any], Callable[[Changing, Any], StatementPlan]] = {
     exp.Update: _update,
     exp.Delete: _update,
@@ -104,4 +109,5 @@ _PLANNED: dict[type[Any], Callable[[Changing, Any], StatementPlan]] = {
     exp.TruncateTable: _truncate,
     exp.Create: _create,
     exp.Alter: _alter,
+    exp.Drop: _drop,
 }

@@ -31,6 +31,7 @@ from pyhudi_core.read.scan import Scan
 from pyhudi_core.statements.names import Names, parts_of
 from pyhudi_core.statements.points import point_of
 from pyhudi_core.statements.reads import changes_of, timeline_of
+from pyhudi_core.statements.spark_functions import as_spark_computes
 from pyhudi_core.statements.text import not_understood, place_of
 from pyhudi_core.table import HudiTable
 
@@ -72,6 +73,7 @@ def query(tree: Any, names: Names) -> pa.Table:
             _replace(table, sources)
     for call in list(tree.find_all(exp.TsOrDsAdd, exp.DateAdd, exp.DateSub)):
         _as_date(call)
+    as_spark_computes(tree)
     for pattern in list(tree.find_all(exp.Like, exp.ILike)):
         _with_escapes(pattern)
     try:

@@ -21,14 +21,7 @@ from pyhudi_core.table import HudiTable
 from pyhudi_core.validators import Validator
 from pyhudi_core.write.result import Commit
 
-_INSTEAD = {
-    "Set": "Options are given in options=.",
-    "Refresh": "Every statement reads the latest state, so there is nothing to refresh.",
-    "Analyze": 'Statistics are kept by each write; hudi.sql("CREATE INDEX ...") makes an index.',
-    "Use": "Name tables in tables=.",
-    "Drop": "DROP removes indexes here. Remove a table's rows by TRUNCATE TABLE, and its folder by what your storage has.",
-}
-_CHANGES: dict[type[Any], Callable[[Changing, Any], Commit | HudiTable]] = {
+_CHANGES: dict[type[Any], Callable[[Changing, Any], pa.Table | Commit | HudiTable]] = {
     exp.Insert: changes.insert,
     exp.Update: changes.update,
     exp.Delete: changes.delete,
@@ -37,6 +30,7 @@ _CHANGES: dict[type[Any], Callable[[Changing, Any], Commit | HudiTable]] = {
     exp.Create: definitions.create,
     exp.Alter: definitions.alter,
     exp.Comment: definitions.comment,
+    exp.Drop: definitions.drop,
 }
 
 
@@ -50,7 +44,8 @@ def sql(
     extra_metadata: Mapping[str, str] | None = None,
     pre_commit: Sequence[Validator] = (),
 ) -> pa.Table | Commit | HudiTable:
-    """Carry out one statement of Spark SQL with Hudi: a query, INSERT, UPDATE, DELETE, MERGE, CREATE TABLE, ALTER TABLE, SHOW, DESCRIBE, CALL.
+    """Carry out one statement of Spark SQL with Hudi: a query, INSERT, UPDATE, DELETE, MERGE, CREATE TABLE, ALTER TABLE, DROP TABLE, SHOW,
+    DESCRIBE, CALL.
 
     A statement that writes is one commit. What is not understood, or does not fit, raises before anything is written.
 
@@ -65,7 +60,8 @@ def sql(
         pre_commit: validators of the commit.
 
     Returns:
-        The rows of a query, of SHOW, DESCRIBE and CALL as a ``pyarrow.Table``; a `Commit` of what writes; the table that CREATE TABLE makes.
+        The rows of a query, of SHOW, DESCRIBE, CALL and DROP TABLE as a ``pyarrow.Table``; a `Commit` of what writes; the table that CREATE TABLE
+        makes.
 
     Raises:
         InvalidOptionError: the statement is not understood, with the place; or a table is not known.
@@ -109,6 +105,5 @@ def _carried_out(found: Statement, how: Changing) -> pa.Table | Commit | HudiTab
         return query(changes.as_query(tree), how.names)
     carry_out = _CHANGES.get(type(tree))
     if carry_out is None:
-        hint = _INSTEAD.get(type(tree).__name__, "")
-        raise not_understood(f"{found.words.tokens[0].text.upper()} is no statement here", hint)
+        raise not_understood(f"{found.words.tokens[0].text.upper()} is no statement here")
     return carry_out(how, tree)

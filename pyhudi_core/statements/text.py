@@ -35,6 +35,25 @@ _PLAIN = _Plain()
 _TEXTS = (TokenType.STRING, TokenType.NUMBER)
 _VALUES: dict[str, object] = {"true": True, "false": False, "null": None}
 
+INSTEAD = {
+    "ANALYZE": "Statistics are kept by each write: CALL init_metadata_table(table => ...), or table.metadata_table.create(['column_stats']).",
+    "CACHE": "Keep the rows of a query in your program.",
+    "CLEAR": "Every statement reads the latest state; nothing is cached.",
+    "EXPLAIN": "`pyhudi sql LOCATION STATEMENT --plan` says what a statement would do; table.scan(...).explain() which files a scan reads.",
+    "FSCK": "`pyhudi check LOCATION`, or table.check(), examines the table.",
+    "MSCK": "Partitions are found without it; `pyhudi check LOCATION` examines the table.",
+    "OPTIMIZE": "CALL run_clustering(table => ...), or table.clustering.run(); of a merge-on-read table also CALL run_compaction(...).",
+    "REFRESH": "Every statement reads the latest state, so there is nothing to refresh.",
+    "REORG": "CALL run_compaction(table => ...) and CALL run_clustering(...), or table.compaction.run() and table.clustering.run().",
+    "REPAIR": "`pyhudi check LOCATION` says what is wrong, and what mends it.",
+    "RESTORE": "CALL rollback_to_savepoint(...), or table.restore(commit).",
+    "SET": "Options are given in options=.",
+    "UNCACHE": "Every statement reads the latest state; nothing is cached.",
+    "USE": "Name tables in tables=.",
+    "VACUUM": "CALL run_clean(table => ...), or table.cleaning.run(); CALL archive_commits(...) for the timeline.",
+}
+"""Statements of Spark, Delta and DuckDB that are none here, and what does the same."""
+
 
 @dataclass(slots=True)
 class Words:
@@ -119,6 +138,8 @@ def parse(text: str) -> Statement:
         if not tokens:
             raise not_understood("it has only a comment")
         first = tokens[0].text.upper()
+        if first in INSTEAD:
+            raise not_understood(f"{first} is no statement here", f"{INSTEAD[first]} Nothing was changed.")
         if first in Statement.HAS_NO_TREE or is_about_indexes(words):
             return Statement(text, words)
         trees = [tree for tree in sqlglot.parse(text, dialect=_Strict) if tree is not None]

@@ -108,6 +108,18 @@ def create(storage: Storage, properties: Mapping[str, str], comment: str) -> byt
     return body
 
 
+def remove(storage: Storage, refuse_other: Callable[[], object]) -> None:
+    """Delete the properties, after which there is no table. ``refuse_other`` is called after they were looked at, and raises to keep them.
+
+    Raises `PreconditionFailedError` if they were changed after that.
+    """
+    storage.delete(BACKUP)
+    found = storage.head(PATH)
+    refuse_other()
+    if found is not None:
+        storage.delete_if_match(PATH, found.etag)
+
+
 def update(
     storage: Storage, changes: Mapping[str, str | None], comment: str, wanted: Callable[[], bool] = lambda: True
 ) -> dict[str, str]:

@@ -479,10 +479,10 @@ def _is_lost(context: TableContext, intent: Intent) -> bool:
 
 def _place_of(context: TableContext, intent: Intent) -> TableContext:
     """Return the place whose timeline the decision is about; companions of it are changed with it."""
-    for place in (context, *context.companions):
-        if place.has(intent.inflight):
-            return place
     prefix = intent.inflight.rpartition("/.hoodie/")[0]
+    for place in (context, *context.companions):
+        if place.has(intent.inflight) or place.prefix == prefix == "":
+            return place
     return context.below(prefix)
 
 

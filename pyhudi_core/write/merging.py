@@ -22,6 +22,7 @@ from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.printing import printable
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.naming import NotCalled, set_module
+from pyhudi_core.predicates.binding import field_path
 from pyhudi_core.write import cases, refusals
 from pyhudi_core.write.batch import UserRows
 from pyhudi_core.write.handle import Write, write_found
@@ -166,6 +167,8 @@ class Merge(NotCalled):
         given = as_table(self.source, schema)
         if {*META_FIELDS} <= {*given.column_names}:  # rows of a scan, as an upsert takes them
             given = given.drop_columns(list(META_FIELDS))
+        if any(clause.action.endswith("_all") for clause in self.clauses):
+            given = _spelt_as(given, schema)
         source = in_types_of(given, schema)
         for clause in self.clauses:
             unknown = [name for name in clause.exclude if name not in source.column_names]
@@ -238,6 +241,13 @@ class Merge(NotCalled):
         whole = {clause.action for clause in self.clauses} == {"update_all", "insert_all"}
         same = {*match.pairs} == {(name, name) for name in config.naming_fields}
         return whole and same and {*sides.source.names} == {*sides.target.names} - config.rules.generated.keys()
+
+
+def _spelt_as(rows: pa.Table, table: pa.Schema) -> pa.Table:
+    """Return rows whose columns have the table's spelling if only their case differs, for clauses that take all columns, as in Spark SQL."""
+    own = [field_path(table, (name,)) for name in rows.column_names]
+    names = [name if path is None else path[0] for name, path in zip(rows.column_names, own, strict=True)]
+    return rows.rename_columns(names) if len({*names}) == len(names) else rows
 
 
 def _parts(found: Any) -> Iterator[pa.Table]:

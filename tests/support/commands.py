@@ -54,7 +54,9 @@ LOOPS = [
     ),
     ("repair", "{table}", "--duplicates"),
     ("restore", "{table}", "--to", "{newest}"),
+    ("restore", "{table}", "--to", "{newest}", "--keep"),
     ("erase", "{table}", "--key", "2"),
+    ("drop", "{new}", "--if-exists"),
 ]
 """Commands that change something. Each is no failure the second time."""
 
@@ -68,6 +70,7 @@ LOOKS = [
     ("sql", "{table}", "CALL show_commits(table => 'orders')"),
     *(("inspect", "{table}", what) for what in ("files", "slices", "partitions", "commits", "statistics")),
     ("inspect", "{table}", "commit-files", "--instant", "{newest}"),
+    ("drop", "{table}", "--plan"),
     ("help", "writing"),
     ("completion", "bash"),
 ]

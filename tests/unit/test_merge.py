@@ -433,6 +433,10 @@ def test_names_in_on_are_found_in_any_case_as_in_conditions(location: str) -> No
         {"ID": "source.id", "V": "source.v"}
     ).run()
     assert table.to_arrow().sort_by("id").to_pydict() == {"id": [1, 2], "v": [3.0, 4.0]}
+    table.merge(
+        pa.table({"ID": [2, 3], "V": [5.0, 6.0]}), on="id"
+    ).when_matched_update_all().when_not_matched_insert_all().run()
+    assert table.to_arrow().sort_by("id").to_pydict() == {"id": [1, 2, 3], "v": [3.0, 5.0, 6.0]}
 
 
 def test_a_null_that_the_merger_of_the_table_would_not_store_is_refused(location: str) -> None:

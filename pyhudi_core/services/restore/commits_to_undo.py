@@ -173,7 +173,7 @@ def refuse(context: TableContext, timeline: Timeline) -> None:
     """Raise `CommitAbortedError` if somebody is at work on the table, and `CommitConflictError` if another restore is pending."""
     refuse_pending_restore(context, timeline)
     for instant in timeline.pending:
-        doing = _at_work(context, instant)
+        doing = at_work(context, instant)
         if doing:
             raise CommitAbortedError(
                 f"The table is not restored while {doing}",
@@ -183,8 +183,8 @@ def refuse(context: TableContext, timeline: Timeline) -> None:
             )
 
 
-def _at_work(context: TableContext, instant: Instant) -> str:
-    """Return what a pending instant does that a restore must not disturb; empty if nothing."""
+def at_work(context: TableContext, instant: Instant) -> str:
+    """Return what a pending instant does that a restore or a drop must not disturb; empty if nothing."""
     what = f"the {instant.action} {instant.requested_time}"
     if instant.action in DATA_ACTIONS:
         return (

@@ -27,6 +27,7 @@ from pyhudi_core.errors import (
     CommitStateUnknownError,
     HudiError,
     SnapshotExpiredError,
+    at_table,
 )
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.opened_table.opened_table import reopened
@@ -40,6 +41,7 @@ from pyhudi_core.services.planned_service import PlannedResult, PlannedService
 from pyhudi_core.services.progress import ServiceProgress
 from pyhudi_core.services.restore import restore_work
 from pyhudi_core.services.restore.commits_to_undo import Target, outdating, plan_restore
+from pyhudi_core.services.restore.keeping_restore import NOTE, KeepingRestorePlan, plan_keeping, restore_keeping
 from pyhudi_core.services.restore.restore_execution import RestoreRun
 from pyhudi_core.services.restore.restore_plan import PlannedRestore, RestorePlan, decode
 from pyhudi_core.services.service import Execution, TableService
@@ -66,16 +68,23 @@ class RestoreResult(PlannedResult):
         to: the requested time of the commit whose state is back.
         commits: how many commits and planned services were undone.
         files: how many data files were deleted; those that an earlier executor had deleted count.
+        kept: with ``keep=True`` the requested time of the commit whose state stays under a savepoint.
     """
 
     service: ClassVar[str] = "restore"
     to: str = ""
     commits: int = 0
     files: int = 0
+    kept: str = ""
 
     def __str__(self) -> str:
         said = PlannedResult.__str__(self)
-        return f"{said}; the state of the commit {self.to} is back" if self and self.to else said
+        kept = (
+            f"; the state of {self.kept} stays under a savepoint: restore(to={self.kept!r}) brings it back"
+            if self.kept
+            else ""
+        )
+        return f"{said}; the state of the commit {self.to} is back{kept}" if self and self.to else said
 
 
 class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
@@ -109,12 +118,43 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
             hint = f" {refusal.hint}" if refusal.hint else ""
             return RestorePlan(why_not=f"{refusal.message}.{hint}")
 
-    def __call__(self, to: TimePoint | Savepoint | None = None, *, before: CommitPoint | None = None) -> RestoreResult:
+    def __call__(
+        self, to: TimePoint | Savepoint | None = None, *, before: CommitPoint | None = None, keep: bool = False
+    ) -> RestoreResult:
         """Go back to the state of a commit or savepoint, of a time (with its zone), or before a commit. Later commits are undone, their files go.
 
-        ``plan`` shows before what would be undone, and why a restore is refused. As `run`; raises as `schedule`.
+        With ``keep`` nothing goes: the rows of that state are written again as a new commit, and the state until now stays under a savepoint. A
+        restore to that savepoint brings it back. ``plan`` and ``plan_keeping`` show before what would be done. As `run`; raises as `schedule`.
         """
-        return self.run(to, before=before)
+        return self.run_keeping(to, before=before) if keep else self.run(to, before=before)
+
+    def plan_keeping(
+        self, to: TimePoint | Savepoint | None = None, *, before: CommitPoint | None = None
+    ) -> KeepingRestorePlan:
+        """Return what a restore with ``keep=True`` would do. Changes nothing. Raises as `run_keeping`."""
+        with at_table(self.context.table):
+            return plan_keeping(reopened(self.context), Target(to, before))
+
+    def run_keeping(
+        self,
+        to: TimePoint | Savepoint | None = None,
+        *,
+        before: CommitPoint | None = None,
+        spark: Any = None,
+        gate: Gate | None = None,
+    ) -> RestoreResult:
+        """Write the rows of an earlier state again as a new commit, and keep the state until now under a savepoint. No commit is undone.
+
+        Raises `InvalidOptionError` if the point is no completed commit, `SnapshotExpiredError` if files of its state are gone,
+        `UnsupportedTableError` if columns of that state are gone, and `CommitRequirementError` if another commit came first.
+        """
+        done = restore_keeping(reopened(self.context), Target(to, before), spark, gate)
+        if isinstance(done, str):
+            return self._nothing(done)
+        commit, saved = done
+        made = self.context.folder.load().find(commit.instant) if commit.instant else None
+        to_time = commit.extra_metadata[NOTE] if commit else ""
+        return RestoreResult((made,) if made else (), commit.reason or "", to_time, kept=saved.instant)
 
     def undone(self) -> Mapping[str, frozenset[str]]:
         """Return the requested times that each restore undoes, by the requested time of the restore; only restores that have begun."""

@@ -1,0 +1,64 @@
+"""``pyhudi drop``: delete a table for good. Exit codes as everywhere (``terminal.py``)."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from pyhudi_core.cli.progress import progress_bar, with_estimate
+from pyhudi_core.cli.terminal import FOUND, at_location, console, reporting_errors, safe
+from pyhudi_core.errors import TableNotFoundError
+from pyhudi_core.opening import drop_of
+from pyhudi_core.repairs.drop import DroppedTable
+
+
+@click.command()
+@at_location
+@click.option(
+    "--plan", "only_plan", is_flag=True, help="Show what would be deleted and who uses the table, and change nothing."
+)
+@click.option("--if-exists", is_flag=True, help="No table is no error.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.pass_context
+def drop(
+    context: click.Context,
+    location: str,
+    storage_options: dict[str, str],
+    only_plan: bool,
+    if_exists: bool,
+    as_json: bool,
+) -> None:
+    """Delete the table at LOCATION for good: rows, history, savepoints. It is refused while a writer, a service or a hold is there.
+
+    What a drop that died has left is deleted, too. Files that are not of Hudi stay.
+
+    Exit code 0: done; 1: --plan: it would be refused; 2: it was refused, or it failed.
+    """
+    with reporting_errors(context):
+        try:
+            wanted = drop_of(location, storage_options)
+        except TableNotFoundError as error:
+            if not if_exists:
+                raise
+            _print(DroppedTable(location, why_not=error.message), as_json=as_json)
+            return
+        if only_plan:
+            planned = wanted.plan()
+            shown = {
+                "figures": dict(planned.figures),
+                "savepoints": planned.savepoints,
+                "left": planned.left,
+                "half_dropped": planned.half_dropped,
+                "why_not": planned.why_not,
+            }
+            click.echo(json.dumps(shown, indent=2)) if as_json else console().print(safe(with_estimate(planned)))
+            context.exit(0 if planned else FOUND)
+        with progress_bar("drop") as progress:
+            done = wanted(progress=progress)
+        _print(done, as_json=as_json)
+
+
+def _print(done: DroppedTable, *, as_json: bool) -> None:
+    found = {"figures": dict(done.figures), "left": done.left, "why_not": done.why_not}
+    click.echo(json.dumps(found, indent=2)) if as_json else console().print(safe(str(done)))

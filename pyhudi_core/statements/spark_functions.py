@@ -1,0 +1,76 @@
+"""Functions of a query that DuckDB does not have, or computes otherwise than Spark and the conditions of UPDATE and DELETE, in words of DuckDB."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import sqlglot.expressions as exp
+
+_NUMBER = exp.Literal.number
+
+
+def as_spark_computes(tree: Any) -> None:
+    """Change the calls of a query in place."""
+    for call in list(tree.find_all(*_BY_KIND, exp.Anonymous)):
+        change = _BY_NAME.get(call.name.lower()) if isinstance(call, exp.Anonymous) else _BY_KIND[type(call)]
+        made = change(call) if change is not None else None
+        if made is not None:
+            call.replace(made)
+
+
+def _substring(call: Any) -> Any:
+    """Count 0 as the first position."""
+    start = call.args.get("start")
+    if start is None:
+        return None
+    one = exp.Case(
+        ifs=[exp.If(this=exp.EQ(this=start.copy(), expression=_NUMBER(0)), true=_NUMBER(1))], default=start.copy()
+    )
+    call.set("start", one)
+    return None
+
+
+def _is_nan(call: Any) -> Any:
+    """Answer false for null."""
+    if isinstance(call.parent, exp.Coalesce):
+        return None
+    return exp.Coalesce(this=call.copy(), expressions=[exp.false()])
+
+
+def _day_of_week(call: Any) -> Any:
+    return exp.paren(
+        exp.Add(this=exp.Anonymous(this="dayofweek", expressions=[call.this.copy()]), expression=_NUMBER(1))
+    )
+
+
+def _weekday(call: Any) -> Any:
+    return exp.paren(exp.Sub(this=exp.Anonymous(this="isodow", expressions=_date_of(call)), expression=_NUMBER(1)))
+
+
+def _date_of(call: Any) -> list[Any]:
+    return [exp.cast(call.expressions[0].copy(), "date")]
+
+
+def _trunc(call: Any) -> Any:
+    unit = {"MM": "month", "MON": "month", "YY": "year", "YYYY": "year"}.get(call.unit.name.upper(), call.unit.name)
+    of = exp.cast(call.this.copy(), "date")
+    return exp.cast(exp.Anonymous(this="date_trunc", expressions=[exp.Literal.string(unit), of]), "date")
+
+
+def _null_test(call: Any) -> Any:
+    return exp.paren(exp.Is(this=exp.paren(call.expressions[0].copy()), expression=exp.null()))
+
+
+_BY_KIND: dict[type[Any], Callable[[Any], Any]] = {
+    exp.Substring: _substring,
+    exp.IsNan: _is_nan,
+    exp.DayOfWeek: _day_of_week,
+    exp.DateTrunc: _trunc,
+}
+_BY_NAME: dict[str, Callable[[Any], Any]] = {
+    "weekday": _weekday,
+    "isnull": _null_test,
+    "isnotnull": lambda call: exp.not_(_null_test(call)),
+    "btrim": lambda call: exp.Anonymous(this="trim", expressions=[part.copy() for part in call.expressions]),
+}
