@@ -11,6 +11,7 @@ HudiError
 ├─ TableError
 │   ├─ TableNotFoundError
 │   ├─ TableExistsError
+│   ├─ CatalogError
 │   └─ UnsupportedTableError
 │       └─ TableVersionError
 ├─ CommitError
@@ -187,6 +188,10 @@ class TableNotFoundError(TableError):
 
 class TableExistsError(TableError):
     """A table already exists at the location."""
+
+
+class CatalogError(TableError):
+    """A catalog could not be reached, did not answer in time, or refused. The table itself is as it should be."""
 
 
 class UnsupportedTableError(TableError):
