@@ -12,6 +12,7 @@ HudiError
 │   ├─ TableNotFoundError
 │   ├─ TableExistsError
 │   ├─ TableHalfDroppedError
+│   ├─ CatalogError
 │   └─ UnsupportedTableError
 │       └─ TableVersionError
 ├─ CommitError
@@ -193,6 +194,10 @@ class TableExistsError(TableError):
 
 class TableHalfDroppedError(TableError):
     """Somebody has begun to drop the table, and files of it may be gone; ``hudi.drop_table(location)`` finishes that."""
+
+
+class CatalogError(TableError):
+    """A catalog could not be reached, did not answer in time, or refused. The table itself is as it should be."""
 
 
 class UnsupportedTableError(TableError):

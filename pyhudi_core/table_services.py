@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyhudi_core.savepoints.savepoints import Savepoints
     from pyhudi_core.services import after_commit
     from pyhudi_core.services.archival.archival import Archival
+    from pyhudi_core.services.catalog_sync import CatalogSync
     from pyhudi_core.services.cleaning.cleaning import Cleaning
     from pyhudi_core.services.clustering.clustering import Clustering
     from pyhudi_core.services.compaction.compaction import Compaction
@@ -69,6 +70,7 @@ else:
     Expiry = lazy_call("pyhudi_core.services.expiry.expiry", "Expiry")
     FailedWrites = lazy_call("pyhudi_core.services.failed_writes", "FailedWrites")
     Holds = lazy_call("pyhudi_core.savepoints.holds", "Holds")
+    CatalogSync = lazy_call("pyhudi_core.services.catalog_sync", "CatalogSync")
     IcebergSync = lazy_call("pyhudi_core.services.iceberg_sync", "IcebergSync")
     Indexes = lazy_call("pyhudi_core.services.indexing.indexes", "Indexes")
     Indexing = lazy_call("pyhudi_core.services.indexing.indexing", "Indexing")
@@ -299,6 +301,14 @@ class TableServices(NamesInstead):
     def iceberg(self) -> IcebergSync:
         """Iceberg metadata beside the table, for other engines: ``sync()`` makes it and follows each commit, ``plan()`` says what is missing."""
         return IcebergSync(self._opened.context())
+
+    @property
+    def catalog(self) -> CatalogSync:
+        """The table in a Hive Metastore or in Glue: ``sync()`` creates it there and follows each commit, ``plan()`` says what is missing."""
+        return CatalogSync(self._opened.context())
+
+    catalog_sync = catalog
+    """The same by the name of the service, which orchestrators use."""
 
     @property
     def restore(self) -> Restores:

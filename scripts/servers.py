@@ -1,7 +1,7 @@
 """Install the servers that `make locks` tests locks and storages with, below `.cache/servers/`.
 
-ZooKeeper, DynamoDB Local and the Hive Metastore come from Maven Central: `requirements-servers-jars.lock` lists every file with its SHA-256,
-and the Ivy in PySpark fetches them by coordinate. PostgreSQL is Debian's package. versitygw, a gateway with Amazon's S3 protocol before a local
+ZooKeeper, DynamoDB Local and two releases of the Hive Metastore come from Maven Central: `requirements-servers-jars.lock` lists every file with its
+SHA-256, and the Ivy in PySpark fetches them by coordinate. PostgreSQL is Debian's package. versitygw, a gateway with Amazon's S3 protocol before a local
 folder, and fake-gcs-server, which speaks Google's, are built by Go. Azurite, an emulator of Azure, comes from npm. A second run keeps
 what is there.
 
@@ -122,7 +122,8 @@ def _unpack(jars: list[Jar]) -> None:
             fresh = folder.with_suffix(".part")
             shutil.rmtree(fresh, ignore_errors=True)
             with tarfile.open(jar.path) as archive:
-                archive.extractall(fresh, filter="data")
+                archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.3 and older have none
+                archive.extractall(fresh)
             fresh.rename(folder)
 
 

@@ -28,6 +28,10 @@ _COMMANDS = {
         "Show what a table is and its state: size, newest commit, pending work, lock, services due; also: status.",
     ),
     "size": ("look", "Show the bytes on disk: newest state, old versions, metadata table, what nothing names."),
+    "catalog-sync": (
+        "catalog_sync",
+        "Create the table in a Hive Metastore or in Glue, or bring it to the newest state there.",
+    ),
     "check": ("check", "Examine a table and change nothing."),
     "clean": ("service_commands", "Delete older file slices: plan, schedule and execute."),
     "cluster": ("service_commands", "Merge small files and sort rows: plan, schedule and execute."),

@@ -33,6 +33,7 @@ else:
 
 __all__ = [
     "DEFAULT_PARTITION",
+    "escaped",
     "full_partition",
     "parse_partition",
     "parse_partition_path",
@@ -40,6 +41,7 @@ __all__ = [
     "partition_paths",
     "random_prefix",
     "safe_relative_path",
+    "unescaped",
 ]
 
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
@@ -89,6 +91,16 @@ def partition_paths(batch: pa.RecordBatch, config: TableConfig) -> pa.Array:
     known = encoded.dictionary.to_pylist()
     prefixed = [f"{random_prefix(path, config.prefix_width, config.prefix_depth)}/{path}" for path in known]
     return pa.array(prefixed, pa.string()).take(encoded.indices)
+
+
+def escaped(text: str) -> str:
+    """Return a text with its special characters as ``%XX``: as folders are url-encoded, and as Hive names partitions."""
+    return _SPECIAL.sub(lambda match: f"%{ord(match.group()):02X}", text)
+
+
+def unescaped(text: str) -> str:
+    """Return a text with each ``%XX`` as its character."""
+    return _ENCODED.sub(lambda match: chr(int(match.group(1), 16)), text)
 
 
 def random_prefix(path: str, width: int = 2, depth: int = 1) -> str:
@@ -211,7 +223,7 @@ def _segment(field: str, value: str | None, hive_style: bool, url_encode: bool) 
     if text in _RESERVED or "\0" in text:
         raise _invalid(field, text, "is not a safe folder name", "Replace it in the data")
     if url_encode:
-        text = _SPECIAL.sub(lambda match: f"%{ord(match.group()):02X}", text)
+        text = escaped(text)
     elif "/" in text:
         raise _invalid(field, text, "holds a slash, which would make a folder of its own", _USE_ENCODING)
     elif _CONTROL.search(text):
@@ -247,4 +259,4 @@ def _invalid(field: str, value: str, what: str, hint: str) -> InvalidPartitionVa
 def _value(segment: str, url_encode: bool) -> str | None:
     if segment == DEFAULT_PARTITION:
         return None
-    return _ENCODED.sub(lambda match: chr(int(match.group(1), 16)), segment) if url_encode else segment
+    return unescaped(segment) if url_encode else segment

@@ -11,6 +11,7 @@ from __future__ import annotations
 from pyhudi_core.lock.kinds import GENERATOR, GENERATORS
 from pyhudi_core.model.help_pages import see
 from pyhudi_core.model.option import MEBIBYTE, Option, Scope, options_of, words
+from pyhudi_core.options.catalog import CatalogOptions
 from pyhudi_core.options.clustering import ClusteringOptions
 from pyhudi_core.options.compaction import CompactionOptions
 from pyhudi_core.options.upkeep import UPKEEP_OPTIONS
@@ -314,6 +315,7 @@ WRITE_OPTIONS = (
            maximum=1_000_000_000),
     *options_of("compaction", CompactionOptions),
     *options_of("clustering", ClusteringOptions),
+    *options_of("catalog", CatalogOptions),
     *UPKEEP_OPTIONS,
     Option("hoodie.archive.automatic", "archival.automatic", bool, True,
            "Every commit checks whether old instants are due for archival, and archives them."),

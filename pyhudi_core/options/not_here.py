@@ -244,10 +244,23 @@ NOT_HERE: tuple[tuple[str, tuple[str, ...]], ...] = (
         ("hoodie.errortable.*",),
     ),
     (
-        "tables are not registered in catalogs. Run Hudi's sync tool on the table.",
-        ("hoodie.datasource.hive_sync.*", "hoodie.datasource.meta.sync.*", "hoodie.datasource.meta_sync.*", "hoodie.meta.sync.*",
-         "hoodie.meta_sync.*", "hoodie.gcp.bigquery.sync.*", "hoodie.datahub.*", "hoodie.aws.glue.*", "hoodie.spark.polaris.catalog.class",
-         "hoodie.metaserver*"),
+        (
+            "table.catalog.sync() asks a Hive Metastore through its Thrift interface, without JDBC, or Glue. The table says where it is and how its "
+            "partitions are read. A failed sync never undoes a commit, and a table in the catalog is never dropped."
+        ),
+        ("hoodie.datasource.hive_sync.use_*", "hoodie.datasource.hive_sync.jdbcurl", "hoodie.datasource.hive_sync.username",
+         "hoodie.datasource.hive_sync.password", "hoodie.datasource.hive_sync.partition_*", "hoodie.datasource.hive_sync.base_file_format",
+         "hoodie.datasource.hive_sync.ignore_exceptions", "hoodie.datasource.hive_sync.recreate_table_on_error",
+         "hoodie.datasource.hive_sync.filter_pushdown*", "hoodie.datasource.hive_sync.bucket_sync*", "hoodie.datasource.meta.sync.base.path",
+         "hoodie.datasource.meta.sync.glue.partition_*", "hoodie.meta.sync.metadata_file_listing", "hoodie.meta.sync.no_partition_metadata",
+         "hoodie.meta.sync.touch.partitions.enabled", "hoodie.meta_sync.*"),
+    ),
+    (
+        (
+            "tables are registered in a Hive Metastore or in Glue only. hoodie.datasource.hive_sync.mode=manifest writes the list of files that "
+            "BigQuery reads."
+        ),
+        ("hoodie.gcp.bigquery.sync.*", "hoodie.datahub.*", "hoodie.spark.polaris.catalog.class", "hoodie.metaserver*"),
     ),
     (
         "hudi.bootstrap(source, location, record_key=...) copies Parquet files into a new table.",

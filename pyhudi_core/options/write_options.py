@@ -18,6 +18,7 @@ from pyhudi_core.lazy import lazy
 from pyhudi_core.lock.kind import LockOptions
 from pyhudi_core.lock.kinds import LOCK_OPTIONS, own_values
 from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.options.catalog import CatalogOptions
 from pyhudi_core.options.clustering import ClusteringOptions
 from pyhudi_core.options.compaction import CompactionOptions
 from pyhudi_core.options.definitions import TABLE_OPTIONS, WRITE_OPTIONS
@@ -226,6 +227,7 @@ class WriteOptions:
     archival: ArchivalOptions
     upkeep: UpkeepOptions
     iceberg: IcebergOptions
+    catalog: CatalogOptions
     lock: LockOptions
     auto_upgrade: bool
     names_writer: bool
@@ -280,6 +282,7 @@ _CONCERNS = {
     "archival": ArchivalOptions,
     "upkeep": UpkeepOptions,
     "iceberg": IcebergOptions,
+    "catalog": CatalogOptions,
 }
 
 

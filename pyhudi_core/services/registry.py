@@ -13,6 +13,7 @@ from pyhudi_core.model.printing import printable
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.services.archival.archival import Archival
+from pyhudi_core.services.catalog_sync import CatalogSync
 from pyhudi_core.services.cleaning.cleaning import Cleaning
 from pyhudi_core.services.clustering.clustering import Clustering
 from pyhudi_core.services.compaction.compaction import Compaction
@@ -43,6 +44,7 @@ SERVICES: tuple[type[TableService[Any]], ...] = (
     MetadataArchival,
     Sweep,
     IcebergSync,
+    CatalogSync,
 )
 """In the order in which they have their turn, after a commit and in upkeep.
 

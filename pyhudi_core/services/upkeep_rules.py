@@ -23,6 +23,7 @@ SERVICE_NAMES = (
     "metadata_archival",
     "sweep",
     "iceberg",
+    "catalog_sync",
 )
 """The names of the services of the registry, in its order."""
 

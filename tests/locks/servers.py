@@ -175,9 +175,12 @@ def dynamodb(folder: Path) -> Server:
     return Server([*_java("dynamodb", native), *words], port, folder)
 
 
-def hive_metastore(folder: Path, timeout_s: int, *, housekeeping: bool = True) -> Server:
-    """A Hive Metastore on Derby, whose locks end ``timeout_s`` seconds after their last heartbeat; its housekeeping looks each second."""
-    home = next((INSTALLED / "hive").glob("*/apache-hive-metastore-*"), None)
+def hive_metastore(folder: Path, timeout_s: int, *, housekeeping: bool = True, release: str = "hive") -> Server:
+    """A Hive Metastore on Derby, whose locks end ``timeout_s`` seconds after their last heartbeat; its housekeeping looks each second.
+
+    ``release``: ``hive``, 4.0, or ``hive3``, 3.1, which the clients of Spark and Hudi speak to.
+    """
+    home = next((INSTALLED / release).glob("*/apache-hive-metastore-*"), None)
     assert home is not None, "the Hive Metastore is not installed: run `make locks`, which installs it"
     port = free_port()
     given = {
@@ -191,13 +194,18 @@ def hive_metastore(folder: Path, timeout_s: int, *, housekeeping: bool = True) -
         "metastore.acid.housekeeper.interval": "1s",
         "datanucleus.connectionPool.maxPoolSize": 40,
     }
+    if release == "hive3":  # other tasks need classes that this archive does not have
+        package = "org.apache.hadoop.hive.metastore."
+        given["metastore.task.threads.always"] = f"{package}events.EventCleanerTask"
+        given["metastore.expression.proxy"] = f"{package}DefaultPartitionExpressionProxy"
     lines = [f"<property><name>{name}</name><value>{value}</value></property>" for name, value in given.items()]
     (folder / "metastore-site.xml").write_text(f"<configuration>{''.join(lines)}</configuration>")
     opened = [f"--add-opens=java.base/java.{package}=ALL-UNNAMED" for package in ("lang", "net", "util")]
-    java = [*_java("hive", *opened, classes=f"{folder}:{home}/lib/*:{INSTALLED / 'hive'}/*")]
+    java = [*_java("hive", *opened, classes=f"{folder}:{home}/lib/*:{INSTALLED / release}/*:{INSTALLED / 'hive'}/*")]
     main = "org.apache.hadoop.hive.metastore."
     environment = {"METASTORE_HOME": str(home)}
-    schema = [*java, f"{main}tools.schematool.MetastoreSchemaTool", "-dbType", "derby", "-initSchema"]
+    tool = "tools.MetastoreSchemaTool" if release == "hive3" else "tools.schematool.MetastoreSchemaTool"
+    schema = [*java, f"{main}{tool}", "-dbType", "derby", "-initSchema"]
     _run(schema, folder, environment)
     return Server([*java, f"{main}HiveMetaStore"], port, folder, environment)
 

@@ -52,6 +52,7 @@ LOOPS = [
         (name, "{table}")
         for name in ("compact", "cluster", "clean", "log-compact", "expire", "sweep", "upkeep", "iceberg")
     ),
+    ("catalog-sync", "{table}", "--mode", "manifest"),
     ("repair", "{table}", "--duplicates"),
     ("restore", "{table}", "--to", "{newest}"),
     ("restore", "{table}", "--to", "{newest}", "--keep"),

@@ -27,12 +27,16 @@ class HiveMetastore:
         servers: host and port of each.
         request_s: seconds to wait for a connection, and for each answer.
         tls, ca: whether connections are encrypted, and the file with the authorities; empty for those of the machine.
+        ca_key: the option that has ``ca``, for errors.
+        most: how many items a list of an answer may have.
     """
 
     servers: tuple[tuple[str, int], ...]
     request_s: float
     tls: bool = False
     ca: str = ""
+    ca_key: str = "pyhudi.lock.hivemetastore.tls.ca"
+    most: int = _MOST_LOCKS
 
     @property
     def address(self) -> str:
@@ -42,8 +46,8 @@ class HiveMetastore:
 class HiveConnection:
     """A connection that is opened when it is needed, and again after a failure, then to the next server."""
 
-    def __init__(self, where: HiveMetastore) -> None:
-        with from_extra("hive", "The hive_metastore lock"):
+    def __init__(self, where: HiveMetastore, what: str = "The hive_metastore lock") -> None:
+        with from_extra("hive", what):
             from pymetastore.hive_metastore import ThriftHiveMetastore, ttypes  # noqa: PLC0415 (an extra)
         self._where = where
         self._make = ThriftHiveMetastore.Client
@@ -57,22 +61,34 @@ class HiveConnection:
 
         Raises `NoSuchLock` if the metastore says that the lock does not exist.
         """
-        from thrift.Thrift import TException  # noqa: PLC0415
-
         try:
-            if self._client is None:
-                self._open()
-            return getattr(self._client, method)(*arguments)
+            return self.send(method, *arguments)
         except self.types.NoSuchLockException:
             raise NoSuchLock from None  # the generated exception cannot be changed, so it cannot pass a context manager
-        except (TException, OSError, EOFError, UnicodeError) as error:
-            self.close()
-            self._turn += 1
-            text = getattr(error, "message", None) or str(error)
+        except self.failures as error:
             raise LockServerError(
-                f"The Hive Metastore ({self._where.address}) failed: {type(error).__name__} {text}".rstrip(),
+                f"The Hive Metastore ({self._where.address}) failed: {self.failed(error)}",
                 hint=f"Check that the metastore runs, and {_URIS}. Kerberos is not supported.",
             ) from None
+
+    def send(self, method: str, *arguments: object) -> Any:
+        """Send one request. Raises what Thrift's client raises: one of the metastore's own exceptions, or another one of `failures`."""
+        if self._client is None:
+            self._open()
+        return getattr(self._client, method)(*arguments)
+
+    @property
+    def failures(self) -> tuple[type[Exception], ...]:
+        """What a request raises if it fails."""
+        from thrift.Thrift import TException  # noqa: PLC0415
+
+        return (TException, OSError, EOFError, UnicodeError)
+
+    def failed(self, error: Exception) -> str:
+        """Close the connection after a failure, so that the next request goes to the next server; returns what failed, as text."""
+        self.close()
+        self._turn += 1
+        return f"{type(error).__name__} {getattr(error, 'message', None) or error!s}".rstrip()
 
     def close(self) -> None:
         transport, self._transport, self._client = self._transport, None, None
@@ -89,11 +105,11 @@ class HiveConnection:
         # Thrift's own way to connect logs an error for every failure.
         stream.setHandle(self._connected(host, port))
         self._transport = TTransport.TBufferedTransport(stream)
-        limits = {"string_length_limit": _LONGEST_ANSWER, "container_length_limit": _MOST_LOCKS}
+        limits = {"string_length_limit": _LONGEST_ANSWER, "container_length_limit": self._where.most}
         self._client = self._make(TBinaryProtocol(self._transport, **limits))
 
     def _connected(self, host: str, port: int) -> socket.socket:
-        context = checking(self._where.ca, "pyhudi.lock.hivemetastore.tls.ca") if self._where.tls else None
+        context = checking(self._where.ca, self._where.ca_key) if self._where.tls else None
         plain = socket.create_connection((host, port), self._where.request_s)
         if context is None:
             return plain
@@ -104,9 +120,9 @@ class HiveConnection:
             raise
 
 
-def servers_of(uris: str) -> tuple[tuple[str, int], ...]:
-    """Parse ``hoodie.write.lock.hivemetastore.uris``. Raises `InvalidOptionError`, which does not show the value."""
-    found = [parts_of(_URIS, uri.strip(), _FORM, "thrift") for uri in uris.split(",") if uri.strip()]
+def servers_of(uris: str, key: str = _URIS) -> tuple[tuple[str, int], ...]:
+    """Parse the addresses that the option ``key`` has. Raises `InvalidOptionError`, which does not show the value."""
+    found = [parts_of(key, uri.strip(), _FORM, "thrift") for uri in uris.split(",") if uri.strip()]
     if not found or any("@" in parts.netloc or parts.path.strip("/") or parts.query for parts in found):
-        raise invalid_address(_URIS, _FORM)
+        raise invalid_address(key, _FORM)
     return tuple((parts.hostname or "", parts.port or _DEFAULT_PORT) for parts in found)

@@ -107,6 +107,11 @@ BAD = {
         {table} delete
         {table} delete --name ../../x
         {table} create --hours 1 --if-exists""",
+    "catalog-sync": """
+        {table} --mode jdbc
+        {table} --uris http://here
+        {table} --uris thrift://127.0.0.1:1
+        {table} --option hoodie.datasource.hive_sync.batch_num=0""",
     "iceberg": """
         {table} --catalog prod
         {table} --name sales.orders

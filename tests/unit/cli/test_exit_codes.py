@@ -93,6 +93,8 @@ def results(table: hudi.HudiTable, source: str) -> list[tuple[int, tuple[str, ..
         (0, ("expire", place)),
         (0, ("sweep", place)),
         (0, ("iceberg", place, "--plan")),
+        (0, ("catalog-sync", place, "--plan", "--mode", "manifest")),
+        (1, ("catalog-sync", place, "--plan", "--uris", "thrift://127.0.0.1:1")),
         (0, ("repair", place, "--duplicates", "--plan")),
         (0, ("savepoint", place)),
         (1, ("savepoint", place, "delete", "--instant", ABSENT)),

@@ -29,6 +29,7 @@ PIPE = {"COLUMNS": "80"}
 OUTPUTS = {"80 columns": TERMINAL, "a pipe": PIPE}
 RUNS: dict[str, tuple[str, ...]] = {
     "bootstrap": ("{source}", "{new}", "--record-key", "id"),
+    "catalog-sync": ("{wide}", "--plan", "--mode", "manifest"),
     "check": ("{wide}",),
     "clean": ("{wide}", "--plan"),
     "cluster": ("{wide}", "--plan"),

@@ -56,6 +56,7 @@ def test_every_service_is_listed_once_and_is_an_attribute_of_the_table(location:
             "metadata_archival",
             "sweep",
             "iceberg",
+            "catalog_sync",
         ]
     )
     for name, service in table.services.items():
@@ -239,10 +240,11 @@ def test_after_a_commit_each_service_gets_the_engine_of_the_write(
     with_turns = [kind for kind in SERVICES if kind.turns]
     assert {kind.name for kind in with_turns} == {
         "compaction", "log_compaction", "cleaning", "clustering", "expiry", "archival",
-        "metadata_compaction", "metadata_cleaning", "metadata_archival", "iceberg",
+        "metadata_compaction", "metadata_cleaning", "metadata_archival", "iceberg", "catalog_sync",
     }  # fmt: skip
     inline = ("compact.inline", "log.compaction.inline", "clean.automatic", "clustering.inline", "partition.ttl.inline")
     options = {**{f"hoodie.{name}": True for name in inline}, "pyhudi.iceberg.automatic": True}
+    options["hoodie.datasource.hive_sync.enable"] = True
     table = make(location, options=options)
     table.upsert(orders((1, "a", 1.0)))
     with table.begin("upsert") as write:

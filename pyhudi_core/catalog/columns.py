@@ -1,0 +1,86 @@
+"""Columns as catalogs name their types: Hive's type strings, and Spark's schema as JSON, cut into pieces that fit into a parameter.
+
+Hudi's HiveSchemaUtil and SparkDataSourceTableUtils are the models. Names are in lower case for Hive, and as they are for Spark.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+_HIVE = {
+    pa.bool_(): "boolean", pa.int32(): "int", pa.int64(): "bigint", pa.float32(): "float", pa.float64(): "double",
+    pa.string(): "string", pa.binary(): "binary", pa.date32(): "date", pa.time64("us"): "bigint",
+}  # fmt: skip
+_SPARK = {
+    pa.bool_(): "boolean", pa.int32(): "integer", pa.int64(): "long", pa.float32(): "float", pa.float64(): "double",
+    pa.string(): "string", pa.binary(): "binary", pa.date32(): "date", pa.time64("us"): "long",
+}  # fmt: skip
+_WIDER = {"int": ("bigint", "float", "double"), "bigint": ("float", "double"), "float": ("double",)}
+"""The types that a reader of Hive takes older files as."""
+_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+
+
+def hive_type(kind: pa.DataType, *, timestamps: bool) -> str:
+    """Return the type as Hive writes it, without blanks. ``timestamps``: whether times are ``timestamp``, else ``bigint``."""
+    types = pa.types
+    if types.is_timestamp(kind):
+        return "timestamp" if timestamps else "bigint"
+    if types.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    if types.is_list(kind):
+        return f"array<{hive_type(kind.value_type, timestamps=timestamps)}>"
+    if types.is_map(kind):
+        return f"map<string,{hive_type(kind.item_type, timestamps=timestamps)}>"
+    if types.is_struct(kind):
+        inside = (f"{each.name.lower()}:{hive_type(each.type, timestamps=timestamps)}" for each in kind.fields)
+        return f"struct<{','.join(inside)}>"
+    return _HIVE[kind]
+
+
+def spark_schema(fields: Iterable[pa.Field], comments: Mapping[str, str]) -> str:
+    """Return Spark's JSON for columns in this order. ``comments``: what columns are."""
+    shown = [_spark_field(each, comments.get(each.name, "")) for each in fields]
+    return json.dumps({"type": "struct", "fields": shown}, separators=(",", ":"), ensure_ascii=False)
+
+
+def _spark_field(each: pa.Field, comment: str = "") -> dict[str, Any]:
+    metadata = {"comment": comment} if comment else {}
+    return {"name": each.name, "type": _spark_type(each.type), "nullable": True, "metadata": metadata}
+
+
+def _spark_type(kind: pa.DataType) -> Any:
+    types = pa.types
+    if types.is_timestamp(kind):
+        return "timestamp" if kind.tz else "timestamp_ntz"
+    if types.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    if types.is_list(kind):
+        return {"type": "array", "elementType": _spark_type(kind.value_type), "containsNull": True}
+    if types.is_map(kind):
+        value = _spark_type(kind.item_type)
+        return {"type": "map", "keyType": "string", "valueType": value, "valueContainsNull": True}
+    if types.is_struct(kind):
+        return {"type": "struct", "fields": [_spark_field(each) for each in kind.fields]}
+    return _SPARK[kind]
+
+
+def in_pieces(name: str, text: str, size: int) -> dict[str, str]:
+    """Return parameters that hold a long text, as Spark reads it: ``name.numParts`` and ``name.part.0`` and so on."""
+    pieces = [text[start : start + size] for start in range(0, len(text), size)]
+    return {f"{name}.numParts": str(len(pieces)), **{f"{name}.part.{n}": piece for n, piece in enumerate(pieces)}}
+
+
+def may_become(before: str, after: str) -> bool:
+    """Say whether Hive reads files with the type ``before`` as ``after``: the same, a wider number, or a nested type that may have more fields."""
+    if before == after or after in _WIDER.get(before, ()):
+        return True
+    old, new = _DECIMAL.fullmatch(before), _DECIMAL.fullmatch(after)
+    if old and new:
+        return old[2] == new[2] and int(old[1]) <= int(new[1])
+    kinds = [text.partition("<")[0] for text in (before, after)]
+    return kinds[0] == kinds[1] and kinds[0] in ("struct", "array", "map")

@@ -1,0 +1,229 @@
+"""AWS Glue as a catalog, through boto3. boto3 finds the credentials; each request is bounded, and sent once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from pyhudi_core.catalog.objects import (
+    EXTERNAL,
+    MANAGED,
+    OUTPUT_FORMAT,
+    SERDE,
+    AlreadyThere,
+    CatalogColumn,
+    CatalogPartition,
+    CatalogTable,
+    Values,
+    refused,
+)
+from pyhudi_core.errors import CatalogError, from_extra
+from pyhudi_core.options.catalog import CatalogOptions
+from pyhudi_core.storage.clear_text import warn_of_clear_text
+
+_MOST_WRITTEN, _MOST_DROPPED, _MOST_READ = 100, 25, 1_000
+"""Partitions of one request."""
+_OF_AN_INPUT = frozenset(
+    ("Name", "Description", "Owner", "LastAccessTime", "LastAnalyzedTime", "Retention", "StorageDescriptor", "PartitionKeys", "ViewOriginalText",
+     "ViewExpandedText", "TableType", "Parameters", "TargetTable")
+)  # fmt: skip
+"""What a table of Glue has that a request may give; the rest Glue fills in."""
+_DENIED = ("AccessDeniedException", "UnrecognizedClientException", "ExpiredTokenException", "InvalidSignatureException")
+_RIGHTS = (
+    "The table itself is as it should be. A sync needs the rights glue:GetDatabase, CreateDatabase, GetTable, CreateTable, UpdateTable, "
+    "GetPartitions, BatchGetPartition, BatchCreatePartition, BatchUpdatePartition and BatchDeletePartition; credentials are those that boto3 finds."
+)
+
+
+class GlueCatalog:
+    """Glue in one region, as the options say."""
+
+    def __init__(self, options: CatalogOptions) -> None:
+        with from_extra("s3", "A sync to Glue"):
+            import boto3  # noqa: PLC0415 (an extra)
+            from botocore.config import Config  # noqa: PLC0415
+            from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
+
+        self._failures = (BotoCoreError, ClientError, ValueError)
+        self._skips_archive = options.skip_archive
+        self._own = {"CatalogId": options.catalog_id} if options.catalog_id else {}
+        wait_s = options.request_ms / 1_000
+        self.place = f"Glue ({options.endpoint or options.region or 'the region of the environment'})"
+        try:
+            self._client = boto3.client(
+                "glue",
+                region_name=options.region or None,
+                endpoint_url=options.endpoint or None,
+                config=Config(retries={"total_max_attempts": 1}, connect_timeout=wait_s, read_timeout=wait_s),
+            )
+        except self._failures as error:
+            raise refused(self.place, "take a connection", str(error)) from None
+        warn_of_clear_text(self._client.meta.endpoint_url, "Glue")
+
+    def has_database(self, name: str) -> bool:
+        return self._ask("get_database", Name=name, otherwise="EntityNotFoundException") is not None
+
+    def create_database(self, name: str) -> None:
+        self._ask("create_database", DatabaseInput={"Name": name}, otherwise="AlreadyExistsException")
+
+    def table(self, database: str, name: str) -> CatalogTable | None:
+        found = self._ask("get_table", DatabaseName=database, Name=name, otherwise="EntityNotFoundException")
+        if found is None:
+            return None
+        raw = found["Table"]
+        descriptor = raw.get("StorageDescriptor") or {}
+        return CatalogTable(
+            database=database,
+            name=name,
+            columns=_columns_of(descriptor.get("Columns") or ()),
+            partition_keys=_columns_of(raw.get("PartitionKeys") or ()),
+            location=descriptor.get("Location") or "",
+            input_format=descriptor.get("InputFormat") or "",
+            parameters=dict(raw.get("Parameters") or {}),
+            serde_parameters=dict((descriptor.get("SerdeInfo") or {}).get("Parameters") or {}),
+            managed=raw.get("TableType") == MANAGED,
+            raw=raw,
+        )
+
+    def create(self, table: CatalogTable) -> None:
+        given = {
+            "Name": table.name,
+            "TableType": MANAGED if table.managed else EXTERNAL,
+            "PartitionKeys": _columns(table.partition_keys),
+            "Parameters": dict(table.parameters),
+            "StorageDescriptor": _descriptor(table, table.location, table.input_format),
+        }
+        made = self._ask(
+            "create_table", DatabaseName=table.database, TableInput=given, otherwise="AlreadyExistsException"
+        )
+        if made is None:
+            raise AlreadyThere
+
+    def alter(self, table: CatalogTable, *, cascade: bool) -> None:
+        """Alter, the partitions first: who dies between them finds the table as it was, and begins again."""
+        if cascade:
+            known = list(self.partitions(table, None).values())
+            for start in range(0, len(known), _MOST_WRITTEN):
+                self.change(table, known[start : start + _MOST_WRITTEN])
+        given = {name: value for name, value in table.raw.items() if name in _OF_AN_INPUT}
+        given["Parameters"] = dict(table.parameters)
+        descriptor = given.get("StorageDescriptor") or {}
+        given["StorageDescriptor"] = {
+            **descriptor,
+            "Columns": _columns(table.columns),
+            "InputFormat": table.input_format,
+            "SerdeInfo": {**(descriptor.get("SerdeInfo") or {}), "Parameters": dict(table.serde_parameters)},
+        }
+        self._ask("update_table", DatabaseName=table.database, TableInput=given, SkipArchive=self._skips_archive)
+
+    def partitions(self, table: CatalogTable, wanted: Collection[Values] | None) -> dict[Values, CatalogPartition]:
+        found = self._every(table) if wanted is None else self._named(table, list(wanted))
+        made = (
+            CatalogPartition(
+                tuple(raw["Values"]),
+                raw["StorageDescriptor"].get("Location") or "",
+                raw["StorageDescriptor"].get("InputFormat") or "",
+            )
+            for raw in found
+        )
+        return {one.values: one for one in made}
+
+    def add(self, table: CatalogTable, partitions: Sequence[CatalogPartition]) -> None:
+        for piece in _pieces(partitions, _MOST_WRITTEN):
+            made = [_partition(table, one) for one in piece]
+            done = self._of(table, "batch_create_partition", PartitionInputList=made)
+            self._refuse(table, "add", done.get("Errors"), but="AlreadyExistsException")
+
+    def change(self, table: CatalogTable, partitions: Sequence[CatalogPartition]) -> None:
+        for piece in _pieces(partitions, _MOST_WRITTEN):
+            entries = [
+                {"PartitionValueList": list(one.values), "PartitionInput": _partition(table, one)} for one in piece
+            ]
+            done = self._of(table, "batch_update_partition", Entries=entries)
+            self._refuse(table, "change", done.get("Errors"), but="")
+
+    def drop(self, table: CatalogTable, values: Sequence[Values]) -> None:
+        for piece in _pieces(values, _MOST_DROPPED):
+            gone = [{"Values": list(one)} for one in piece]
+            done = self._of(table, "batch_delete_partition", PartitionsToDelete=gone)
+            self._refuse(table, "drop", done.get("Errors"), but="EntityNotFoundException")
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _every(self, table: CatalogTable) -> Iterator[Mapping[str, Any]]:
+        token: dict[str, str] = {}
+        while True:
+            answer = self._of(table, "get_partitions", ExcludeColumnSchema=True, **token)
+            yield from answer["Partitions"]
+            if not answer.get("NextToken"):
+                return
+            token = {"NextToken": answer["NextToken"]}
+
+    def _named(self, table: CatalogTable, wanted: Sequence[Values]) -> Iterator[Mapping[str, Any]]:
+        for piece in _pieces(wanted, _MOST_READ):
+            left = [{"Values": list(one)} for one in piece]
+            while left:
+                answer = self._of(table, "batch_get_partition", PartitionsToGet=left)
+                yield from answer.get("Partitions") or ()
+                left = answer.get("UnprocessedKeys") or []
+
+    def _of(self, table: CatalogTable, method: str, **request: Any) -> Any:
+        return self._ask(method, DatabaseName=table.database, TableName=table.name, **request)
+
+    def _ask(self, method: str, otherwise: str = "", **request: Any) -> Any:
+        """Send a request; None if Glue answers with the code ``otherwise``. Raises `CatalogError`."""
+        try:
+            return getattr(self._client, method)(**self._own, **request)
+        except self._failures as error:
+            answer = getattr(error, "response", {})
+            found = answer.get("Error", {})
+            code = str(found.get("Code", ""))
+            if otherwise and code == otherwise:
+                return None
+            denied = code in _DENIED or answer.get("ResponseMetadata", {}).get("HTTPStatusCode") == 403
+            text = f"{code} {found.get('Message') or error!s}".strip()
+            raise refused(self.place, f"do {method}", text, _RIGHTS if denied else "") from None
+
+    def _refuse(self, table: CatalogTable, verb: str, errors: Iterable[Mapping[str, Any]] | None, but: str) -> None:
+        """Raise `CatalogError` for the first partition that failed with another code than ``but``."""
+        for one in errors or ():
+            detail = one.get("ErrorDetail") or {}
+            if detail.get("ErrorCode") != but:
+                values = one.get("PartitionValues") or one.get("PartitionValueList")
+                raise self._failed(table, verb, values, detail)
+
+    def _failed(self, table: CatalogTable, verb: str, values: object, detail: Mapping[str, Any]) -> CatalogError:
+        said = f"{detail.get('ErrorCode', '')} {detail.get('ErrorMessage', '')}".strip()
+        return refused(self.place, f"{verb} the partition {values} of {table.full_name}", said)
+
+
+def _pieces(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
+    return (items[start : start + size] for start in range(0, len(items), size))
+
+
+def _columns(columns: Iterable[CatalogColumn]) -> list[dict[str, str]]:
+    return [
+        {"Name": one.name, "Type": one.type, **({"Comment": one.comment} if one.comment else {})} for one in columns
+    ]
+
+
+def _columns_of(raw: Iterable[Mapping[str, str]]) -> tuple[CatalogColumn, ...]:
+    return tuple(CatalogColumn(one["Name"], one.get("Type", ""), one.get("Comment", "")) for one in raw)
+
+
+def _descriptor(table: CatalogTable, location: str, input_format: str) -> dict[str, Any]:
+    return {
+        "Columns": _columns(table.columns),
+        "Location": location,
+        "InputFormat": input_format,
+        "OutputFormat": OUTPUT_FORMAT,
+        "SerdeInfo": {"SerializationLibrary": SERDE, "Parameters": dict(table.serde_parameters)},
+    }
+
+
+def _partition(table: CatalogTable, one: CatalogPartition) -> dict[str, Any]:
+    return {
+        "Values": list(one.values),
+        "StorageDescriptor": _descriptor(table, one.location, one.input_format or table.input_format),
+    }

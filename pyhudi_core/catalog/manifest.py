@@ -1,0 +1,45 @@
+"""A list of the newest base files, in a file of the table: what BigQuery, DuckDB and ClickHouse read without a catalog.
+
+The form is that of Hudi's ManifestFileWriter with absolute paths. It shows the newest state of a copy-on-write table, and the read-optimized state of
+a merge-on-read table. Each sync replaces the file, unless it is the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.write.states import load
+
+MANIFEST_PATH = ".hoodie/absolute-path-manifest/latest-snapshot.csv"
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The file as it must be. ``files``: how many it names; ``body``: its bytes; ``is_new``: the table has another one, or none."""
+
+    files: int
+    body: bytes
+    is_new: bool
+
+
+def manifest_of(context: TableContext) -> Manifest:
+    """Return the file for the newest state."""
+    state, place = load(context), context.storage.location.rstrip("/")
+    bases = [
+        piece.base.path
+        for partition in state.view.partitions()
+        for piece in state.view.base_slices(partition)
+        if piece.base is not None
+    ]
+    body = "".join(f"{place}/{path}\n" for path in bases).encode()
+    there = context.storage.head(MANIFEST_PATH) is not None
+    return Manifest(len(bases), body, not there or context.storage.get(MANIFEST_PATH) != body)
+
+
+def write(context: TableContext) -> Manifest:
+    """Write the file, if it is not as it must be."""
+    found = manifest_of(context)
+    if found.is_new:
+        context.storage.put(MANIFEST_PATH, found.body)
+    return found

@@ -1,0 +1,191 @@
+"""A Hive Metastore as a catalog, through its Thrift interface (Hive 3 and 4). The connection is that of the lock in a metastore.
+
+Requests are those that both releases have: Hive 4 no longer has ``get_table``. An alteration does not make the metastore count files again.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pyhudi_core.catalog.objects import (
+    EXTERNAL,
+    MANAGED,
+    OUTPUT_FORMAT,
+    SERDE,
+    AlreadyThere,
+    CatalogColumn,
+    CatalogPartition,
+    CatalogTable,
+    Values,
+    refused,
+)
+from pyhudi_core.lock.clients.hive_metastore import HiveConnection, HiveMetastore
+from pyhudi_core.model.partition_path import DEFAULT_PARTITION, escaped
+from pyhudi_core.runtime.base import Clock
+
+_MOST_PARTITIONS = 10_000_000
+_PIECE = 1_000
+"""Partitions that are read by one request."""
+_NO_STATISTICS = {"DO_NOT_UPDATE_STATS": "true"}
+
+
+class MetastoreCatalog:
+    """A connection to a metastore.
+
+    Args:
+        where: its servers.
+        clock: when objects are made, by the metastore's own fields.
+        owner: of new tables.
+    """
+
+    def __init__(self, where: HiveMetastore, clock: Clock, owner: str) -> None:
+        self._connection = HiveConnection(replace(where, most=_MOST_PARTITIONS), "A sync to a Hive Metastore")
+        self._types = self._connection.types
+        self._clock, self._owner = clock, owner
+        self.place = f"The Hive Metastore ({where.address})"
+
+    def has_database(self, name: str) -> bool:
+        return self._ask("get_database", name, otherwise=self._types.NoSuchObjectException) is not None
+
+    def create_database(self, name: str) -> None:
+        database = self._types.Database(name=name, description="", parameters={})
+        self._ask("create_database", database, otherwise=self._types.AlreadyExistsException)
+
+    def table(self, database: str, name: str) -> CatalogTable | None:
+        request = self._types.GetTableRequest(dbName=database, tblName=name)
+        found = self._ask("get_table_req", request, otherwise=self._types.NoSuchObjectException)
+        if found is None:
+            return None
+        raw = found.table
+        descriptor = raw.sd
+        return CatalogTable(
+            database=database,
+            name=name,
+            columns=_columns_of(descriptor.cols),
+            partition_keys=_columns_of(raw.partitionKeys or ()),
+            location=descriptor.location or "",
+            input_format=descriptor.inputFormat or "",
+            parameters=dict(raw.parameters or {}),
+            serde_parameters=dict((descriptor.serdeInfo and descriptor.serdeInfo.parameters) or {}),
+            managed=raw.tableType == MANAGED,
+            raw=raw,
+        )
+
+    def create(self, table: CatalogTable) -> None:
+        raw = self._types.Table(
+            tableName=table.name,
+            dbName=table.database,
+            owner=self._owner,
+            createTime=self._now(),
+            lastAccessTime=0,
+            retention=0,
+            sd=self._descriptor(table, table.location, table.input_format),
+            partitionKeys=self._fields(table.partition_keys),
+            parameters=dict(table.parameters),
+            tableType=MANAGED if table.managed else EXTERNAL,
+        )
+        try:
+            self._ask("create_table", raw)
+        except self._types.AlreadyExistsException:
+            raise AlreadyThere from None
+
+    def alter(self, table: CatalogTable, *, cascade: bool) -> None:
+        raw = copy.deepcopy(table.raw)
+        raw.sd.cols = self._fields(table.columns)
+        raw.sd.inputFormat, raw.sd.location = table.input_format, raw.sd.location or table.location
+        raw.sd.serdeInfo.parameters = dict(table.serde_parameters)
+        raw.parameters = dict(table.parameters)
+        context = self._context(CASCADE="true") if cascade else self._context()
+        self._ask("alter_table_with_environment_context", table.database, table.name, raw, context)
+
+    def partitions(self, table: CatalogTable, wanted: Collection[Values] | None) -> dict[Values, CatalogPartition]:
+        if wanted is None:
+            names: Sequence[str] = self._ask("get_partition_names", table.database, table.name, -1)
+        else:
+            names = [_name(table, values) for values in wanted]
+        found = {}
+        for start in range(0, len(names), _PIECE):
+            piece = list(names[start : start + _PIECE])
+            for raw in self._ask("get_partitions_by_names", table.database, table.name, piece):
+                values = tuple(raw.values)
+                found[values] = CatalogPartition(values, raw.sd.location or "", raw.sd.inputFormat or "")
+        return found
+
+    def add(self, table: CatalogTable, partitions: Sequence[CatalogPartition]) -> None:
+        made = [self._partition(table, one) for one in partitions]
+        request = self._types.AddPartitionsRequest(table.database, table.name, made, ifNotExists=True, needResult=False)
+        self._ask("add_partitions_req", request)
+
+    def change(self, table: CatalogTable, partitions: Sequence[CatalogPartition]) -> None:
+        made = [self._partition(table, one) for one in partitions]
+        self._ask("alter_partitions_with_environment_context", table.database, table.name, made, self._context())
+
+    def drop(self, table: CatalogTable, values: Sequence[Values]) -> None:
+        request = self._types.DropPartitionsRequest(
+            table.database,
+            table.name,
+            self._types.RequestPartsSpec(names=[_name(table, one) for one in values]),
+            deleteData=False,
+            ifExists=True,
+            needResult=False,
+        )
+        self._ask("drop_partitions_req", request, otherwise=self._types.NoSuchObjectException)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _ask(self, method: str, *arguments: object, otherwise: type[Exception] | None = None) -> Any:
+        """Send a request; None if the metastore answers with ``otherwise``. `AlreadyExistsException` passes, other failures become `CatalogError`."""
+        connection = self._connection
+        try:
+            return connection.send(method, *arguments)
+        except connection.failures as error:
+            if otherwise is not None and isinstance(error, otherwise):
+                return None
+            if isinstance(error, self._types.AlreadyExistsException):
+                raise
+            failed = connection.failed(error)
+        raise refused(self.place, f"do {method}", failed)
+
+    def _now(self) -> int:
+        return self._clock.now_ms() // 1_000
+
+    def _context(self, **properties: str) -> Any:
+        return self._types.EnvironmentContext({**_NO_STATISTICS, **properties})
+
+    def _fields(self, columns: Iterable[CatalogColumn]) -> list[Any]:
+        return [self._types.FieldSchema(one.name, one.type, one.comment) for one in columns]
+
+    def _descriptor(self, table: CatalogTable, location: str, input_format: str) -> Any:
+        types = self._types
+        return types.StorageDescriptor(
+            cols=self._fields(table.columns),
+            location=location,
+            inputFormat=input_format,
+            outputFormat=OUTPUT_FORMAT,
+            compressed=False,
+            numBuckets=0,
+            serdeInfo=types.SerDeInfo(None, SERDE, dict(table.serde_parameters)),
+            bucketCols=[],
+            sortCols=[],
+            parameters={},
+            storedAsSubDirectories=False,
+        )
+
+    def _partition(self, table: CatalogTable, one: CatalogPartition) -> Any:
+        descriptor = self._descriptor(table, one.location, one.input_format)
+        now = self._now()
+        return self._types.Partition(list(one.values), table.database, table.name, now, 0, descriptor, {})
+
+
+def _columns_of(fields: Iterable[Any]) -> tuple[CatalogColumn, ...]:
+    return tuple(CatalogColumn(one.name, one.type, one.comment or "") for one in fields)
+
+
+def _name(table: CatalogTable, values: Values) -> str:
+    """Return the name by which the metastore knows a partition."""
+    pairs = zip(table.partition_keys, values, strict=True)
+    return "/".join(f"{escaped(key.name)}={escaped(value) or DEFAULT_PARTITION}" for key, value in pairs)

@@ -1,0 +1,126 @@
+"""What a catalog holds of a table, as values: tables and partitions. `Catalog` is what each kind of catalog does with them.
+
+Hive Metastore and Glue hold the same objects. Their clients (`metastore`, `glue`) translate, and keep what this package does not know as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from pyhudi_core.errors import CatalogError
+
+OUTPUT_FORMAT = "org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat"
+SERDE = "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe"
+EXTERNAL, MANAGED = "EXTERNAL_TABLE", "MANAGED_TABLE"
+Values = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogColumn:
+    """A column: its name in lower case, its type as Hive writes it, and what it is."""
+
+    name: str
+    type: str
+    comment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogPartition:
+    """A partition: its values as text, its folder, and by which input format its files are read."""
+
+    values: Values
+    location: str
+    input_format: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogTable:
+    """A table of a catalog.
+
+    Attributes:
+        location: the folder of the Hudi table.
+        input_format: by which Hive reads it; it makes the table read-optimized or real-time.
+        parameters, serde_parameters: properties of the table, and of how its rows are read.
+        managed: dropping it in the catalog deletes the data.
+        raw: the object as the catalog gave it, which an alteration starts from.
+    """
+
+    database: str
+    name: str
+    columns: tuple[CatalogColumn, ...]
+    partition_keys: tuple[CatalogColumn, ...]
+    location: str
+    input_format: str
+    parameters: Mapping[str, str]
+    serde_parameters: Mapping[str, str]
+    managed: bool = False
+    raw: Any = field(default=None, repr=False, compare=False)
+
+    @property
+    def full_name(self) -> str:
+        """Database and name."""
+        return f"{self.database}.{self.name}"
+
+
+class AlreadyThere(Exception):  # noqa: N818 (not an error: another process was faster)
+    """Another process has created the table meanwhile."""
+
+
+class Catalog(Protocol):
+    """A catalog. Each request is bounded. Raises `CatalogError` if it cannot be reached, does not answer, or refuses."""
+
+    @property
+    def place(self) -> str:
+        """Where it is, for messages."""
+        ...
+
+    def has_database(self, name: str) -> bool:
+        """Say whether there is a database."""
+        ...
+
+    def create_database(self, name: str) -> None:
+        """Create a database; nothing happens if it is there."""
+        ...
+
+    def table(self, database: str, name: str) -> CatalogTable | None:
+        """Return a table; None if there is none of this name."""
+        ...
+
+    def create(self, table: CatalogTable) -> None:
+        """Create a table. Raises `AlreadyThere`."""
+        ...
+
+    def alter(self, table: CatalogTable, *, cascade: bool) -> None:
+        """Give the table, whose ``raw`` is what the catalog has, this content. ``cascade``: its partitions get the columns, too."""
+        ...
+
+    def partitions(self, table: CatalogTable, wanted: Collection[Values] | None) -> dict[Values, CatalogPartition]:
+        """Return the partitions with these values, or all of them."""
+        ...
+
+    def add(self, table: CatalogTable, partitions: Sequence[CatalogPartition]) -> None:
+        """Add partitions; one that is there stays as it is."""
+        ...
+
+    def change(self, table: CatalogTable, partitions: Sequence[CatalogPartition]) -> None:
+        """Give partitions that are there another location, and the columns and the format of the table."""
+        ...
+
+    def drop(self, table: CatalogTable, values: Sequence[Values]) -> None:
+        """Drop partitions; no data is deleted. One that is gone already is none to drop."""
+        ...
+
+    def close(self) -> None:
+        """Close the connection."""
+        ...
+
+
+def refused(place: str, what: str, detail: str, hint: str = "") -> CatalogError:
+    """Return the error of a catalog that did not do something."""
+    return CatalogError(
+        f"{place} did not {what}: {' '.join(detail.split()):.300}".rstrip(": "),
+        hint=hint
+        or "The table itself is as it should be. Check the address, the network and the rights in the catalog, and sync again; a sync continues.",
+    )

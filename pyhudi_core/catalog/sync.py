@@ -1,0 +1,334 @@
+"""Compare what a catalog has with what it must have (`look`), and change it (`carry_out`).
+
+The steps of a change are in an order in which each one may be the last: the table with its columns, its partitions, and then the parameters that say
+which commit the catalog has. Whoever dies before the end leaves these parameters as they were, so the next sync looks at the same commits again. Each
+step may be repeated: a partition that is there is not added, and one that is gone is not dropped.
+
+Two syncs at once: the one that finds the parameters changed before its last step begins anew.
+
+A table of the same name that is not this Hudi table's is refused, and nothing was changed in the catalog then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from pyhudi_core.catalog import wanted as names
+from pyhudi_core.catalog.columns import may_become
+from pyhudi_core.catalog.objects import AlreadyThere, Catalog, CatalogColumn, CatalogPartition, CatalogTable, Values
+from pyhudi_core.catalog.partitions import ChangedFolders, changed_since, every_folder, newest, partitions_of
+from pyhudi_core.catalog.wanted import SyncedTable, tables_of
+from pyhudi_core.errors import CatalogError, UnsupportedTableError
+from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.options.catalog import GLUE
+from pyhudi_core.snapshot.snapshot import Snapshot
+from pyhudi_core.write.states import load
+
+TRIES = 5
+_T = TypeVar("_T")
+Progress = Callable[[str, int, int], object]
+_MARKS = (names.LAST_COMMIT, names.LAST_COMPLETION)
+_FORMATS = frozenset({names.READ_OPTIMIZED, names.REAL_TIME})
+
+
+@dataclass(frozen=True, slots=True)
+class TableChanges:
+    """What one table of a catalog lacks.
+
+    Attributes:
+        wanted: what the catalog must have.
+        there: what it has; None if it has no such table.
+        altered: what is different, in words; empty if nothing is, but for partitions and the time of the sync.
+        cascade: the partitions get the columns, too.
+        add, change, drop: partitions.
+        marks: the parameters that say which commit the catalog has; empty if they are as they should be.
+        reason: why all partitions were compared; empty if those of the new commits were enough.
+    """
+
+    wanted: CatalogTable
+    there: CatalogTable | None = None
+    altered: tuple[str, ...] = ()
+    cascade: bool = False
+    add: tuple[CatalogPartition, ...] = ()
+    change: tuple[CatalogPartition, ...] = ()
+    drop: tuple[Values, ...] = ()
+    marks: Mapping[str, str] = field(default_factory=dict)
+    reason: str = ""
+
+    def __bool__(self) -> bool:
+        return self.there is None or bool(self.altered or self.add or self.change or self.drop or self.marks)
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogDifference:
+    """What a catalog lacks of a Hudi table. ``database``: one that has to be created; empty if it is there."""
+
+    tables: tuple[TableChanges, ...] = ()
+    database: str = ""
+
+    def __bool__(self) -> bool:
+        return any(self.tables)
+
+
+def look(context: TableContext, catalog: Catalog) -> CatalogDifference:
+    """Compare. Changes nothing.
+
+    Raises `UnsupportedTableError` for a table that a catalog cannot have as it is, or that is somebody else's there, and `CatalogError`.
+    """
+    state, options = load(context), context.options.catalog
+    tables = tables_of(SyncedTable(location_of(context), context.config, state.schema), options)
+    database = tables[0].database
+    if not catalog.has_database(database):
+        if not options.creates_database:
+            raise CatalogError(
+                f"{catalog.place} has no database {database}",
+                table=context.table,
+                hint="Create it there, or set hoodie.datasource.hive_sync.auto_create_database=true.",
+            )
+        return CatalogDifference(_new(context, state, tables), database)
+    known = [catalog.table(database, one.name) for one in tables]
+    for table, there in zip(tables, known, strict=True):
+        if there is not None:
+            _refuse_foreign(context, catalog, table, there)
+    seen: dict[tuple[str, ...], ChangedFolders] = {}
+    found = [_changes(context, catalog, state, one, there, seen) for one, there in zip(tables, known, strict=True)]
+    return CatalogDifference(tuple(found))
+
+
+def sync(context: TableContext, catalog: Catalog, progress: Progress) -> CatalogDifference:
+    """Bring the catalog to the newest state of the table; returns what was different. Raises as `look`."""
+    for _ in range(TRIES):
+        found = look(context, catalog)
+        if found.database:
+            catalog.create_database(found.database)
+        if all(carry_out(catalog, one, context.options.catalog.batch, progress) for one in found.tables):
+            return found
+    raise CatalogError(
+        f"Other processes changed the table in {catalog.place} {TRIES} times meanwhile",
+        table=context.table,
+        hint="Sync again; nothing was lost.",
+    )
+
+
+def location_of(context: TableContext) -> str:
+    """Return the table's location as catalogs name it."""
+    place = context.storage.location.rstrip("/")
+    is_s3 = place.startswith(("s3a://", "s3n://")) and context.options.catalog.mode == GLUE
+    return "s3://" + place[6:] if is_s3 else place
+
+
+def carry_out(catalog: Catalog, changes: TableChanges, batch: int, progress: Progress) -> bool:
+    """Make the changes of one table. False: another process changed the table meanwhile, so its partitions have to be looked at again."""
+    if not changes:
+        return True
+    table = changes.wanted
+    if changes.there is None:
+        try:
+            catalog.create(table)
+        except AlreadyThere:
+            return False
+    elif changes.altered:
+        catalog.alter(replace(table, raw=changes.there.raw), cascade=changes.cascade)
+    steps: tuple[tuple[Callable[[CatalogTable, Sequence[CatalogPartition]], None], tuple[CatalogPartition, ...]], ...]
+    steps = ((catalog.add, changes.add), (catalog.change, changes.change))
+    everything, done = len(changes.add) + len(changes.change) + len(changes.drop), 0
+    for step, partitions in steps:
+        for piece in _batches(partitions, batch):
+            step(table, piece)
+            done += len(piece)
+            progress(table.full_name, done, everything)
+    for values in _batches(changes.drop, batch):
+        catalog.drop(table, values)
+        done += len(values)
+        progress(table.full_name, done, everything)
+    return not changes.marks or _mark(catalog, changes)
+
+
+def _batches(items: Sequence[_T], size: int) -> Iterable[Sequence[_T]]:
+    return (items[start : start + size] for start in range(0, len(items), size))
+
+
+def _mark(catalog: Catalog, changes: TableChanges) -> bool:
+    """Say in the catalog which commit it has; False if another sync has said something meanwhile."""
+    table = changes.wanted
+    now, before = catalog.table(table.database, table.name), changes.there
+    if now is None or _marks(now) != _marks(before):
+        return False
+    catalog.alter(replace(now, parameters={**now.parameters, **changes.marks}), cascade=False)
+    return True
+
+
+def _marks(table: CatalogTable | None) -> dict[str, str]:
+    return {} if table is None else {name: table.parameters[name] for name in _MARKS if name in table.parameters}
+
+
+def _new(context: TableContext, state: Snapshot, tables: Iterable[CatalogTable]) -> tuple[TableChanges, ...]:
+    """Return the changes for tables that are not there."""
+    folders = every_folder(state, "the table is new there") if context.config.is_partitioned else ChangedFolders()
+    return tuple(
+        TableChanges(
+            one,
+            add=tuple(_partitions(context, folders, one).values()),
+            marks=newest(state),
+            reason=folders.reason,
+        )
+        for one in tables
+    )
+
+
+def _partitions(context: TableContext, folders: ChangedFolders, table: CatalogTable) -> dict[Values, CatalogPartition]:
+    config = context.config
+    return partitions_of(folders.there, config, table.location, table.input_format, decode=_decodes(context))
+
+
+def _decodes(context: TableContext) -> bool:
+    chosen = context.options.catalog.decodes
+    return context.config.url_encode_partitioning if chosen is None else chosen
+
+
+def _refuse_foreign(context: TableContext, catalog: Catalog, table: CatalogTable, there: CatalogTable) -> None:
+    is_hudi = (
+        there.parameters.get(names.PROVIDER, "").lower() == "hudi"
+        or there.input_format in _FORMATS
+        or names.LAST_COMMIT in there.parameters
+    )
+    if is_hudi and _path(there.location) == _path(table.location):
+        return
+    what = f"a Hudi table at {there.location}" if is_hudi else "not a Hudi table"
+    raise UnsupportedTableError(
+        f"{catalog.place} has another table {table.full_name}: it is {what}",
+        table=context.table,
+        hint="Nothing was changed in the catalog. Choose another name (hoodie.datasource.hive_sync.table), or drop that table there.",
+    )
+
+
+def _path(location: str) -> str:
+    """Return a location without its scheme and the slash at its end: the metastore adds a scheme, and engines use different ones."""
+    scheme, found, rest = location.rstrip("/").partition("://")
+    if found:
+        return rest if scheme != "file" else rest.removeprefix("localhost")
+    return location.rstrip("/").removeprefix("file:")
+
+
+def _changes(
+    context: TableContext,
+    catalog: Catalog,
+    state: Snapshot,
+    table: CatalogTable,
+    there: CatalogTable | None,
+    seen: dict[tuple[str, ...], ChangedFolders],
+) -> TableChanges:
+    """Compare one table. ``seen``: what changed since a commit; the tables of one Hudi table mostly have the same."""
+    if there is None:
+        return _new(context, state, [table])[0]
+    columns, what = _columns(context, table, there)
+    if there.input_format != table.input_format:
+        what.append("it is read in another way (real-time or read-optimized)")
+    parameters, serde = _merged(table, there, what)
+    table = replace(table, columns=columns, managed=there.managed, parameters=parameters, serde_parameters=serde)
+    cascade = bool(columns != there.columns and table.partition_keys)
+    folders, partitions = ChangedFolders(), _Partitions()
+    if table.partition_keys:
+        marks = _marks(there) if there.input_format == table.input_format else {}
+        key = tuple(marks.values())
+        folders = seen[key] if key in seen else seen.setdefault(key, changed_since(context, state, marks))
+        partitions = _partition_changes(context, catalog, folders, table, there)
+    marks = newest(state)
+    unchanged = not what and not any((partitions.add, partitions.change, partitions.drop))
+    if marks == _marks(there) or (context.options.catalog.conditional and unchanged and _marks(there)):
+        marks = {}
+    add, change, drop = partitions.add, partitions.change, partitions.drop
+    return TableChanges(table, there, tuple(what), cascade, add, change, drop, marks, folders.reason)
+
+
+def _columns(
+    context: TableContext, table: CatalogTable, there: CatalogTable
+) -> tuple[tuple[CatalogColumn, ...], list[str]]:
+    """Return the columns that the table gets, and what is new of them, in words.
+
+    Columns that are there keep their places, because a metastore compares types by place. Comments of others stay if none are wanted.
+    """
+    new, old = {one.name: one for one in table.columns}, {one.name: one for one in there.columns}
+    what = [f"column {name} is new" for name in new if name not in old]
+    what += [f"column {name} is gone" for name in old if name not in new]
+    keeps = not context.options.catalog.comments
+    for name in old.keys() & new.keys():
+        before, after = old[name], new[name]
+        if before.type != after.type:
+            if not may_become(before.type, after.type):
+                raise _refused_type(context, table, name, before.type, after.type)
+            what.append(f"column {name} is {after.type}, and was {before.type}")
+        if keeps:
+            new[name] = replace(after, comment=before.comment)
+        elif before.comment != after.comment:
+            what.append(f"column {name} has another comment")
+    if [(one.name, one.type) for one in there.partition_keys] != [(one.name, one.type) for one in table.partition_keys]:
+        keys = ", ".join(f"{one.name} {one.type}" for one in there.partition_keys) or "none"
+        raise UnsupportedTableError(
+            f"The table {table.full_name} of the catalog has other partition columns: {keys}",
+            table=context.table,
+            hint=_AGAIN,
+        )
+    names_in_order = [name for name in old if name in new] + [name for name in new if name not in old]
+    return tuple(new[name] for name in names_in_order), sorted(what)
+
+
+_AGAIN = "A catalog cannot change that. Drop the table there (an external one keeps its files), and sync again: the sync makes it anew."
+
+
+def _refused_type(context: TableContext, table: CatalogTable, column: str, before: str, after: str) -> Exception:
+    return UnsupportedTableError(
+        f"Column {column} of {table.full_name} is {before} in the catalog and {after} in the table, and Hive does not read {before} as {after}",
+        table=context.table,
+        hint=_AGAIN,
+    )
+
+
+def _merged(table: CatalogTable, there: CatalogTable, what: list[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the parameters that the table gets: those of others stay, old pieces of Spark's schema go. Adds to ``what`` is different."""
+    kept = {
+        name: text
+        for name, text in there.parameters.items()
+        if not name.startswith(f"{names.SCHEMA}.") or name in table.parameters
+    }
+    parameters = {**kept, **{name: text for name, text in table.parameters.items() if name != "EXTERNAL"}}
+    serde = {**there.serde_parameters, **table.serde_parameters}
+    if (
+        "path" in there.serde_parameters
+        and "path" in serde
+        and _path(there.serde_parameters["path"]) == _path(serde["path"])
+    ):
+        serde["path"] = there.serde_parameters["path"]
+    if parameters != there.parameters or serde != there.serde_parameters:
+        what.append("its properties are different")
+    return parameters, serde
+
+
+@dataclass(frozen=True, slots=True)
+class _Partitions:
+    """The partitions to add, to change and to drop."""
+
+    add: tuple[CatalogPartition, ...] = ()
+    change: tuple[CatalogPartition, ...] = ()
+    drop: tuple[Values, ...] = ()
+
+
+def _partition_changes(
+    context: TableContext, catalog: Catalog, folders: ChangedFolders, table: CatalogTable, there: CatalogTable
+) -> _Partitions:
+    wanted = _partitions(context, folders, table)
+    gone = _partitions(context, ChangedFolders(folders.gone), table)
+    asked = None if folders.reason else [*wanted, *gone]
+    known = catalog.partitions(there, asked) if asked is None or asked else {}
+
+    def differs(one: CatalogPartition) -> bool:
+        before = known[one.values]
+        return _path(before.location) != _path(one.location) or before.input_format != one.input_format
+
+    return _Partitions(
+        tuple(one for values, one in wanted.items() if values not in known),
+        tuple(one for values, one in wanted.items() if values in known and differs(one)),
+        tuple(values for values in known if values not in wanted),
+    )

@@ -1,0 +1,223 @@
+"""The table in a catalog: the service that brings Hive Metastore, Glue or a manifest to the newest state (``pyhudi_core/catalog/``).
+
+Nothing of it is on the timeline, so ``schedule`` returns None, and any process may run it at any time. Upkeep runs it for tables whose options ask
+for it (``hoodie.datasource.hive_sync.enable``); `CatalogSync.sync` works for any table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, TypeVar
+
+from pyhudi_core.engine.base import Engine
+from pyhudi_core.errors import CatalogError, UnsupportedTableError, at_table
+from pyhudi_core.lazy import lazy_in
+from pyhudi_core.model.instant import Instant
+from pyhudi_core.model.option import options_of
+from pyhudi_core.model.printing import printable
+from pyhudi_core.naming import set_module
+from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.options import WriteOptions
+from pyhudi_core.options.catalog import MANIFEST, CatalogOptions
+from pyhudi_core.services.progress import ServiceProgress, silent
+from pyhudi_core.services.service import Execution, Figures, Refused, ServiceResult, TableService
+from pyhudi_core.transaction.commit import ask_gate
+from pyhudi_core.write.retrying import Retries
+
+if TYPE_CHECKING:
+    from pyhudi_core.catalog import manifest, opening, sync
+    from pyhudi_core.catalog.objects import Catalog
+else:
+    manifest, opening, sync = lazy_in("pyhudi_core.catalog", "manifest", "opening", "sync")
+
+_T = TypeVar("_T")
+_OFF = "no option asks for it: hoodie.datasource.hive_sync.enable is false"
+_KEYS = {option.attribute.rpartition(".")[2]: option.key for option in options_of("catalog", CatalogOptions)}
+_NEWEST = "the catalog has the newest state"
+
+
+@set_module("pyhudi")
+@dataclass(frozen=True, slots=True)
+@printable
+class CatalogPlan:
+    """What a sync would do now: true if there is something.
+
+    Attributes:
+        tables: the tables that would be created or changed, each as ``database.name``.
+        changes: what would be different, in words.
+        added, changed, dropped: numbers of partitions, over all tables.
+        reason: why all partitions were compared; empty if those of the new commits were enough.
+        refused: that the table cannot be in the catalog as it is, or that the catalog cannot be asked.
+    """
+
+    tables: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
+    added: int = 0
+    changed: int = 0
+    dropped: int = 0
+    reason: str = ""
+    why_not: str = ""
+    refused: Refused | None = None
+
+    def __bool__(self) -> bool:
+        return not self.refused and bool(self.tables)
+
+    @property
+    def figures(self) -> Figures:
+        """Tables, and partitions to add, to change and to drop."""
+        return {"tables": len(self.tables), "added": self.added, "changed": self.changed, "dropped": self.dropped}
+
+    def __str__(self) -> str:
+        if not self:
+            return f"Nothing to sync: {self.why_not}"
+        parts = [
+            f"{number:,} partitions {name}" for name, number in self.figures.items() if number and name != "tables"
+        ]
+        return f"Sync {', '.join(self.tables)}: {'; '.join([*self.changes, *parts]) or 'the time of the last commit'}"
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogResult(ServiceResult):
+    """What a sync did.
+
+    Attributes:
+        tables: the tables that were created or changed, each as ``database.name``; of a manifest, its path.
+        changes: what was different, in words.
+        added, altered, dropped: numbers of partitions, over all tables.
+        reason: why all partitions were compared; empty if those of the new commits were enough.
+    """
+
+    service: ClassVar[str] = "catalog_sync"
+    tables: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
+    added: int = 0
+    altered: int = 0
+    dropped: int = 0
+    reason: str = ""
+
+    @property
+    def changed(self) -> bool:
+        """Whether the catalog was changed."""
+        return bool(self.tables)
+
+    @property
+    def figures(self) -> Figures:
+        """Tables, and partitions that were added, changed and dropped."""
+        return {"tables": len(self.tables), "added": self.added, "changed": self.altered, "dropped": self.dropped}
+
+
+class CatalogSync(TableService[CatalogResult]):
+    """The table in a catalog. ``sync`` brings the catalog to the newest state; ``run`` does so if the options ask for it, as upkeep does."""
+
+    name = "catalog_sync"
+    summary = "bring the table in Hive Metastore or Glue to its newest state"
+    turns = ("catalog.automatic",)
+
+    def plan(self) -> CatalogPlan:
+        """Return what `run` would do now, nothing if no option asks for it. Asks the catalog, and changes nothing."""
+        if not self.context.options.catalog.automatic:
+            return CatalogPlan(why_not=_OFF)
+        try:
+            if self.context.options.catalog.mode == MANIFEST:
+                found = manifest.manifest_of(self.context)
+                changes = (f"{found.files:,} base files",)
+                paths = (manifest.MANIFEST_PATH,)
+                return CatalogPlan(paths, changes) if found.is_new else CatalogPlan(why_not=_NEWEST)
+            return _planned(self._with_catalog(lambda catalog: sync.look(self.context, catalog)))
+        except (CatalogError, UnsupportedTableError) as error:
+            return CatalogPlan(why_not=error.message, refused=Refused(error))
+
+    def sync(
+        self,
+        mode: str | None = None,
+        *,
+        database: str | None = None,
+        table: str | None = None,
+        uris: str | None = None,
+        progress: ServiceProgress | None = None,
+    ) -> CatalogResult:
+        """Create the table in the catalog, or bring it to the newest state. Nothing is done if there is nothing new.
+
+        Args:
+            mode: ``hms``, ``glue`` or ``manifest``; by default as ``hoodie.datasource.hive_sync.mode`` says. So are the others.
+            database, table: the name there.
+            uris: the metastores.
+            progress: as for `run`.
+
+        Raises `UnsupportedTableError` for a table that a catalog cannot have, and for a table of that name that is somebody else's: it stays as it
+        is. Raises `CatalogError` if the catalog does not answer or refuses. The Hudi table never depends on that, and the next sync continues.
+        """
+        asked = {"mode": mode, "database": database, "table": table, "uris": uris}
+        given = {field: text for field, text in asked.items() if text is not None}
+        checked = WriteOptions.parse({_KEYS[field]: text for field, text in given.items()}).catalog
+        options = self.context.options
+        catalog = replace(options.catalog, **{field: getattr(checked, field) for field in given})
+        return CatalogSync(self.context.with_options(replace(options, catalog=catalog)))._synced(progress or silent)
+
+    def schedule(self) -> Instant | None:
+        """None: a sync is not on the timeline. Use `sync`, from any process."""
+        return None
+
+    def take_over(self) -> CatalogResult:
+        """Nothing: the next sync continues after one that died."""
+        return self._nothing("a sync leaves nothing to finish")
+
+    def after_commit(self, engine: Engine | None) -> None:
+        """Sync, with ``hoodie.datasource.hive_sync.enable``."""
+        self._synced(silent)
+
+    def _run(self, how: Execution, retries: Retries) -> CatalogResult:
+        """Sync, if the options ask for it."""
+        if not self.context.options.catalog.automatic:
+            return self._nothing(_OFF)
+        ask_gate(how.gate, self.context, "to sync the catalog")
+        return self._synced(how.progress)
+
+    def _synced(self, progress: ServiceProgress) -> CatalogResult:
+        if self.context.options.catalog.mode == MANIFEST:
+            written = manifest.write(self.context)
+            if not written.is_new:
+                return self._nothing("the manifest has the newest state")
+            return CatalogResult(tables=(manifest.MANIFEST_PATH,), changes=(f"{written.files:,} base files",))
+        done = _planned(self._with_catalog(lambda catalog: sync.sync(self.context, catalog, progress)))
+        counts = (done.added, done.changed, done.dropped)
+        return CatalogResult((), done.why_not, done.tables, done.changes, *counts, done.reason)
+
+    def _with_catalog(self, ask: Callable[[Catalog], _T]) -> _T:
+        with at_table(self.context.table), _opened(self.context) as catalog:
+            return ask(catalog)
+
+    def _execute(self, requested_time: str | None, execution: Execution) -> CatalogResult:
+        return self.run(gate=execution.gate, progress=execution.progress)
+
+    def _nothing(self, why_not: str) -> CatalogResult:
+        return CatalogResult(why_not=why_not)
+
+
+@contextmanager
+def _opened(context: TableContext) -> Iterator[Catalog]:
+    catalog = opening.open_catalog(context)
+    try:
+        yield catalog
+    finally:
+        catalog.close()
+
+
+def _planned(found: sync.CatalogDifference) -> CatalogPlan:
+    """Return the figures of a difference."""
+    due = [one for one in found.tables if one]
+    changes = [f"the database {found.database} is new"] if found.database else []
+    for one in due:
+        new = ("it is new",) if one.there is None else one.altered
+        changes += [f"{one.wanted.name}: {text}" for text in new]
+    return CatalogPlan(
+        tuple(one.wanted.full_name for one in due),
+        tuple(changes),
+        sum(len(one.add) for one in due),
+        sum(len(one.change) for one in due),
+        sum(len(one.drop) for one in due),
+        next((one.reason for one in due if one.reason), ""),
+        "" if due else _NEWEST,
+    )
