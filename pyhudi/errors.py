@@ -11,7 +11,7 @@ __all__ = [
     "LockError", "LockIdentityError", "LockLostError", "LockServerError", "LockTimeoutError", "MergerContractError", "MissingExtraError",
     "ObjectNotFoundError", "PartitionNotFoundError", "PendingDeletesError", "PreCommitError", "PreconditionFailedError", "PredicateError",
     "SchemaMismatchError", "SnapshotExpiredError", "StorageError", "StorageStateUnknownError", "TableError", "TableExistsError",
-    "TableNotFoundError", "TableVersionError", "UnknownOptionError", "UnsafePathError", "UnsupportedTableError",
+    "TableNotFoundError", "TableVersionError", "TransactionTornError", "UnknownOptionError", "UnsafePathError", "UnsupportedTableError",
 ]  # fmt: skip
 
 
