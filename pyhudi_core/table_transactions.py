@@ -33,10 +33,10 @@ from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.transaction.decision import finish_decided
 from pyhudi_core.transaction.group import (
     TRANSACTION_KEY,
-    Fate,
     Group,
+    GroupPart,
     Member,
-    Part,
+    PartFate,
     fate_of,
     refuse_unwritable,
     tables_of,
@@ -199,10 +199,10 @@ def _warn_of_others(write: Write) -> None:
         )
 
 
-def _part_of(write: Write) -> Part:
+def _part_of(write: Write) -> GroupPart:
     pending = write.transaction
     assert pending is not None, "only a write that has begun is a member"
-    return Part(write.context.root.location, pending.requested_time, pending.requested.action)
+    return GroupPart(write.context.root.location, pending.requested_time, pending.requested.action)
 
 
 class _Coordinator:
@@ -227,8 +227,8 @@ class _Coordinator:
         """Return the error if one table has its part, and another one has lost its own."""
         context = self.writes[0].context
         fates = {part.location: fate_of(context, part) for part in self.group.parts}
-        there = [location for location, fate in fates.items() if fate is Fate.PUBLISHED]
-        gone = [location for location, fate in fates.items() if fate is Fate.GONE]
+        there = [location for location, fate in fates.items() if fate is PartFate.PUBLISHED]
+        gone = [location for location, fate in fates.items() if fate is PartFate.GONE]
         if not there or not gone or isinstance(late, CommitStateUnknownError):
             return None
         return torn(", ".join(there), gone[0])
@@ -306,6 +306,15 @@ def checked(tables: Sequence[HudiTable], *, written: bool = False) -> Sequence[H
             "The timelines of the tables are in UTC and in local time", hint="They cannot share a completion time."
         )
     return tables
+
+
+def why_not_together(tables: Sequence[HudiTable]) -> str:
+    """Say why these tables cannot be changed in one step; empty if they can be."""
+    try:
+        checked(tables, written=True)
+    except HudiError as error:
+        return error.message
+    return ""
 
 
 def _store(location: str) -> str:

@@ -46,6 +46,6 @@ def _examine_table(exam: Examination, context: TableContext, location: str, comm
     timeline = place.folder.load()
     for time, own in sorted(commits.items()):
         known = timeline.find(time) is not None or place.folder.archived(timeline, time) is not None
-        if not known and group.fate_of(context, group.Part(location, time, Action.COMMIT)) is group.Fate.GONE:
+        if not known and group.fate_of(context, group.GroupPart(location, time, Action.COMMIT)) is group.PartFate.GONE:
             what = f"The commit is part of a transaction, and {location} has no commit {time}"
             exam.add(FindingKind.TRANSACTION_TORN, what, location, own)

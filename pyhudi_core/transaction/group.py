@@ -38,7 +38,7 @@ _WRITABLE = "decisions can be written"
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.01, 1.0
 
 
-class Fate(StrEnum):
+class PartFate(StrEnum):
     """What became of a part. ``unknown``: its table is gone."""
 
     PENDING = "pending"
@@ -48,7 +48,7 @@ class Fate(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class GroupPart:
     """What changes in one of the tables: an instant."""
 
     location: str
@@ -60,7 +60,7 @@ class Part:
         return Instant(self.requested_time, self.action, State.INFLIGHT)
 
 
-Parts = tuple[Part, ...]
+Parts = tuple[GroupPart, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,19 +173,19 @@ def table_of(context: TableContext, location: str) -> TableContext | None:
         return None
 
 
-def fate_of(context: TableContext, part: Part) -> Fate:
+def fate_of(context: TableContext, part: GroupPart) -> PartFate:
     """Say what became of a part, of this table or of another one."""
     place = table_of(context, part.location)
     if place is None:
-        return Fate.UNKNOWN
+        return PartFate.UNKNOWN
     timeline = load_showing(place, [part.inflight])
     found = timeline.find(part.requested_time) or place.folder.archived(timeline, part.requested_time)
     if found is None:
-        return Fate.GONE
+        return PartFate.GONE
     if found.is_completed:
-        return Fate.PUBLISHED
+        return PartFate.PUBLISHED
     is_rolled_back = part.requested_time in names_rolled_back(place, timeline, part.requested_time)
-    return Fate.GONE if is_rolled_back else Fate.PENDING
+    return PartFate.GONE if is_rolled_back else PartFate.PENDING
 
 
 def refuse_unwritable(context: TableContext) -> None:
@@ -227,13 +227,13 @@ def _is_resolved(context: TableContext, path: str) -> bool:
     return all(_has_left(context, part) for part in parts)
 
 
-def _has_left(context: TableContext, part: Part) -> bool:
+def _has_left(context: TableContext, part: GroupPart) -> bool:
     """Say whether nothing is left of a part that would ask for the decision, now or after its writer wakes up."""
     place = table_of(context, part.location)
     if place is None:
         return True
     is_kept = place.root.head(layout.heartbeat(part.requested_time)) is not None
-    return not is_kept and fate_of(context, part) is not Fate.PENDING
+    return not is_kept and fate_of(context, part) is not PartFate.PENDING
 
 
 def _stands(context: TableContext, parts: Parts) -> bool:
@@ -243,10 +243,10 @@ def _stands(context: TableContext, parts: Parts) -> bool:
     """
     gone = False
     for part in reversed(parts):
-        fate = Fate.PENDING if part.location == context.root.location else fate_of(context, part)
-        if fate is Fate.PUBLISHED:
+        fate = PartFate.PENDING if part.location == context.root.location else fate_of(context, part)
+        if fate is PartFate.PUBLISHED:
             return True
-        gone = gone or fate is Fate.GONE
+        gone = gone or fate is PartFate.GONE
     return not gone
 
 
@@ -292,7 +292,7 @@ def _texts(parts: Parts) -> list[list[str]]:
 
 def _parts(texts: list[list[str]]) -> Parts:
     """Raises `ValueError` or `TypeError` for what no release has written."""
-    found = tuple(Part(str(location), time, Action(action)) for location, time, action in texts)
+    found = tuple(GroupPart(str(location), time, Action(action)) for location, time, action in texts)
     if not found or not all(isinstance(part.requested_time, str) and is_time(part.requested_time) for part in found):
         raise ValueError("a part without a requested time")
     return found
