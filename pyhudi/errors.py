@@ -4,15 +4,15 @@
 from pyhudi_core.errors import *
 
 __all__ = [
-    "ClockSkewError", "CommitAbortedError", "CommitConflictError", "CommitError", "CommitRequirementError", "CommitStateUnknownError",
-    "ConfigError", "CorruptAvroError", "CorruptBaseFileError", "CorruptHFileError", "CorruptLogBlockError", "CorruptPropertiesError",
-    "CorruptTimelineError", "CorruptionError", "DataError", "DeletesFailedError", "DropRefusedError", "DuplicateKeyError",
-    "EarlyConflictError", "ErasureRefusedError", "HudiError", "InvalidOptionError", "InvalidPartitionValueError", "InvalidRecordKeyError",
-    "LimitExceededError", "LockError", "LockIdentityError", "LockLostError", "LockServerError", "LockTimeoutError", "MergerContractError",
-    "MissingExtraError", "ObjectNotFoundError", "PartitionNotFoundError", "PendingDeletesError", "PreCommitError",
+    "CatalogError", "ClockSkewError", "CommitAbortedError", "CommitConflictError", "CommitError", "CommitRequirementError",
+    "CommitStateUnknownError", "ConfigError", "CorruptAvroError", "CorruptBaseFileError", "CorruptHFileError", "CorruptLogBlockError",
+    "CorruptPropertiesError", "CorruptTimelineError", "CorruptionError", "DataError", "DeletesFailedError", "DropRefusedError",
+    "DuplicateKeyError", "EarlyConflictError", "ErasureRefusedError", "HudiError", "InvalidOptionError", "InvalidPartitionValueError",
+    "InvalidRecordKeyError", "LimitExceededError", "LockError", "LockIdentityError", "LockLostError", "LockServerError", "LockTimeoutError",
+    "MergerContractError", "MissingExtraError", "ObjectNotFoundError", "PartitionNotFoundError", "PendingDeletesError", "PreCommitError",
     "PreconditionFailedError", "PredicateError", "SchemaMismatchError", "SnapshotExpiredError", "StorageError", "StorageStateUnknownError",
-    "TableError", "TableExistsError", "TableHalfDroppedError", "TableNotFoundError", "TableVersionError", "UnknownOptionError",
-    "UnsafePathError", "UnsupportedTableError",
+    "TableError", "TableExistsError", "TableHalfDroppedError", "TableNotFoundError", "TableVersionError", "TransactionTornError",
+    "UnknownOptionError", "UnsafePathError", "UnsupportedTableError",
 ]  # fmt: skip
 
 

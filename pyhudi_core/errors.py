@@ -40,6 +40,7 @@ HudiError
 │   └─ MergerContractError
 ├─ CorruptionError
 │   ├─ CorruptTimelineError
+│   ├─ TransactionTornError
 │   ├─ CorruptPropertiesError
 │   ├─ CorruptAvroError
 │   ├─ CorruptBaseFileError
@@ -347,6 +348,10 @@ class CorruptionError(HudiError):
 
 class CorruptTimelineError(CorruptionError):
     """The name or the content of a timeline file is damaged."""
+
+
+class TransactionTornError(CorruptionError):
+    """One table of a transaction has its commit, and another one has lost its own."""
 
 
 class CorruptPropertiesError(CorruptionError):

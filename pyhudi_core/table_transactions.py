@@ -7,12 +7,11 @@ record. They come in the order of their locations, so that no two transactions w
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Self
 
 from pyhudi_core.errors import (
@@ -21,16 +20,27 @@ from pyhudi_core.errors import (
     CommitStateUnknownError,
     HudiError,
     InvalidOptionError,
+    TransactionTornError,
 )
-from pyhudi_core.model.instant import BEFORE_ALL, format_time
+from pyhudi_core.model.instant import BEFORE_ALL, epoch_ms, format_time
 from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.table import HudiTable
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction.begin import completion_time_after
+from pyhudi_core.transaction.begin import completion_time_after, has_others
+from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.transaction.decision import finish_decided
-from pyhudi_core.transaction.group import Group, Member
+from pyhudi_core.transaction.group import (
+    TRANSACTION_KEY,
+    Group,
+    GroupPart,
+    Member,
+    PartFate,
+    fate_of,
+    refuse_unwritable,
+    tables_of,
+)
 from pyhudi_core.transaction.record import record_store
 from pyhudi_core.write.handle import Write
 from pyhudi_core.write.result import Commit
@@ -40,11 +50,11 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-TRANSACTION_KEY = "pyhudi.transaction"
-"""In the extra metadata of a commit: the id of its transaction, and the locations of all of its tables."""
 _MOST = 20
-_AHEAD_MS = 20
-"""So much later than now the tables complete: the time has to be above every commit that comes until the last one is prepared."""
+_AHEAD_MS, _MOST_AHEAD_MS = 20, 60_000
+"""So much later than now the tables complete: the time has to be above every commit that comes until the last table is prepared."""
+_ROUNDS = 6
+"""About so many times a look at a timeline takes the preparation of a table."""
 
 
 @set_module("pyhudi")
@@ -53,11 +63,9 @@ class TableTransaction:
     """Writes to several tables that become visible together, when the ``with`` block ends without an error. Made by `transaction`."""
 
     def __init__(self, tables: Sequence[HudiTable]) -> None:
-        self._tables = {table.location: table for table in _checked(tables)}
+        self._tables = {table.location: table for table in checked(tables, written=True)}
         self._writes: dict[str, Write] = {}
         self._handles = ExitStack()
-        self._id = ""
-        self._group: Group | None = None
         self.commits: dict[str, Commit] = {}
 
     def __enter__(self) -> Self:
@@ -66,13 +74,9 @@ class TableTransaction:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            with self._handles:
-                if error is None:
-                    self._commit()
-        finally:
-            # A write that could not be rolled back has its heartbeat, so others abort it again.
-            self._forget(aborted=True)
+        with CommitTogether() as together, self._handles:
+            if error is None and self._writes:
+                self.commits = together.commit(self._writes)
 
     def __repr__(self) -> str:
         return f"TableTransaction of {len(self._tables)} tables, {len(self._writes)} written, {len(self.commits)} committed"
@@ -106,22 +110,49 @@ class TableTransaction:
                 hint="Write all rows in one call; for rows to change and rows to delete, use table.merge in a commit of its own.",
             )
         write = self._handles.enter_context(known.begin(operation, extra_metadata=extra or {}))
-        self._id = self._id or write.context.runtime.ids.uuid()
-        write.note({TRANSACTION_KEY: json.dumps({"id": self._id, "tables": sorted(self._tables)})})
+        if len(self._tables) > 1:
+            refuse_unwritable(write.context)
         write.write(data)
+        _warn_of_others(write)
         self._writes[table.location] = write
 
-    def _commit(self) -> None:
-        """Commit all, and again from the newest states as often as another commit comes first."""
-        if not self._writes:
-            return
-        first = next(iter(self._writes.values()))
+
+class CommitTogether:
+    """Publishes what several writes have staged, in all tables or in none. Leave it after the writes: by its decision they are rolled back."""
+
+    def __init__(self) -> None:
+        self._group: Group | None = None
+        self._late_ms = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # A write that could not be rolled back has its heartbeat, so others abort it again.
+        self._forget(aborted=True)
+
+    def commit(
+        self, writes: Mapping[str, Write], gates: Mapping[str, Gate] = MappingProxyType({})
+    ) -> dict[str, Commit]:
+        """Commit all. After a conflict in one table, all are written again from the newest states. Returns the commits by location.
+
+        Args:
+            writes: by the locations of their tables, which `checked` takes.
+            gates: as in `Write.commit`, by location.
+
+        Raises what one of the tables raises, and then nothing is published; and `TransactionTornError`.
+        """
+        writes = dict(sorted(writes.items()))
+        first = next(iter(writes.values()))
+        clock = first.context.runtime.clock
         while True:
-            members = {location: write for location, write in sorted(self._writes.items()) if write.instant is not None}
+            members = {location: write for location, write in writes.items() if write.transaction is not None}
+            began = clock.monotonic()
             try:
-                self._commit_once(members)
+                self._commit_once(members, gates)
                 break
             except CommitConflictError as conflict:
+                self._late_ms = int((clock.monotonic() - began) * 1000)
                 for write in members.values():
                     write.give_up(conflict)
                 self._forget()
@@ -129,20 +160,21 @@ class TableTransaction:
                 for write in members.values():
                     write.write_again()
         changed = {location: members[location].follow() for location in members}
-        self.commits = {
-            location: changed[location] if location in changed else write.commit()
-            for location, write in self._writes.items()
+        return {
+            location: changed[location] if location in changed else write.commit(gates.get(location))
+            for location, write in writes.items()
         }
 
-    def _commit_once(self, members: Mapping[str, Write]) -> None:
+    def _commit_once(self, members: Mapping[str, Write], gates: Mapping[str, Gate]) -> None:
         if len(members) < 2:
-            for write in members.values():
-                write.commit_in_group(None)
+            for location, write in members.items():
+                write.commit_in_group(None, gates.get(location))
             return
         contexts = [write.context for write in members.values()]
         ids = contexts[0].runtime.ids
-        self._group = Group(contexts[0].root, ids.uuid(), ids.uuid())
-        _Coordinator(self._group, _time_for(contexts), tuple(members.values())).run()
+        self._group = Group(contexts[0].root, ids.uuid(), ids.uuid(), tuple(map(_part_of, members.values())))
+        asked = [gates.get(location) for location in members]
+        _Coordinator(self._group, _time_for(contexts, self._late_ms), tuple(members.values()), asked).run()
         self._forget()
 
     def _forget(self, *, aborted: bool = False) -> None:
@@ -156,11 +188,28 @@ class TableTransaction:
                 _log.warning("could not remove the decision of a transaction: %s", error)
 
 
+def _warn_of_others(write: Write) -> None:
+    """Say what is not promised if another program writes to the table."""
+    pending, context = write.transaction, write.context
+    if pending is not None and has_others(context, pending.start, {pending.requested_time}):
+        _log.warning(
+            "%s: a program that does not know the commit record has written to it. Such a program may roll a part of a transaction back when the "
+            "heartbeat is old, and its readers may see one table before the other",
+            context.table,
+        )
+
+
+def _part_of(write: Write) -> GroupPart:
+    pending = write.transaction
+    assert pending is not None, "only a write that has begun is a member"
+    return GroupPart(write.context.root.location, pending.requested_time, pending.requested.action)
+
+
 class _Coordinator:
     """One attempt to commit all members."""
 
-    def __init__(self, group: Group, time: str, writes: Sequence[Write]) -> None:
-        self.group, self.time, self.writes = group, time, writes
+    def __init__(self, group: Group, time: str, writes: Sequence[Write], gates: Sequence[Gate | None]) -> None:
+        self.group, self.time, self.writes, self.gates = group, time, writes, gates
         self.late: HudiError | None = None
 
     def run(self) -> None:
@@ -172,7 +221,21 @@ class _Coordinator:
                 raise _aborted(error) from error
             raise
         if self.late is not None:
-            raise self.late
+            raise self._torn(self.late) or self.late
+
+    def _torn(self, late: HudiError) -> TransactionTornError | None:
+        """Return the error if one table has its part, and another one has lost its own."""
+        context = self.writes[0].context
+        fates = {part.location: fate_of(context, part) for part in self.group.parts}
+        there = [location for location, fate in fates.items() if fate is PartFate.PUBLISHED]
+        gone = [location for location, fate in fates.items() if fate is PartFate.GONE]
+        if not there or not gone or isinstance(late, CommitStateUnknownError):
+            return None
+        return torn(", ".join(there), gone[0])
+
+    def _seems_alive(self) -> bool:
+        pending = [(write.transaction, write.context) for write in self.writes]
+        return all(one is not None and one.heartbeat.is_young(context) for one, context in pending)
 
     def _from(self, number: int) -> None:
         if number == len(self.writes):
@@ -182,7 +245,8 @@ class _Coordinator:
                     hint="Nothing was published; write again. If the process was alive, raise hoodie.client.heartbeat.interval_in_ms.",
                 )
             return
-        self.writes[number].commit_in_group(Member(self.group, self.time, partial(self._next, number + 1)))
+        member = Member(self.group, self.time, partial(self._next, number + 1), self._seems_alive)
+        self.writes[number].commit_in_group(member, self.gates[number])
 
     def _next(self, number: int) -> None:
         """Called when a table is prepared: go on with the next one. Raises if the group is aborted."""
@@ -197,18 +261,30 @@ class _Coordinator:
             raise
 
 
+def torn(there: str, gone: str) -> TransactionTornError:
+    """Return the error for a transaction that one table has, and another one has not."""
+    return TransactionTornError(
+        f"A transaction is in {there}, and not in {gone}: a program that does not know the commit record rolled it back there",
+        table=gone,
+        hint=f"Write the rows of {gone} again, or restore the other tables to before the transaction. Give Hudi's own writers the LAZY policy for "
+        "failed writes and a longer heartbeat than pauses of this process.",
+    )
+
+
 def _aborted(error: HudiError) -> CommitAbortedError:
     return CommitAbortedError(
         f"The transaction was aborted after this: {error.message}", hint="Nothing was published; write again."
     )
 
 
-def _checked(tables: Sequence[HudiTable]) -> Sequence[HudiTable]:
-    """Return the tables, if one decision can be made about them. Raises `InvalidOptionError`."""
+def checked(tables: Sequence[HudiTable], *, written: bool = False) -> Sequence[HudiTable]:
+    """Return the tables, if one decision can be made about them. Raises `InvalidOptionError`, `TableVersionError` if one cannot be ``written``."""
     if not isinstance(tables, Sequence) or not all(isinstance(table, HudiTable) for table in tables) or not tables:
         raise InvalidOptionError(
             "A transaction or snapshot takes a list of tables", hint="Write hudi.transaction([orders, lines])."
         )
+    for table in tables if written else ():
+        table.config.refuse_writing(table.location)
     locations = [table.location for table in tables]
     twice = sorted({location for location in locations if locations.count(location) > 1})
     if twice:
@@ -232,6 +308,15 @@ def _checked(tables: Sequence[HudiTable]) -> Sequence[HudiTable]:
     return tables
 
 
+def why_not_together(tables: Sequence[HudiTable]) -> str:
+    """Say why these tables cannot be changed in one step; empty if they can be."""
+    try:
+        checked(tables, written=True)
+    except HudiError as error:
+        return error.message
+    return ""
+
+
 def _store(location: str) -> str:
     """Return what two locations share that are in one bucket, or on one disk."""
     scheme, found, rest = location.partition("://")
@@ -239,11 +324,18 @@ def _store(location: str) -> str:
     return shared if found else "this disk"
 
 
-def _time_for(contexts: Sequence[TableContext]) -> str:
-    """Return a completion time above all that is on the timelines, and a little later than now."""
+def _time_for(contexts: Sequence[TableContext], late_ms: int) -> str:
+    """Return a completion time above all that is on the timelines, and later than now by about as long as it takes to prepare all tables.
+
+    That is estimated from the looks at the timelines. ``late_ms``: how long an attempt took that came too late; the next one gets twice as long.
+    """
     first = contexts[0]
+    clock = first.runtime.clock
+    began = clock.monotonic()
     marks = [place.folder.load().high_water_mark for context in contexts for place in (context, *context.companions)]
-    soon = format_time(first.runtime.instant_ms() + _AHEAD_MS, utc=first.utc)
+    looks_ms = int((clock.monotonic() - began) * 1000)
+    ahead_ms = min(max(_AHEAD_MS, _ROUNDS * looks_ms, 2 * late_ms), _MOST_AHEAD_MS)
+    soon = format_time(first.runtime.instant_ms() + ahead_ms, utc=first.utc)
     return completion_time_after(first, max(soon, *marks))
 
 
@@ -253,7 +345,8 @@ def transaction(tables: Sequence[HudiTable]) -> TableTransaction:
 
     After a conflict in one table, all are written again from the newest states. ``commits`` then has the result for each location.
 
-    Raises `InvalidOptionError` for tables without a common store, a table that is given twice, and more than 20 tables.
+    Raises `InvalidOptionError` for tables without a common store, a table that is given twice, and more than 20 tables, and `TableVersionError` for a
+    table that is only read.
     """
     return TableTransaction(tables)
 
@@ -283,22 +376,48 @@ def snapshot(tables: Sequence[HudiTable]) -> TablesSnapshot:
 
     A transaction whose writer has decided nothing yet is waited for, at most as long as its heartbeat is young.
 
-    Raises as `transaction`.
+    Raises as `transaction`, and `TransactionTornError` if a table has lost its part of a transaction that another one has.
     """
-    contexts = [table._opened.context() for table in _checked(tables)]
+    contexts = [table._opened.context() for table in checked(tables)]
     before = [context.folder.load().newest_completion for context in contexts]
     time = max(before)
+    _wait_for(contexts[0], time)
     seen: set[str] = set()
     while True:
         # A transaction that one table shows is decided. So in the next round each of its tables shows it: by then the record of the table names the
         # transaction, and is published here, or has moved on.
         timelines = [_published(context) for context in contexts]
-        time = time or max(timeline.newest_completion for timeline in timelines)
+        if not time:
+            time = max(timeline.newest_completion for timeline in timelines)
+            _wait_for(contexts[0], time)
         each = zip(contexts, timelines, before, strict=True)
         found = {name for context, timeline, after in each for name in _transactions(context, timeline, after, time)}
         if found == seen:
+            _refuse_torn(contexts, timelines, found)
             return TablesSnapshot(time or BEFORE_ALL, tables)
         seen = found
+
+
+def _wait_for(context: TableContext, time: str) -> None:
+    """Wait until a completion time has come: transactions choose one that is a little ahead, and until then other commits get earlier ones."""
+    ahead_ms = (epoch_ms(time, utc=context.utc) or 0) - context.runtime.instant_ms() if time else 0
+    if 0 < ahead_ms <= _MOST_AHEAD_MS:
+        context.runtime.clock.sleep(ahead_ms / 1000)
+
+
+def _refuse_torn(contexts: Sequence[TableContext], timelines: Sequence[Timeline], notes: Iterable[str]) -> None:
+    """Raise `TransactionTornError` if a table does not show its part of a transaction that another table shows."""
+    looked = {context.root.location: each for context, each in zip(contexts, timelines, strict=True)}
+    places = {context.root.location: context for context in contexts}
+    for note in notes:
+        fates: dict[bool, str] = {}
+        for location, requested_time in tables_of(note).items():
+            if location in looked:
+                found = looked[location].commits.find(requested_time)
+                found = found or places[location].folder.archived(looked[location], requested_time)
+                fates[found is not None] = location
+        if len(fates) == 2:
+            raise torn(fates[True], fates[False])
 
 
 def _published(context: TableContext) -> Timeline:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
+from pyhudi_core.batches.handed_in import answers_in
 from pyhudi_core.cli.terminal import (
     FOUND,
     at_location,
@@ -28,6 +30,7 @@ from pyhudi_core.services.upkeep_rules import UpkeepRules
 from pyhudi_core.snapshot.evolution import LATEST_SCHEMA
 from pyhudi_core.table import HudiTable
 from pyhudi_core.upkeep_run import Outcome, upkeep
+from pyhudi_core.transaction.group import TRANSACTION_KEY, tables_of
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _WHERE = click.option("--where", help="A condition in SQL, such as \"day = '2026-01-31'\".")
@@ -252,17 +255,32 @@ def history(
     as_csv: bool,
     as_json: bool,
 ) -> None:
-    """Show the commits of the table at LOCATION, newest first, archived ones included. Exit code 0: shown; 2: it failed."""
+    """Show the commits of the table at LOCATION, newest first, archived ones included. A commit of a transaction names its tables, and
+    one that several writers share says how many batches it has. Exit code 0: shown; 2: it failed.
+    """
     with reporting_errors(context):
         found = open_table(location, storage_options).history(limit=last)
     rows, names = list(found), found.column_names
     if not as_json and not as_csv and not only:
-        names = [name for name in names if name not in ("extra_metadata", "completed")] + ["metadata"]
-        for row in rows:
+        shared = [_shared(row["extra_metadata"]) for row in rows]
+        names = [name for name in names if name not in ("extra_metadata", "completed")]
+        names += [*(["shared"] if any(shared) else []), "metadata"]
+        for row, said in zip(rows, shared, strict=True):
             given = row.pop("extra_metadata").items()
             own = {key: value for key, value in given if not key.startswith("pyhudi.") and key != LATEST_SCHEMA}
+            row["shared"] = said
             row["metadata"] = ", ".join(f"{key}={value}" for key, value in own.items())
     print_as(rows, names, only, as_json=as_json, as_csv=as_csv)
+
+
+def _shared(extra: Mapping[str, str]) -> str:
+    """Say with what a commit is shared: the tables of its transaction, or the batches of several writers."""
+    tables = tables_of(extra.get(TRANSACTION_KEY, ""))
+    batches = answers_in(CommitMetadata(None, (), dict(extra)))
+    parts = [
+        f"transaction: {', '.join(location.rstrip('/').rpartition('/')[2] for location in sorted(tables))}"
+    ] * bool(tables)
+    return "; ".join([*parts, *([f"{len(batches)} batches"] if batches else [])])
 
 
 @click.command()

@@ -19,6 +19,7 @@ from pyhudi_core.doctor import (
     properties,
     schema,
     timeline,
+    transactions,
 )
 from pyhudi_core.doctor.examination import Examination, Limits, Progress, describe
 from pyhudi_core.doctor.kinds import Area, FindingKind
@@ -64,6 +65,7 @@ def check(opened: OpenedTable, options: CheckOptions | None = None) -> CheckRepo
     _run(exam, Area.COMMIT_RECORD, lambda: commit_record.examine(exam))
     _run(exam, Area.HEARTBEATS, lambda: pending.examine(exam))
     _run(exam, Area.COMMIT_RECORD, lambda: commit_record.examine_staged(exam))
+    _run(exam, Area.COMMIT_RECORD, lambda: transactions.examine(exam))
     listed = Listed()
     _run(exam, Area.FILES, lambda: _examine_files(exam, listed))
     _run(exam, Area.LOCKS, lambda: locks.examine(exam))

@@ -78,6 +78,8 @@ class FindingKind(StrEnum):
     COMMIT_RECORD_DAMAGED = "commit_record_damaged"
     COMMIT_RECORD_UNSAFE = "commit_record_unsafe"
     STAGED_LEFT = "staged_left"
+    TRANSACTION_TORN = "transaction_torn"
+    DECISION_LEFT = "decision_left"
     HISTORY_DAMAGED = "history_damaged"
     HISTORY_LEFTOVER = "history_leftover"
     NAMES_OF_VERSION_6 = "names_of_version_6"
@@ -259,6 +261,17 @@ USUAL: dict[FindingKind, Usual] = {
         Area.COMMIT_RECORD,
         _INFO,
         "No action is needed: its commit is decided or rolled back, and a later archival removes it.",
+    ),
+    FindingKind.TRANSACTION_TORN: Usual(
+        Area.COMMIT_RECORD,
+        _WARNING,
+        "The other table was restored, or a program that does not know the commit record rolled the commit back. Write its rows again, or restore "
+        "this table to before the transaction.",
+    ),
+    FindingKind.DECISION_LEFT: Usual(
+        Area.COMMIT_RECORD,
+        _INFO,
+        "No action is needed: when the transaction is published or rolled back in every table, archival or `pyhudi sweep` removes it.",
     ),
     FindingKind.HISTORY_DAMAGED: Usual(
         Area.HISTORY,

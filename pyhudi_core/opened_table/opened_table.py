@@ -163,6 +163,13 @@ def reopened(context: TableContext) -> TableContext:
     return _with_metadata_table(now, {known.folder.path: known.folder for known in context.companions})
 
 
+def opened_beside(context: TableContext, location: str) -> TableContext:
+    """Return another table as it is now, to look at it or to publish what is decided there: the lock is that of ``context``. Raises as `reopened`."""
+    protocol = replace(context.protocol, storage=context.protocol.open_beside(location), remembered={})
+    config = TableConfig.from_properties(properties_file.read(protocol.storage), table=location)
+    return _with_metadata_table(TableContext.of(protocol.storage, config, protocol), {})
+
+
 def _read(storage: Storage, path: str) -> bytes | None:
     """Return a file; None if that failed: who needs it reads it then."""
     try:

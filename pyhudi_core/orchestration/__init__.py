@@ -14,7 +14,8 @@ They are as stable as the names of ``pyhudi``, know no orchestrator, and are imp
 - ``errors``: the errors of runs.
 
 From below: the table services that there are (`service_kinds`, and only their names: `SERVICE_NAMES`), before a table is opened; options checked
-before a run (`options_for_open`, `refuse_unfit_options`); a write that retries, and asks before it commits (`commit_with_retries`); the half of
+before a run (`options_for_open`, `refuse_unfit_options`); a write that retries, and asks before it commits (`commit_with_retries`); writes to several
+tables that become visible together (`CommitTogether`, `why_not_together`); the half of
 `pyhudi.commit_for` that asks another process for a write and permits its commit (`WriteRequest`, `Permit`, `open_permit`, `schema_text`); rows of any
 kind as one Arrow table (`as_table`); which options would have kept what has expired (`how_to_keep_more`); which names of options hold secrets
 (`is_secret`); and the error for an extra that is not installed (`from_extra`).
@@ -83,6 +84,8 @@ if TYPE_CHECKING:
     from pyhudi_core.read.expired import how_to_keep_more as how_to_keep_more
     from pyhudi_core.services.registry import service_kinds as service_kinds
     from pyhudi_core.services.upkeep_rules import SERVICE_NAMES as SERVICE_NAMES
+    from pyhudi_core.table_transactions import CommitTogether as CommitTogether
+    from pyhudi_core.table_transactions import why_not_together as why_not_together
     from pyhudi_core.write.handle import commit_with_retries as commit_with_retries
 
 _HOMES = {
@@ -90,6 +93,7 @@ _HOMES = {
     "Backlog": "orchestration.backlog",
     "Changes": "orchestration.incremental",
     "CheckpointGapError": "orchestration.errors",
+    "CommitTogether": "table_transactions",
     "TimelineCursor": "orchestration.timeline_cursor",
     "Folders": "orchestration.partition_values",
     "ForeignRowsError": "orchestration.errors",
@@ -145,6 +149,7 @@ _HOMES = {
     "state_of": "orchestration.table_services",
     "time_of": "orchestration.instant_times",
     "value_of_path": "orchestration.partition_values",
+    "why_not_together": "table_transactions",
 }
 
 __all__ = sorted(_HOMES)  # noqa: PLE0605

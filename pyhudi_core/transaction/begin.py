@@ -363,7 +363,7 @@ def skew_wait_ms(context: TableContext, timeline: Timeline, heartbeats: Sequence
     """
     longest = _longest_wait_ms(context)
     beating = {info.path.rpartition("/")[2] for info in heartbeats if info.size}  # Hudi's are empty
-    needed = context.storage.capabilities.one_clock or (longest and _has_others(context, timeline, beating))
+    needed = context.storage.capabilities.one_clock or (longest and has_others(context, timeline, beating))
     return longest if needed else 0
 
 
@@ -371,7 +371,7 @@ def _longest_wait_ms(context: TableContext) -> int:
     return 1 if context.storage.capabilities.one_clock else context.options.clock.max_skew_ms
 
 
-def _has_others(context: TableContext, timeline: Timeline, beating: Set[str]) -> bool:
+def has_others(context: TableContext, timeline: Timeline, beating: Set[str]) -> bool:
     """Say whether another program may write to the table: one of the instants is not ours, or too many are not known.
 
     ``beating``: pending instants of ours.

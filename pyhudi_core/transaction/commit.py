@@ -155,6 +155,7 @@ def complete(
     keeper = _GateKeeper(transaction, gate)
     kept = None if kept is None else kept.union(*(companion.keeps for companion in companions))
     needed = {**metadata_removal.notes(context.config, kept), **notes_of(companions)}
+    needed |= {} if member is None else member.group.note
     allowed = context.options.metadata.remove_unkept if may_remove is None else may_remove
     finishing = _Finishing(
         transaction,
@@ -183,7 +184,7 @@ def complete(
         looked_ahead=looked_ahead,
     )
     if member is not None:
-        terms = replace(terms, prepared=member.prepared)
+        terms = replace(terms, prepared=member.prepared, seems_alive=member.seems_alive)
     try:
         decision = decide(
             context, finishing.intent, checked, terms, finishing.stage, partial(_sweep, transaction, finishing)

@@ -27,6 +27,7 @@ from functools import partial
 from pyhudi_core.errors import (
     CommitAbortedError,
     CorruptionError,
+    HudiError,
     ObjectNotFoundError,
     StorageError,
     StorageStateUnknownError,
@@ -438,6 +439,29 @@ def publish_intent(context: TableContext, intent: Intent, last_file: bytes = b""
     """
     if _is_there(context, intent.publications[-1]):
         return False  # and all before it
+    created = _publish(context, intent, last_file)
+    if intent.group and _is_there(context, intent.publications[-1]):
+        _publish_others(context, intent)
+    return created
+
+
+def _publish_others(context: TableContext, intent: Intent) -> None:
+    """Publish the other parts of a group, when one is published: a program that does not know the record may take them for left by a dead writer.
+
+    What has to be changed under the lock of another table, or fails, is left to the next writer of that table.
+    """
+    try:
+        for place in group.others(context, intent):
+            record = record_store(place.root).read()
+            is_prepared = record is not None and record.intent.group == intent.group
+            if record is not None and is_prepared and record.intent.only_creates:
+                publish_intent(place, record.intent, record.last_file)
+    except HudiError as error:
+        _log.warning("could not publish the rest of a transaction of %s: %s", context.table, error)
+
+
+def _publish(context: TableContext, intent: Intent, last_file: bytes) -> bool:
+    """`publish_intent`, of this table alone."""
     create = creating(context.protections.completed_once)
     created = True
     for publication in intent.publications:

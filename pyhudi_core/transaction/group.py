@@ -4,26 +4,63 @@ Each table's commit record first gets an intent that names the object (it is *pr
 says commit. A process that meets a prepared intent asks the object. If there is none, the process waits as long as the writer lives, and then writes
 abort itself, unless somebody was faster. So nobody waits longer than a heartbeat for a dead writer, and all tables have one outcome for ever.
 
-Invariant: a prepared intent is replaced only after the object is there, because every decision publishes what the record names before it swaps the
-record (``decision.py``), and publishing asks here.
+Invariants:
+
+- A prepared intent is replaced only after the object is there, because every decision publishes what the record names before it swaps the record
+  (``decision.py``), and publishing asks here.
+- A program that does not know the commit record may roll a part back when its writer looks dead. The decision to commit then stands only if another
+  part was published before; else all parts are void. Whoever publishes one part publishes the others, too, so the time between is short.
+- The object goes when no part is pending and none has a heartbeat: then nobody asks for it any more (`resolved`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from enum import StrEnum
 
-from pyhudi_core.errors import ObjectNotFoundError
-from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.errors import CorruptTimelineError, ObjectNotFoundError, StorageError, TableNotFoundError
+from pyhudi_core.model.instant import Action, Instant, State, is_time
+from pyhudi_core.opened_table.opened_table import opened_beside
 from pyhudi_core.opened_table.table_context import TableContext
-from pyhudi_core.storage.base import Storage
+from pyhudi_core.storage.base import ObjectInfo, Storage
 from pyhudi_core.transaction import heartbeat, layout
+from pyhudi_core.transaction.freshness import load_showing
 from pyhudi_core.transaction.publication import create_once
 from pyhudi_core.transaction.record import Intent
+from pyhudi_core.transaction.rollback_plans import names_rolled_back
 
+TRANSACTION_KEY = "pyhudi.transaction"
+"""In the extra metadata of a commit: the id of its transaction, and the requested times of its commits by the locations of their tables."""
+_WRITABLE = "decisions can be written"
+"""Where a handle remembers that it has tried."""
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.01, 1.0
-_ABORT = b'{"decision": "abort"}'
+
+
+class PartFate(StrEnum):
+    """What became of a part. ``unknown``: its table is gone."""
+
+    PENDING = "pending"
+    PUBLISHED = "published"
+    GONE = "gone"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPart:
+    """What changes in one of the tables: an instant."""
+
+    location: str
+    requested_time: str
+    action: Action
+
+    @property
+    def inflight(self) -> Instant:
+        return Instant(self.requested_time, self.action, State.INFLIGHT)
+
+
+Parts = tuple[GroupPart, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,25 +71,32 @@ class Group:
         storage: that of the table that has the object.
         name: of the object.
         nonce: tells our decision to commit from any other.
+        parts: in the order of their locations.
     """
 
     storage: Storage
     name: str
     nonce: str
+    parts: Parts
 
     @property
     def reference(self) -> str:
-        """How an intent names the object."""
-        return f"{self.name} {self.storage.location}"
+        """How an intent names the object and the parts."""
+        return json.dumps([self.name, self.storage.location, _texts(self.parts)])
+
+    @property
+    def note(self) -> dict[str, str]:
+        """What the commits say of their transaction, in their extra metadata."""
+        tables = {part.location: part.requested_time for part in self.parts}
+        return {TRANSACTION_KEY: json.dumps({"id": self.name, "tables": tables}, sort_keys=True)}
 
     def commit(self) -> bool:
         """Decide to commit; False if somebody has aborted it. Raises `StorageStateUnknownError`."""
-        body = json.dumps({"decision": "commit", "nonce": self.nonce}).encode()
-        return create_once(self.storage, _path(self.name), body)
+        return create_once(self.storage, _path(self.name), _body("commit", self.parts, self.nonce))
 
     def abort(self) -> bool:
         """Decide to abort; False if it was decided to commit. Raises `StorageStateUnknownError`."""
-        return create_once(self.storage, _path(self.name), _ABORT)
+        return create_once(self.storage, _path(self.name), _body("abort", self.parts))
 
     def forget(self) -> None:
         """Remove the object, when all tables have published their part."""
@@ -66,44 +110,161 @@ class Member:
     Attributes:
         time: the completion time, the same in all tables.
         prepared: called when the intent of this table is in its record. Raises if the group is not committed.
+        seems_alive: whether other processes certainly consider the writer of every part alive now.
     """
 
     group: Group
     time: str
     prepared: Callable[[], None] = field(repr=False)
+    seems_alive: Callable[[], bool] = field(repr=False)
+
+
+def tables_of(note: str) -> dict[str, str]:
+    """Return the requested times by location that a commit names as its transaction; empty if it says nothing sensible."""
+    try:
+        found = json.loads(note)["tables"]
+        return {str(location): str(time) for location, time in found.items()}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}
 
 
 def is_void(context: TableContext, intent: Intent) -> bool:
     """Say whether the group of an intent is aborted, or may still be. Changes nothing, and waits for nobody."""
-    name, storage = _object(context, intent)
+    name, storage, parts = _named_by(context, intent)
     decided = _read(storage, name)
     if decided is None:
-        decided = _has_ended(context, intent) and _was_committed(context, intent)
-    return not decided
+        return not (_has_ended(context, intent) and _was_committed(context, intent))
+    return not (decided and _stands(context, parts))
 
 
 def is_committed(context: TableContext, intent: Intent) -> bool:
     """Say whether the group of a prepared intent is committed. Waits for a living writer; aborts the group of a dead one."""
-    name, storage = _object(context, intent)
+    name, storage, parts = _named_by(context, intent)
     writer = Instant(intent.requested_time, Action(intent.action), State.INFLIGHT)
     wait_s = _FIRST_WAIT_S
     while True:
         decided = _read(storage, name)
         if decided is not None:
-            return decided
+            return decided and _stands(context, parts)
         if _has_ended(context, intent):
             return _was_committed(context, intent)
         if heartbeat.is_dead(context, writer, ask_storage=True):
-            create_once(storage, _path(name), _ABORT)
+            create_once(storage, _path(name), _body("abort", parts))
         else:
             context.runtime.clock.sleep(wait_s)
             wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
 
 
-def _object(context: TableContext, intent: Intent) -> tuple[str, Storage]:
-    """Return the name of the object that decides, and the storage that has it."""
-    name, _, location = intent.group.partition(" ")
-    return name, context.root if location == context.root.location else context.protocol.open_beside(location)
+def others(context: TableContext, intent: Intent) -> Iterator[TableContext]:
+    """Yield the other tables of a group that are there. Raises as `OpenedTable.context`."""
+    for part in _named_by(context, intent)[2]:
+        place = None if part.location == context.root.location else table_of(context, part.location)
+        if place is not None:
+            yield place
+
+
+def table_of(context: TableContext, location: str) -> TableContext | None:
+    """Return another table, or this one, by its location; None if it is gone."""
+    if location == context.root.location and not context.prefix:
+        return context
+    try:
+        return opened_beside(context, location)
+    except TableNotFoundError:
+        return None
+
+
+def fate_of(context: TableContext, part: GroupPart) -> PartFate:
+    """Say what became of a part, of this table or of another one."""
+    place = table_of(context, part.location)
+    if place is None:
+        return PartFate.UNKNOWN
+    timeline = load_showing(place, [part.inflight])
+    found = timeline.find(part.requested_time) or place.folder.archived(timeline, part.requested_time)
+    if found is None:
+        return PartFate.GONE
+    if found.is_completed:
+        return PartFate.PUBLISHED
+    is_rolled_back = part.requested_time in names_rolled_back(place, timeline, part.requested_time)
+    return PartFate.GONE if is_rolled_back else PartFate.PENDING
+
+
+def refuse_unwritable(context: TableContext) -> None:
+    """Write a decision about nothing, and remove it, once for a handle. Raises `StorageError` if this process may not."""
+    remembered = context.protocol.remembered
+    if _WRITABLE not in remembered:
+        path = _path(f"none-{context.runtime.ids.uuid()}")
+        try:
+            context.root.put_if_absent(path, _body("abort", ()))
+            context.root.delete(path)
+        except StorageError as error:
+            raise StorageError(
+                f"The decision of a transaction cannot be written: {error.message}",
+                table=context.table,
+                path=path,
+                hint="Give this process the right to create and delete objects there. Nothing was written.",
+            ) from error
+        remembered[_WRITABLE] = True
+
+
+def resolved(context: TableContext) -> list[ObjectInfo]:
+    """Return the decisions in this table for which nobody asks any more: no part is pending, or has a heartbeat."""
+    if context.prefix:
+        return []
+    return [info for info in context.root.list(f"{layout.GROUPS}/") if _is_resolved(context, info.path)]
+
+
+def sweep(context: TableContext) -> None:
+    """Remove the decisions for which nobody asks any more. A coordinator that ended by itself has removed its own."""
+    context.root.delete_many([info.path for info in resolved(context)])
+
+
+def _is_resolved(context: TableContext, path: str) -> bool:
+    try:
+        texts = json.loads(context.root.get(path))["parts"]
+        parts = _parts(texts) if texts else ()
+    except (ObjectNotFoundError, ValueError, KeyError, TypeError, RecursionError):
+        return False
+    return all(_has_left(context, part) for part in parts)
+
+
+def _has_left(context: TableContext, part: GroupPart) -> bool:
+    """Say whether nothing is left of a part that would ask for the decision, now or after its writer wakes up."""
+    place = table_of(context, part.location)
+    if place is None:
+        return True
+    is_kept = place.root.head(layout.heartbeat(part.requested_time)) is not None
+    return not is_kept and fate_of(context, part) is not PartFate.PENDING
+
+
+def _stands(context: TableContext, parts: Parts) -> bool:
+    """Say whether a decision to commit stands: a part is published, or none was rolled back by a program that does not know the commit record.
+
+    The last one is published first, so the first look answers for most.
+    """
+    gone = False
+    for part in reversed(parts):
+        fate = PartFate.PENDING if part.location == context.root.location else fate_of(context, part)
+        if fate is PartFate.PUBLISHED:
+            return True
+        gone = gone or fate is PartFate.GONE
+    return not gone
+
+
+def _named_by(context: TableContext, intent: Intent) -> tuple[str, Storage, Parts]:
+    """Return the name of the object that decides, the storage that has it, and the parts of the group."""
+    try:
+        name, location, texts = json.loads(intent.group)
+        parts = _parts(texts)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise CorruptTimelineError(
+            "The commit record names no group of tables that can be read",
+            table=context.table,
+            path=layout.COMMIT_RECORD,
+            instant=intent.requested_time,
+            hint="No commit is possible until it is repaired: restore the file, or remove it while no writer runs.",
+        ) from error
+    storage = context.root if location == context.root.location else context.protocol.open_beside(str(location))
+    return str(name), storage, parts
 
 
 def _read(storage: Storage, name: str) -> bool | None:
@@ -123,6 +284,22 @@ def _has_ended(context: TableContext, intent: Intent) -> bool:
 def _was_committed(context: TableContext, intent: Intent) -> bool:
     """Say what a writer that has ended did, and forgot: who aborts takes the inflight file away before the heartbeat, and who commits leaves it."""
     return context.root.head(intent.inflight) is not None
+
+
+def _texts(parts: Parts) -> list[list[str]]:
+    return [[part.location, part.requested_time, str(part.action)] for part in parts]
+
+
+def _parts(texts: list[list[str]]) -> Parts:
+    """Raises `ValueError` or `TypeError` for what no release has written."""
+    found = tuple(GroupPart(str(location), time, Action(action)) for location, time, action in texts)
+    if not found or not all(isinstance(part.requested_time, str) and is_time(part.requested_time) for part in found):
+        raise ValueError("a part without a requested time")
+    return found
+
+
+def _body(decision: str, parts: Parts, nonce: str = "") -> bytes:
+    return json.dumps({"decision": decision, "nonce": nonce, "parts": _texts(parts)}).encode()
 
 
 def _path(name: str) -> str:

@@ -18,7 +18,7 @@ from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.storage.base import ObjectInfo
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import begin, heartbeat, layout, markers, plan_executors, removal
+from pyhudi_core.transaction import begin, group, heartbeat, layout, markers, plan_executors, removal
 from pyhudi_core.transaction.begin import TableSeen, Transaction
 from pyhudi_core.transaction.commit import finish
 from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, Terms, decide, publish_decided, staged_intent
@@ -324,10 +324,11 @@ def _sweep_own(context: TableContext, requested_time: str) -> None:
 
 
 def sweep_late_bytes(context: TableContext, archived_until: str) -> None:
-    """Remove staged bytes that reached the storage after the clean-up of their instant; archival calls this.
+    """Remove staged bytes that reached the storage after the clean-up of their instant, and decisions of transactions; archival calls this.
 
     An archived instant, or one older than archived instants, is not decided any more (``concurrent``), so its staged bytes are not needed.
     """
+    group.sweep(context)
     limit = context.options.heartbeat.expires_after_ms
     now = context.runtime.clock.now_ms()
     for info in context.root.list(f"{layout.STAGED}/"):

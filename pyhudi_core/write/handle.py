@@ -33,6 +33,7 @@ from pyhudi_core.naming import set_module
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.transaction.group import Member
 from pyhudi_core.write import checks, refusals
@@ -120,6 +121,11 @@ class Write:
         """Names this attempt for ``commit_status``; None before `write`."""
         pending = self._state.pending()
         return pending.token if pending else None
+
+    @property
+    def transaction(self) -> Transaction | None:
+        """The pending instant; None before `write`, and if there is nothing to change."""
+        return self._state.pending()
 
     @property
     def stats(self) -> CommitStats:
@@ -250,11 +256,11 @@ class Write:
         """Wait until another attempt makes sense. Raises the conflict if none does, or if there were enough attempts."""
         self._run.retries.wait(conflict)
 
-    def commit_in_group(self, member: Member | None) -> None:
+    def commit_in_group(self, member: Member | None, gate: Gate | None = None) -> None:
         """Publish what was written, as the part of a decision over several tables; `follow` comes after it. Raises as `commit`."""
         check = self._state.staged().check
         check.attempt = replace(check.attempt, member=member)
-        write(self._run, follows=False)
+        write(self._run, gate=gate, follows=False)
 
     def follow(self) -> Commit:
         """Let the table services follow a commit of `commit_in_group`."""

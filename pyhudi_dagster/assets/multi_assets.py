@@ -43,9 +43,10 @@ def hudi_multi_asset(
 ) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
     """Make assets of a function that returns rows for several tables, as a dict: ``{"orders": rows, "lines": rows}``.
 
-    A value is what a function of ``@hudi_asset`` returns; a table without an entry is not written. **Each table has a commit of its own**: the
-    rows of all tables are written and checked first, then the commits follow one after the other, in the order of ``tables``. If one of them fails,
-    those before it are published and reported, and the step fails. A retry adopts them and makes the others.
+    A value is what a function of ``@hudi_asset`` returns; a table without an entry is not written. **All tables change in one step, or none**: the
+    rows are written and checked first, then one decision publishes the commits of all tables, with one completion time. Tables in different stores
+    are published one after the other, in the order of ``tables``. If one of those fails, those before it are published and reported, and the step
+    fails. A retry adopts their commits and makes the others.
 
     Args:
         tables: what `hudi_output` returns, by names; the name is the default asset key, and the key of the rows in the returned dict.

@@ -1,9 +1,9 @@
-"""The step of a ``@hudi_multi_asset``: one call of the function, and one commit for each table that it has rows for.
+"""The step of a ``@hudi_multi_asset``: one call of the function, and one commit for each table that it has rows for, all in one step or none.
 
-The rows of all tables are written and checked before the first commit, so bad rows of the last table publish nothing of the first. The commits
-then follow one after the other, in the order of the outputs; there is no commit of several tables. What can still come between two of them is
-another commit that conflicts too often, Terminate, or the loss of the storage or the process. Then the tables before it are published and reported,
-and the step fails. A retry adopts their commits and makes the others. A new run first brings the tables that are behind to where the others are
+The rows of all tables are written and checked before the first commit, so bad rows of the last table publish nothing of the first. Then one decision
+publishes all tables. Tables that no decision can be about (they are in two stores, for example) are published one after the other, in the order of
+the outputs. What comes between two of them, such as Terminate or the loss of the process, leaves those before it published and reported, and the step
+fails. A retry adopts their commits and makes the others. A new run first brings the tables that are behind to where the others are
 (`shared_changes`).
 """
 
@@ -18,6 +18,7 @@ from typing import Any
 import dagster as dg
 
 from pyhudi.errors import HudiError, PreCommitError, SchemaMismatchError
+from pyhudi_core import orchestration
 from pyhudi_core.orchestration import data
 from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_core.orchestration.settings import HudiWrite
@@ -208,7 +209,8 @@ class HudiMultiAsset:
         done: _Done,
     ) -> None:
         """Write the files of all tables, then make the commits."""
-        with ExitStack() as writes:
+        log = wanted[0].step.log if wanted else logging.getLogger(__name__)
+        with orchestration.CommitTogether() as together, ExitStack() as writes:
             prepared: dict[str, writer.PreparedCommit] = {}
             for output in wanted:
                 done.failed = output.name
@@ -221,13 +223,33 @@ class HudiMultiAsset:
             for name, each in prepared.items() if len(prepared) > 1 else ():
                 done.failed = name
                 each.refuse_unfit()
-            for name, each in prepared.items():
-                done.failed = name
-                try:
-                    written = each.publish()
-                except BaseException as error:
-                    done.tell(error, wanted[0].step.log)
-                    raise
-                if written is not None:
-                    done.written[name] = written
+            why_apart = orchestration.why_not_together([each.table for each in prepared.values()]) if prepared else ""
+            if len(prepared) > 1 and not why_apart:
+                self._together(together, prepared, done)
+            else:
+                if len(prepared) > 1:
+                    log.warning("the tables are published one after the other: %s", why_apart)
+                self._apart(prepared, done, log)
             done.failed = ""
+
+    def _together(
+        self, together: orchestration.CommitTogether, prepared: Mapping[str, writer.PreparedCommit], done: _Done
+    ) -> None:
+        done.failed = ""
+        try:
+            made = writer.publish_together(together, list(prepared.values()))
+        except HudiError as error:
+            done.failed = next((name for name, each in prepared.items() if each.table.location == error.table), "")
+            raise
+        done.written.update({name: one for name, one in zip(prepared, made, strict=True) if one is not None})
+
+    def _apart(self, prepared: Mapping[str, writer.PreparedCommit], done: _Done, log: logging.Logger) -> None:
+        for name, each in prepared.items():
+            done.failed = name
+            try:
+                written = each.publish()
+            except BaseException as error:
+                done.tell(error, log)
+                raise
+            if written is not None:
+                done.written[name] = written

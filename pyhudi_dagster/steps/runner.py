@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
@@ -147,6 +147,26 @@ def publish(
     else:
         step.log.info("%s: no commit, because there is nothing to change: %s", name, commit.reason)
     return Published(commit, staged - started, time.monotonic() - staged)
+
+
+def publish_together(
+    together: orchestration.CommitTogether, staged: Sequence[tuple[Step, hudi.HudiTable, hudi.Write]]
+) -> list[Published]:
+    """Make the commits of staged writes in one step, all or none; each passes the gates of its own step."""
+    started = time.monotonic()
+    for step, _, write in staged:
+        if write.instant is not None:
+            step.log.info("%s: planned as instant %s: %s", step.identity.asset_key, write.instant, _amount(write.stats))
+    commits = together.commit(
+        {table.location: write for _, table, write in staged},
+        {table.location: gate(step, table) for step, table, _ in staged},
+    )
+    took = time.monotonic() - started
+    for step, table, _ in staged:
+        commit = commits[table.location]
+        said = f"published instant {commit.instant}, together with the other tables" if commit else commit.reason
+        step.log.info("%s: %s", step.identity.asset_key, said)
+    return [Published(commits[table.location], 0.0, took) for _, table, _ in staged]
 
 
 def gate(step: Step, table: hudi.HudiTable) -> Callable[[], bool]:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 import pyhudi as hudi
 from pyhudi.errors import PreCommitError, SchemaMismatchError, TableNotFoundError
+from pyhudi_core import orchestration
 from pyhudi_core.orchestration import data as data_kinds
 from pyhudi_core.orchestration import incremental, past_commits
 from pyhudi_core.orchestration.errors import ForeignRowsError
@@ -263,10 +264,15 @@ class PreparedCommit:
 
     def publish(self) -> CompletedCommit | None:
         """Make the commit; None if there is nothing to change and no position to store."""
+        fill = (lambda: self.fill(self.begun)) if self.stage_seconds is None else (lambda: None)
+        return self._completed(runner.publish(self._gated(), self.table, self.begun, fill, self._inspect))
+
+    def _gated(self) -> Step:
+        asked = self.asked
+        return asked.step.with_gates(*(partial(incremental.refuse_if_consumed, each) for each in asked.changes))
+
+    def _completed(self, made: runner.Published) -> CompletedCommit | None:
         asked, staged = self.asked, self.stage_seconds
-        gated = asked.step.with_gates(*(partial(incremental.refuse_if_consumed, each) for each in asked.changes))
-        fill = (lambda: self.fill(self.begun)) if staged is None else (lambda: None)
-        made = runner.publish(gated, self.table, self.begun, fill, self._inspect)
         if not made.commit:
             positions = _advance(asked) if self.advances else None
             return positions.publish() if positions is not None else None
@@ -288,6 +294,14 @@ class PreparedCommit:
         self.foreign = _foreign(info, step, frozenset(self.begun.stats.partitions))
         if self.foreign and info.on_foreign_rows == "fail":
             raise _foreign_error(self.table, info, step, self.foreign)
+
+
+def publish_together(
+    together: orchestration.CommitTogether, prepared: Sequence[PreparedCommit]
+) -> list[CompletedCommit | None]:
+    """`PreparedCommit.publish` for staged commits of several tables, in one step: all or none."""
+    made = runner.publish_together(together, [(each._gated(), each.table, each.begun) for each in prepared])
+    return [each._completed(one) for each, one in zip(prepared, made, strict=True)]
 
 
 def _extra(

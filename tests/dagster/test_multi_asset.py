@@ -1,4 +1,4 @@
-"""One function for several tables: a commit for each table, in their order, and what holds if one of them fails."""
+"""One function for several tables: one step for all of them, and what holds if one of them fails."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from support.multi_assets import assets_of, rows
 
 import pyhudi_core as hudi
 from pyhudi_dagster import Changes, HudiPartitions, HudiPipes, HudiWrite, hudi_asset, hudi_multi_asset, hudi_output
+from pyhudi_dagster.assets import multi_step
 from pyhudi_dagster.steps import runner
 
 DAYS = HudiPartitions.daily("day", "2026-01-01", end_date="2026-01-11")
@@ -30,8 +31,20 @@ def commits(lake: Any, name: str) -> list[Any]:
 
 
 @pytest.fixture
-def second_commit_fails(monkeypatch):
+def apart(monkeypatch):
+    """As if the tables were in two stores."""
+    monkeypatch.setattr(
+        multi_step.orchestration, "why_not_together", lambda _: "they are in several stores", raising=False
+    )
+
+
+@pytest.fixture
+def second_commit_fails(monkeypatch, apart):
     """Refuses the commit of lines once, after that of orders."""
+    return refuse_lines(monkeypatch)
+
+
+def refuse_lines(monkeypatch):
     wanted, refused = runner.gate, []
 
     def gate(step, table):
@@ -112,7 +125,48 @@ def test_if_the_second_commit_fails_the_first_is_published_and_reported_and_the_
     assert not list(lake.table("lines").timeline.pending)
 
 
-def test_a_second_commit_that_a_validator_refuses_late_says_that_the_first_is_published(run, lake):
+def test_tables_of_one_store_are_published_in_one_step(run, lake):
+    result = run(assets_of({"lines": rows(1, 2, 3), "orders": rows(1, 2)}))
+    assert materialized(result) == ["orders", "lines"]
+    times = {lake.table(name).timeline.commits[-1].completion_time for name in ("orders", "lines")}
+    assert len(times) == 1
+
+
+def test_if_one_commit_of_the_step_fails_no_table_is_published_and_a_retry_makes_all(run, lake, monkeypatch):
+    refused = refuse_lines(monkeypatch)
+    failed = run(assets_of({"orders": rows(1), "lines": rows(1)}), raise_on_error=False)
+    assert refused
+    assert not failed.success
+    assert not materialized(failed)
+    for name in ("orders", "lines"):
+        assert not commits(lake, name)
+        assert not list(lake.table(name).timeline.pending)
+    assert materialized(run(assets_of({"orders": rows(1), "lines": rows(1)}))) == ["orders", "lines"]
+
+
+def test_a_validator_that_refuses_at_the_step_publishes_no_table_and_is_a_failed_check(run, lake):
+    """It is asked again at the commit if the table has changed since the rows were checked."""
+    asked = []
+
+    def no_other_writer(candidate):
+        candidate.count(candidate.after(columns=["id"]))
+        asked.append(candidate.operation)
+        if len(asked) == 1:
+            lake.table("lines").upsert(rows(7))
+            return None
+        return "rows of another writer"
+
+    run(assets_of({"lines": rows(1)}))
+    asset = assets_of({"orders": rows(1), "lines": rows(2)}, second={"pre_commit": [no_other_writer]})
+    failed = run(asset, raise_on_error=False)
+    assert not materialized(failed)
+    assert [(each.asset_key.to_user_string(), each.passed) for each in failed.get_asset_check_evaluations()] == [
+        ("lines", False)
+    ]
+    assert not commits(lake, "orders")
+
+
+def test_a_second_commit_that_a_validator_refuses_late_says_that_the_first_is_published(run, lake, apart):
     """It is asked again at the commit if the table has changed since the rows were checked."""
     asked = []
 

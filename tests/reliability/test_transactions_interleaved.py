@@ -1,5 +1,8 @@
 """Transactions over two tables beside each other, beside a plain write and a reader of both, in many orders, with crashes: all or nothing, never torn.
 
+Beside a program that does not know the commit record, and rolls back what looks dead: all or nothing, unless one table shows its part already; then
+the doctor says so.
+
 The real code runs on the simulated storages, with the real locks of the two tables.
 """
 
@@ -14,7 +17,9 @@ import pytest
 from reliability.real_table import OPTIONS, is_shared
 from reliability.test_conflicts_interleaved import budget
 
-from pyhudi_core.errors import CommitError, LockError
+from pyhudi_core.errors import CommitError, CorruptionError, HudiError, LockError
+from pyhudi_core.formats.avro.container import encode_record
+from pyhudi_core.model.instant import Action, Instant, State, time_after
 from pyhudi_core.opened_table.opened_table import OpenedTable
 from pyhudi_core.opening import create_at
 from pyhudi_core.storage.below import StorageBelow
@@ -22,7 +27,8 @@ from pyhudi_core.table import HudiTable
 from pyhudi_core.table_transactions import snapshot, transaction
 from pyhudi_core.testing import Bounds, History, Profile, Scheduler, SimOptions, SimWorld, explore, explore_randomly
 from pyhudi_core.testing.sim_storage import everything_is_shared
-from pyhudi_core.transaction import group
+from pyhudi_core.transaction import group, heartbeat, markers
+from pyhudi_core.transaction.rollback_plans import metadata_record, plan_record
 
 SCHEMA = pa.schema([("id", pa.int64()), ("value", pa.int64())])
 NAMES = ("lines", "orders")
@@ -183,3 +189,99 @@ def test_without_asking_the_decision_a_prepared_table_is_torn_from_the_other(
     report = explore(world_of(Profile.S3), ACTORS[:1], check_one, bounds)
     with pytest.raises(AssertionError):
         report.assert_clean()
+
+
+def roll_back_as_hudi(world: TwoTables, names: tuple[str, ...] = NAMES) -> list[str]:
+    """Roll back what looks dead, as Hudi's own writers do: without the commit record. Returns the tables where there was something."""
+    done = []
+    for name in names:
+        context = world.home(name).context()
+        timeline = context.folder.load()
+        for victim in (i for i in timeline.pending if i.action is Action.COMMIT and heartbeat.is_dead(context, i)):
+            files = markers.files_of(context, victim.requested_time)
+            time = time_after(time_after(timeline.high_water_mark))
+            plan = encode_record("HoodieRollbackPlan", plan_record(context, victim, files), sync_marker=bytes(16))
+            for state, body in ((State.REQUESTED, plan), (State.INFLIGHT, b"")):
+                context.storage.put(context.folder.file(Instant(time, Action.ROLLBACK, state)), body)
+            context.storage.delete_many(files)
+            record = encode_record(
+                "HoodieRollbackMetadata", metadata_record(context, victim, files), sync_marker=bytes(16)
+            )
+            finished = Instant(time, Action.ROLLBACK, State.COMPLETED, time_after(time))
+            context.storage.put(context.folder.file(finished), record)
+            for state in (State.INFLIGHT, State.REQUESTED):
+                context.storage.delete(context.folder.file(Instant(victim.requested_time, victim.action, state)))
+            done.append(name)
+    return done
+
+
+def is_detected(world: TwoTables, history: History) -> bool:
+    """Say whether the coordinator, or the doctor, says that something is wrong."""
+    kinds = {finding.kind for table in world.tables() for finding in table.check().findings}
+    return isinstance(history.error("a"), CorruptionError) or bool(kinds & {"transaction_torn", "file_missing"})
+
+
+def check_beside_hudi(world: TwoTables, history: History) -> None:
+    """All or nothing, or somebody says that it is not so; and what was acknowledged is there."""
+    world.sim.clock.advance(400)
+    roll_back_as_hudi(world, NAMES[:1])
+    try:
+        for table in world.tables():
+            table.upsert(rows((99, 99)))
+        first, second = world.values()
+    except HudiError:
+        assert is_detected(world, history)
+        return
+    assert untorn(first, second) or is_detected(world, history), (first, second)
+    if history.outcome("a") == "ok":
+        assert first[11] == second[11] == 11
+
+
+def sleeping(world: TwoTables) -> object:
+    world.sim.runtime.clock.sleep(400)
+    return roll_back_as_hudi(world)
+
+
+@pytest.mark.row("K5")
+@pytest.mark.parametrize("profile", PROFILES, ids=str)
+def test_a_coordinator_that_sleeps_while_hudi_rolls_its_parts_back_tears_nothing_unseen(profile: Profile) -> None:
+    bounds = Bounds(faults={"pause": 1}, schedules=budget(6))
+    world = world_of(profile, everything_is_shared)
+    explore_randomly(world, [ACTORS[0], sleeping], check_beside_hudi, bounds, seed=8, priorities=True).assert_clean()
+
+
+def torn_after_crashes(monkeypatch: pytest.MonkeyPatch | None) -> set[tuple[bool, bool]]:
+    """Crash a coordinator at every call. Then Hudi rolls one part back, and this package writes. Returns which tables had the transaction."""
+    if monkeypatch is not None:
+        monkeypatch.setattr(group, "_stands", lambda _context, _parts: True)
+    outcomes: set[tuple[bool, bool]] = set()
+
+    def look(world: TwoTables, history: History) -> None:
+        world.sim.clock.advance(400)
+        was_published = world.values()[1].get(11) == 11  # the last table is published first
+        lost = roll_back_as_hudi(world, NAMES[:1])
+        for table in reversed(world.tables()):
+            table.upsert(rows((99, 99)))
+        first, second = (11 in values for values in world.values())
+        if was_published and lost:
+            assert is_detected(world, history)
+        else:
+            outcomes.add((first, second))
+
+    bounds = Bounds(preemptions=0, crashes=1, schedules=400)
+    report = explore(world_of(Profile.S3), ACTORS[:1], look, bounds)
+    report.assert_clean()
+    assert report.complete > 50
+    return outcomes
+
+
+@pytest.mark.row("K5")
+def test_what_hudi_rolls_back_of_a_dead_coordinator_before_a_table_shows_it_is_void_in_all_tables() -> None:
+    assert torn_after_crashes(None) == {(False, False), (True, True)}
+
+
+@pytest.mark.row("K5")
+def test_if_the_decision_alone_counted_a_rollback_by_hudi_would_tear_the_tables(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert (False, True) in torn_after_crashes(monkeypatch)

@@ -27,7 +27,7 @@ from pyhudi_core.services.service import Figures
 from pyhudi_core.storage.base import ObjectInfo, Storage
 from pyhudi_core.storage.own_part import objects_of_table
 from pyhudi_core.timeline.active import Timeline
-from pyhudi_core.transaction import layout, markers, waiting_rows
+from pyhudi_core.transaction import group, layout, markers, waiting_rows
 from pyhudi_core.transaction.record import record_store
 from pyhudi_core.transaction.waiting_rows import WaitingRows
 
@@ -66,7 +66,7 @@ class SweepPlan:
 
     Attributes:
         places: the table, and its metadata table.
-        staged: staged bytes of commits, and registrations of executors, of instants that are not pending.
+        staged: staged bytes of commits, and registrations of executors, of instants that are not pending; decisions of ended transactions.
         rows: folders of rows that killed writes left.
         temporaries: hidden files that killed processes did not finish.
         unpublished: inflight or requested files of commits of the metadata table whose commit of the table ended without them; all of such a commit
@@ -156,6 +156,7 @@ def plan_sweep(context: TableContext, latest_ms: int, listed: ListedPlace | None
     state.newest = max(timeline.high_water_mark for timeline in timelines)
     places = tuple(state.place(listed, timeline) for listed, timeline in zip(found, timelines, strict=True))
     loose = tuple(info for info in staged if state.may_go(info, _time_of_staged(info.path)))
+    loose += tuple(info for info in group.resolved(context) if state.is_old(info))
     left = tuple(found for found in rows if state.is_left(found))
     temporaries = tuple(info for info in _temporaries(context.root, found) if state.is_old(info))
     parts = (state.unpublished(there, instant, timelines[0]) for there, instant in unpublished)

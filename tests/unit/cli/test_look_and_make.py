@@ -17,6 +17,7 @@ from support.tables import make, orders
 
 import pyhudi_core as hudi
 from pyhudi_core.cli.main import _COMMANDS, main
+from pyhudi_core.table_transactions import transaction
 
 
 def run(*arguments: str) -> Result:
@@ -167,3 +168,18 @@ def test_every_command_has_help_and_its_summary_is_in_the_list() -> None:
         assert command.help
         assert name in listed
         assert summary.split(",")[0].split(":")[0][:30] in " ".join(listed.split())
+
+
+def test_history_says_which_tables_a_transaction_changed_and_how_many_batches_a_commit_has(tmp_path: Path) -> None:
+    rows = pa.table({"id": [1], "name": ["a"]})
+    orders, lines = (hudi.create_table(str(tmp_path / name), rows.schema, "id") for name in ("orders", "lines"))
+    orders.upsert(rows)
+    assert "shared" not in run("history", orders.location).output
+    with transaction([orders, lines]) as changes:
+        for table in (orders, lines):
+            changes.upsert(table, rows)
+    orders.upsert(rows, batch=True)
+    output = " ".join(run("history", orders.location).output.split())
+    assert "shared" in output
+    assert "lines, orders" in output
+    assert "1 batches" in output

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from support.golden import OTHER_VERSIONS, unpack
 
 import pyhudi as hudi
+from pyhudi_core.formats.avro.container import encode_record
+from pyhudi_core.model.instant import Action, Instant, State, time_after
+from pyhudi_core.storage.local import LocalStorage
 from pyhudi_core.transaction.group import Group
 from pyhudi_core.transaction.layout import GROUPS
 
@@ -95,7 +100,7 @@ def test_a_table_without_changes_gets_no_commit_and_one_table_is_an_ordinary_com
         changes.delete(lines, pa.table({"id": [7]}))
     assert changes.commits[orders.location]
     assert not changes.commits[lines.location]
-    assert not (tmp_path / "lines" / GROUPS).exists()
+    assert not list((tmp_path / "lines").glob(f"{GROUPS}/*"))
     with hudi.transaction([orders]) as changes:
         changes.upsert(orders, rows((2, 5)))
     assert values(orders) == {1: 5, 2: 5}
@@ -233,3 +238,55 @@ def test_a_snapshot_of_tables_without_commits_stays_empty(tmp_path: Path) -> Non
     assert [state.scan(table).to_arrow().num_rows for table in (orders, lines)] == [0, 0]
     state = hudi.snapshot([orders, lines])
     assert [state.scan(table).to_arrow().num_rows for table in (orders, lines)] == [1, 0]
+
+
+def test_a_member_of_version_6_is_refused_by_name(tmp_path: Path) -> None:
+    [orders] = tables(tmp_path, "orders")
+    old = hudi.open_table(unpack("hudi-0.15.0/mor_avro", tmp_path / "six", OTHER_VERSIONS))
+    with pytest.raises(hudi.errors.TableVersionError, match="version 6"):
+        hudi.transaction([orders, old])
+
+
+def test_without_the_right_to_write_a_decision_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders, lines = tables(tmp_path, "orders", "lines")
+    put = LocalStorage.put_if_absent
+
+    def refused(self: LocalStorage, path: str, data: bytes) -> Any:
+        if GROUPS in path:
+            raise hudi.errors.StorageError("Access denied", path=path)
+        return put(self, path, data)
+
+    monkeypatch.setattr(LocalStorage, "put_if_absent", refused)
+
+    def change() -> None:
+        with hudi.transaction([orders, lines]) as changes:
+            changes.upsert(orders, rows((1, 1)))
+            changes.upsert(lines, rows((1, 1)))
+
+    with pytest.raises(hudi.errors.StorageError, match="decision of a transaction cannot be written") as refusal:
+        change()
+    assert refusal.value.table == orders.location
+    for table in (orders, lines):
+        assert not table.timeline.instants
+
+
+def test_of_a_table_that_another_program_writes_to_it_is_said_what_is_not_promised(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    orders, lines = tables(tmp_path, "orders", "lines", options={"hoodie.metadata.enable": False})
+    lines.upsert(rows((1, 1)))
+    context = lines._opened.context()
+    [mine] = context.folder.load().commits
+    written = context.folder.read_commit(mine)
+    body = replace(written, stats=(), extra={key: text for key, text in written.extra.items() if "pyhudi" not in key})
+    begun = time_after(time_after(mine.completion_time or ""))
+    theirs = Instant(begun, Action.COMMIT, State.COMPLETED, time_after(begun))
+    data = encode_record("HoodieCommitMetadata", body.to_avro(Action.COMMIT), sync_marker=bytes(16))
+    context.storage.put(context.folder.file(theirs), data)
+    with hudi.transaction([orders, lines]) as changes:
+        for table in (orders, lines):
+            changes.upsert(table, rows((2, 2)))
+    [said] = [record.getMessage() for record in caplog.records if "commit record" in record.getMessage()]
+    assert lines.location in said
