@@ -54,6 +54,8 @@ LOOPS = [
     ),
     ("repair", "{table}", "--duplicates"),
     ("restore", "{table}", "--to", "{newest}"),
+    ("upgrade", "{table}"),
+    ("upgrade", "{table}", "--plan"),
     ("erase", "{table}", "--key", "2"),
 ]
 """Commands that change something. Each is no failure the second time."""
