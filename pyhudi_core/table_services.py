@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from pyhudi_core.services.sweep import disk_usage as usage
     from pyhudi_core.services.sweep.disk_usage import DiskUsage
     from pyhudi_core.services.sweep.sweep import Sweep
+    from pyhudi_core.services.versions.upgrades import Upgrades
     from pyhudi_core.validators import Validator
     from pyhudi_core.write import batch, handle, states
     from pyhudi_core.write.result import Commit
@@ -83,6 +84,7 @@ else:
     Rollbacks = lazy_call("pyhudi_core.services.restore.rollbacks", "Rollbacks")
     Savepoints = lazy_call("pyhudi_core.savepoints.savepoints", "Savepoints")
     Sweep = lazy_call("pyhudi_core.services.sweep.sweep", "Sweep")
+    Upgrades = lazy_call("pyhudi_core.services.versions.upgrades", "Upgrades")
 
 
 class TableServices(NamesInstead):
@@ -325,6 +327,11 @@ class TableServices(NamesInstead):
         The instants of dead writers need none.
         """
         return Rollbacks(self._opened.context())
+
+    @property
+    def upgrade(self) -> Upgrades:
+        """Give the table a newer version: ``upgrade(to=8)``; ``upgrade.plan(to=8)`` shows before what that takes, and what it changes."""
+        return Upgrades(self._opened.context())
 
     @property
     def savepoints(self) -> Savepoints:

@@ -14,6 +14,7 @@ from pyhudi_core.file_groups.skeletons import INDEX_BY_FILE, INDEX_BY_PARTITION,
 from pyhudi_core.index.hashing_metadata import FOLDER, META
 from pyhudi_core.model.instant import Action, Instant, State, is_time, parse_file_name
 from pyhudi_core.model.safe_path import is_safe
+from pyhudi_core.model.version_changes import VERSION
 from pyhudi_core.opened_table.table_context import METADATA_TABLE, TableContext
 from pyhudi_core.snapshot.evolution import FOLDER as HISTORY
 from pyhudi_core.snapshot.evolution import history_name
@@ -174,6 +175,8 @@ def _may_be_made(path: str, folder: str, intent: Intent) -> bool:
     """Say whether a commit may create this file: completed files; plans of rollbacks and services, and their executors; bootstrap indexes."""
     if path in (INDEX_BY_FILE, INDEX_BY_PARTITION) and intent.requested_time == SKELETON_TIME:
         return True
+    if path.startswith(f"{folder}/") and any(VERSION in dict(item.changes) for item in intent.publications):
+        return is_safe(path)  # an upgrade makes all files of the new timeline
     if intent.action in PLANNED:
         action = Action(intent.action)
         states = (State.REQUESTED, State.INFLIGHT)

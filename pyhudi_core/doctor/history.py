@@ -8,7 +8,9 @@ from pyhudi_core.errors import CorruptionError, LimitExceededError
 from pyhudi_core.formats.history_file import HistoryFileReader
 from pyhudi_core.formats.history_manifest import VERSION_FILE, HistoryFile, manifest_number
 from pyhudi_core.model.instant import DATA_ACTIONS
+from pyhudi_core.opened_table.old_timeline import FOLDER, OldTimeline
 from pyhudi_core.timeline.history import ArchivedTimeline, HistoryState
+from pyhudi_core.timeline.layout_one.layout import LayoutOne
 
 _AREA = Area.HISTORY
 _FILES = 10_000
@@ -16,6 +18,7 @@ _FILES = 10_000
 
 def examine(exam: Examination) -> None:
     """Follow the pointer to the instants. ``archived`` is None without an archived timeline, and empty if it cannot be read completely."""
+    _examine_old_timeline(exam)
     history = ArchivedTimeline(exam.storage, exam.history_folder)
     state: HistoryState | None = None
     exam.add_summary(_AREA, "no history")
@@ -30,6 +33,20 @@ def examine(exam: Examination) -> None:
         exam.add(FindingKind.HISTORY_DAMAGED, describe(error), error.path or exam.history_folder)
     if state is not None:
         _examine_state(exam, state)
+
+
+def _examine_old_timeline(exam: Examination) -> None:
+    """Report the files that an upgrade from version 6 left, and commits of writers that did not know of it."""
+    if exam.context is None or not exam.context.config.raised_at:
+        return
+    with exam.recording_failures(_AREA, FOLDER):
+        old = OldTimeline.of(exam.context.folder, exam.context.config.raised_at)
+        for instant in old.late:
+            what = f"The {instant.action} was written to the timeline of version 6 after the table was raised"
+            path = f"{FOLDER}/{LayoutOne().file_name(instant)}"
+            exam.add(FindingKind.WRITTEN_BY_OLD_RELEASE, what, path, instant.requested_time)
+        if old.files:
+            exam.add(FindingKind.OLD_TIMELINE_LEFT, f"{len(old.files):,} files of the timeline of version 6", FOLDER)
 
 
 def _examine_state(exam: Examination, state: HistoryState) -> None:

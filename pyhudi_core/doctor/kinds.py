@@ -83,6 +83,8 @@ class FindingKind(StrEnum):
     HISTORY_DAMAGED = "history_damaged"
     HISTORY_LEFTOVER = "history_leftover"
     NAMES_OF_VERSION_6 = "names_of_version_6"
+    WRITTEN_BY_OLD_RELEASE = "written_by_old_release"
+    OLD_TIMELINE_LEFT = "old_timeline_left"
     FILE_MISSING = "file_missing"
     OLD_FILE_MISSING = "old_file_missing"
     FILE_SIZE_DIFFERS = "file_size_differs"
@@ -281,6 +283,14 @@ USUAL: dict[FindingKind, Usual] = {
     FindingKind.HISTORY_LEFTOVER: Usual(Area.HISTORY, _INFO, "No manifest names it; the next archival may remove it."),
     FindingKind.NAMES_OF_VERSION_6: Usual(
         Area.FILES, _INFO, "This package reads them; let Hudi run pending compactions."
+    ),
+    FindingKind.WRITTEN_BY_OLD_RELEASE: Usual(
+        Area.HISTORY,
+        _ERROR,
+        "Its rows are in files that nobody reads: end the writer, and write its rows again with a release that knows the new version.",
+    ),
+    FindingKind.OLD_TIMELINE_LEFT: Usual(
+        Area.HISTORY, _INFO, "It is the way back until there is a newer commit; then `pyhudi upgrade` removes it."
     ),
     FindingKind.FILE_MISSING: Usual(Area.FILES, _ERROR, _RESTORE),
     FindingKind.OLD_FILE_MISSING: Usual(

@@ -9,7 +9,7 @@ base file are read again for each part of the keys (``merge/key_parts.py``).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 import pyarrow as pa
@@ -76,6 +76,21 @@ class Merging:
         """Return the law between two versions of a row. Raises `UnsupportedTableError` for mergers that are not known here."""
         return law_of(self.config, self.merger)
 
+    def of_slice(self, piece: FileSlice) -> Merging:
+        """Return how the logs of a slice merge: if the table was raised, as in version 6 if all of them are older.
+
+        The newest slices have no such logs, because the upgrade wrote base files above them; older states are read as their writers read them.
+        """
+        raised_at = self.config.raised_at
+        if not raised_at or not piece.logs or any(log.name.requested_time >= raised_at for log in piece.logs):
+            return self
+        before = replace(self, config=self.config.before_raised)
+        if (
+            before.merger is None and self.merger is not None
+        ):  # one of the user's own, which is known where the value was made
+            object.__setattr__(before, "merger", self.merger)
+        return before
+
     def keys_of(self, batch: pa.RecordBatch) -> pa.Array:
         """Return the record keys of a batch."""
         return stored_keys(batch, self.config)
@@ -135,6 +150,7 @@ def slice_rows(storage: Storage, piece: FileSlice, merging: Merging, wanted: pa.
 
     Raises `CorruptionError` and its kinds, and `LimitExceededError`.
     """
+    merging = merging.of_slice(piece)
     columns = merging.columns(wanted, schema)
     law = merging.law()
     scan = LogScan(storage, piece.logs, piece.requested_times.__contains__, merging.executor)

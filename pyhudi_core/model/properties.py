@@ -58,6 +58,8 @@ OPERATION_FIELD = "hoodie.allow.operation.metadata.field"
 DROPPING = "pyhudi.table.dropping"
 """The requested time of the drop that has begun to delete the table. Who finds it neither reads nor writes."""
 INDEX_DEFINITIONS = "hoodie.table.index.defs.path"
+RAISED_AT = "pyhudi.raised.at"
+"""The requested time of the upgrade from version 6 by this package: files with older times come from version 6."""
 PREFIX_WIDTH = "pyhudi.partition.random.prefix"
 PREFIX_DEPTH = "pyhudi.partition.random.prefix.depth"
 NO_UPGRADE = "To keep Hudi 1.1 and newer from upgrading a version 8 table, write with hoodie.write.auto.upgrade=false"
@@ -284,6 +286,16 @@ class TableConfig:
         return not (initial.isascii() and initial.isdigit() and int(initial) >= 8)
 
     @property
+    def raised_at(self) -> str:
+        """When this package raised the table from version 6, as the requested time of the upgrade; empty if it did not."""
+        return self.raw.get(RAISED_AT, "")
+
+    @property
+    def before_raised(self) -> TableConfig:
+        """The table as it was in version 6: how slices merge that have only logs of that version."""
+        return self.with_properties({"hoodie.table.version": "6", "hoodie.timeline.layout.version": "1"})
+
+    @property
     def identifying_fields(self) -> tuple[str, ...]:
         """The columns that identify a row: the key columns, or the meta column of record keys if these are generated."""
         return self.record_key_fields or (RECORD_KEY,)
@@ -455,9 +467,8 @@ _REFUSED = {
 }
 
 _OLDER_ONLY_READ = (
-    "Write with the release of Hudi that wrote it (0.14, 0.15); or raise the table to version 8 with Hudi 1.0 (a write with"
-    " hoodie.write.table.version=8, or upgrade table --toVersion EIGHT): run a pending compaction first, and keep the modification times of the"
-    " timeline's files."
+    "Raise it to version 8 with table.upgrade() or `pyhudi upgrade LOCATION` (--plan shows before what that takes); or write with the release of"
+    " Hudi that wrote it (0.14, 0.15)."
 )
 _VERSION_HINTS = {
     "": f"Set it to 8 if Hudi 1.0 wrote the table; newer releases treat such a table as version 9. {NO_UPGRADE}",

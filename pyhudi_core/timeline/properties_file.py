@@ -209,6 +209,7 @@ def _holds(current: Mapping[str, str], changes: Mapping[str, str | None]) -> boo
 def _changed(current: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
     wanted = {key: value for key, value in current.items() if changes.get(key, value) is not None}
     wanted.update({key: value for key, value in changes.items() if value is not None})
+    wanted.pop(text.CHECKSUM, None)  # Hudi has it anywhere; as the last one it says that nothing before it is cut off
     wanted[text.CHECKSUM] = text.checksum(wanted)
     return wanted
 

@@ -282,6 +282,7 @@ NOT_CRASHED: dict[tuple[str, str], str] = {
             ("timeline/layout_one/archived_logs.py:_look", "list_folder"),
             ("timeline/layout_one/archived_logs.py:_unfinished", "get"),
             ("timeline/layout_one/archived_logs.py:_read", "open_input"),
+            ("timeline/layout_one/layout.py:_refuse_half_an_upgrade", "head"),
             ("timeline/layout_one/layout.py:_is_clustering", "get"),
         ],
         "only in tables of versions 3 to 6, which are read and never written",

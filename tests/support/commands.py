@@ -56,6 +56,8 @@ LOOPS = [
     ("repair", "{table}", "--duplicates"),
     ("restore", "{table}", "--to", "{newest}"),
     ("restore", "{table}", "--to", "{newest}", "--keep"),
+    ("upgrade", "{table}"),
+    ("upgrade", "{table}", "--plan"),
     ("erase", "{table}", "--key", "2"),
     ("drop", "{new}", "--if-exists"),
 ]

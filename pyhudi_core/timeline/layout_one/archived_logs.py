@@ -63,6 +63,13 @@ class ArchivedLogs(ArchivedTimeline):
         rows = self._rows_of(state.objects[file.name])
         return [row for row in rows if requested_times is None or row.requested_time in requested_times]
 
+    def all_rows(self) -> dict[tuple[str, str], HistoryRow]:
+        """Return all archived instants by requested time and action. Raises `CorruptTimelineError` if a file cannot be read."""
+        state = self.state()
+        if state.problem is not None:
+            raise self.lost(state)
+        return {(row.requested_time, row.action): row for file in state.files for row in self.rows(state, file)}
+
     def rows_holding(self, state: HistoryState, file: HistoryFile, text: str) -> list[HistoryRow]:
         wanted = text.encode()
         return [row for row in self._rows_of(state.objects[file.name]) if wanted in (row.metadata or b"")]

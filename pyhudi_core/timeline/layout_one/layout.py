@@ -25,6 +25,7 @@ from pyhudi_core.timeline.layout_one.archived_logs import ArchivedLogs
 from pyhudi_core.timeline.layouts import Names, TimelineLayout
 
 _FOLDER_OF_LAYOUT_TWO = "timeline"
+_HEARTBEATS = ".hoodie/.heartbeat"
 _NO_NONCE = bytes(SYNC_SIZE)
 
 
@@ -45,9 +46,10 @@ class LayoutOne(TimelineLayout):
         return instant.file_name()
 
     def instants(self, storage: Storage, path: str, listed: Names) -> list[Instant]:
-        if _FOLDER_OF_LAYOUT_TWO in listed[1]:
-            _refuse_half_an_upgrade(storage, f"{path}/{_FOLDER_OF_LAYOUT_TWO}")
         found = [instant for instant in map(self.parse, listed[0]) if instant is not None]
+        if _FOLDER_OF_LAYOUT_TWO in listed[1]:
+            files = {(instant.group, instant.state) for instant in found}
+            _refuse_half_an_upgrade(storage, f"{path}/{_FOLDER_OF_LAYOUT_TWO}", files)
         done = {i.requested_time for i in found if i.is_completed}
         replacing = {i.requested_time for i in found if i.action is Action.REPLACECOMMIT} - done
         clusterings = {time for time in replacing if self._is_clustering(storage, path, time)}
@@ -56,15 +58,21 @@ class LayoutOne(TimelineLayout):
     def decode(self, data: bytes, instant: Instant, path: str) -> CommitMetadata:
         if data.startswith(MAGIC):  # an archived one (`ArchivedLogs`)
             return super().decode(data, instant, path)
+        return CommitMetadata.from_avro(self.content(data, instant, path))
+
+    def content(self, data: bytes, instant: Instant, path: str) -> dict[str, Any]:
+        """Return the fields of a commit's JSON. They are those of the Avro record of layout 2, and have its types, or it raises
+        `CorruptTimelineError`.
+        """
         try:
             content = json.loads(data)
             if not isinstance(content, dict):
                 raise ValueError("it is no JSON object")
             for key in ("partitionToWriteStats", "partitionToReplaceFileIds"):
                 (content.get(key) or {}).pop("null", None)  # a key of Java that is null
-            # Its fields are those of the Avro record of layout 2, so they have its types.
             encode_record(CommitMetadata(None).record_name(instant.action), content, sync_marker=_NO_NONCE)
-            return CommitMetadata.from_avro(content)
+            CommitMetadata.from_avro(content)
+            return content
         except (ValueError, TypeError, RecursionError, AttributeError, DataError) as error:
             raise CorruptTimelineError(
                 f"The completed file of a commit is no JSON of a commit: {error!s:.200}",
@@ -102,9 +110,13 @@ def _is_one_of(instant: Instant, clusterings: set[str]) -> bool:
     return instant.action is Action.REPLACECOMMIT and instant.requested_time in clusterings
 
 
-def _refuse_half_an_upgrade(storage: Storage, path: str) -> None:
-    """Raise `CorruptTimelineError` if a folder of layout 2 has instants: an upgrade moves them one by one before it changes the properties."""
-    moved = next((name for name in storage.list_names(path)[0] if parse_file_name(name) is not None), None)
+def _refuse_half_an_upgrade(storage: Storage, path: str, known: set[tuple[tuple[str, Action], State]]) -> None:
+    """Raise `CorruptTimelineError` if a folder of layout 2 has instants that this one has no more: Hudi's upgrade moves them one by one, and changes
+    the properties at last. Our own upgrade leaves all of them where they are; what it adds has a heartbeat until the upgrade has ended.
+    """
+    found = ((name, parse_file_name(name)) for name in storage.list_names(path)[0])
+    alone = {i.requested_time: name for name, i in found if i is not None and (i.group, i.state) not in known}
+    moved = next((name for time, name in alone.items() if storage.head(f"{_HEARTBEATS}/{time}") is None), None)
     if moved is not None:
         raise CorruptTimelineError(
             "An upgrade of the table has begun and has not ended: instants are in the folder of the newer layout, and hoodie.properties"

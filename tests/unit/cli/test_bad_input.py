@@ -257,6 +257,9 @@ BAD = {
     "timeline": """
         {table} --columns prise
         {table} --last 0""",
+    "upgrade": """
+        {table} --to 7
+        {table} --to seven""",
     "upkeep": """
         {table} --service odd
         {table} --seconds -1

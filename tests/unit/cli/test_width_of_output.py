@@ -63,6 +63,7 @@ RUNS: dict[str, tuple[str, ...]] = {
     "sql": ("{wide}", "CREATE INDEX by_id ON wide (id)", "--plan"),
     "sweep": ("{wide}", "--plan"),
     "timeline": ("{wide}",),
+    "upgrade": ("{wide}", "--plan"),
     "upkeep": ("{wide}", "--plan"),
 }
 """Every command that prints JSON, as somebody types it."""

@@ -1,0 +1,78 @@
+"""The timeline of version 6 that stays in a raised table: the way back, and the place where a writer of an old release shows itself.
+
+Its files are in ``.hoodie`` itself, where no reader of version 8 looks. As long as the table has no newer commit than its upgrade, the old properties
+would bring the old table back. After that the files are only in the way, and are removed. A completed instant among them that the new timeline does
+not have was written by a release that did not know of the upgrade: its rows are in files that nobody reads. It is told, and never removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass
+
+from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant
+from pyhudi_core.storage.base import Storage
+from pyhudi_core.timeline.active import Timeline, TimelineFolder
+from pyhudi_core.timeline.layout_one.layout import LayoutOne
+
+FOLDER = ".hoodie"
+
+
+@dataclass(frozen=True, slots=True)
+class OldTimeline:
+    """The files of the old timeline, as they are now.
+
+    Attributes:
+        files: their paths, but for those of `late`.
+        late: completed instants that the new timeline does not have.
+        pending: instants of the new timeline that the upgrade brought from the old one as they were, and that are to be rolled back.
+        has_newer: the table has a commit that is newer than the upgrade.
+    """
+
+    files: tuple[str, ...] = ()
+    late: tuple[Instant, ...] = ()
+    pending: tuple[Instant, ...] = ()
+    has_newer: bool = False
+
+    @classmethod
+    def of(cls, folder: TimelineFolder, raised_at: str) -> OldTimeline:
+        """Look at a table with this timeline. ``raised_at``: `TableConfig.raised_at`; a table that this package did not raise has no old timeline."""
+        if not raised_at:
+            return cls()
+        timeline, layout = folder.load(), LayoutOne()
+        parsed = ((name, layout.parse(name)) for name in sorted(folder.storage.list_names(FOLDER)[0]))
+        found = [(f"{FOLDER}/{name}", instant) for name, instant in parsed if instant is not None]
+        known = _known(folder, timeline, {instant.requested_time for _, instant in found})
+        late = tuple(
+            i
+            for _, i in found
+            if i.is_completed
+            and i.action in DATA_ACTIONS
+            and i.group not in known
+            and i.requested_time not in folder.undone
+        )
+        times = {instant.requested_time for instant in late}
+        files = tuple(path for path, i in found if i.requested_time not in times and i.requested_time < raised_at)
+        pending = tuple(i for i in timeline.pending if i.requested_time < raised_at)
+        newer = any(i.requested_time > raised_at for i in timeline.commits)
+        return cls(files, late, pending, newer)
+
+    @property
+    def removable(self) -> tuple[str, ...]:
+        """The files that are not needed any more."""
+        return self.files if self.has_newer else ()
+
+    def remove(self, storage: Storage) -> int:
+        """Remove the files that are not needed any more; returns their number."""
+        storage.delete_many(self.removable)
+        return len(self.removable)
+
+
+def _known(folder: TimelineFolder, timeline: Timeline, times: Set[str]) -> set[tuple[str, Action]]:
+    """Return the instants of the new timeline, archived ones included, with these requested times."""
+    found = {instant.group for instant in timeline}
+    missing = times - {time for time, _ in found}
+    if missing and timeline.has_history:
+        rows = folder.history.contents(missing)
+        found |= {(time, Action(row.action)) for time, row in rows.items() if row.action in Action._value2member_map_}
+    return found

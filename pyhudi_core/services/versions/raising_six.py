@@ -1,0 +1,295 @@
+"""From version 6 to 8: the new timeline is made beside the old one, and one decision puts it in force (versions 4.3).
+
+The two layouts have different folders: ``.hoodie`` itself, and ``.hoodie/timeline``. The properties say which one counts. So the decision makes all
+files of the new timeline and changes the properties at last. Before that every reader has the old table, and after it the new one.
+
+A process that dies in between leaves the decision in the commit record, and `finish_or_undo` of any process publishes the rest. One that dies before
+the decision leaves base files that no timeline names, with their markers, and its reservation: the same function removes them.
+
+No file of the old timeline is changed. It stays as the way back, until there is a newer commit (``opened_table/old_timeline.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from pyhudi_core.errors import CommitAbortedError, CommitConflictError, CommitStateUnknownError, UnsupportedTableError
+from pyhudi_core.file_groups.slice import FileSlice
+from pyhudi_core.formats.avro.container import encode_record
+from pyhudi_core.model import version_changes
+from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State, is_time
+from pyhudi_core.model.properties import TableConfig
+from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.services.compaction.compaction_plan import CompactionOperation, CompactionPlan
+from pyhudi_core.services.service import Execution, Refused
+from pyhudi_core.services.versions.conversion import (
+    ConvertedFile,
+    archived_rows,
+    converted_instants,
+    history_files,
+)
+from pyhudi_core.services.versions.settling import SettlingRun, slices_to_settle
+from pyhudi_core.services.versions.version_plan import VersionPlan
+from pyhudi_core.snapshot.snapshot import Snapshot
+from pyhudi_core.storage.at_once import each
+from pyhudi_core.timeline import properties_file
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction import begin, heartbeat, layout, markers
+from pyhudi_core.transaction.begin import Transaction, completion_time_after
+from pyhudi_core.transaction.commit import ask_gate
+from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, decide, publish_decided, staged_intent
+from pyhudi_core.transaction.record import Publication, PublicationKind
+from pyhudi_core.transaction.reserved_decision import deciding
+from pyhudi_core.write.states import load
+
+_NEW = f".hoodie/{version_changes.TIMELINE}"
+_ROLLED_BACK = DATA_ACTIONS | {Action.CLUSTERING}
+"""Pending instants that go to the new timeline as they are, and are rolled back there."""
+_LEFT_OUT = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLEAN, Action.INDEXING})
+"""Pending plans that the new timeline does not have: the base files of the upgrade do what they would do, or they can be planned again."""
+_HINT = "Nothing was changed."
+
+
+@dataclass(frozen=True, slots=True)
+class OlderTable:
+    """A table of version 6 as it is before it is raised; ``names`` are the files of its timeline."""
+
+    context: TableContext
+    timeline: Timeline
+    names: tuple[str, ...]
+    snapshot: Snapshot
+    slices: tuple[FileSlice, ...]
+
+    @property
+    def pending(self) -> tuple[Instant, ...]:
+        """The writes that are rolled back afterwards."""
+        return tuple(instant for instant in self.timeline.pending if instant.action in _ROLLED_BACK)
+
+    @property
+    def plans(self) -> tuple[Instant, ...]:
+        """The plans that are left out."""
+        return tuple(instant for instant in self.timeline.pending if instant.action in _LEFT_OUT)
+
+    @property
+    def kept(self) -> Timeline:
+        """What the new timeline has of the old one."""
+        return Timeline(tuple(i for i in self.timeline if i.is_completed or i.action in _ROLLED_BACK))
+
+
+def look(context: TableContext) -> OlderTable:
+    """Look at a table of version 6."""
+    timeline = context.folder.load()
+    names = _instants_listed(context)
+    snapshot = load(context, timeline)
+    return OlderTable(context, timeline, names, snapshot, slices_to_settle(snapshot))
+
+
+def _instants_listed(context: TableContext) -> tuple[str, ...]:
+    """Return the files of instants that the newest listing has shown; other files come and go beside them."""
+    folder = context.folder
+    return tuple(sorted(name for name in folder.listed[0] if folder.layout.parse(name) is not None))
+
+
+def plan(context: TableContext, *, roll_back: bool) -> VersionPlan:
+    """Return what an upgrade to version 8 would do. Changes nothing."""
+    why = version_changes.why_not_to_version_8(context.config)
+    if why:
+        return _refused(context, why)
+    found = look(context)
+    why = _why_not(found, roll_back=roll_back)
+    if why:
+        return replace(_refused(context, why), pending=found.pending, plans=found.plans)
+    return VersionPlan(
+        context.config.version,
+        8,
+        found.pending,
+        found.plans,
+        len(found.slices),
+        sum(piece.size for piece in found.slices),
+        len(found.kept),
+        len(archived_rows(context.folder, found.kept)),
+        indexes=context.config.metadata_partitions,
+        properties=version_changes.to_version_8(context.config),
+    )
+
+
+def _refused(context: TableContext, why: str) -> VersionPlan:
+    error = UnsupportedTableError(f"The table cannot be raised to version 8: {why}", table=context.table, hint=_HINT)
+    return VersionPlan(context.config.version, 8, why_not=why, refused=Refused(error, mendable=False))
+
+
+def _why_not(found: OlderTable, *, roll_back: bool) -> str:
+    """Say why the table cannot be raised as it is now."""
+    context = found.context
+    others = [i for i in found.timeline.pending if i.action not in _ROLLED_BACK | _LEFT_OUT]
+    if others:
+        return f"the {others[0].action} {others[0].requested_time} is pending: let the release of Hudi that began it end it"
+    if context.storage.list(f"{_NEW}/") and not _ours(context):
+        return f"{_NEW} has files: an upgrade or a downgrade by Hudi did not end, or its leftovers are to be removed by hand"
+    beating = [time for time in _heartbeats(context) if not heartbeat.is_left(context, layout.heartbeat(time))]
+    done = {instant.requested_time for instant in found.timeline.completed}
+    alive = sorted(set(beating) - done)
+    if alive:
+        return f"a writer is alive ({alive[0]}): end it, or wait for its end"
+    silent = [i.requested_time for i in found.pending if i.requested_time not in _heartbeats(context)]
+    if silent and not roll_back:
+        return (
+            f"the write {silent[0]} is pending and keeps no heartbeat, so it may be alive: let Hudi end it or roll it back; or, if its program"
+            " has ended, say so with roll_back=True (--roll-back)"
+        )
+    return ""
+
+
+def _heartbeats(context: TableContext) -> list[str]:
+    names = (info.path.rpartition("/")[2] for info in context.root.list(f"{layout.HEARTBEATS}/"))
+    return [name for name in names if is_time(name)]
+
+
+def _ours(context: TableContext) -> list[str]:
+    """Return the requested times that processes of this package have reserved in the table."""
+    return [t for t in _heartbeats(context) if heartbeat.is_ours(context, Instant(t, Action.COMMIT, State.REQUESTED))]
+
+
+def finish_or_undo(context: TableContext) -> bool:
+    """End what a dead process left of an upgrade: publish what it had decided, else remove what it wrote. Returns whether the table is raised now."""
+    for time in _ours(context):
+        if heartbeat.is_left(context, layout.heartbeat(time), ask_storage=True):
+            publish_decided(_to_come(context), time)
+            if _version(context) == context.config.version:
+                _remove(context, time, named=())
+    return _version(context) != context.config.version
+
+
+def _to_come(context: TableContext) -> TableContext:
+    """Return the table with the properties of version 8 and the timeline of version 6: a table of version 6 is not written otherwise."""
+    config = context.config
+    return replace(context, config=config.with_properties(version_changes.to_version_8(config), table=context.table))
+
+
+def _version(context: TableContext) -> int:
+    return TableConfig.from_properties(properties_file.read(context.root), table=context.table).version
+
+
+def _remove(context: TableContext, time: str, named: Sequence[str]) -> None:
+    """Remove what an upgrade wrote, but for the named files; the reservation goes last, because all else is found by it."""
+    markers.remove_leaks(context, time, named)
+    markers.remove(context.storage, time)
+    context.root.delete_many([info.path for info in context.root.list(f"{layout.STAGED}/{time}-")])
+    context.root.delete(layout.heartbeat(time))
+
+
+@dataclass(slots=True)
+class Raising:
+    """One attempt to raise a table of version 6.
+
+    Attributes:
+        found: the table as it was when the attempt began.
+        transaction: the reservation; its context has the properties of version 8 and the timeline of version 6.
+        bodies: the files that the decision creates, by path.
+        staged: where their bytes wait.
+        named: the base files that the new timeline names.
+        archived: how many archived instants it has.
+    """
+
+    found: OlderTable
+    transaction: Transaction
+    how: Execution
+    bodies: dict[str, bytes] = field(default_factory=dict)
+    staged: dict[str, str] = field(default_factory=dict)
+    named: tuple[str, ...] = ()
+    archived: int = 0
+    is_decided: bool = False
+
+    @classmethod
+    def begin(cls, found: OlderTable, how: Execution) -> Raising:
+        """Reserve the requested time of the upgrade."""
+        return cls(found, begin.reserve(_to_come(found.context), Action.COMPACTION), how)
+
+    def run(self) -> None:
+        """Write, convert, decide. After an error nothing of the attempt is left, but if it is not known whether it was decided."""
+        context = self.transaction.context
+        try:
+            with deciding(self.transaction, "raise the table to version 8", self._sweep) as terms:
+                completion = self._prepare()
+                ask_gate(self.how.gate, context, "to raise the table")
+                self.how.progress("decide", 0, 0)
+                decision = decide(context, lambda timeline: self._intent(timeline, completion), lambda _: None, terms)
+                if not decision.published or _version(context) == self.found.context.config.version:
+                    raise CommitConflictError(
+                        "Another process ended this upgrade, or took this process for dead", table=context.table, hint="Try again."
+                    )  # fmt: skip
+                self.is_decided = True
+        except OutcomeUnknown as unknown:
+            raise CommitStateUnknownError(
+                f"The storage failed while the upgrade was decided: {unknown.error.message}",
+                token=self.transaction.token,
+                table=context.table,
+                hint="Upgrade again: that ends what was decided, or removes what was not. Until then the table is read as it was.",
+            ) from unknown.error
+
+    def _sweep(self) -> None:
+        """Remove what nobody needs any more: of an attempt that was not decided also its base files."""
+        if self.is_decided or _version(self.transaction.context) == self.found.context.config.version:
+            _remove(self.transaction.context, self.transaction.requested_time, self.named if self.is_decided else ())
+
+    def _prepare(self) -> str:
+        """Write the base files and stage the new timeline; returns the completion time of the upgrade."""
+        transaction, context = self.transaction, self.transaction.context
+        marks = max(self.found.timeline.high_water_mark, transaction.requested_time)
+        completion = completion_time_after(context, marks)
+        rows = archived_rows(context.folder, self.found.kept)
+        self.archived = len(rows)
+        files = [*history_files(rows, version_changes.HISTORY), *converted_instants(context.folder, self.found.kept)]
+        if self.found.slices:
+            run = SettlingRun.of(transaction, self.found.slices, self.found.snapshot, self.how)
+            metadata = run.commit(run.written())
+            self.named = tuple(stat.path for stat in metadata.stats)
+            files.extend(self._own_instant(metadata, completion))
+        for number, file in enumerate(files):
+            path = f"{_NEW}/{file.path}"
+            self.bodies[path] = file.body
+            self.staged[path] = layout.staged(transaction.requested_time, f"{transaction.nonce}-{number}")
+        self.how.progress("stage the new timeline", 0, len(files))
+        each(
+            context.root,
+            context.runtime.executor,
+            lambda path: context.root.put(self.staged[path], self.bodies[path]),
+            list(self.bodies),
+        )
+        return completion
+
+    def _own_instant(self, metadata: CommitMetadata, completion: str) -> Iterator[ConvertedFile]:
+        """Yield the compaction that made the base files."""
+        time, marker = self.transaction.requested_time, self.transaction.sync_marker
+        plan = CompactionPlan(tuple(CompactionOperation(piece) for piece in self.found.slices)).encode(marker)
+        requested = Instant(time, Action.COMPACTION, State.REQUESTED)
+        yield ConvertedFile(requested.file_name(), plan)
+        yield ConvertedFile(replace(requested, state=State.INFLIGHT).file_name(), b"")
+        done = Instant(time, Action.COMMIT, State.COMPLETED, completion)
+        body = encode_record(metadata.record_name(done.action), metadata.to_avro(done.action), sync_marker=marker)
+        yield ConvertedFile(done.file_name(), body)
+
+    def _intent(self, timeline: Timeline, completion: str) -> StagedIntent:
+        """Return the decision. Raises `CommitConflictError` if the table is not the one that was converted."""
+        context, transaction = self.transaction.context, self.transaction
+        before = self.found.context.config
+        now = TableConfig.from_properties(properties_file.read(context.root), table=context.table)
+        if _instants_listed(context) != self.found.names or dict(now.raw) != dict(before.raw):
+            raise CommitConflictError(
+                "Another program changed the timeline or the properties while the table was raised",
+                table=context.table,
+                hint="Nothing was raised; try again when no program of Hudi writes to the table.",
+            )
+        if context.root.head(layout.heartbeat(transaction.requested_time)) is None:
+            raise CommitAbortedError(
+                "The reservation of this upgrade was taken for that of a dead process",
+                table=context.table,
+                hint="Nothing was raised; try again.",
+            )
+        changes = version_changes.to_version_8(before, transaction.requested_time)
+        last = Publication(properties_file.PATH, "", PublicationKind.PROPERTIES, changes=tuple(sorted(changes.items())))
+        created = [Publication(path, staged) for path, staged in self.staged.items()]
+        groups = (len(created), 1) if created else (1,)
+        return staged_intent(transaction, [*created, last], self.bodies, completion_time=completion, groups=groups)

@@ -1,0 +1,146 @@
+"""``table.upgrade`` and ``table.downgrade``: give a table another version, one step after the other.
+
+`plan` says what would be done, and changes nothing. A call does it, and first ends what a dead process left of an earlier one. Each step is one
+decision under the table's lock, which ends with the properties: readers have the old table or the new one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from pyhudi_core.engine.base import Engine
+from pyhudi_core.engine.choice import engine_for
+from pyhudi_core.errors import HudiError, InvalidOptionError, at_table
+from pyhudi_core.model.instant import Instant
+from pyhudi_core.model.printing import printable
+from pyhudi_core.opened_table.old_timeline import OldTimeline
+from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.services.metadata.metadata_tables import MetadataTableOf
+from pyhudi_core.services.progress import ServiceProgress, silent
+from pyhudi_core.services.service import Execution
+from pyhudi_core.services.versions import raising_six
+from pyhudi_core.services.versions.version_plan import VersionPlan, VersionResult
+from pyhudi_core.transaction import rollback
+from pyhudi_core.transaction.commit import Gate
+from pyhudi_core.write.retrying import Retries
+
+NEWEST, OLDEST_WRITTEN = 8, 8
+"""The versions to which tables are raised."""
+
+
+@printable
+class Upgrades:
+    """Raises one table to a newer version: ``upgrade(to)``, and before it ``upgrade.plan(to)``."""
+
+    def __init__(self, context: TableContext) -> None:
+        self.context = context
+
+    def __repr__(self) -> str:
+        return f"Upgrades of {self.context.table}"
+
+    def plan(self, to: int = OLDEST_WRITTEN, *, roll_back: bool = False) -> VersionPlan:
+        """Return what an upgrade would do, or why it would be refused. Changes nothing.
+
+        ``roll_back``: the programs of pending writes without a heartbeat have ended.
+        """
+        with at_table(self.context.table):
+            _refuse_unknown(to)
+            context = self.context
+            if context.config.timeline_layout == 1:
+                return raising_six.plan(context, roll_back=roll_back)
+            return _left_to_do(context)
+
+    def __call__(
+        self,
+        to: int = OLDEST_WRITTEN,
+        *,
+        roll_back: bool = False,
+        spark: Any = None,
+        gate: Gate | None = None,
+        progress: ServiceProgress | None = None,
+    ) -> VersionResult:
+        """Raise the table to version ``to``. False, with a reason, if there was nothing to do.
+
+        No row is changed. Writes that never ended are rolled back; those without a heartbeat only with ``roll_back``, which says that their programs
+        have ended. The files of an old timeline stay until there is a newer commit; then the next upgrade removes them.
+
+        Raises `UnsupportedTableError` for a table that cannot be raised, and `CommitConflictError` if others write to the table meanwhile.
+        """
+        with at_table(self.context.table):
+            _refuse_unknown(to)
+            engine = engine_for(None, self.context.runtime.executor, spark, self.context.table)
+            how = Execution(engine, gate, {}, progress or silent)
+            if self.context.config.timeline_layout == 1:
+                return self._raise_six(how, roll_back=roll_back)
+            return self._end(engine)
+
+    def _raise_six(self, how: Execution, *, roll_back: bool) -> VersionResult:
+        context = self.context
+        with Retries(context) as retries:
+            raised = retries.until_done(lambda: self._attempt(how, roll_back=roll_back))
+        try:
+            ended = self._end(how.engine, context.config.metadata_partitions)
+        except HudiError as error:  # the table is raised, whatever fails now
+            left = (
+                f"the writes that never ended, and the metadata table ({error.message}); upgrade again does the first"
+            )
+            ended = VersionResult(to=8, left=left)
+        done = replace(ended, found=context.config.version, why_not="")
+        if raised is None:
+            return done
+        instants, groups = tuple(raised.found.kept), len(raised.found.slices)
+        return replace(done, instants=instants, file_groups=groups, archived=raised.archived)
+
+    def _attempt(self, how: Execution, *, roll_back: bool) -> raising_six.Raising | None:
+        """Raise it; None if a process that died had decided that."""
+        if raising_six.finish_or_undo(self.context):
+            return None
+        planned = raising_six.plan(self.context, roll_back=roll_back)
+        if planned.refused is not None:
+            raise planned.refused.error
+        attempt = raising_six.Raising.begin(raising_six.look(self.context), how)
+        attempt.run()
+        return attempt
+
+    def _end(self, engine: Engine, listed: tuple[str, ...] = ()) -> VersionResult:
+        """Do what is left after the decision: roll writes back that never ended, make the metadata table, remove the old timeline when it is due."""
+        context = self.context.below("")
+        rollback.repair(context)
+        done: list[Instant] = []
+        for instant in OldTimeline.of(context.folder, context.config.raised_at).pending:
+            done += [instant] if rollback.roll_back(context, instant.requested_time) is not None else []
+        files = OldTimeline.of(context.folder, context.config.raised_at).remove(context.storage)
+        made, left = self._with_metadata_table(context, engine, listed)
+        version = context.config.version
+        why_not = "" if done or files or made else _left_to_do(context).why_not
+        return VersionResult(
+            found=version, to=version, rolled_back=tuple(done), files=files, indexes=made, left=left, why_not=why_not
+        )
+
+    def _with_metadata_table(
+        self, context: TableContext, engine: Engine, listed: tuple[str, ...]
+    ) -> tuple[tuple[str, ...], str]:
+        """Make the metadata table anew that the table had; returns its partitions, and why one is left to make."""
+        if not listed:
+            return (), ""
+        try:
+            built = MetadataTableOf(context).make_again(listed, engine)
+            return tuple(built.partitions), built.why_not
+        except HudiError as error:
+            return (), f"the metadata table is not made ({error.message}); `pyhudi metadata LOCATION create` makes it"
+
+
+def _refuse_unknown(to: int) -> None:
+    """Raise `InvalidOptionError` for a version to which no table is raised."""
+    if to not in range(OLDEST_WRITTEN, NEWEST + 1):
+        raise InvalidOptionError(f"Tables are not raised to version {to!r}", hint=f"Give to={OLDEST_WRITTEN}.")
+
+
+def _left_to_do(context: TableContext) -> VersionPlan:
+    """Return what is left to do of an upgrade that is decided."""
+    old, version = OldTimeline.of(context.folder, context.config.raised_at), context.config.version
+    why = "" if old.pending or old.removable else f"the table has version {version} already"
+    if why and old.files:
+        why += f"; {len(old.files)} files of the old timeline stay until there is a newer commit"
+    return VersionPlan(version, version, old.pending, files=len(old.removable), why_not=why)
