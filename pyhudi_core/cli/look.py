@@ -29,8 +29,8 @@ from pyhudi_core.read.history_rows import writer_of
 from pyhudi_core.services.upkeep_rules import UpkeepRules
 from pyhudi_core.snapshot.evolution import LATEST_SCHEMA
 from pyhudi_core.table import HudiTable
-from pyhudi_core.upkeep_run import Outcome, upkeep
 from pyhudi_core.transaction.group import TRANSACTION_KEY, tables_of
+from pyhudi_core.upkeep_run import Outcome, upkeep
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _WHERE = click.option("--where", help="A condition in SQL, such as \"day = '2026-01-31'\".")
