@@ -72,7 +72,9 @@ class SimExecutor:
         shuffled: a seed; each group has an order by chance. 0: it has not.
     """
 
-    def __init__(self, scheduler: Scheduler, rounds: CountedRounds, *, backwards: bool = False, shuffled: int = 0) -> None:
+    def __init__(
+        self, scheduler: Scheduler, rounds: CountedRounds, *, backwards: bool = False, shuffled: int = 0
+    ) -> None:
         self._scheduler = scheduler
         self._rounds = rounds
         self._backwards = backwards
