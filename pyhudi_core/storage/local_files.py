@@ -200,7 +200,7 @@ def make_folders(folder: str, fsync: bool) -> None:
             os.mkdir(path)
         except FileExistsError:
             if not os.path.isdir(path):
-                raise
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path) from None
         if fsync:
             sync(os.path.dirname(path))
 

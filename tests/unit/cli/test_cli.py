@@ -233,6 +233,7 @@ def test_an_interrupt_ends_with_130_and_one_line(location: str) -> None:
     make(location, table_type="mor").upsert(orders((1, "a", 1.0)))
     code = (
         "import os, signal, time\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # what runs in the background ignores it
         "from pyhudi_core.services.compaction.compaction import Compaction\n"
         "from pyhudi_core.cli import main\n"
         "Compaction.plan = lambda self, **_: os.kill(os.getpid(), signal.SIGINT) or time.sleep(60)\n"

@@ -282,3 +282,11 @@ def test_commits_without_row_changes_let_the_timeline_grow_to_twice_its_limits_a
     empty = frozenset(time(n * 10) for n in range(2, 10))
     assert planned(*many[:8], empty=empty) == []
     assert planned(*many, empty=empty) == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("empty", "more"), [(frozenset(), ""), (frozenset({time(20)}), ", where the 1 that changed no rows do not count")]
+)
+def test_the_reason_counts_commits_and_those_that_do_not_count(empty: frozenset[str], more: str) -> None:
+    plan = plan_archival(ArchivalState(Timeline.of(SIX[:4]), empty=empty), RULES)
+    assert plan.why_not == f"4 completed commits are on the active timeline, and 4 may be{more}"

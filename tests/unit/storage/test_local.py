@@ -11,7 +11,13 @@ from pathlib import Path
 import pytest
 from support.special_files import HUGE, NO_FILES, SPECIAL
 
-from pyhudi_core.errors import LimitExceededError, PreconditionFailedError, StorageError, UnsafePathError
+from pyhudi_core.errors import (
+    LimitExceededError,
+    ObjectNotFoundError,
+    PreconditionFailedError,
+    StorageError,
+    UnsafePathError,
+)
 from pyhudi_core.storage import LocalStorage, local_files, storage_from_spec
 from pyhudi_core.storage.refusals import MOST_BYTES
 from pyhudi_core.testing.storage_kit import StorageKit
@@ -207,6 +213,17 @@ def test_no_folder_is_made_for_a_name_that_the_disk_refuses(storage: LocalStorag
     with pytest.raises(StorageError, match="too long"):
         WRITES[call](storage, "b/c/" + "x" * 300)
     assert os.listdir(storage.location) == ["a"]
+
+
+@pytest.mark.parametrize("call", ["get", "open_input", "put", "put_if_absent", "open_output"])
+def test_below_a_file_there_is_no_object_and_no_place_for_one(storage: LocalStorage, call: str) -> None:
+    storage.put("a", b"x")
+    with pytest.raises(ObjectNotFoundError, match="A part of the path is a file") as caught:
+        ALL[call](storage, "a/b")
+    assert caught.value.hint
+    assert storage.head("a/b") is None
+    storage.delete("a/b")
+    assert storage.get("a") == b"x"
 
 
 @pytest.mark.parametrize("kind", SPECIAL)
