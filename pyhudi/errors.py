@@ -4,7 +4,7 @@
 from pyhudi_core.errors import *
 
 __all__ = [
-    "ClockSkewError", "CommitAbortedError", "CommitConflictError", "CommitError", "CommitRequirementError", "CommitStateUnknownError",
+    "CatalogError", "ClockSkewError", "CommitAbortedError", "CommitConflictError", "CommitError", "CommitRequirementError", "CommitStateUnknownError",
     "ConfigError", "CorruptAvroError", "CorruptBaseFileError", "CorruptHFileError", "CorruptLogBlockError", "CorruptPropertiesError",
     "CorruptTimelineError", "CorruptionError", "DataError", "DeletesFailedError", "DuplicateKeyError", "EarlyConflictError",
     "ErasureRefusedError", "HudiError", "InvalidOptionError", "InvalidPartitionValueError", "InvalidRecordKeyError", "LimitExceededError",
