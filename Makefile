@@ -97,7 +97,7 @@ fuzz: $(INSTALLED) ## Damaged input for every parser, 50,000 cases each (FUZZ=1:
 
 locks: $(INSTALLED) java ## Locks and storages on real servers: installs, starts and stops them (ONLY="zookeeper": tests by name)
 	$(BIN)/python scripts/servers.py
-	$(BIN)/python scripts/interop_env.py --only hudi-spark3.5-bundle_2.12:1.0.2
+	$(BIN)/python scripts/interop_env.py --only hudi-spark3.5-bundle_2.12:1.0.2 --only hudi-spark3.5-bundle_2.12:1.2.0
 	$(BIN)/pytest tests/locks -q --durations=10 $(if $(ONLY),-k "$(ONLY)")
 
 e2e: $(INSTALLED) java ## Real servers: `dagster dev` with its daemon, and Airflow: schedules, backfills, killed processes

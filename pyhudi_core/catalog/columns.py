@@ -75,6 +75,15 @@ def in_pieces(name: str, text: str, size: int) -> dict[str, str]:
     return {f"{name}.numParts": str(len(pieces)), **{f"{name}.part.{n}": piece for n, piece in enumerate(pieces)}}
 
 
+def from_pieces(name: str, parameters: Mapping[str, str]) -> object:
+    """Return what `in_pieces` wrote, parsed; None if there is nothing that can be read."""
+    try:
+        count = int(parameters.get(f"{name}.numParts", "0"))
+        return json.loads("".join(parameters[f"{name}.part.{n}"] for n in range(count))) if count else None
+    except (KeyError, ValueError):
+        return None
+
+
 def may_become(before: str, after: str) -> bool:
     """Say whether Hive reads files with the type ``before`` as ``after``: the same, a wider number, or a nested type that may have more fields."""
     if before == after or after in _WIDER.get(before, ()):

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from pyhudi_core.catalog import wanted as names
-from pyhudi_core.catalog.columns import may_become
+from pyhudi_core.catalog.columns import from_pieces, may_become
 from pyhudi_core.catalog.objects import AlreadyThere, Catalog, CatalogColumn, CatalogPartition, CatalogTable, Values
 from pyhudi_core.catalog.partitions import ChangedFolders, changed_since, every_folder, newest, partitions_of
 from pyhudi_core.catalog.wanted import SyncedTable, tables_of
@@ -288,12 +288,15 @@ def _refused_type(context: TableContext, table: CatalogTable, column: str, befor
 
 def _merged(table: CatalogTable, there: CatalogTable, what: list[str]) -> tuple[dict[str, str], dict[str, str]]:
     """Return the parameters that the table gets: those of others stay, old pieces of Spark's schema go. Adds to ``what`` is different."""
-    kept = {
-        name: text
-        for name, text in there.parameters.items()
-        if not name.startswith(f"{names.SCHEMA}.") or name in table.parameters
-    }
-    parameters = {**kept, **{name: text for name, text in table.parameters.items() if name != "EXTERNAL"}}
+    new = {name: text for name, text in table.parameters.items() if name != "EXTERNAL"}
+    pieces = (f"{names.SCHEMA}.part.", f"{names.SCHEMA}.numParts")
+    schema = from_pieces(names.SCHEMA, table.parameters)
+    if schema is not None and schema == from_pieces(names.SCHEMA, there.parameters):
+        # The same schema, which Hudi's tool writes with other blanks.
+        new = {name: there.parameters.get(name, text) for name, text in new.items() if not name.startswith(pieces)}
+        new |= {name: text for name, text in there.parameters.items() if name.startswith(pieces)}
+    kept = {name: text for name, text in there.parameters.items() if not name.startswith(f"{names.SCHEMA}.")}
+    parameters = {**kept, **new}
     serde = {**there.serde_parameters, **table.serde_parameters}
     if (
         "path" in there.serde_parameters

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from pyhudi_core.errors import InvalidOptionError
@@ -10,6 +11,7 @@ from pyhudi_core.model.option import declared, words
 _HIVE, _META, _GLUE = "hoodie.datasource.hive_sync.", "hoodie.meta.sync.", "hoodie.datasource.meta.sync.glue."
 CA = "pyhudi.catalog.tls.ca"
 HMS, GLUE, MANIFEST = "hms", "glue", "manifest"
+_NAME = re.compile(r"\w[\w-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,12 @@ class CatalogOptions:
     )
 
     def __post_init__(self) -> None:
+        for key, name in (("database", self.database), ("table", self.table)):
+            if name and not _NAME.fullmatch(name):
+                raise InvalidOptionError(
+                    f"{_HIVE}{key} is not a name: {name[:80]!r}",
+                    hint="Names in a catalog have letters, digits, _ and -; database and table are two options.",
+                )
         if self.ca and not self.tls:
             raise InvalidOptionError(
                 f"{CA} is given, and pyhudi.catalog.tls is not true",

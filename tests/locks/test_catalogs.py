@@ -93,10 +93,10 @@ def lake_of_hudi(lake: Lake) -> Lake:
     return lake
 
 
-def made(folder: Path, kind: str, **how: Any) -> hudi.HudiTable:
+def made(folder: Path, kind: str, schema: pa.Schema = SCHEMA, **how: Any) -> hudi.HudiTable:
     how = {"partition_by": "Day", "table_type": kind, **how}
-    table = hudi.create_table(str(folder / kind), SCHEMA, "id", **how)
-    table.insert(pa.Table.from_pylist([{"id": 1, "Day": "a b"}, {"id": 2, "Day": "2026-01-01"}], SCHEMA))
+    table = hudi.create_table(str(folder / kind), schema, "id", **how)
+    table.insert(pa.Table.from_pylist([{"id": 1, "Day": "a b"}, {"id": 2, "Day": "2026-01-01"}], schema))
     return table
 
 
@@ -127,6 +127,11 @@ def test_the_objects_are_those_of_hudis_tool(kind: str, partition_by: Any, lake_
     table = hudi.open_table(str(tmp_path / name))
     tables = [name] if kind == "copy_on_write" else [f"{name}_ro", f"{name}_rt", name]
     for step in ("new", "followed"):
+        if step == "followed":
+            table.alter(add={"more": pa.string()}, retype={"n": pa.int64()})
+            table.insert(pa.Table.from_pylist([{"id": 3, "Day": "c", "more": "x"}], table.schema))
+            if partition_by:
+                table.delete_partitions(["Day=a b"])
         lake.hudis_tool(table)
         lake.opened(table, table=name).catalog.sync()
         for each in tables:
@@ -135,10 +140,6 @@ def test_the_objects_are_those_of_hudis_tool(kind: str, partition_by: Any, lake_
             assert {key: plain(one) for key, one in ours.items()} == {key: plain(one) for key, one in theirs.items()}, (
                 step
             )
-        table.alter(add={"more": pa.string()}, retype={"n": pa.int64()})
-        table.insert(pa.Table.from_pylist([{"id": 3, "Day": "c", "more": "x"}], table.schema))
-        if partition_by:
-            table.delete_partitions(["Day=a b"])
 
 
 def test_hudis_tool_and_this_project_continue_each_others_tables(lake_of_hudi: Lake, tmp_path: Path) -> None:
@@ -181,9 +182,10 @@ def test_a_metastore_takes_each_change(lake: Lake, tmp_path: Path) -> None:
 
 
 def test_spark_reads_the_tables_by_their_names(lake_of_hudi: Lake, tmp_path: Path) -> None:
-    lake, table = lake_of_hudi, made(tmp_path, "merge_on_read")
+    schema = SCHEMA.remove(SCHEMA.get_field_index("clock"))  # Spark does not read Parquet's TIME
+    lake, table = lake_of_hudi, made(tmp_path, "merge_on_read", schema)
     writer = lake.opened(table, table="spark", enable=True)
-    writer.upsert(pa.Table.from_pylist([{"id": 1, "Day": "a b", "price": 9.0}, {"id": 5, "Day": "e"}], SCHEMA))
+    writer.upsert(pa.Table.from_pylist([{"id": 1, "Day": "a b", "price": 9.0}, {"id": 5, "Day": "e"}], schema))
     statements = ["SELECT id, price, Day FROM ours.spark_rt ORDER BY id", "SELECT id, price FROM ours.spark_ro WHERE Day = 'a b'",
                   "SHOW PARTITIONS ours.spark", "SELECT count(*) AS n FROM ours.spark WHERE Day = 'e'"]  # fmt: skip
     command = [
@@ -195,7 +197,7 @@ def test_spark_reads_the_tables_by_their_names(lake_of_hudi: Lake, tmp_path: Pat
     ]
     done = subprocess.run([*command, *statements], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-4_000:]
-    exact, optimized, partitions, counted = (json.loads(line) for line in done.stdout.splitlines())
+    exact, optimized, partitions, counted = (json.loads(line) for line in done.stdout.splitlines() if line[:1] == "[")
     assert [(row["id"], row["price"], row["Day"]) for row in exact] == [
         (1, 9.0, "a b"),
         (2, None, "2026-01-01"),

@@ -315,6 +315,18 @@ def test_comments_are_those_of_the_table_if_they_are_wanted_and_else_those_of_th
     assert '"comment":"what it costs"' in hms.parameters()[f"{SCHEMA}.part.0"]
 
 
+def test_a_schema_that_another_tool_wrote_with_other_blanks_stays(hms: Place) -> None:
+    table = new()
+    hms.of(table).catalog.sync()
+    assert hms.metastore is not None
+    parameters = hms.metastore.tables["lake", "t"].parameters
+    parameters[f"{SCHEMA}.part.0"] = parameters[f"{SCHEMA}.part.0"].replace('","', '", "')
+    assert not hms.of(table).catalog.sync()
+    parameters[f"{SCHEMA}.part.0"] = "{"
+    assert hms.of(table).catalog.sync().changes == ("t: its properties are different",)
+    assert json.loads(hms.parameters()[f"{SCHEMA}.part.0"])["type"] == "struct"
+
+
 def test_a_table_without_partitions_has_no_partition_columns(place: Place) -> None:
     table = new(partition_by=())
     assert place.of(table).catalog.sync().figures == {"tables": 1, "added": 0, "changed": 0, "dropped": 0}

@@ -110,6 +110,8 @@ BAD = {
     "catalog-sync": """
         {table} --mode jdbc
         {table} --uris http://here
+        {table} --database sales.orders
+        {table} --name 'my orders'
         {table} --uris thrift://127.0.0.1:1
         {table} --option hoodie.datasource.hive_sync.batch_num=0""",
     "iceberg": """
