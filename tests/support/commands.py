@@ -55,6 +55,8 @@ LOOPS = [
     ("repair", "{table}", "--duplicates"),
     ("restore", "{table}", "--to", "{newest}"),
     ("upgrade", "{table}"),
+    ("downgrade", "{table}"),
+    ("downgrade", "{table}", "--plan"),
     ("upgrade", "{table}", "--plan"),
     ("erase", "{table}", "--key", "2"),
 ]
