@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from pyhudi_core.services.sweep import disk_usage as usage
     from pyhudi_core.services.sweep.disk_usage import DiskUsage
     from pyhudi_core.services.sweep.sweep import Sweep
-    from pyhudi_core.services.versions.upgrades import Upgrades
+    from pyhudi_core.services.versions.upgrades import Downgrades, Upgrades
     from pyhudi_core.validators import Validator
     from pyhudi_core.write import batch, handle, states
     from pyhudi_core.write.result import Commit
@@ -84,6 +84,7 @@ else:
     Rollbacks = lazy_call("pyhudi_core.services.restore.rollbacks", "Rollbacks")
     Savepoints = lazy_call("pyhudi_core.savepoints.savepoints", "Savepoints")
     Sweep = lazy_call("pyhudi_core.services.sweep.sweep", "Sweep")
+    Downgrades = lazy_call("pyhudi_core.services.versions.upgrades", "Downgrades")
     Upgrades = lazy_call("pyhudi_core.services.versions.upgrades", "Upgrades")
 
 
@@ -332,6 +333,11 @@ class TableServices(NamesInstead):
     def upgrade(self) -> Upgrades:
         """Give the table a newer version: ``upgrade(to=8)``; ``upgrade.plan(to=8)`` shows before what that takes, and what it changes."""
         return Upgrades(self._opened.context())
+
+    @property
+    def downgrade(self) -> Downgrades:
+        """Give a table of version 9 version 8, which Hudi 1.0 opens: ``downgrade(to=8)``; ``downgrade.plan(to=8)`` shows before what that takes."""
+        return Downgrades(self._opened.context())
 
     @property
     def savepoints(self) -> Savepoints:

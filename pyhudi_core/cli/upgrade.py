@@ -1,4 +1,4 @@
-"""``pyhudi upgrade``: give tables a newer version.
+"""``pyhudi upgrade`` and ``pyhudi downgrade``: give tables another version.
 
 Exit code 0: done, or nothing to do, or with --plan: it can be done; 1: with --plan: a table would be refused; 2: it was refused, or it failed.
 """
@@ -68,6 +68,34 @@ def upgrade(
             click.echo(json.dumps(of_result(done), indent=2))
         else:
             console().print(safe(str(done)))
+
+
+@click.command()
+@at_location
+@click.option("--to", type=int, default=8, show_default=True, help="The version of the table format.")
+@click.option("--plan", "only_plan", is_flag=True, help="Show what would be done, and change nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.pass_context
+def downgrade(
+    context: click.Context, location: str, storage_options: dict[str, str], to: int, only_plan: bool, as_json: bool
+) -> None:
+    """Lower the table of version 9 at LOCATION to version 8, which Hudi 1.0 opens. Indexes that version 8 cannot have are dropped.
+
+    Exit code 0: done, or nothing to do, or with --plan: it can be done; 1: with --plan: it would be refused; 2: it was refused, or it failed.
+    """
+    with reporting_errors(context):
+        service = open_table(location, storage_options).downgrade
+        if only_plan:
+            plan = service.plan(to)
+            found, text, code = of_plan(plan), str(plan), FOUND if plan.refused is not None else 0
+        else:
+            done = service(to)
+            found, text, code = of_result(done), str(done), 0
+        if as_json:
+            click.echo(json.dumps(found, indent=2))
+        else:
+            console().print(safe(text))
+        context.exit(code)
 
 
 def _plan(

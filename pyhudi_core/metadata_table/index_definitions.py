@@ -131,6 +131,18 @@ def changed_definitions(
     return json.dumps(whole, indent=2, separators=(",", " : ")).encode()
 
 
+def with_versions(known: bytes) -> bytes:
+    """Return the definitions, each with its version: in version 9 one without it is not valid, and that of version 8 is `V1`.
+
+    Raises `ValueError` for bytes that are no definitions.
+    """
+    found = json.loads(known)
+    if not isinstance(found, dict) or not isinstance(found.get("indexDefinitions"), dict):
+        raise ValueError("the file has no indexDefinitions")
+    named = {name: {"version": V1, **item} for name, item in found["indexDefinitions"].items()}
+    return json.dumps({**found, "indexDefinitions": named}, indent=2, separators=(",", " : ")).encode()
+
+
 def _definition(item: Mapping[str, Any]) -> IndexDefinition:
     fields = item.get("sourceFields") or [""]
     options = {str(key): str(value) for key, value in (item.get("indexOptions") or {}).items()}

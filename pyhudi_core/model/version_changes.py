@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyhudi_core.model.merge_mode import MODE
+from pyhudi_core.model.merge_mode import MIGRATED, MODE, PARTIAL_MODE, MergeMode
 from pyhudi_core.model.properties import (
+    FORMAT,
     METADATA_PARTITIONS,
     METADATA_PARTITIONS_INFLIGHT,
     RAISED_AT,
@@ -25,7 +26,8 @@ VERSION = "hoodie.table.version"
 TIMELINE, HISTORY = "timeline", "history"
 _INITIAL = "hoodie.table.initial.version"
 _STRATEGY, _OLD_STRATEGY = "hoodie.record.merge.strategy.id", "hoodie.compaction.record.merger.strategy"
-_PAYLOAD = "hoodie.compaction.payload.class"
+_PAYLOAD, _LEGACY = "hoodie.compaction.payload.class", "hoodie.table.legacy.payload.class"
+_ORDERING, _PRECOMBINE = "hoodie.table.ordering.fields", "hoodie.table.precombine.field"
 _FROM_VERSION_6 = 6
 
 
@@ -59,3 +61,82 @@ def why_not_to_version_8(config: TableConfig) -> str:
         named = config.raw.get("hoodie.table.keygenerator.class") or config.raw.get("hoodie.table.keygenerator.type")
         return f"its key generator is {named}, and version 6 does not say how that makes the folders of partitions"
     return ""
+
+
+# --- versions 8 and 9
+
+
+def to_version_9(config: TableConfig) -> dict[str, str | None]:
+    """Return the changes from version 8 to 9: the mode alone says how rows merge, and columns that order them have another name."""
+    mode, partial = _said_by_version_9(config)
+    payload = config.payload_class if partial else mode.payload_class
+    return {
+        VERSION: "9",
+        _INITIAL: config.raw.get(_INITIAL) or "8",
+        MODE: mode.value,
+        PARTIAL_MODE: partial or None,
+        _LEGACY: payload,
+        _PAYLOAD: None,
+        _STRATEGY: None,
+        _OLD_STRATEGY: None,
+        _ORDERING: ",".join(config.ordering_fields) or None,
+        _PRECOMBINE: None,
+        FORMAT: "native",
+    }
+
+
+def _said_by_version_9(config: TableConfig) -> tuple[MergeMode, str]:
+    if config.merge_mode is not MergeMode.CUSTOM:
+        return config.merge_mode, ""
+    return MIGRATED[config.payload_class]
+
+
+def changes_law(config: TableConfig) -> bool:
+    """Say whether logs of a table merge otherwise in the other one of versions 8 and 9: where a payload class becomes a mode of partial updates."""
+    return config.merge_mode is MergeMode.CUSTOM or bool(config.merge_rules.partial_update)
+
+
+def why_not_to_version_9(config: TableConfig) -> str:
+    """Say why a table is not raised from version 8 to 9; empty if it can be."""
+    if config.merge_mode is MergeMode.CUSTOM and config.payload_class not in MIGRATED:
+        return f"its rows are merged by {config.payload_class or config.merge_strategy_id}, for which version 9 has no mode here"
+    return config.why_not_written
+
+
+def to_version_8_again(config: TableConfig) -> dict[str, str | None]:
+    """Return the changes from version 9 to 8."""
+    payload = config.payload_class if config.merge_rules.partial_update else config.merge_mode.payload_class
+    mode = MergeMode.CUSTOM if config.merge_rules.partial_update else config.merge_mode
+    initial = config.raw.get(_INITIAL) or "8"
+    return {
+        VERSION: "8",
+        _INITIAL: "8" if initial == "9" else initial,
+        MODE: mode.value,
+        PARTIAL_MODE: None,
+        _LEGACY: None,
+        _PAYLOAD: payload,
+        _STRATEGY: mode.strategy_id,
+        _OLD_STRATEGY: None,
+        _ORDERING: None,
+        _PRECOMBINE: ",".join(config.ordering_fields) or None,
+    }
+
+
+def why_not_to_version_8_again(config: TableConfig) -> str:
+    """Say why a table is not lowered from version 9 to 8; empty if it can be."""
+    rules = config.merge_rules
+    if rules.delete_column:
+        return f"rows are deletes by a column ({rules.delete_column}={rules.delete_word}), which version 8 cannot say"
+    if rules.partial_update and config.payload_class not in MIGRATED:
+        return f"its rows are merged by {PARTIAL_MODE}={rules.partial_update}, and no payload class of version 8 is named for it"
+    if config.merge_mode is MergeMode.CUSTOM:
+        return f"its rows are merged by {config.payload_class or config.merge_strategy_id}"
+    if config.may_prefix_keys:
+        return "the keys of a COMPLEX generator over one column have another form in version 8, so Hudi 1.0 would write each row twice"
+    return config.why_not_written
+
+
+def of_metadata_table(properties: Mapping[str, str], version: str) -> dict[str, str]:
+    """Return the properties of the metadata table of a table of this version, of those that it has in the other one."""
+    initial = properties.get(_INITIAL, version)
+    return {**properties, VERSION: version, _INITIAL: min(initial, version)}

@@ -57,6 +57,8 @@ LOOPS = [
     ("restore", "{table}", "--to", "{newest}"),
     ("restore", "{table}", "--to", "{newest}", "--keep"),
     ("upgrade", "{table}"),
+    ("downgrade", "{table}"),
+    ("downgrade", "{table}", "--plan"),
     ("upgrade", "{table}", "--plan"),
     ("erase", "{table}", "--key", "2"),
     ("drop", "{new}", "--if-exists"),

@@ -14,7 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from pyhudi_core.errors import CommitAbortedError, CommitConflictError, CommitStateUnknownError, UnsupportedTableError
+from pyhudi_core.errors import (
+    CommitAbortedError,
+    CommitConflictError,
+    CommitStateUnknownError,
+    CorruptionError,
+    StorageError,
+    UnsupportedTableError,
+)
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model import version_changes
@@ -216,11 +223,11 @@ class Raising:
                 ask_gate(self.how.gate, context, "to raise the table")
                 self.how.progress("decide", 0, 0)
                 decision = decide(context, lambda timeline: self._intent(timeline, completion), lambda _: None, terms)
-                if not decision.published or _version(context) == self.found.context.config.version:
+                self.is_decided = decision.published or self._is_raised()
+                if not self.is_decided:
                     raise CommitConflictError(
                         "Another process ended this upgrade, or took this process for dead", table=context.table, hint="Try again."
                     )  # fmt: skip
-                self.is_decided = True
         except OutcomeUnknown as unknown:
             raise CommitStateUnknownError(
                 f"The storage failed while the upgrade was decided: {unknown.error.message}",
@@ -228,6 +235,13 @@ class Raising:
                 table=context.table,
                 hint="Upgrade again: that ends what was decided, or removes what was not. Until then the table is read as it was.",
             ) from unknown.error
+
+    def _is_raised(self) -> bool:
+        """Say whether another process has published our decision. Raises `OutcomeUnknown` if that cannot be read."""
+        try:
+            return _version(self.transaction.context) != self.found.context.config.version
+        except (StorageError, CorruptionError) as error:
+            raise OutcomeUnknown(error, decided=True) from error
 
     def _sweep(self) -> None:
         """Remove what nobody needs any more: of an attempt that was not decided also its base files."""

@@ -15,17 +15,18 @@ from pyhudi_core.errors import HudiError, InvalidOptionError, at_table
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.printing import printable
 from pyhudi_core.opened_table.old_timeline import OldTimeline
+from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.metadata.metadata_tables import MetadataTableOf
 from pyhudi_core.services.progress import ServiceProgress, silent
 from pyhudi_core.services.service import Execution
-from pyhudi_core.services.versions import raising_six
+from pyhudi_core.services.versions import eight_and_nine, raising_six
 from pyhudi_core.services.versions.version_plan import VersionPlan, VersionResult
 from pyhudi_core.transaction import rollback
 from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.write.retrying import Retries
 
-NEWEST, OLDEST_WRITTEN = 8, 8
+NEWEST, OLDEST_WRITTEN = 9, 8
 """The versions to which tables are raised."""
 
 
@@ -48,8 +49,9 @@ class Upgrades:
             _refuse_unknown(to)
             context = self.context
             if context.config.timeline_layout == 1:
-                return raising_six.plan(context, roll_back=roll_back)
-            return _left_to_do(context)
+                planned = raising_six.plan(context, roll_back=roll_back)
+                return replace(planned, to=to) if planned else planned
+            return eight_and_nine.plan(context, to) if to > context.config.version else _left_to_do(context)
 
     def __call__(
         self,
@@ -71,9 +73,10 @@ class Upgrades:
             _refuse_unknown(to)
             engine = engine_for(None, self.context.runtime.executor, spark, self.context.table)
             how = Execution(engine, gate, {}, progress or silent)
-            if self.context.config.timeline_layout == 1:
-                return self._raise_six(how, roll_back=roll_back)
-            return self._end(engine)
+            if self.context.config.timeline_layout > 1:
+                return _change(self.context, to, how) if to > self.context.config.version else self._end(engine)
+            raised = self._raise_six(how, roll_back=roll_back)
+            return replace(raised, to=_change(self.context.below(""), to, how).to) if to > raised.to else raised
 
     def _raise_six(self, how: Execution, *, roll_back: bool) -> VersionResult:
         context = self.context
@@ -131,10 +134,71 @@ class Upgrades:
             return (), f"the metadata table is not made ({error.message}); `pyhudi metadata LOCATION create` makes it"
 
 
+@printable
+class Downgrades:
+    """Lowers one table from version 9 to 8: ``downgrade(to)``, and before it ``downgrade.plan(to)``."""
+
+    def __init__(self, context: TableContext) -> None:
+        self.context = context
+
+    def __repr__(self) -> str:
+        return f"Downgrades of {self.context.table}"
+
+    def plan(self, to: int = OLDEST_WRITTEN) -> VersionPlan:
+        """Return what a downgrade would do, or why it would be refused. Changes nothing."""
+        with at_table(self.context.table):
+            _refuse_not_lowered(to)
+            version = self.context.config.version
+            if version <= to:
+                return VersionPlan(version, to, why_not=f"the table has version {version} already")
+            return eight_and_nine.plan(self.context, to)
+
+    def __call__(self, to: int = OLDEST_WRITTEN, *, spark: Any = None, gate: Gate | None = None) -> VersionResult:
+        """Lower the table to version 8, which Hudi 1.0 opens. False, with a reason, if there was nothing to do. No row is changed.
+
+        Indexes that version 8 cannot have are dropped. Raises `UnsupportedTableError` for a table that version 8 cannot say.
+        """
+        with at_table(self.context.table):
+            planned = self.plan(to)
+            if not planned and planned.refused is None:
+                return VersionResult(found=planned.found, to=planned.found, why_not=planned.why_not)
+            engine = engine_for(None, self.context.runtime.executor, spark, self.context.table)
+            return _change(self.context, to, Execution(engine, gate))
+
+
+def _change(context: TableContext, to: int, how: Execution) -> VersionResult:
+    """Change between versions 8 and 9."""
+
+    def attempt() -> VersionResult:
+        now = context.below("")
+        found = now.config.version
+        now = reopened(now)
+        planned = eight_and_nine.plan(now, to)
+        if planned.refused is not None:
+            raise planned.refused.error
+        dropped = eight_and_nine.change(now, to, how)
+        left = f"the indexes {', '.join(dropped)} are dropped; make them again if you need them" if dropped else ""
+        return VersionResult(found=found, to=to, left=left)
+
+    with Retries(context) as retries:
+        return retries.until_done(attempt)
+
+
+def _refuse_not_lowered(to: int) -> None:
+    """Raise `InvalidOptionError` for a version to which no table is lowered."""
+    if to != OLDEST_WRITTEN:
+        raise InvalidOptionError(
+            f"Tables are not lowered to version {to!r}",
+            hint=f"Give to={OLDEST_WRITTEN}. To lower a table of version 8 to 6, use Hudi's command line: `downgrade table --toVersion SIX`.",
+        )
+
+
 def _refuse_unknown(to: int) -> None:
     """Raise `InvalidOptionError` for a version to which no table is raised."""
     if to not in range(OLDEST_WRITTEN, NEWEST + 1):
-        raise InvalidOptionError(f"Tables are not raised to version {to!r}", hint=f"Give to={OLDEST_WRITTEN}.")
+        raise InvalidOptionError(
+            f"Tables are not raised to version {to!r}", hint=f"Give to={OLDEST_WRITTEN} or {NEWEST}."
+        )
 
 
 def _left_to_do(context: TableContext) -> VersionPlan:

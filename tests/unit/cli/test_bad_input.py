@@ -65,6 +65,9 @@ BAD = {
         {table} --where ''
         {table} --where 'id = 1' --zone Europe
         {table} --as-of yesterday""",
+    "downgrade": """
+        {table} --to 6
+        {table} --to seven""",
     "erase": """
         {table} --key x
         {table} --key 99999999999999999999999

@@ -38,6 +38,7 @@ RUNS: dict[str, tuple[str, ...]] = {
     "compact": ("{wide}", "--plan"),
     "count": ("{wide}",),
     "erase": ("{wide}", "--key", "1", "--plan"),
+    "downgrade": ("{wide}", "--plan"),
     "expire": ("{wide}", "--plan"),
     "export": ("{wide}", "{new}.json"),
     "head": ("{wide}",),

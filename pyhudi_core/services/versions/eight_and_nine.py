@@ -1,0 +1,158 @@
+"""Between versions 8 and 9: timeline and files are the same, so one decision changes properties and index definitions (versions 3.2 and 3.3).
+
+The decision replaces the index definitions (each says its version in version 9), the properties of the metadata table, and then those of the table.
+Indexes of the second version are dropped before a table is lowered, by a decision of their own. Writes that began in the other version are not
+published (`TableConfig.refuse_writing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError, CorruptionError, UnsupportedTableError
+from pyhudi_core.metadata_table.index_definitions import read_definitions, with_versions
+from pyhudi_core.metadata_table.names import RECORD_INDEX
+from pyhudi_core.model import version_changes
+from pyhudi_core.model.instant import Action
+from pyhudi_core.model.java_properties import render
+from pyhudi_core.model.properties import V2, TableConfig
+from pyhudi_core.opened_table.table_context import METADATA_TABLE, TableContext
+from pyhudi_core.services.indexing.drop import drop_partitions
+from pyhudi_core.services.service import Execution, Refused
+from pyhudi_core.services.versions.version_plan import VersionPlan
+from pyhudi_core.timeline import properties_file
+from pyhudi_core.timeline.active import Timeline
+from pyhudi_core.transaction import begin
+from pyhudi_core.transaction.begin import Transaction
+from pyhudi_core.transaction.commit import ask_gate
+from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, decide
+from pyhudi_core.transaction.publication import digest
+from pyhudi_core.transaction.record import Publication, PublicationKind
+from pyhudi_core.transaction.reserved_decision import deciding, reserved_intent, sweep_reservation
+from pyhudi_core.write.first_metadata.metadata_staging import Staging
+from pyhudi_core.write.key_form import has_prefixed_keys
+from pyhudi_core.write.states import load
+
+_METADATA_PROPERTIES = f"{METADATA_TABLE}/{properties_file.PATH}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """From one version to the other: its properties, and why a table cannot go it."""
+
+    to: int
+    changes: Callable[[TableConfig], Mapping[str, str | None]]
+    why_not: Callable[[TableConfig], str]
+
+
+_WAYS = {
+    9: _Way(9, version_changes.to_version_9, version_changes.why_not_to_version_9),
+    8: _Way(8, version_changes.to_version_8_again, version_changes.why_not_to_version_8_again),
+}
+
+
+def plan(context: TableContext, to: int) -> VersionPlan:
+    """Return what the change from version 8 to 9, or back, would do. Changes nothing."""
+    way = _WAYS[to]
+    why = way.why_not(context.config) or _why_not_now(context, to)
+    if why:
+        error = UnsupportedTableError(
+            f"The table cannot get version {to}: {why}", table=context.table, hint="Nothing was changed."
+        )
+        return VersionPlan(context.config.version, to, why_not=why, refused=Refused(error, mendable=False))
+    dropped = _second_versions(context) if to < context.config.version else ()
+    return VersionPlan(context.config.version, to, indexes=dropped, properties=way.changes(context.config))
+
+
+def _why_not_now(context: TableContext, to: int) -> str:
+    config, storage = context.config, context.storage
+    by_partition = [
+        one for one in read_definitions(storage, config.index_defs_path) if one.name == RECORD_INDEX
+        and str(one.options.get("isPartitioned")).lower() == "true"
+    ]  # fmt: skip
+    if by_partition:
+        return "it has a record index by partition"
+    snapshot = load(context)
+    if to > config.version and config.may_prefix_keys and not has_prefixed_keys(context, snapshot):
+        return "its keys are those of a COMPLEX generator over one column in the form of Hudi 1.0, which version 9 writes otherwise"
+    if version_changes.changes_law(config) and any(piece.logs for piece in snapshot.view.all_slices()):
+        return "its logs would be merged by another rule: compact the table first (table.compaction.run())"
+    return ""
+
+
+def _second_versions(context: TableContext) -> tuple[str, ...]:
+    """Return the indexes that version 8 cannot have."""
+    definitions = read_definitions(context.storage, context.config.index_defs_path)
+    return tuple(
+        one.name for one in definitions if one.version == V2 and one.name in context.config.metadata_partitions
+    )
+
+
+def change(context: TableContext, to: int, how: Execution) -> tuple[str, ...]:
+    """Change the version, and return the indexes that were dropped for that. ``context`` is the table as it is now."""
+    dropped = _second_versions(context) if to < context.config.version else ()
+    if dropped:
+        drop_partitions(context, dropped)
+        context = context.below("")
+    transaction = begin.reserve(context, Action.INDEXING)
+    what = f"give the table version {to}"
+    try:
+        with deciding(transaction, what, lambda: sweep_reservation(transaction)) as terms:
+            ask_gate(how.gate, context, what)
+            attempt = _Change(transaction, _WAYS[to], transaction.start)
+            decide(context, attempt.intent, lambda _: None, terms)
+    except OutcomeUnknown as unknown:
+        raise CommitStateUnknownError(
+            f"The storage failed while the version was changed: {unknown.error.message}",
+            token=transaction.token,
+            table=context.table,
+            hint="Do it again: the next writer has ended what was decided.",
+        ) from unknown.error
+    return dropped
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """One decision. ``seen``: the timeline by which it was judged whether the table can have the version."""
+
+    transaction: Transaction
+    way: _Way
+    seen: Timeline
+
+    def intent(self, timeline: Timeline) -> StagedIntent | None:
+        """Return the changes; None if another process has made them. Raises `CommitConflictError` after another commit."""
+        context = self.transaction.context
+        before = context.config
+        now = TableConfig.from_properties(properties_file.read(context.root), table=context.table)
+        if now.version == self.way.to:
+            return None
+        if dict(now.raw) != dict(before.raw) or timeline.commits.instants != self.seen.commits.instants:
+            raise CommitConflictError(
+                "Another writer changed the table while it got another version", table=context.table, hint="Try again."
+            )
+        changes = tuple(sorted(self.way.changes(before).items()))
+        last = Publication(properties_file.PATH, "", PublicationKind.PROPERTIES, changes=changes)
+        return reserved_intent(self.transaction, timeline, [*self._replaced(), last])
+
+    def _replaced(self) -> list[Publication]:
+        """Return the replacements of the index definitions and of the metadata table's properties, as far as these are there."""
+        context, staging = self.transaction.context, Staging(self.transaction)
+        found: list[Publication] = []
+        path = context.config.index_defs_path
+        known = context.root.get(path) if context.root.head(path) is not None else None
+        if known is not None and self.way.to > context.config.version:
+            try:
+                made = with_versions(known)
+            except (ValueError, TypeError) as error:
+                raise CorruptionError(
+                    f"The index definitions cannot be read: {error}", table=context.table, path=path, hint="Drop the indexes first."
+                ) from error  # fmt: skip
+            if made != known:
+                found.append(Publication(path, staging.kept(made), PublicationKind.REPLACE, digest(known)))
+        for place in context.companions:
+            body = context.root.get(_METADATA_PROPERTIES)
+            wanted = version_changes.of_metadata_table(place.config.raw, str(self.way.to))
+            staged = staging.kept(render(wanted, f"{properties_file.COMMENT} {self.transaction.token}"))
+            found.append(Publication(_METADATA_PROPERTIES, staged, PublicationKind.REPLACE, digest(body)))
+        return found
