@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, TypeVar
@@ -24,6 +25,7 @@ from pyhudi_core.read.changes import ChangeFeed
 from pyhudi_core.read.expired import how_to_keep_more
 from pyhudi_core.read.scan import Scan
 from pyhudi_core.table import HudiTable
+from pyhudi_core.table_transactions import CommitTogether, checked
 from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.write.handle import commit_with_retries
 from pyhudi_core.write.result import Commit
@@ -278,8 +280,11 @@ class Batch:
         deletes: object = None,
         extra_metadata: Mapping[str, str] | None = None,
         gate: Gate | None = None,
+        beside: Sequence[tuple[HudiTable, object]] = (),
     ) -> Commit:
         """Write rows and the checkpoint in one commit; without rows, the commit has only the checkpoint. ``gate`` is asked just before each commit.
+
+        ``beside`` are further tables, each with rows to upsert: they change in the same step as the output, or not at all (`hudi.transaction`).
 
         ``deletes`` are keys of rows to delete. They are deleted by a commit of their own before: a consumer that dies between the two deletes them
         again when it processes the batch again. Raises `CommitRequirementError` if another process has moved the checkpoint, before the
@@ -291,17 +296,34 @@ class Batch:
             self._write("delete", deletes, {}, gate, allow_empty=False)
         checkpoint = Checkpoint(self.consumer.source.name, self.until, self.restored).to_json()
         extra = {**(extra_metadata or {}), f"{CONSUMER_KEY}{self.consumer.name}": checkpoint}
-        made = self._write(operation, data, extra, gate, allow_empty=not operation.startswith("insert_overwrite"))
+        allow_empty = not operation.startswith("insert_overwrite")
+        made = self._write(operation, data, extra, gate, beside, allow_empty=allow_empty)
         self.is_committed = True
         return made
 
     def _write(
-        self, operation: str, data: object, extra: Mapping[str, str], gate: Gate | None, *, allow_empty: bool
+        self,
+        operation: str,
+        data: object,
+        extra: Mapping[str, str],
+        gate: Gate | None,
+        beside: Sequence[tuple[HudiTable, object]] = (),
+        *,
+        allow_empty: bool,
     ) -> Commit:
-        """Commit to the output, if the checkpoint is still the one from which the batch began."""
+        """Commit to the output, if the checkpoint is still the one from which the batch began, and to the tables beside it."""
+        into = self.consumer.into
+        if beside:
+            checked([into, *(table for table, _ in beside)], written=True)
         ours = CheckpointIsOurs(self.consumer.name, self.seen)
-        with self.consumer.into.begin(operation, extra, requirements=[ours], allow_empty=allow_empty) as write:
-            return commit_with_retries(write, partial(write.write, data), gate)
+        with CommitTogether() as together, ExitStack() as writes:
+            write = writes.enter_context(into.begin(operation, extra, requirements=[ours], allow_empty=allow_empty))
+            if not beside:
+                return commit_with_retries(write, partial(write.write, data), gate)
+            staged = {into.location: write.write(data)}
+            for table, rows in beside:
+                staged[table.location] = writes.enter_context(table.begin("upsert")).write(rows)
+            return together.commit(staged, {} if gate is None else {into.location: gate})[into.location]
 
     def _read(self, read: Callable[[], R]) -> R:
         try:

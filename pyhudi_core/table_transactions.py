@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _MOST = 20
-_AHEAD_MS, _MOST_AHEAD_MS = 20, 60_000
+_AHEAD_MS, _MOST_AHEAD_MS = 20, 10_000
 """So much later than now the tables complete: the time has to be above every commit that comes until the last table is prepared."""
 _ROUNDS = 6
 """About so many times a look at a timeline takes the preparation of a table."""
@@ -123,6 +123,7 @@ class CommitTogether:
     def __init__(self) -> None:
         self._group: Group | None = None
         self._late_ms = 0
+        self._time = ""
 
     def __enter__(self) -> Self:
         return self
@@ -152,7 +153,8 @@ class CommitTogether:
                 self._commit_once(members, gates)
                 break
             except CommitConflictError as conflict:
-                self._late_ms = int((clock.monotonic() - began) * 1000)
+                is_late = first.context.now() > self._time
+                self._late_ms = int((clock.monotonic() - began) * 1000) if is_late else 0
                 for write in members.values():
                     write.give_up(conflict)
                 self._forget()
@@ -174,7 +176,8 @@ class CommitTogether:
         ids = contexts[0].runtime.ids
         self._group = Group(contexts[0].root, ids.uuid(), ids.uuid(), tuple(map(_part_of, members.values())))
         asked = [gates.get(location) for location in members]
-        _Coordinator(self._group, _time_for(contexts, self._late_ms), tuple(members.values()), asked).run()
+        self._time = _time_for(contexts, self._late_ms)
+        _Coordinator(self._group, self._time, tuple(members.values()), asked).run()
         self._forget()
 
     def _forget(self, *, aborted: bool = False) -> None:
@@ -239,6 +242,7 @@ class _Coordinator:
 
     def _from(self, number: int) -> None:
         if number == len(self.writes):
+            _wait_for(self.writes[0].context, self.time)
             if not self.group.commit():
                 raise CommitAbortedError(
                     "Another writer aborted the transaction, because this process looked dead",
@@ -327,7 +331,7 @@ def _store(location: str) -> str:
 def _time_for(contexts: Sequence[TableContext], late_ms: int) -> str:
     """Return a completion time above all that is on the timelines, and later than now by about as long as it takes to prepare all tables.
 
-    That is estimated from the looks at the timelines. ``late_ms``: how long an attempt took that came too late; the next one gets twice as long.
+    That is estimated from the looks at the timelines. ``late_ms``: how long an attempt took whose time had passed; the next one gets twice as long.
     """
     first = contexts[0]
     clock = first.runtime.clock
@@ -337,6 +341,13 @@ def _time_for(contexts: Sequence[TableContext], late_ms: int) -> str:
     ahead_ms = min(max(_AHEAD_MS, _ROUNDS * looks_ms, 2 * late_ms), _MOST_AHEAD_MS)
     soon = format_time(first.runtime.instant_ms() + ahead_ms, utc=first.utc)
     return completion_time_after(first, max(soon, *marks))
+
+
+def _wait_for(context: TableContext, time: str) -> None:
+    """Wait until a completion time has come, so that no commit is ahead of the clock: tables beside those of the transaction get earlier times."""
+    ahead_ms = (epoch_ms(time, utc=context.utc) or 0) - context.runtime.instant_ms()
+    if 0 < ahead_ms <= _MOST_AHEAD_MS:
+        context.runtime.clock.sleep(ahead_ms / 1000)
 
 
 @set_module("pyhudi")
@@ -381,28 +392,18 @@ def snapshot(tables: Sequence[HudiTable]) -> TablesSnapshot:
     contexts = [table._opened.context() for table in checked(tables)]
     before = [context.folder.load().newest_completion for context in contexts]
     time = max(before)
-    _wait_for(contexts[0], time)
     seen: set[str] = set()
     while True:
         # A transaction that one table shows is decided. So in the next round each of its tables shows it: by then the record of the table names the
         # transaction, and is published here, or has moved on.
         timelines = [_published(context) for context in contexts]
-        if not time:
-            time = max(timeline.newest_completion for timeline in timelines)
-            _wait_for(contexts[0], time)
+        time = time or max(timeline.newest_completion for timeline in timelines)
         each = zip(contexts, timelines, before, strict=True)
         found = {name for context, timeline, after in each for name in _transactions(context, timeline, after, time)}
         if found == seen:
             _refuse_torn(contexts, timelines, found)
             return TablesSnapshot(time or BEFORE_ALL, tables)
         seen = found
-
-
-def _wait_for(context: TableContext, time: str) -> None:
-    """Wait until a completion time has come: transactions choose one that is a little ahead, and until then other commits get earlier ones."""
-    ahead_ms = (epoch_ms(time, utc=context.utc) or 0) - context.runtime.instant_ms() if time else 0
-    if 0 < ahead_ms <= _MOST_AHEAD_MS:
-        context.runtime.clock.sleep(ahead_ms / 1000)
 
 
 def _refuse_torn(contexts: Sequence[TableContext], timelines: Sequence[Timeline], notes: Iterable[str]) -> None:

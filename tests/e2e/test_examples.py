@@ -57,3 +57,10 @@ def test_the_example_that_goes_back_ends_with_the_state_of_its_savepoint(tmp_pat
         "restore: instants 1, commits 2, files 3",
         "[{'id': 1, 'price': 9.5}, {'id': 2, 'price': 7.0}]",
     ]
+
+
+@pytest.mark.slow
+def test_the_example_of_payments_loses_nothing_that_three_writers_bring_at_once(tmp_path: Path) -> None:
+    """It fails by itself if a payment is lost, or if a snapshot is torn."""
+    printed = _run("payments.py", tmp_path).splitlines()
+    assert re.fullmatch(r"524 payments, none lost, \d+ commits", printed[-1])

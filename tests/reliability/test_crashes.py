@@ -166,6 +166,8 @@ NOT_CRASHED: dict[tuple[str, str], str] = {
             ("transaction/group.py:_read", "get"),
             ("transaction/group.py:_has_ended", "head"),
             ("transaction/group.py:_was_committed", "head"),
+            ("transaction/group.py:refuse_unwritable", "put_if_absent"),
+            ("transaction/group.py:refuse_unwritable", "delete"),
             ("transaction/group.py:_has_left", "head"),
             ("transaction/group.py:_is_resolved", "get"),
         ),

@@ -275,11 +275,13 @@ def torn_after_crashes(monkeypatch: pytest.MonkeyPatch | None) -> set[tuple[bool
     return outcomes
 
 
+@pytest.mark.slow
 @pytest.mark.row("K5")
 def test_what_hudi_rolls_back_of_a_dead_coordinator_before_a_table_shows_it_is_void_in_all_tables() -> None:
     assert torn_after_crashes(None) == {(False, False), (True, True)}
 
 
+@pytest.mark.slow
 @pytest.mark.row("K5")
 def test_if_the_decision_alone_counted_a_rollback_by_hudi_would_tear_the_tables(
     monkeypatch: pytest.MonkeyPatch,

@@ -242,3 +242,20 @@ def test_another_table_of_the_same_name_is_refused(consumer: Consumer, location:
         replace(consumer, into=consumer.source)
     with pytest.raises(InvalidOptionError, match="is a table, not str"):
         replace(consumer, into=location)
+
+
+def test_further_tables_change_in_the_step_of_the_checkpoint_or_not_at_all(consumer: Consumer, location: str) -> None:
+    consumer.source.upsert(data((1, 1), (2, 2)))
+    totals = make(f"{location}/totals", SCHEMA)
+    batch, again = consumer.next(), consumer.next()
+    assert batch is not None
+    assert again is not None
+    rows = batch.rows().to_arrow()
+    made = batch.commit(rows, beside=[(totals, data((0, len(rows))))])
+    assert totals.timeline.commits[-1].completion_time == made.completion_time
+    assert totals.to_arrow(["v"]).to_pylist() == [{"v": 2}]
+    with pytest.raises(CommitRequirementError):
+        again.commit(rows, beside=[(totals, data((5, 1)))])
+    assert totals.count() == 1
+    assert not totals.timeline.pending.instants
+    assert consumer.next() is None
