@@ -38,15 +38,12 @@ Progress = Callable[[str, int, int], object]
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """What a sync did: the commits that are in the metadata now, how many snapshots went, and the version and its snapshot; ``again``: why the state
-    was made from all files.
-    """
+    """What a sync did: the metadata as it is now, whether this sync made it, the commits and files that came, and how many snapshots went."""
 
+    metadata: TableMetadata
+    moved: bool = False
     commits: tuple[Instant, ...] = ()
     expired: int = 0
-    version: int = 0
-    snapshot_id: int | None = None
-    again: str = ""
     files: int = 0
 
 
@@ -64,7 +61,7 @@ def sync(context: TableContext, progress: Progress | None = None) -> Synced:
         state = load(context)
         work = difference(found, context.folder, state.timeline, retention.location_of(context))
         if found is not None and not work:
-            return Synced(version=found.number, snapshot_id=found.current_id)
+            return Synced(found)
         step = _Step.begun(context, found, state, work)
         step.carry_out(progress)
         if table_metadata.store(context.storage, step.metadata):
@@ -96,9 +93,7 @@ def let_go(context: TableContext, paths: Iterable[str]) -> None:
     read = retention.reader_of(storage, root)
     going = frozenset(f"{root}/{path}" for path in paths)
     for _ in range(retention.TRIES):
-        sync(context)
-        found = table_metadata.load(storage)
-        assert found is not None, "it was there"
+        found = sync(context).metadata
         snapshots = found.snapshots
         kept = retention.kept_snapshots(snapshots, going, len(snapshots), read)
         dropped = snapshots[: len(snapshots) - len(kept)]
@@ -362,8 +357,7 @@ class _Step:
             retention.delete_objects(
                 self.context, self.dropped, [*metadata.snapshots[:1], *self.beside, *metadata.snapshots[-1:]]
             )
-        number = metadata.current_id
-        return Synced(tuple(self.done), len(self.dropped), metadata.number, number, self.work.again, self.files)
+        return Synced(metadata, True, tuple(self.done), len(self.dropped), self.files)
 
     def discard(self) -> None:
         """Delete what was written for a version that lost."""

@@ -141,12 +141,11 @@ class IcebergSync(TableService[IcebergResult]):
                 "A catalog and the name of the table there go together",
                 hint='Give both: sync(catalog, "sales.orders").',
             )
-        done = self._synced(progress or silent)
+        synced = sync.sync(self.context, progress or silent)
+        done = _result(synced)
         if catalog is None:
             return done
-        metadata = table_metadata.load(self.context.storage)
-        assert metadata is not None, "it was just made"
-        registered = (name,) if catalogs.bring(self.context, metadata, catalog, name) else ()
+        registered = (name,) if catalogs.bring(self.context, synced.metadata, catalog, name) else ()
         return replace(done, registered=registered, why_not="" if registered else done.why_not)
 
     def schedule(self) -> Instant | None:
@@ -166,17 +165,17 @@ class IcebergSync(TableService[IcebergResult]):
         if not self._wanted():
             return self._nothing(_NONE)
         ask_gate(how.gate, self.context, "to sync the Iceberg metadata")
-        return self._synced(how.progress)
-
-    def _synced(self, progress: ServiceProgress) -> IcebergResult:
-        before = table_metadata.load(self.context.storage)
-        done = sync.sync(self.context, progress)
-        moved = before is None or before.number != done.version
-        why_not = "" if moved else _NEWEST
-        return IcebergResult(done.commits, why_not, done.version, done.snapshot_id, done.files, done.expired, (), moved)
+        return _result(sync.sync(self.context, how.progress))
 
     def _execute(self, requested_time: str | None, execution: Execution) -> IcebergResult:
         return self.run(gate=execution.gate, progress=execution.progress)
 
     def _nothing(self, why_not: str) -> IcebergResult:
         return IcebergResult(why_not=why_not)
+
+
+def _result(done: sync.Synced) -> IcebergResult:
+    metadata, why_not = done.metadata, "" if done.moved else _NEWEST
+    return IcebergResult(
+        done.commits, why_not, metadata.number, metadata.current_id, done.files, done.expired, (), done.moved
+    )

@@ -221,6 +221,29 @@ class StorageKit:
         storage.without_fsync().put("short/lived", b"x")
         assert storage.get("short/lived") == b"x"
 
+    def test_a_folder_is_renamed_in_one_step_or_not_at_all(self, storage: Storage) -> None:
+        for path in ("a/b/one", "a/two", "taken/x"):
+            storage.put(path, b"")
+        if not storage.capabilities.renames_folders:
+            with pytest.raises(StorageError):
+                storage.rename_folder("a", "c")
+            assert _paths(storage, "") == ["a/b/one", "a/two", "taken/x"]
+            return
+        with pytest.raises(PreconditionFailedError):
+            storage.rename_folder("a", "taken")
+        with pytest.raises(StorageError):
+            storage.rename_folder("nothing", "there")
+        storage.rename_folder("a", "deep/c")
+        assert _paths(storage, "") == ["deep/c/b/one", "deep/c/two", "taken/x"]
+
+    @pytest.mark.parametrize("path", UNSAFE_PATHS)
+    def test_no_folder_is_renamed_out_of_the_storage(self, storage: Storage, path: str) -> None:
+        storage.put("a/b", b"")
+        refusals = (UnsafePathError,) if storage.capabilities.renames_folders else (UnsafePathError, StorageError)
+        with pytest.raises(refusals):
+            storage.rename_folder("a", path)
+        assert _paths(storage, "") == ["a/b"]
+
     def test_empty_folders_and_unfinished_files_are_no_objects(self, storage: Storage) -> None:
         storage.put("t/a/b", b"")
         storage.put("t/c", b"")

@@ -21,6 +21,7 @@ from pyhudi_core.errors import InvalidOptionError, TableError, UnsupportedTableE
 from pyhudi_core.iceberg import manifests, tree
 from pyhudi_core.iceberg.bounds import encoded
 from pyhudi_core.iceberg.columns import columns_of
+from pyhudi_core.storage.local import LocalStorage
 
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string()), ("price", pa.float64())])
 Rows = list[tuple[int, str | None, float]]
@@ -98,6 +99,24 @@ def test_a_commit_writes_the_manifests_of_its_own_file_groups_alone(
     same(table)
     new = {path.name for path in set(Path(table.location, "metadata").iterdir()) - before}
     assert len([name for name in new if name.endswith(".avro")]) == 3, "a manifest, what it removes, and the list"
+
+
+def test_a_sync_reads_the_newest_version_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, read = made(tmp_path), []
+    real = LocalStorage.get
+
+    def get(self: LocalStorage, path: str) -> bytes:
+        if path.endswith(".metadata.json"):
+            read.append(path)
+        return real(self, path)
+
+    monkeypatch.setattr(LocalStorage, "get", get)
+    assert table.iceberg.sync().changed
+    table.upsert(data((2, "a", 20.0)))
+    for changes in (True, False):
+        read.clear()
+        assert table.iceberg.sync().changed is changes
+        assert read == [f"metadata/v{2 - changes}.metadata.json"]
 
 
 def test_a_clean_lets_the_snapshots_go_that_name_its_files(tmp_path: Path) -> None:
