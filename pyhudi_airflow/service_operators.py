@@ -27,7 +27,7 @@ class HudiServiceOperator(HudiOperator):
     Args:
         table: the name of the table in the warehouse, or its location.
         service: ``compaction``, ``log_compaction``, ``clustering``, ``cleaning``, ``archival``, ``indexing``, ``expiry``, ``failed_writes``
-            (rollback), ``sweep`` or another service of the table.
+            (rollback), ``sweep``, ``tagging`` or another service of the table.
         when: ``due`` runs what the service's trigger asks for, ``always`` also what it could do before its trigger says so. Plans on the timeline
             that no process executes are executed in both cases.
         options: Hudi options for this run, for example the strategy of a clustering.

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from pyhudi_core.services.sweep import disk_usage as usage
     from pyhudi_core.services.sweep.disk_usage import DiskUsage
     from pyhudi_core.services.sweep.sweep import Sweep
+    from pyhudi_core.services.tagging import ScheduledTags
     from pyhudi_core.services.versions.upgrades import Downgrades, Upgrades
     from pyhudi_core.validators import Validator
     from pyhudi_core.write import batch, handle, states
@@ -83,6 +84,7 @@ else:
     Restores = lazy_call("pyhudi_core.services.restore.restores", "Restores")
     Rollbacks = lazy_call("pyhudi_core.services.restore.rollbacks", "Rollbacks")
     Savepoints = lazy_call("pyhudi_core.savepoints.savepoints", "Savepoints")
+    ScheduledTags = lazy_call("pyhudi_core.services.tagging", "ScheduledTags")
     Sweep = lazy_call("pyhudi_core.services.sweep.sweep", "Sweep")
     Downgrades = lazy_call("pyhudi_core.services.versions.upgrades", "Downgrades")
     Upgrades = lazy_call("pyhudi_core.services.versions.upgrades", "Upgrades")
@@ -343,6 +345,11 @@ class TableServices(NamesInstead):
     def savepoints(self) -> Savepoints:
         """The savepoints: iterate over them, ``create(instant)``, ``delete(instant)``. Cleaning and archival keep the state of a savepoint."""
         return Savepoints(self._opened.context())
+
+    @property
+    def tagging(self) -> ScheduledTags:
+        """The service that makes savepoints by a schedule (``pyhudi.tags.daily=30``), and deletes older ones: ``plan()`` and ``run()``."""
+        return ScheduledTags(self._opened.context())
 
     @property
     def holds(self) -> Holds:

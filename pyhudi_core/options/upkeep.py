@@ -21,6 +21,11 @@ UPKEEP_OPTIONS = (
            "Comma-separated paths of the only partitions that can expire."),
     Option("hoodie.partition.ttl.strategy.max.delete.partitions", "upkeep.ttl_max_partitions", int, 1000,
            "Maximum number of partitions that one commit deletes because they have expired.", minimum=1),
+    *(
+        Option(f"pyhudi.tags.{name}", f"upkeep.tags_{name}", int, 0,
+               f"Number of {name} tags that stay: savepoints that `table.tagging` and upkeep make, one in each {period}; 0: none is made.", minimum=0)
+        for name, period in (("hourly", "hour"), ("daily", "day"), ("weekly", "week"), ("monthly", "month"))
+    ),
     Option("pyhudi.iceberg.automatic", "iceberg.automatic", bool, False,
            "Every commit also syncs the Iceberg metadata of the table (`table.iceberg`); the first one makes it."),
     Option("pyhudi.iceberg.snapshots", "iceberg.snapshots", int, 100,
@@ -77,6 +82,10 @@ class UpkeepOptions:
     ttl_days: int
     ttl_partitions: str | None
     ttl_max_partitions: int
+    tags_hourly: int = 0
+    tags_daily: int = 0
+    tags_weekly: int = 0
+    tags_monthly: int = 0
 
     @property
     def sweep_age_ms(self) -> int:

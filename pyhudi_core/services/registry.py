@@ -28,10 +28,12 @@ from pyhudi_core.services.metadata.metadata_compaction import MetadataCompaction
 from pyhudi_core.services.restore.restores import Restores
 from pyhudi_core.services.service import TableService
 from pyhudi_core.services.sweep.sweep import Sweep
+from pyhudi_core.services.tagging import ScheduledTags
 
 SERVICES: tuple[type[TableService[Any]], ...] = (
     FailedWrites,
     Restores,
+    ScheduledTags,
     Compaction,
     LogCompaction,
     Cleaning,

@@ -11,6 +11,7 @@ from pyhudi_core.naming import set_module
 SERVICE_NAMES = (
     "failed_writes",
     "restore",
+    "tagging",
     "compaction",
     "log_compaction",
     "cleaning",

@@ -152,9 +152,10 @@ class Restores(PlannedService[RestorePlan, PlannedRestore, RestoreResult]):
         if isinstance(done, str):
             return self._nothing(done)
         commit, saved = done
-        made = self.context.folder.load().find(commit.instant) if commit.instant else None
-        to_time = commit.extra_metadata[NOTE] if commit else ""
-        return RestoreResult((made,) if made else (), commit.reason or "", to_time, kept=saved.instant)
+        if not commit:
+            return self._nothing(commit.reason)
+        made = Instant(commit.instant, Action.REPLACECOMMIT, State.COMPLETED, commit.completion_time)
+        return RestoreResult((made,), "", commit.extra_metadata[NOTE], kept=saved.instant)
 
     def undone(self) -> Mapping[str, frozenset[str]]:
         """Return the requested times that each restore undoes, by the requested time of the restore; only restores that have begun."""

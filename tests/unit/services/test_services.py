@@ -44,6 +44,7 @@ def test_every_service_is_listed_once_and_is_an_attribute_of_the_table(location:
         == [
             "failed_writes",
             "restore",
+            "tagging",
             "compaction",
             "log_compaction",
             "cleaning",
