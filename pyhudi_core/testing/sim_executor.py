@@ -21,7 +21,7 @@ _WIDTH = 16
 """So many calls are made at once at most, as the capabilities of an object store say."""
 
 
-class CountedRounds:
+class RoundCount:
     """Counts the rounds of each actor: the longest chain of its storage calls of which none is made at once with another."""
 
     def __init__(self, scheduler: Scheduler) -> None:
@@ -72,9 +72,7 @@ class SimExecutor:
         shuffled: a seed; each group has an order by chance. 0: it has not.
     """
 
-    def __init__(
-        self, scheduler: Scheduler, rounds: CountedRounds, *, backwards: bool = False, shuffled: int = 0
-    ) -> None:
+    def __init__(self, scheduler: Scheduler, rounds: RoundCount, *, backwards: bool = False, shuffled: int = 0) -> None:
         self._scheduler = scheduler
         self._rounds = rounds
         self._backwards = backwards

@@ -35,7 +35,7 @@ from pyhudi_core.storage.paths import check_folder, check_path, check_prefix
 from pyhudi_core.testing.faults import FAULTS, Fault, Injection, Journal, faults_of, raise_after, raise_before
 from pyhudi_core.testing.hashing import hash_bytes, stable_hash
 from pyhudi_core.testing.scheduler import Call, Scheduler, SimulationError, Wait
-from pyhudi_core.testing.sim_executor import CountedRounds
+from pyhudi_core.testing.sim_executor import RoundCount
 from pyhudi_core.testing.sim_output import SimOutputFile, Unfinished
 
 
@@ -148,7 +148,7 @@ class SimStorage(Storage):
         self._versions: dict[str, int] = {}
         self._digest = 0
         self._mutex = threading.Lock()
-        self.rounds = CountedRounds(scheduler)
+        self.rounds = RoundCount(scheduler)
         self._faults = {verb: faults_of(verb, profile.tears) for verb in FAULTS}
         self._journal: Journal[SimObject] = Journal(lambda stored: stored.digest)
         self.stale_operations = 3
