@@ -10,18 +10,19 @@ The entries of one slice are held in memory, in the wanted columns only; if they
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pyhudi_core.errors import CorruptLogBlockError, LimitExceededError, UnsupportedTableError
+from pyhudi_core.errors import CorruptLogBlockError, HudiError, LimitExceededError, UnsupportedTableError
 from pyhudi_core.file_groups.slice import LogFile
 from pyhudi_core.formats.avro.records import read_all
 from pyhudi_core.formats.base_file import BaseFileReader
 from pyhudi_core.formats.hfile import HFileReader
 from pyhudi_core.formats.log.blocks import DATA_BLOCKS, OLD_VERSION, ROLLBACK_COMMAND, BlockType, Header, LogBlock
-from pyhudi_core.formats.log.contents import read_old_records, read_records
+from pyhudi_core.formats.log.contents import read_joined, read_old_records, read_records
 from pyhudi_core.formats.log.delete_columns import read_delete_columns
 from pyhudi_core.formats.log.reader import LogReader
 from pyhudi_core.merge.key_parts import MOST_PARTS, KeyPart, LogsTooLargeError, parts_for
@@ -65,8 +66,19 @@ class LogColumns:
 
 _HELD_BYTES = 8 << 20
 """Logs of so many bytes together are held in memory while they are read."""
+_JOINED_BYTES = 1 << 20
+"""Avro blocks are read together until they have so many bytes."""
 _FEW_BYTES = 1 << 20
 """A part of the keys with fewer bytes is read however low the limit is."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """A block, the bytes that it holds, and the path of its file."""
+
+    block: LogBlock
+    data: pa.Buffer
+    path: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,17 +100,21 @@ class LogScan:
         found = EntryCollector(columns.schema, columns.ordering, columns.marked)
         whole, read = sum(log.size for log in self.logs), 0
         held = self._held(whole)
+        for run in _runs(self._contents(held), columns):
+            for size in _add_run(found, run, columns, part):
+                read += size
+                if most_bytes and found.bytes > most_bytes:
+                    if part.of < MOST_PARTS:
+                        raise LogsTooLargeError(parts_for(found.bytes, read, whole, most_bytes))
+                    _refuse_few(found.bytes, most_bytes, run[-1].path)
+        return found.finish()
+
+    def _contents(self, held: Mapping[str, bytes]) -> Iterator[_Content]:
+        """Yield what the blocks hold, in the order in which they count."""
         for path, blocks in _by_file(self._blocks(held)):
             with self._opened(path, held) as source:
                 reader = LogReader(source, path)
-                for block in blocks:
-                    for size in _add(found, block, reader.content(block), columns, path, part):
-                        read += size
-                        if most_bytes and found.bytes > most_bytes:
-                            if part.of < MOST_PARTS:
-                                raise LogsTooLargeError(parts_for(found.bytes, read, whole, most_bytes))
-                            _refuse_few(found.bytes, most_bytes, path)
-        return found.finish()
+                yield from (_Content(block, reader.content(block), path) for block in blocks)
 
     def _held(self, whole: int) -> Mapping[str, bytes]:
         """Return the bytes of logs that are few, on a network storage: each is read for its blocks, and then for what they hold."""
@@ -197,37 +213,102 @@ def _by_file(blocks: list[tuple[str, LogBlock]]) -> Iterator[tuple[str, list[Log
             start = number
 
 
+def _runs(contents: Iterable[_Content], columns: LogColumns) -> Iterator[list[_Content]]:
+    """Bring neighbouring Avro blocks together that are read alike; other blocks are alone."""
+    held: list[_Content] = []
+    size = 0
+    for content in contents:
+        if held and (size >= _JOINED_BYTES or not _is_alike(held[-1].block, content.block, columns)):
+            yield held
+            held, size = [], 0
+        held.append(content)
+        size += content.data.size
+    if held:
+        yield held
+
+
+def _is_alike(one: LogBlock, other: LogBlock, columns: LogColumns) -> bool:
+    """Say whether two blocks are Avro blocks with one schema, the same names of columns, and both whole or partial rows."""
+    avro = all(block.type is BlockType.AVRO_DATA and block.version != OLD_VERSION for block in (one, other))
+    if not avro or one.is_partial != other.is_partial:
+        return False
+    schema = one.headers.get(Header.SCHEMA)
+    if schema is None or schema != other.headers.get(Header.SCHEMA):
+        return False
+    return one.instant_time == other.instant_time or columns.names_at(one.instant_time) == columns.names_at(
+        other.instant_time
+    )
+
+
+def _add_run(found: EntryCollector, run: list[_Content], columns: LogColumns, part: KeyPart) -> Iterator[int]:
+    """Add the entries of blocks that are read alike: together, because columns have a price for each call. Yields as `_add`.
+
+    If that does not succeed, they are read one by one, so that the error names the file.
+    """
+    if len(run) > 1 and _added_together(found, run, columns, part):
+        yield sum(content.data.size for content in run)
+        return
+    for content in run:
+        yield from _add(found, content.block, content.data, columns, content.path, part)
+
+
+def _added_together(found: EntryCollector, run: list[_Content], columns: LogColumns, part: KeyPart) -> bool:
+    block = run[0].block
+    wanted = in_file(columns.names_at(block.instant_time), columns.schema.names)
+    with suppress(HudiError):
+        batch = read_joined([content.data for content in run], block.headers[Header.SCHEMA], run[0].path)
+        return not _add_records(found, _wanted(batch, wanted), None, block, columns, part)
+    return False
+
+
+def _add_records(
+    found: EntryCollector,
+    batch: pa.RecordBatch,
+    keys: pa.Array | None,
+    block: LogBlock,
+    columns: LogColumns,
+    part: KeyPart,
+) -> int:
+    """Add records of one or several blocks, of which this is the first. Returns how many have no key; then nothing is added."""
+    names = columns.names_at(block.instant_time)
+    whole = conform(batch, columns.schema, names, of_log=True)
+    has = frozenset(n for n in whole.schema.names if (n if names is None else names.of(n)) in batch.schema.names)
+    own = columns.keys_of(whole) if keys is None else keys
+    if own.null_count:
+        return int(own.null_count)
+    if part.of > 1:
+        held = pa.array(part.holds(own))
+        whole, own = whole.filter(held), own.filter(held)
+    found.add_records(whole, own, has, block.is_partial)
+    return 0
+
+
 def _add(
     found: EntryCollector, block: LogBlock, content: pa.Buffer, columns: LogColumns, path: str, part: KeyPart
 ) -> Iterator[int]:
     """Add the entries of a block; yields how many bytes of it were added since the last time."""
     if block.type is BlockType.DELETE:
         for deletes in read_delete_columns(content, path):
-            _require_keys(deletes.keys.null_count, block, path)
+            if deletes.keys.null_count:
+                raise _without_key(deletes.keys.null_count, block, path)
             found.add_deletes(deletes if part.of == 1 else deletes.filter(part.holds(deletes.keys)))
             yield deletes.size
         return
     names = columns.names_at(block.instant_time)
     for batch, keys in _records(block, content, in_file(names, columns.schema.names), path):
-        whole = conform(batch, columns.schema, names, of_log=True)
-        has = frozenset(n for n in whole.schema.names if (n if names is None else names.of(n)) in batch.schema.names)
-        own = columns.keys_of(whole) if keys is None else keys
-        _require_keys(own.null_count, block, path)
-        if part.of > 1:
-            held = pa.array(part.holds(own))
-            whole, own = whole.filter(held), own.filter(held)
-        found.add_records(whole, own, has, block.is_partial)
+        missing = _add_records(found, batch, keys, block, columns, part)
+        if missing:
+            raise _without_key(missing, block, path)
     yield len(content)
 
 
-def _require_keys(missing: int, block: LogBlock, path: str) -> None:
-    if missing:
-        raise CorruptLogBlockError(
-            f"A log block has {missing} entries without a record key",
-            path=path,
-            offset=block.offset,
-            hint="Their rows are unknown; restore the file from a copy, or roll its instant back.",
-        )
+def _without_key(missing: int, block: LogBlock, path: str) -> CorruptLogBlockError:
+    return CorruptLogBlockError(
+        f"A log block has {missing} entries without a record key",
+        path=path,
+        offset=block.offset,
+        hint="Their rows are unknown; restore the file from a copy, or roll its instant back.",
+    )
 
 
 def _records(

@@ -122,7 +122,8 @@ WRITE_OPTIONS = (
     Option("hoodie.copyonwrite.record.size.estimate", "files.record_size_estimate", int, 1024,
            "Bytes of a row in a base file, used until commits give an average.", minimum=1),
     Option("hoodie.logfile.data.block.format", "files.log_block_format", str, None,
-           "How rows are stored in the log files of merge-on-read tables. By default `parquet`, or `avro` if an ordering column is a string, because "
+           "How rows are stored in the log files of merge-on-read tables. By default `avro` for up to 1,000 rows, which many small logs are read "
+           "faster with, and `parquet` for more; always `avro` if an ordering column is a string, because "
            "release 1.2.0 of Hudi compares strings in Parquet blocks incorrectly, in its own tables too. "
            "The Spark releases of Hudi fail on `hfile` in tables with Parquet base "
            "files, also on their own.", choices=words("parquet", "avro", "hfile")),

@@ -371,7 +371,7 @@ class WriteJob:
 def block_format(files: FileOptions, schema: pa.Schema, ordering: Sequence[str]) -> BlockFormat:
     """Return the format of data blocks. Release 1.2.0 of Hudi compares ordering values that are texts wrongly, if they come from Parquet blocks."""
     texts = any(pa.types.is_string(schema.field(name).type) for name in ordering)
-    return BlockFormat(files.log_block_format or (BlockFormat.AVRO if texts else BlockFormat.PARQUET))
+    return BlockFormat(files.log_block_format or (BlockFormat.AVRO if texts else BlockFormat.BY_SIZE))
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ def test_updates_go_to_a_log_file_of_their_own_with_positions(table: hudi.HudiTa
     assert (stat.file_id, stat.inserts, stat.deletes, stat.prev_commit) == (base.file_id, 0, 0, commit.instant)
     assert Path(stat.path).name.startswith(f".{base.file_id}_{commit.instant}.log.1_")
     [block] = blocks(table, stat.path)
-    assert block.type is BlockType.PARQUET_DATA
+    assert block.type is BlockType.AVRO_DATA
     assert decode_positions(block.headers[Header.RECORD_POSITIONS]).tolist() == [0, 2]
     assert block.headers[Header.BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS] in base.path
     assert rows(table, "id", "price") == [(1, 11.0), (2, 2.0), (3, 33.0)]
@@ -108,7 +108,7 @@ def test_rows_that_say_they_are_deleted_go_to_a_delete_block(location: str) -> N
     made.upsert(batch((1, 5, False), (2, 5, False), (3, 5, False)))
     made.upsert(batch((1, 6, True), (2, 4, True), (3, 9, False)))
     [stat] = last_stats(made)
-    assert [block.type for block in blocks(made, stat.path)] == [BlockType.PARQUET_DATA, BlockType.DELETE]
+    assert [block.type for block in blocks(made, stat.path)] == [BlockType.AVRO_DATA, BlockType.DELETE]
     assert rows(made, "id", "ts") == [(2, 5), (3, 9)]
 
 
@@ -255,11 +255,12 @@ def test_a_table_of_hudi_is_continued(tmp_path: Path, name: str) -> None:
     ("kind", "chosen", "block"),
     [
         (pa.string(), None, BlockType.AVRO_DATA),
-        (pa.int64(), None, BlockType.PARQUET_DATA),
+        (pa.int64(), None, BlockType.AVRO_DATA),
+        (pa.int64(), "parquet", BlockType.PARQUET_DATA),
         (pa.string(), "parquet", BlockType.PARQUET_DATA),
     ],
 )
-def test_tables_ordered_by_a_text_get_avro_blocks(
+def test_small_blocks_and_those_of_tables_ordered_by_a_text_are_avro_unless_told_otherwise(
     location: str, kind: pa.DataType, chosen: str | None, block: BlockType
 ) -> None:
     """Release 1.2.0 of Hudi compares texts of Parquet blocks wrongly (tests/interop/test_merge_on_read.py)."""

@@ -18,6 +18,7 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 # Field numbers of parquet.thrift.
@@ -173,6 +174,26 @@ def written_ranges(metadata: pq.FileMetaData, schema: pa.Schema) -> dict[str, Co
         if name in plain:
             found[name] = _widest([_written_range(group.column(number)) for group in groups])
     return found
+
+
+def ranges_of_rows(rows: pa.Table, schema: pa.Schema) -> dict[str, ColumnRange]:
+    """Return the ranges of the top-level columns of plain types of a few rows, as `written_ranges` does for rows in Parquet; NaN is the greatest."""
+    return {field.name: _range_of(rows.column(field.name)) for field in schema if not pa.types.is_nested(field.type)}
+
+
+def _range_of(values: pa.ChunkedArray) -> ColumnRange:
+    nulls, largest = int(values.null_count), None
+    if pa.types.is_floating(values.type):
+        nan = pc.is_nan(values)
+        if pc.any(nan).as_py():
+            values, largest = values.filter(pc.invert(nan)), math.nan
+    try:
+        low, high = pc.min_max(values).as_py().values()
+    except (ValueError, OverflowError, pa.ArrowException):
+        low, high = None, None
+    if low is None or high is None:
+        return ColumnRange(None, largest, nulls)
+    return ColumnRange(low, high if largest is None else largest, nulls)
 
 
 def _written_range(chunk: pq.ColumnChunkMetaData) -> tuple[ColumnRange, bool]:

@@ -55,6 +55,19 @@ def read_records(content: pa.Buffer, schema: str, path: str) -> pa.RecordBatch:
     return read_all(schema, content, starts, ends, path)
 
 
+def read_joined(contents: Sequence[pa.Buffer], schema: str, path: str) -> pa.RecordBatch:
+    """Return the records of several Avro blocks with one schema, one block after the other. Raises as `read_records`."""
+    if len(contents) == 1:
+        return read_records(contents[0], schema, path)
+    starts, ends, behind = [], [], 0
+    for content in contents:
+        first, last = _extents(content, _count(content, path), path)
+        starts.append(first + behind)
+        ends.append(last + behind)
+        behind += content.size
+    return read_all(schema, pa.py_buffer(b"".join(contents)), np.concatenate(starts), np.concatenate(ends), path)
+
+
 def record_bytes(content: pa.Buffer, path: str) -> list[memoryview]:
     """Return the bytes of each record of an Avro block. Raises `CorruptLogBlockError`."""
     starts, ends = _extents(content, _count(content, path), path)

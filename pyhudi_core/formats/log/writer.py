@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 from pyhudi_core.errors import UnsupportedTableError
 from pyhudi_core.formats.avro.encoding import encode_records
 from pyhudi_core.formats.base_file import BaseFileWriter, ColumnRange
+from pyhudi_core.formats.base_file.parquet_statistics import ranges_of_rows
 from pyhudi_core.formats.hfile.writer import HFileWriter
 from pyhudi_core.formats.log.blocks import BlockType, Header, encode_block
 from pyhudi_core.formats.log.contents import write_rows
@@ -36,15 +37,21 @@ from pyhudi_core.formats.log.positions import encode_positions
 BLOCK_BYTES = 256 << 20
 """Hudi's ``hoodie.logfile.data.block.max.size``."""
 
+_FEW_ROWS = 1_000
 _JAVA_KEY_FIELD = "key"
 
 
 class BlockFormat(StrEnum):
-    """How rows are stored in data blocks (``hoodie.logfile.data.block.format``)."""
+    """How rows are stored in data blocks (``hoodie.logfile.data.block.format``).
+
+    ``BY_SIZE``: a block of a few rows in Avro, a larger one in Parquet. A Parquet block has a footer and pages for each column, which a reader of
+    many small logs pays for each block; Avro blocks of one schema are read together.
+    """
 
     PARQUET = "parquet"
     AVRO = "avro"
     HFILE = "hfile"
+    BY_SIZE = "by size"
 
 
 _TYPES = {
@@ -98,7 +105,7 @@ class LogWriter:
 
     stream: IO[bytes] | pa.NativeFile
     of: LogSchema
-    form: BlockFormat = BlockFormat.PARQUET
+    form: BlockFormat = BlockFormat.BY_SIZE
     codec: str = "snappy"
     partial: bool = False
     block_bytes: int = BLOCK_BYTES
@@ -123,7 +130,8 @@ class LogWriter:
             headers = self.of.headers(own)
             if self.partial:
                 headers[Header.IS_PARTIAL] = "true"
-            self._append(_TYPES[self.form], headers, self._content(part))
+            form = self._form_of(part)
+            self._append(_TYPES[form], headers, self._content(part, form))
             self.rows += len(part)
 
     def write_deletes(self, deletes: Deletes) -> None:
@@ -134,7 +142,7 @@ class LogWriter:
 
     @property
     def ranges(self) -> Mapping[str, ColumnRange]:
-        """The ranges of columns, where the writer of the rows knows them: in a file with one Parquet block and no deletes."""
+        """The ranges of columns, where the writer of the rows knows them: in a file with one block, in Parquet or of a few rows, and no deletes."""
         return self._ranges[0] if len(self._ranges) == self.blocks == 1 else {}
 
     def _parts(self, rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
@@ -147,10 +155,17 @@ class LogWriter:
         self.stream.write(encode_block(kind, headers, content))
         self.blocks += 1
 
-    def _content(self, rows: pa.Table) -> bytes:
-        if self.form is BlockFormat.AVRO:
+    def _form_of(self, rows: pa.Table) -> BlockFormat:
+        if self.form is not BlockFormat.BY_SIZE:
+            return self.form
+        return BlockFormat.AVRO if len(rows) <= _FEW_ROWS else BlockFormat.PARQUET
+
+    def _content(self, rows: pa.Table, form: BlockFormat) -> bytes:
+        if form is BlockFormat.AVRO:
+            if len(rows) <= _FEW_ROWS:
+                self._ranges.append(ranges_of_rows(rows, self.of.schema))
             return write_rows(self.of.avro_schema, rows)
-        if self.form is BlockFormat.HFILE:
+        if form is BlockFormat.HFILE:
             return _hfile(self.of.avro_schema, rows)
         sink = io.BytesIO()
         writer = BaseFileWriter(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections import Counter
 
 import numpy as np
@@ -185,11 +186,32 @@ def test_a_column_called_key_is_refused_in_hfile_blocks() -> None:
         written(pa.table({"key": ["a"]}), BlockFormat.HFILE)
 
 
-def test_a_parquet_block_knows_the_ranges_of_its_columns() -> None:
+@pytest.mark.parametrize("form", [BlockFormat.PARQUET, BlockFormat.AVRO])
+def test_a_block_knows_the_ranges_of_its_columns(form: BlockFormat) -> None:
     rows = pa.table({"id": ["a", "b"], "n": [5, None]})
-    writer = LogWriter(io.BytesIO(), schema_for(rows))
+    writer = LogWriter(io.BytesIO(), schema_for(rows), form)
     writer.write(rows)
     assert (writer.ranges["n"].min, writer.ranges["n"].max, writer.ranges["n"].null_count) == (5, 5, 1)
+
+
+def test_the_ranges_of_a_few_rows_in_avro_are_those_of_parquet() -> None:
+    rows = rows_of_every_type()
+    rows = pa.Table.from_batches([cast_batch(rows.to_batches()[0], normalise(rows.schema))])
+    numbers = [[1.5, math.nan, None], [math.nan] * 3, [None] * 3, [-0.5, 2.0, None]]
+    floats = pa.table({str(n): pa.array(values, pa.float64()) for n, values in enumerate(numbers)})
+    for table in (rows, rows.slice(0, 1), floats):
+        found = []
+        for form in (BlockFormat.PARQUET, BlockFormat.BY_SIZE):
+            writer = LogWriter(io.BytesIO(), schema_for(table), form)
+            writer.write(table)
+            found.append({name: repr(value) for name, value in writer.ranges.items()})
+        assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(("count", "kind"), [(1_000, BlockType.AVRO_DATA), (1_001, BlockType.PARQUET_DATA)])
+def test_a_block_of_a_few_rows_is_avro(count: int, kind: BlockType) -> None:
+    [(block, _)] = blocks_of(written(pa.table({"id": list(range(count))}), BlockFormat.BY_SIZE))
+    assert block.type is kind
 
 
 @settings(max_examples=examples(60), deadline=5_000)

@@ -139,6 +139,28 @@ def test_an_entry_without_a_key_is_a_typed_error(block: bytes) -> None:
         values(block)
 
 
+def test_a_damaged_block_among_others_of_its_schema_is_named_by_its_file() -> None:
+    damaged = encode_block(BlockType.AVRO_DATA, {Header.INSTANT_TIME: T2, Header.SCHEMA: AVRO}, bytes(7) + b"\1")
+    with pytest.raises(CorruptLogBlockError, match=r"log\.2_"):
+        values(data(T1, ("a", 1)), damaged, data(T3, ("b", 2)))
+    without = encode_block(
+        BlockType.AVRO_DATA, {**KEYLESS, Header.INSTANT_TIME: T2}, write_records(NULLABLE, [{"k": None, "v": 1}])
+    )
+    other = encode_block(BlockType.AVRO_DATA, KEYLESS, write_records(NULLABLE, [{"k": "a", "v": 2}]))
+    with pytest.raises(CorruptLogBlockError, match=r"1 entries .*log\.2_"):
+        values(other, without)
+
+
+def test_neighbours_of_one_schema_and_others_keep_their_order() -> None:
+    wide = AVRO.replace('"fields":[', '"fields":[{"name":"w","type":"long"},')
+    rows = write_records(wide, [{"w": 7, "k": "a", "v": 3}])
+    other = encode_block(BlockType.AVRO_DATA, {Header.INSTANT_TIME: T3, Header.SCHEMA: wide}, rows)
+    deletes = encode_block(BlockType.DELETE, {Header.INSTANT_TIME: T3}, write_deletes([DeleteRecord("a", "")]))
+    one, two, last = data(T1, ("a", 1)), data(T2, ("a", 2), ("b", 2)), data(T4, ("b", 4))
+    assert values(one, two, other, last) == [1, 2, 2, 3, 4]
+    assert values(one, two, deletes, last, last) == [1, 2, 2, None, 4, 4]
+
+
 @pytest.mark.row("G0", "H1", "H3")
 def test_a_rollback_command_takes_back_the_blocks_of_its_target_and_no_others() -> None:
     assert values(data(T1, ("a", 1)) + data(T2, ("a", 2)), command(T3, T2) + data(T4, ("b", 4))) == [1, 4]
