@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyhudi_core.errors import (
     InvalidOptionError,
@@ -27,7 +27,7 @@ from pyhudi_core.model.safe_path import way_out
 from pyhudi_core.naming import set_module
 from pyhudi_core.opened_table.opened_table import OpenedTable
 from pyhudi_core.opened_table.table_context import TableContext
-from pyhudi_core.opening import create_table, open_table, table_exists
+from pyhudi_core.opening import create_table, drop_table, open_table, table_exists
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.storage.base import Storage
@@ -38,6 +38,9 @@ from pyhudi_core.table import HudiTable
 from pyhudi_core.transaction import heartbeat
 from pyhudi_core.transaction.layout import HEARTBEATS
 from pyhudi_core.transaction.locking import holding_lock
+
+if TYPE_CHECKING:
+    from pyhudi_core.repairs.drop import DroppedTable
 
 DEPTH = 6
 """How many levels of folders are searched for tables, and may be in the name of one."""
@@ -123,6 +126,13 @@ class Lake:
         Raises `TableExistsError` for a table with another key, partition, ordering, type or rule, or without one of the columns.
         """
         return self.create(name, schema, record_key, exist_ok=True, **arguments)
+
+    def drop(self, name: str, *, missing_ok: bool = False) -> DroppedTable:
+        """Delete a table for good, and what its folder has of it. ``lake.table(name).drop.plan()`` shows before what goes.
+
+        Raises `TableNotFoundError` if there is no table of this name, unless ``missing_ok``; and `DropRefusedError` while somebody uses the table.
+        """
+        return drop_table(self.location_of(name), self.storage_options, self.options, missing_ok)
 
     def rename(self, name: str, new: str) -> HudiTable:
         """Give a table another name, in one step, and return it; its rows, history and options stay. Only a disk can.

@@ -188,3 +188,14 @@ def test_upkeep_and_sql_take_a_lake(lake: hudi.Lake) -> None:
     assert found.to_pylist() == [{"n": 2}]
     hudi.sql("UPDATE sales.eu SET price = 9 WHERE id = 1", lake)
     assert lake.table("sales/eu").scan(where="price = 9").count() == 1
+
+
+def test_a_table_of_a_lake_is_dropped_and_the_others_stay(lake: hudi.Lake) -> None:
+    lake.create("sales", ROWS.schema, "id").upsert(ROWS)
+    dropped = lake.drop("sales")
+    assert dropped
+    assert (dropped.location, lake.list()) == (lake.location_of("sales"), ("orders", "sales/eu"))
+    assert rows_of(lake, "sales/eu") == [1, 2]
+    assert not lake.drop("sales", missing_ok=True)
+    with pytest.raises(TableNotFoundError):
+        lake.drop("sales")
