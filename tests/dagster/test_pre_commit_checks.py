@@ -71,7 +71,7 @@ def test_a_direct_call_gives_one_result_with_its_checks(lake, orders):
 @pytest.mark.parametrize(
     ("rules", "message"),
     [
-        (hudi.not_null("id"), "has pre_commit="),
+        (hudi.not_null("id"), "cannot take pre_commit="),
         (["not_null"], "cannot be called"),
         ([not_all, not_all], "two validators with the name not_all"),
         ([hudi.not_null("elsewhere")], "not_null('elsewhere') in pre_commit, which cannot work"),

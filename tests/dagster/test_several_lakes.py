@@ -179,7 +179,7 @@ def test_a_name_that_dagster_cannot_have_is_refused(name: Any, lake: HudiLakeRes
         lambda: build_hudi_checks([asset], ["data_freshness"], cron="@daily", name=name),
         lambda: build_hudi_reconcile(lake, [asset], name=name),
     ):
-        with pytest.raises(InvalidOptionError, match="has name="):
+        with pytest.raises(InvalidOptionError, match="name="):
             build()
 
 

@@ -348,11 +348,11 @@ def test_an_external_table_is_read_by_an_incremental_asset(run, lake):
     assert lake.table("copy").scan().to_arrow().num_rows == 2
 
 
-def test_an_external_asset_that_cannot_work_fails_at_load():
+def test_an_external_asset_that_cannot_work_fails_at_load(lake):
     with pytest.raises(InvalidOptionError, match="The external asset web/events cannot take partitions_def="):
         hudi_external_asset("web/events", partitions_def=DAYS.definition)
     with pytest.raises(InvalidOptionError, match="minimum_interval_seconds=0"):
-        build_hudi_timeline_sensor(None, [hudi_external_asset("web/events")], minimum_interval_seconds=0)
+        build_hudi_timeline_sensor(lake, [hudi_external_asset("web/events")], minimum_interval_seconds=0)
 
 
 def test_times_of_a_timeline_in_local_time_are_the_moments_they_mean(lake, instance, monkeypatch):
