@@ -24,10 +24,6 @@ def checked_validators(asset: str, given: Sequence[Validator], schema: Any) -> t
 
     Raises `InvalidOptionError` for what cannot be called, for equal names, and for columns that are not there.
     """
-    if callable(given) or isinstance(given, str):
-        raise definition_error(
-            f"The asset {asset} has pre_commit={given!r}", "Pass a list: pre_commit=[not_null('id')]."
-        )
     names: list[str] = []
     for validator in given:
         if not callable(validator):
