@@ -34,11 +34,11 @@ MISTAKES: dict[str, tuple[Callable[[hudi.HudiTable], Any], str]] = {
         lambda t: hudi.create_table(f"{t.location}-2", pd.DataFrame({"id": [1, 2], "m": [1, "a"]}), "id"),
         r"cannot be read as Arrow.*column m.* each column takes values of one type",
     ),
-    "a catalog": (
+    "a catalog by JDBC": (
         lambda t: hudi.create_table(
-            f"{t.location}-2", ORDERS, "id", options={"hoodie.datasource.hive_sync.enable": "true"}
+            f"{t.location}-2", ORDERS, "id", options={"hoodie.datasource.hive_sync.jdbcurl": "jdbc:hive2://h:10000"}
         ),
-        r"does not apply here.* sync tool",
+        r"does not apply here.* without JDBC",
     ),
     "a misspelt option": (
         lambda t: hudi.create_table(f"{t.location}-2", ORDERS, "id", options={"hoodie.metadata.enabel": "true"}),
