@@ -68,6 +68,11 @@ BAD = {
     "downgrade": """
         {table} --to 6
         {table} --to seven""",
+    "drop": """
+        {none}
+        {folder}
+        {none} --plan
+    """,
     "erase": """
         {table} --key x
         {table} --key 99999999999999999999999

@@ -19,6 +19,7 @@ OF_TABLES = [words for words in RUNS if words[0] not in ("help", "completion")]
 REFUSED_AT_AN_EMPTY_TABLE = {
     "savepoint {table} create": "Write to it first",
     "restore {table} --to {newest}": "is not on the timeline",
+    "restore {table} --to {newest} --keep": "is not on the timeline",
     "recover {table} --plan": "nothing to recover",
     "inspect {table} commit-files --instant {newest}": "is no completed commit",
 }
