@@ -76,7 +76,10 @@ class TableTransaction:
     ) -> None:
         with CommitTogether() as together, self._handles:
             if error is None and self._writes:
-                self.commits = together.commit(self._writes)
+                try:
+                    together.commit(self._writes)
+                finally:  # also if the services that follow are interrupted
+                    self.commits = together.commits
 
     def __repr__(self) -> str:
         return f"TableTransaction of {len(self._tables)} tables, {len(self._writes)} written, {len(self.commits)} committed"
@@ -118,9 +121,13 @@ class TableTransaction:
 
 
 class CommitTogether:
-    """Publishes what several writes have staged, in all tables or in none. Leave it after the writes: by its decision they are rolled back."""
+    """Publishes what several writes have staged, in all tables or in none. Leave it after the writes: by its decision they are rolled back.
+
+    ``commits`` are those by location, as soon as all are published.
+    """
 
     def __init__(self) -> None:
+        self.commits: dict[str, Commit] = {}
         self._group: Group | None = None
         self._late_ms = 0
         self._time = ""
@@ -161,11 +168,11 @@ class CommitTogether:
                 first.wait_after(conflict)
                 for write in members.values():
                     write.write_again()
-        changed = {location: members[location].follow() for location in members}
-        return {
-            location: changed[location] if location in changed else write.commit(gates.get(location))
-            for location, write in writes.items()
-        }
+        for location, write in writes.items():
+            self.commits[location] = write._commit() if location in members else write.commit(gates.get(location))
+        for location, write in members.items():
+            self.commits[location] = write.follow()
+        return self.commits
 
     def _commit_once(self, members: Mapping[str, Write], gates: Mapping[str, Gate]) -> None:
         if len(members) < 2:
@@ -214,6 +221,7 @@ class _Coordinator:
     def __init__(self, group: Group, time: str, writes: Sequence[Write], gates: Sequence[Gate | None]) -> None:
         self.group, self.time, self.writes, self.gates = group, time, writes, gates
         self.late: HudiError | None = None
+        self.is_committed = False
 
     def run(self) -> None:
         """Prepare, decide and publish. Raises what one of the tables raises, and then nothing of any table is published."""
@@ -223,6 +231,10 @@ class _Coordinator:
             if self.group.abort():  # so it is known now
                 raise _aborted(error) from error
             raise
+        except HudiError as error:
+            if not self.is_committed:
+                raise
+            self.late = error
         if self.late is not None:
             raise self._torn(self.late) or self.late
 
@@ -243,7 +255,8 @@ class _Coordinator:
     def _from(self, number: int) -> None:
         if number == len(self.writes):
             _wait_for(self.writes[0].context, self.time)
-            if not self.group.commit():
+            self.is_committed = self.group.commit()
+            if not self.is_committed:
                 raise CommitAbortedError(
                     "Another writer aborted the transaction, because this process looked dead",
                     hint="Nothing was published; write again. If the process was alive, raise hoodie.client.heartbeat.interval_in_ms.",

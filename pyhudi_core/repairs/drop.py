@@ -238,8 +238,14 @@ class _Dropping:
         return reserved_intent(self.transaction, timeline, [change])
 
     def _refuse_in_use(self, timeline: Timeline) -> None:
-        """Under the lock: raise `DropRefusedError` if somebody uses the table."""
+        """Under the lock: raise `DropRefusedError` if somebody uses the table, or if it is not the one that was half dropped any more."""
         context, time = self.transaction.context, self.transaction.requested_time
+        if self.half and not _dropping(context.root):
+            raise DropRefusedError(
+                "The table is not dropped: another process ended the drop, and a new table is there",
+                table=context.table,
+                hint="Nothing was changed. Drop again if the new table is to go, too.",
+            )
         why_not = _in_use(context, timeline, half=self.half, own=time, ask_storage=True)
         if why_not:
             raise DropRefusedError(

@@ -8,7 +8,6 @@ from functools import partial
 
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.engine.choice import engine_for
-from pyhudi_core.errors import HudiError
 from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.metadata.metadata_tables import MetadataTableOf
@@ -45,7 +44,7 @@ def _with_new_metadata_table(context: TableContext) -> TableContext:
 def _as_it_is(context: TableContext) -> TableContext:
     try:
         return reopened(context)
-    except HudiError as error:
+    except Exception as error:  # noqa: BLE001  (as in `after_commit`)
         _log.warning("the properties of %s could not be read after a commit, which stands: %s", context.table, error)
         return context
 
@@ -55,7 +54,7 @@ def _with_metadata_table_again(context: TableContext, removed: str, engine: Engi
     try:
         engine = engine or engine_for(None, context.runtime.executor)
         MetadataTableOf(reopened(context)).make_again(removed.split(","), engine)
-    except HudiError as error:
+    except Exception as error:  # noqa: BLE001  (as in `after_commit`)
         _log.warning(
             "%s has no metadata table: the commit changed the type of a column with statistics, and it could not be made again;"
             " `pyhudi metadata LOCATION create` makes it: %s",

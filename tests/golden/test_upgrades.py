@@ -6,6 +6,7 @@ The judge is our own reader before the upgrade, which `test_other_versions` comp
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -18,8 +19,18 @@ from support.golden import OTHER_VERSIONS, Query, by_key, queries, unpack
 
 import pyhudi_core as hudi
 from pyhudi_core.cli.main import main
-from pyhudi_core.errors import CorruptTimelineError, InvalidOptionError, SnapshotExpiredError, UnsupportedTableError
+from pyhudi_core.errors import (
+    CommitAbortedError,
+    CorruptTimelineError,
+    InvalidOptionError,
+    SnapshotExpiredError,
+    StorageError,
+    UnsupportedTableError,
+)
 from pyhudi_core.model.instant import time_after
+from pyhudi_core.services.versions import raising_six
+from pyhudi_core.timeline import properties_file
+from pyhudi_core.transaction import markers
 
 SIX = sorted(
     {query.table for query in queries(OTHER_VERSIONS) if query.release in ("hudi-0.15.0", "hudi-1.0.2-version6")}
@@ -164,6 +175,71 @@ def test_a_write_that_may_be_alive_is_waited_for(tmp_path: Path) -> None:
         table.upgrade(8, roll_back=True)
     shutil.rmtree(tmp_path / ".hoodie" / ".heartbeat")
     assert contents(str(tmp_path)) == before
+
+
+def test_a_write_that_begins_after_the_look_is_waited_for_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = opened(unpack(PLAIN, tmp_path, OTHER_VERSIONS))
+    before, began, judge = state(table), list[str](), raising_six._why_not
+
+    def judged(found: raising_six.OlderTable, *, roll_back: bool) -> str:
+        why = judge(found, roll_back=roll_back)
+        began.extend([] if began else [begin(tmp_path, "commit")])
+        return why
+
+    monkeypatch.setattr(raising_six, "_why_not", judged)
+    with pytest.raises(UnsupportedTableError, match="keeps no heartbeat"):
+        table.upgrade(8)
+    assert opened(tmp_path).config.version == 6
+    assert by_key(state(opened(tmp_path)), before) == by_key(before, before)
+
+
+def old_heartbeats(place: Path) -> None:
+    for path in (place / ".hoodie" / ".heartbeat").iterdir():
+        os.utime(path, (1, 1))
+
+
+def test_what_was_decided_keeps_its_files_when_its_process_is_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = opened(unpack(AVRO, tmp_path, OTHER_VERSIONS))
+    before = state(table)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    def fails(*_: object) -> None:
+        raise StorageError("the disk is gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(properties_file, "apply", interrupted)
+        patch.setattr(markers, "remove", fails)
+        with pytest.raises(KeyboardInterrupt):
+            table.upgrade(8)
+    old_heartbeats(tmp_path)
+    table = opened(tmp_path)
+    table.upgrade(8)
+    assert table.config.version == 8
+    assert by_key(state(table), before) == by_key(before, before)
+
+
+def test_an_upgrade_whose_files_another_process_swept_is_not_decided(tmp_path: Path) -> None:
+    """It was paused, taken for dead, and its next heartbeat came at the moment in which its heartbeat was removed."""
+    table = opened(unpack(AVRO, tmp_path, OTHER_VERSIONS))
+    before = state(table)
+
+    def paused() -> bool:
+        [mine] = (tmp_path / ".hoodie" / ".heartbeat").iterdir()
+        body = mine.read_bytes()
+        old_heartbeats(tmp_path)
+        assert not raising_six.finish_or_undo(opened(tmp_path)._opened.context())
+        mine.write_bytes(body)
+        return True
+
+    with pytest.raises(CommitAbortedError, match="was taken for that of a dead process"):
+        table.upgrade(8, gate=paused)
+    assert opened(tmp_path).config.version == 6
+    assert by_key(state(opened(tmp_path)), before) == by_key(before, before)
+    assert not list((tmp_path / ".hoodie" / ".heartbeat").iterdir())
 
 
 @pytest.mark.parametrize(("name", "action"), [(PLAIN, "commit"), (AVRO, "deltacommit"), (PLAIN, "replacecommit")])

@@ -13,6 +13,9 @@ from support.metadata_tables import assert_metadata_is_true
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import InvalidOptionError, TableVersionError, UnsupportedTableError
+from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.services.versions import eight_and_nine
+from pyhudi_core.services.versions.version_plan import VersionPlan
 
 EIGHT = [
     "hudi-1.0.2/cow_indexed",
@@ -123,6 +126,25 @@ def test_a_payload_class_becomes_a_mode_once_no_log_waits_for_it(tmp_path: Path)
     found = table.scan().to_arrow()
     like = rows.drop_columns(["_hoodie_file_name"])
     assert by_key(found, like) == by_key(like, like)
+
+
+def test_a_commit_after_the_look_is_looked_at_before_the_version_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may bring logs, or keys in another form."""
+    table = opened("hudi-1.0.2/cow_plain", tmp_path)
+    rows = table.scan(meta=False).to_arrow().slice(0, 1)
+    looks, look = list[VersionPlan](), eight_and_nine.plan
+
+    def looked(context: TableContext, to: int) -> VersionPlan:
+        looks.append(look(context, to))
+        if len(looks) == 1:
+            hudi.open_table(str(tmp_path), {"fsync": "false"}).upsert(rows)
+        return looks[-1]
+
+    monkeypatch.setattr(eight_and_nine, "plan", looked)
+    assert table.upgrade(9)
+    assert len(looks) == 2
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.errors import HudiError
+from pyhudi_core.errors import HudiError, LimitExceededError
 from pyhudi_core.formats.byte_columns import contents
 from pyhudi_core.formats.hfile import block as blocks
 from pyhudi_core.formats.hfile.block import Block
@@ -40,7 +40,8 @@ MAX_BLOCK_BYTES = 256 << 20
 _MAX_LEVELS = 8
 _MOST_ENTRIES = 1 << 26
 _BYTES_AT_ONCE = 2 << 20
-_REMEMBERED_BYTES = 32 << 10
+_REMEMBERED_BYTES, _REMEMBERED_PAYLOADS = 32 << 10, 256 << 10
+"""Of a small file that is remembered: its bytes, and those of its payloads, which may be a thousand times as many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +92,12 @@ class HFileReader:
             return cls(source, path)
         try:
             found = copy(_remembered(content if isinstance(content, bytes) else content.to_pybytes()))
+        except LimitExceededError:
+            return cls(source, path)
         except HudiError as error:
             error.path = error.path or path
             raise
-        found.path, found._source = path, source
+        found.path, found._source, found._limit = path, source, MAX_BLOCK_BYTES
         return found
 
     @property
@@ -238,10 +241,12 @@ class HFileReader:
         if self._parsed is None:
             return parse_data(self._payload(entry))
         found = self._parsed.get(entry.offset)
-        if found is None:
-            found = self._parsed[entry.offset] = parse_data(self._payload(entry))
-        else:
+        if found is not None:
             self.blocks_read += 1
+            return found
+        found = parse_data(self._payload(entry))
+        if sum(len(known.data) for known in [*self._parsed.values(), found]) <= _REMEMBERED_PAYLOADS:
+            self._parsed[entry.offset] = found
         return found
 
     def _payload(self, entry: IndexEntry) -> bytes:
@@ -284,7 +289,7 @@ class HFileReader:
 @lru_cache(maxsize=128)
 def _remembered(content: bytes) -> HFileReader:
     """Return the reader of a small file, to be copied."""
-    found = HFileReader(pa.BufferReader(content))
+    found = HFileReader(pa.BufferReader(content), max_block_bytes=_REMEMBERED_PAYLOADS)
     found._parsed = {}
     return found
 

@@ -28,6 +28,7 @@ from pyhudi_core.savepoints.savepoint_files import Savepoint
 from pyhudi_core.savepoints.savepoints import Savepoints
 from pyhudi_core.services.restore.commits_to_undo import Target
 from pyhudi_core.services.service import Figures
+from pyhudi_core.services.tagging import TAGGED_BY
 from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.write.batch import UserRows
 from pyhudi_core.write.handle import Write
@@ -104,7 +105,8 @@ def restore_keeping(
 ) -> tuple[Commit, Savepoint] | str:
     """Write the state of a commit again, and keep the newest one under a savepoint. A text says why nothing was done.
 
-    Raises as `plan_keeping`, `CommitRequirementError` if another commit came first, and as a write.
+    Raises as `plan_keeping`, `UnsupportedTableError` if the savepoint of the newest commit is a tag, `CommitRequirementError` if another commit came
+    first, and as a write.
     """
     with at_table(context.table):
         planned = plan_keeping(context, target)
@@ -112,6 +114,13 @@ def restore_keeping(
             return planned.why_not
         to, kept = planned.to.requested_time, planned.kept.requested_time
         saved = Savepoints(context).create(kept, f"before the restore to {to}", "pyhudi restore")
+        if saved.created_by == TAGGED_BY:
+            raise UnsupportedTableError(
+                f"The newest commit, {kept}, has a tag ({saved.comment}), which its schedule deletes, and the later state would go with it",
+                table=context.table,
+                instant=kept,
+                hint=f"Delete the tag, table.savepoints.delete('{kept}'), and restore again: that makes a savepoint that stays. Nothing was changed.",
+            )
         schema, generated = load(context).schema, context.config.rules.generated
         there = [name for name in snapshot(context, planned.to).schema.names if name not in generated]
         scan = reads.scan(context, there, None, planned.to, None, meta=False)

@@ -89,8 +89,11 @@ def _second_versions(context: TableContext) -> tuple[str, ...]:
     )
 
 
-def change(context: TableContext, to: int, how: Execution) -> tuple[str, ...]:
-    """Change the version, and return the indexes that were dropped for that. ``context`` is the table as it is now."""
+def change(context: TableContext, to: int, how: Execution, seen: Timeline) -> tuple[str, ...]:
+    """Change the version, and return the indexes that were dropped for that. ``context`` is the table as it is now.
+
+    ``seen``: the timeline before it was judged whether the table can have the version; another commit since then is a conflict.
+    """
     dropped = _second_versions(context) if to < context.config.version else ()
     if dropped:
         drop_partitions(context, dropped)
@@ -100,7 +103,7 @@ def change(context: TableContext, to: int, how: Execution) -> tuple[str, ...]:
     try:
         with deciding(transaction, what, lambda: sweep_reservation(transaction)) as terms:
             ask_gate(how.gate, context, what)
-            attempt = _Change(transaction, _WAYS[to], transaction.start)
+            attempt = _Change(transaction, _WAYS[to], seen)
             decide(context, attempt.intent, lambda _: None, terms)
     except OutcomeUnknown as unknown:
         raise CommitStateUnknownError(
@@ -114,7 +117,7 @@ def change(context: TableContext, to: int, how: Execution) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """One decision. ``seen``: the timeline by which it was judged whether the table can have the version."""
+    """One decision. ``seen`` as in `change`."""
 
     transaction: Transaction
     way: _Way

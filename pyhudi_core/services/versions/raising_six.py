@@ -47,7 +47,8 @@ from pyhudi_core.transaction import begin, heartbeat, layout, markers
 from pyhudi_core.transaction.begin import Transaction, completion_time_after
 from pyhudi_core.transaction.commit import ask_gate
 from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, decide, publish_decided, staged_intent
-from pyhudi_core.transaction.record import Publication, PublicationKind
+from pyhudi_core.transaction.locking import holding_lock
+from pyhudi_core.transaction.record import Publication, PublicationKind, record_store
 from pyhudi_core.transaction.reserved_decision import deciding
 from pyhudi_core.write.states import load
 
@@ -101,14 +102,19 @@ def _instants_listed(context: TableContext) -> tuple[str, ...]:
 
 def plan(context: TableContext, *, roll_back: bool) -> VersionPlan:
     """Return what an upgrade to version 8 would do. Changes nothing."""
+    return judged(context, roll_back=roll_back)[1]
+
+
+def judged(context: TableContext, *, roll_back: bool) -> tuple[OlderTable | None, VersionPlan]:
+    """Look at a table once, and say what its upgrade would do. Raised is what was judged: what others begin after the look is a conflict."""
     why = version_changes.why_not_to_version_8(context.config)
     if why:
-        return _refused(context, why)
+        return None, _refused(context, why)
     found = look(context)
     why = _why_not(found, roll_back=roll_back)
     if why:
-        return replace(_refused(context, why), pending=found.pending, plans=found.plans)
-    return VersionPlan(
+        return found, replace(_refused(context, why), pending=found.pending, plans=found.plans)
+    return found, VersionPlan(
         context.config.version,
         8,
         found.pending,
@@ -160,13 +166,26 @@ def _ours(context: TableContext) -> list[str]:
 
 
 def finish_or_undo(context: TableContext) -> bool:
-    """End what a dead process left of an upgrade: publish what it had decided, else remove what it wrote. Returns whether the table is raised now."""
+    """End what a dead process left of an upgrade: publish what it had decided, else remove what it wrote. Returns whether the table is raised now.
+
+    The removal holds the lock: a process that was paused, and not dead, decides before it or after it, and then finds that its files are gone.
+    """
     for time in _ours(context):
         if heartbeat.is_left(context, layout.heartbeat(time), ask_storage=True):
             publish_decided(_to_come(context), time)
-            if _version(context) == context.config.version:
-                _remove(context, time, named=())
+            with holding_lock(_to_come(context), "remove what an upgrade left"):
+                is_left = heartbeat.is_left(context, layout.heartbeat(time), ask_storage=True)
+                if is_left and not _is_decided(context, time):
+                    _remove(context, time, named=())
     return _version(context) != context.config.version
+
+
+def _is_decided(context: TableContext, time: str) -> bool:
+    """Say whether the table is raised, or the latest decision is that of this upgrade, which somebody may publish at any time."""
+    if _version(context) != context.config.version:
+        return True
+    record = record_store(context.root).read()
+    return record is not None and record.intent.requested_time == time
 
 
 def _to_come(context: TableContext) -> TableContext:
@@ -244,9 +263,13 @@ class Raising:
             raise OutcomeUnknown(error, decided=True) from error
 
     def _sweep(self) -> None:
-        """Remove what nobody needs any more: of an attempt that was not decided also its base files."""
-        if self.is_decided or _version(self.transaction.context) == self.found.context.config.version:
-            _remove(self.transaction.context, self.transaction.requested_time, self.named if self.is_decided else ())
+        """Remove what nobody needs any more: of an attempt that was not decided also its base files.
+
+        A decision that this process was interrupted in publishing stays: the next upgrade publishes it.
+        """
+        context, time = self.transaction.context, self.transaction.requested_time
+        if self.is_decided or not _is_decided(self.found.context, time):
+            _remove(context, time, self.named if self.is_decided else ())
 
     def _prepare(self) -> str:
         """Write the base files and stage the new timeline; returns the completion time of the upgrade."""
@@ -296,7 +319,9 @@ class Raising:
                 table=context.table,
                 hint="Nothing was raised; try again when no program of Hudi writes to the table.",
             )
-        if context.root.head(layout.heartbeat(transaction.requested_time)) is None:
+        time = transaction.requested_time
+        is_swept = bool(self.named) and not markers.marker_files(context.storage, time)
+        if is_swept or context.root.head(layout.heartbeat(time)) is None:
             raise CommitAbortedError(
                 "The reservation of this upgrade was taken for that of a dead process",
                 table=context.table,

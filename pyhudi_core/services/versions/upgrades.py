@@ -99,10 +99,11 @@ class Upgrades:
         """Raise it; None if a process that died had decided that."""
         if raising_six.finish_or_undo(self.context):
             return None
-        planned = raising_six.plan(self.context, roll_back=roll_back)
+        found, planned = raising_six.judged(self.context, roll_back=roll_back)
         if planned.refused is not None:
             raise planned.refused.error
-        attempt = raising_six.Raising.begin(raising_six.look(self.context), how)
+        assert found is not None, "a table that is not looked at is refused"
+        attempt = raising_six.Raising.begin(found, how)
         attempt.run()
         return attempt
 
@@ -173,10 +174,11 @@ def _change(context: TableContext, to: int, how: Execution) -> VersionResult:
         now = context.below("")
         found = now.config.version
         now = reopened(now)
+        seen = now.folder.load()
         planned = eight_and_nine.plan(now, to)
         if planned.refused is not None:
             raise planned.refused.error
-        dropped = eight_and_nine.change(now, to, how)
+        dropped = eight_and_nine.change(now, to, how, seen)
         left = f"the indexes {', '.join(dropped)} are dropped; make them again if you need them" if dropped else ""
         return VersionResult(found=found, to=to, left=left)
 

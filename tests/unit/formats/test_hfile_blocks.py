@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from pyhudi_core.errors import CorruptHFileError
+from pyhudi_core.formats.hfile import HFileReader, HFileWriter, reader
 from pyhudi_core.formats.hfile.data_block import Entries, parse_data
 from pyhudi_core.formats.hfile.writer import encode_entries
 
@@ -52,3 +53,23 @@ def test_a_long_version_of_the_first_entry_does_not_make_other_entries() -> None
     first = encoded({b"a": b"1"})[:-1] + b"\x8f\0"
     found = parse_data(first + second)
     assert pairs(found) == {b"a": b"1", row: b""}
+
+
+def test_what_is_remembered_of_a_small_file_is_bounded_whatever_it_inflates_to() -> None:
+    reader._remembered.cache_clear()
+    for number in range(3):
+        writer = HFileWriter(f"schema {number}", block_bytes=100_000)
+        for key in range(40):
+            writer.add(f"{key:02d}".encode(), bytes(20_000))
+        content = writer.finish()
+        assert len(content) < reader._REMEMBERED_BYTES
+        for _ in range(2):
+            found = HFileReader.of_bytes(content)
+            assert sum(len(entries) for entries in found.scan()) == 40
+            assert found.blocks_read > 1
+        assert 0 < sum(len(entries.data) for entries in (found._parsed or {}).values()) <= reader._REMEMBERED_PAYLOADS
+    large = HFileWriter("s" * 1_000_000)
+    large.add(b"key", b"value")
+    before = reader._remembered.cache_info().currsize
+    assert len(HFileReader.of_bytes(large.finish()).schema) == 1_000_000
+    assert reader._remembered.cache_info().currsize == before

@@ -13,6 +13,7 @@ from support.tables import ORDERS, orders
 import pyhudi as hudi
 from pyhudi.errors import DropRefusedError, TableExistsError, TableHalfDroppedError, TableNotFoundError
 from pyhudi_core.model.properties import DROPPING
+from pyhudi_core.opening import drop_of
 from pyhudi_core.timeline import properties_file
 
 
@@ -109,6 +110,22 @@ def test_a_table_in_use_is_not_dropped(table: hudi.HudiTable, user: object) -> N
         )
     assert table.count() == 2
     assert table.drop()
+
+
+def test_a_table_that_came_after_the_end_of_a_half_drop_stays(table: hudi.HudiTable) -> None:
+    properties_file.update(table._opened.storage, {DROPPING: "20260101000000000"}, "changed by pyhudi in a test")
+
+    def another_process() -> bool:
+        assert hudi.drop_table(table.location)
+        made = hudi.create_table(table.location, ORDERS, "id", "day")
+        made.upsert(orders((7, "a", 7.0)))
+        made.holds.create(seconds=60)
+        return True
+
+    with pytest.raises(DropRefusedError, match="a new table is there") as caught:
+        drop_of(table.location)(another_process)
+    assert caught.value.hint
+    assert hudi.open_table(table.location).count() == 1
 
 
 def test_a_half_dropped_table_is_neither_read_nor_written_nor_made_again(table: hudi.HudiTable) -> None:

@@ -50,6 +50,20 @@ def rows_as_of(table: hudi.HudiTable, instant: object) -> list[dict[str, object]
     return table.scan(as_of=instant, meta=False).to_arrow().sort_by("id").to_pylist()  # type: ignore[arg-type]
 
 
+def test_a_tag_does_not_stand_for_the_savepoint_because_its_schedule_deletes_it(table: hudi.HudiTable) -> None:
+    first, before = table.timeline.commits[0], rows(table)
+    tagged = hudi.open_table(table.location, options={"pyhudi.tags.daily": "1"})
+    assert tagged.tagging.run().made
+    there = table.timeline.instants
+    with pytest.raises(UnsupportedTableError, match="has a tag .daily") as caught:
+        table.restore(first, keep=True)
+    assert "Delete the tag" in str(caught.value.hint)
+    assert (rows(table), table.timeline.instants) == (before, there)
+    assert table.savepoints.delete(table.timeline.commits[-1])
+    assert table.restore(first, keep=True)
+    assert [one.created_by for one in table.savepoints] == ["pyhudi restore"]
+
+
 def test_the_plan_says_that_nothing_goes_and_changes_nothing(table: hudi.HudiTable) -> None:
     first, later = table.timeline.commits[0], table.timeline.instants
     plan = table.restore.plan_keeping(first)

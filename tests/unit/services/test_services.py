@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,10 @@ from pyhudi_core.engine.local import LocalEngine
 from pyhudi_core.errors import CommitAbortedError, CommitConflictError, HudiError, InvalidOptionError, StorageError
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.services import after_commit
+from pyhudi_core.services.metadata.metadata_tables import MetadataTableOf
 from pyhudi_core.services.registry import SERVICES
 from pyhudi_core.services.service import Execution, ServicePlan, ServiceResult, TableService
+from pyhudi_core.transaction import metadata_removal
 
 
 def dead_write(location: str, key: int = 1) -> str:
@@ -260,6 +263,21 @@ def test_after_a_commit_each_service_gets_the_engine_of_the_write(
     after_commit.after_commit(table._opened.context())
     assert len(engines) == 3 * len(with_turns) - 1, "the others have their turn"
     assert f"{with_turns[0].name} of" in caplog.text
+
+
+def test_a_metadata_table_that_cannot_be_made_again_is_no_error_of_the_commit(
+    location: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object) -> None:
+        raise OSError("the disk is full")
+
+    table = make(location)
+    made = table.upsert(orders((1, "a", 1.0)))
+    noted = replace(made, notes=((metadata_removal.NOTE, "column_stats"),))
+    monkeypatch.setattr(MetadataTableOf, "make_again", broken)
+    monkeypatch.setattr(after_commit, "reopened", broken)
+    assert after_commit.followed(table._opened.context(), noted).instant == made.instant
+    assert "the disk is full" in caplog.text
 
 
 def test_a_service_whose_options_are_off_has_no_turn(location: str, monkeypatch: pytest.MonkeyPatch) -> None:

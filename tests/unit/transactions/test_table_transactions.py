@@ -12,11 +12,16 @@ import pytest
 from support.golden import OTHER_VERSIONS, unpack
 
 import pyhudi as hudi
+from pyhudi_core.errors import TransactionTornError
 from pyhudi_core.formats.avro.container import encode_record
 from pyhudi_core.model.instant import Action, Instant, State, time_after
+from pyhudi_core.services import after_commit
 from pyhudi_core.storage.local import LocalStorage
-from pyhudi_core.transaction.group import Group
+from pyhudi_core.transaction import decision
+from pyhudi_core.transaction.commit import Gate
+from pyhudi_core.transaction.group import Group, Member
 from pyhudi_core.transaction.layout import GROUPS
+from pyhudi_core.write.handle import Write
 
 SCHEMA = pa.schema([("id", pa.int64()), ("value", pa.int64())])
 
@@ -106,6 +111,28 @@ def test_a_table_without_changes_gets_no_commit_and_one_table_is_an_ordinary_com
     assert values(orders) == {1: 5, 2: 5}
 
 
+def test_services_that_are_interrupted_do_not_hide_that_a_transaction_is_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders, lines = tables(tmp_path, "orders", "lines")
+
+    def interrupted(_options: object) -> tuple[()]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(after_commit, "with_turns", interrupted)
+    changes = hudi.transaction([orders, lines])
+
+    def write() -> None:
+        with changes:
+            changes.upsert(orders, rows((1, 5)))
+            changes.upsert(lines, rows((1, 5)))
+
+    with pytest.raises(KeyboardInterrupt):
+        write()
+    assert all(changes.commits[table.location] for table in (orders, lines))
+    assert (values(orders), values(lines)) == ({1: 5}, {1: 5})
+
+
 def test_a_transaction_that_another_process_aborted_publishes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,6 +158,32 @@ def test_a_transaction_that_another_process_aborted_publishes_nothing(
     assert values(orders) == {2: 2}
     assert values(lines) == {}
     assert not lines.check().findings
+
+
+def test_a_transaction_whose_first_part_another_program_rolls_back_is_told_as_torn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last table publishes first."""
+    lines, orders = tables(tmp_path, "lines", "orders")
+    publish = Write.commit_in_group
+
+    def rolled_back(write: Write, member: Member | None, gate: Gate | None = None) -> None:
+        publish(write, member, gate)
+        for path in Path(lines.location, ".hoodie", "timeline").glob("*.*"):
+            path.unlink()
+
+    monkeypatch.setattr(Write, "commit_in_group", rolled_back)
+    monkeypatch.setattr(decision, "_RECENT_S", -1.0)
+
+    def write() -> None:
+        with hudi.transaction([lines, orders]) as changes:
+            changes.upsert(lines, rows((1, 5)))
+            changes.upsert(orders, rows((1, 5)))
+
+    with pytest.raises(TransactionTornError) as caught:
+        write()
+    assert caught.value.table == lines.location
+    assert (values(lines), values(orders)) == ({}, {1: 5})
 
 
 def test_a_snapshot_reads_all_tables_as_of_one_time(tmp_path: Path) -> None:
