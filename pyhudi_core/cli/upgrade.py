@@ -22,7 +22,7 @@ from pyhudi_core.cli.terminal import (
     safe,
 )
 from pyhudi_core.errors import HudiError
-from pyhudi_core.lake import tables_below
+from pyhudi_core.lake_tables import tables_below
 from pyhudi_core.opening import open_table
 from pyhudi_core.services.versions.version_plan import VersionPlan, VersionResult
 from pyhudi_core.storage.no_table import no_table
