@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import pyhudi as hudi
-from pyhudi.errors import SchemaMismatchError
+from pyhudi.errors import InvalidOptionError, SchemaMismatchError
 from pyhudi_core.write import streams
 
 ROWS = pa.table({"id": range(100), "day": ["a", "b"] * 50, "price": [i / 2 for i in range(100)]})
@@ -115,6 +115,12 @@ def test_duckdb_keeps_rows_with_nan_in_a_scan(tmp_path: Path) -> None:
     made.upsert(rows)
     with made.scan(meta=False).to_duckdb("floats", duckdb.connect()) as connection:
         assert connection.sql("SELECT id FROM floats WHERE x >= 1 ORDER BY id").fetchall() == [(2,), (3,)]
+
+
+@pytest.mark.parametrize("given", [("",), (3,), ("orders", "file.duckdb")])
+def test_duckdb_is_given_a_name_and_a_connection(table: hudi.HudiTable, given: tuple[object, ...]) -> None:
+    with pytest.raises(InvalidOptionError, match="takes the name of a view and a connection"):
+        table.scan().to_duckdb(*given)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", [pl.Categorical(), pl.Enum(["é", "x", "y"])], ids=["categorical", "enum"])
