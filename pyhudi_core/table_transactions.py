@@ -66,14 +66,17 @@ class TableTransaction:
         self._tables = {table.location: table for table in checked(tables, written=True)}
         self._writes: dict[str, Write] = {}
         self._handles = ExitStack()
+        self._is_open = False
         self.commits: dict[str, Commit] = {}
 
     def __enter__(self) -> Self:
+        self._is_open = True
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._is_open = False
         with CommitTogether() as together, self._handles:
             if error is None and self._writes:
                 try:
@@ -101,6 +104,11 @@ class TableTransaction:
         self._write(table, "delete", keys, extra_metadata)
 
     def _write(self, table: HudiTable, operation: str, data: object, extra: Mapping[str, str] | None) -> None:
+        if not self._is_open:
+            raise InvalidOptionError(
+                "A transaction takes rows only inside its block, at whose end they are committed",
+                hint="Write `with hudi.transaction([orders, lines]) as changes:`. Nothing was written.",
+            )
         known = self._tables.get(table.location) if isinstance(table, HudiTable) else None
         if known is None:
             raise InvalidOptionError(

@@ -10,7 +10,7 @@ Invariant: two values of one column have the same text if and only if they are e
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
 else:
     pc = lazy("pyarrow.compute")
+
+_VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 
 
 def key_column(batch: pa.RecordBatch, field: str) -> pa.Array | None:
@@ -63,12 +65,20 @@ def is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
+def without_dictionary(values: Any) -> Any:
+    """Return a column with its values in place of a dictionary. Categories of Polars are views of texts, which Arrow does not decode itself."""
+    kind = values.type
+    if not pa.types.is_dictionary(kind):
+        return values
+    if kind.value_type in _VIEWS:
+        values = values.cast(pa.dictionary(kind.index_type, _VIEWS[kind.value_type], kind.ordered))
+    return values.dictionary_decode()
+
+
 def as_text(column: pa.Array) -> pa.Array:
     """Convert a column without a ``text_problem`` into a string array; nulls stay null."""
+    column = without_dictionary(column)
     kind = column.type
-    if pa.types.is_dictionary(kind):
-        column = column.dictionary_decode()
-        kind = column.type
     if pa.types.is_timestamp(kind):
         return column.cast(pa.timestamp("us", kind.tz)).cast(pa.int64()).cast(pa.string())
     if pa.types.is_date(kind):

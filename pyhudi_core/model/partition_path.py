@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from pyhudi_core.errors import InvalidPartitionValueError, UnsafePathError, UnsupportedTableError
 from pyhudi_core.lazy import lazy
-from pyhudi_core.model.key_text import as_text, key_column, text_problem
+from pyhudi_core.model.key_text import as_text, key_column, text_problem, without_dictionary
 from pyhudi_core.model.properties import KeyGenerator, TableConfig
 from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.model.timestamp_partitions import TimestampFolders
@@ -180,8 +180,7 @@ def _timed_segments(batch: pa.RecordBatch, field: str, config: TableConfig) -> p
     column = key_column(batch, field)
     if column is None:
         raise _without_column(batch, field)
-    column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-    encoded = column.dictionary_encode(null_encoding="encode")
+    encoded = without_dictionary(column).dictionary_encode(null_encoding="encode")
     style = config.hive_style_partitioning, config.url_encode_partitioning
     texts = TimestampFolders.of(config.raw).folders(encoded.dictionary, field).to_pylist()
     if style[1]:

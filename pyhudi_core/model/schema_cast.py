@@ -17,6 +17,7 @@ from pyhudi_core.errors import SchemaMismatchError
 from pyhudi_core.lazy import lazy
 from pyhudi_core.model.internal_schema import FileNames
 from pyhudi_core.model.java_numbers import as_java_text, widened
+from pyhudi_core.model.key_text import without_dictionary
 from pyhudi_core.model.schema_types import is_list, joined, logical_type
 from pyhudi_core.model.whole_numbers import as_integers, first_unfit
 
@@ -132,7 +133,7 @@ class _Cast:
         if types.is_null(kind):
             return pa.nulls(len(array), target)
         if types.is_dictionary(kind):
-            return self.array(array.dictionary_decode(), target, column, names)
+            return self.array(without_dictionary(array), target, column, names)
         if types.is_struct(kind) and types.is_struct(target):
             return self._struct(array, target, column, names)
         if types.is_map(kind) and types.is_map(target):

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_core.errors import PredicateError
+from pyhudi_core.model.key_text import without_dictionary
 from pyhudi_core.predicates.coercion import common_type, is_string
 from pyhudi_core.predicates.predicate import Predicate
 from pyhudi_core.predicates.pruning import ColumnStats
@@ -112,8 +113,7 @@ def _array(keys: Any, kind: pa.DataType) -> pa.Array:
 
 def _as_type(keys: pa.Array, kind: pa.DataType) -> pa.Array:
     """Cast keys to the column's type, if they stay equal. Raises `PredicateError` and Arrow's errors."""
-    if pa.types.is_dictionary(keys.type):
-        keys = keys.dictionary_decode()
+    keys = without_dictionary(keys)
     source, test = keys.type, pa.types
     if source == kind or test.is_null(source):
         return keys.cast(kind)

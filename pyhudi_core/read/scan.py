@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_core.engine.choice import frame_of, root_for
-from pyhudi_core.errors import SchemaMismatchError, at_table, columns_named, needing
+from pyhudi_core.errors import InvalidOptionError, SchemaMismatchError, at_table, columns_named, needing
 from pyhudi_core.file_groups.skeletons import open_base
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.merge.merged_slice import Merging
@@ -160,12 +160,18 @@ class Scan(Conversions):
         """Make the scan a view of a DuckDB connection, by default of a new one; returns the connection.
 
         A query of the view reads the columns and files that it needs, as of `to_dataset`, as often as it is asked; a view of that name is replaced.
-        The rows are those of this scan, so make the view again for newer ones. Raises `MissingExtraError` if DuckDB is not installed.
+        The rows are those of this scan, so make the view again for newer ones. Raises `MissingExtraError` if DuckDB is not installed,
+        and `InvalidOptionError` for what is no name or no connection.
         """
         if connection is None:
             with needing("duckdb", "to_duckdb()"):
                 import duckdb  # noqa: PLC0415  (an extra)
             connection = duckdb.connect()
+        if not isinstance(name, str) or not name or not hasattr(connection, "register"):
+            raise InvalidOptionError(
+                f"to_duckdb takes the name of a view and a connection, not {name!r} and {type(connection).__name__}",
+                hint="Write scan.to_duckdb('orders', duckdb.connect('file.duckdb')).",
+            )
         return connection.register(name, self.to_dataset())
 
     def count(self) -> int:

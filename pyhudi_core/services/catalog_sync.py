@@ -33,7 +33,7 @@ else:
     manifest, opening, sync = lazy_in("pyhudi_core.catalog", "manifest", "opening", "sync")
 
 _T = TypeVar("_T")
-_OFF = "no option asks for it: hoodie.datasource.hive_sync.enable is false"
+_OFF = "no option asks for it: hoodie.datasource.hive_sync.enable is false, so only catalog.sync() does it"
 _KEYS = {option.attribute.rpartition(".")[2]: option.key for option in options_of("catalog", CatalogOptions)}
 _NEWEST = "the catalog has the newest state"
 

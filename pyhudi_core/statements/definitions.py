@@ -184,6 +184,10 @@ def to_drop(how: Changing, tree: Any) -> TableDrop:
     named = tree.args.get("tables") or [tree.this]
     if len(named) != 1:
         raise not_understood(f"DROP TABLE names {len(named)} tables", "Drop one at a time. Nothing was changed.")
+    if how.names.whole and not (how.names.knows(named[0]) or is_path(parts_of(named[0]))):
+        raise TableNotFoundError(
+            f"The lake has no table {shown(named[0])}", hint="SHOW TABLES has all. Nothing was changed."
+        )
     given = how.names.place(named[0])
     if is_place(given):
         return drop_of(given, how.names.storage_options, how.names.options)

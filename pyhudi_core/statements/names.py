@@ -22,12 +22,14 @@ _PATHS = ("hudi", "pyhudi")
 class Names:
     """What the names of a statement stand for.
 
-    ``given``: for each name a table of Hudi, its location, or data. A name may have a dot, as in ``shop.orders``.
+    ``given``: for each name a table of Hudi, its location, or data. A name may have a dot, as in ``shop.orders``. ``whole``: these are all tables
+    that there are, those of a lake.
     """
 
     given: Mapping[str, object]
     options: Mapping[str, object] = field(default_factory=dict, repr=False)
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    whole: bool = False
 
     def table(self, name: Any) -> HudiTable:
         """Return the table of Hudi that a name of the statement means. Raises `InvalidOptionError` for an unknown name, and for data."""

@@ -20,7 +20,7 @@ from pyhudi_core.statements.procedure import Argument, Procedure, ProcedureCall,
 from pyhudi_core.statements.text import Words, not_understood
 
 _VERSIONS = (
-    "Versions 8 and 9 are written, versions 3 to 6 are read. Hudi's own command line changes the version of a table."
+    "table.upgrade() and table.downgrade(), or pyhudi upgrade and pyhudi downgrade; --plan says before what that takes."
 )
 _LOGS = "Scans merge log files; table.scan() has their rows, table.key_history(key) what became of one row, pyhudi check the damaged blocks."
 _PARTITION_FILES = "Every write makes the file that marks a partition; pyhudi check finds partitions without one."

@@ -81,17 +81,31 @@ def read(
 ) -> tuple[Statement, Changing]:
     """Return a statement, and all that it is carried out with. Raises `InvalidOptionError`. Arguments as for `sql`."""
     given = dict(options or {})
+    whole = isinstance(tables, Lake)
     if isinstance(tables, Lake):
         given, storage_options = {**tables.options, **given}, {**tables.storage_options, **(storage_options or {})}
-        tables = {name.replace("/", "."): tables.location_of(name) for name in tables.list()}
+        tables = _of_lake(tables)
     insert = str(given.pop(INSERT_OPERATION, "insert"))
     if insert not in INSERTS:
         raise InvalidOptionError(f"{INSERT_OPERATION}={insert!r} is unknown", hint=f"Give one of {', '.join(INSERTS)}.")
     if not isinstance(tables or {}, Mapping):
         raise InvalidOptionError("tables= takes a dict from names to tables", hint="Write tables={'orders': table}.")
-    names = Names(tables or {}, given, storage_options or {})
+    names = Names(tables or {}, given, storage_options or {}, whole)
     found = parse(statement)
     return found, Changing(names, found.text, insert, {"extra_metadata": extra_metadata, "pre_commit": pre_commit})
+
+
+def _of_lake(lake: Lake) -> dict[str, object]:
+    """Return the locations of a lake's tables by their names in statements. Raises `InvalidOptionError` if two tables have one name there."""
+    found: dict[str, str] = {}
+    for name in lake.list():
+        other = found.setdefault(name.replace("/", "."), name)
+        if other != name:
+            raise InvalidOptionError(
+                f"Two tables of the lake {lake.location}, {other!r} and {name!r}, have one name in statements: dots stand for slashes",
+                hint=f"Rename one, or give tables={{'orders': lake.location_of({name!r})}}. Nothing was changed.",
+            )
+    return {dotted: lake.location_of(name) for dotted, name in found.items()}
 
 
 def _carried_out(found: Statement, how: Changing) -> pa.Table | Commit | HudiTable:

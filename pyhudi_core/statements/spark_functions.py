@@ -31,6 +31,13 @@ def _substring(call: Any) -> Any:
     return None
 
 
+def _side(call: Any) -> Any:
+    """Take no letter for a negative number: DuckDB leaves as many out at the other end."""
+    size = call.expression
+    none = exp.If(this=exp.LT(this=size.copy(), expression=_NUMBER(0)), true=_NUMBER(0))
+    call.set("expression", exp.Case(ifs=[none], default=size.copy()))
+
+
 def _is_nan(call: Any) -> Any:
     """Answer false for null."""
     if isinstance(call.parent, exp.Coalesce):
@@ -64,6 +71,8 @@ def _null_test(call: Any) -> Any:
 
 _BY_KIND: dict[type[Any], Callable[[Any], Any]] = {
     exp.Substring: _substring,
+    exp.Left: _side,
+    exp.Right: _side,
     exp.IsNan: _is_nan,
     exp.DayOfWeek: _day_of_week,
     exp.DateTrunc: _trunc,

@@ -214,7 +214,7 @@ def _kept_stream(run: WriteRun, data: object, snapshot: Snapshot) -> object:
     draft, data = run.state.draft(), streamed(data)
     if not isinstance(data, pa.RecordBatchReader) or draft.request.spark is not None:
         return data
-    _with_rows(draft, data.schema.empty_table(), snapshot)
+    _with_rows(draft, pa.Table.from_batches([], data.schema), snapshot)
     run.streams = Streams(draft.request.context)
     return run.streams.kept(data)
 

@@ -199,3 +199,19 @@ def test_a_table_of_a_lake_is_dropped_and_the_others_stay(lake: hudi.Lake) -> No
     assert not lake.drop("sales", missing_ok=True)
     with pytest.raises(TableNotFoundError):
         lake.drop("sales")
+
+
+def test_a_statement_drops_a_table_of_a_lake_if_it_is_there(lake: hudi.Lake) -> None:
+    for gone in (1, 0):
+        assert isinstance(found := hudi.sql("DROP TABLE IF EXISTS sales.eu", lake), pa.Table)
+        assert found.num_rows == gone
+    assert lake.list() == ("orders",)
+    with pytest.raises(TableNotFoundError, match=r"no table 'sales\.eu'"):
+        hudi.sql("DROP TABLE sales.eu", lake)
+
+
+def test_two_tables_of_a_lake_with_one_name_in_statements_are_refused(lake: hudi.Lake) -> None:
+    lake.create("sales.eu", ROWS.schema, "id")
+    with pytest.raises(InvalidOptionError, match=r"'sales\.eu' and 'sales/eu', have one name"):
+        hudi.sql("DELETE FROM sales.eu WHERE id = 1", lake)
+    assert rows_of(lake, "sales/eu") == [1, 2]

@@ -17,6 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi_core.model.key_text import without_dictionary
+
 Ints = npt.NDArray[np.uint64]
 
 _BITS = 62
@@ -124,8 +126,7 @@ def _common_prefix(column: pa.ChunkedArray) -> int:
 def _numbers(column: pa.Array | pa.ChunkedArray, prefix: int) -> npt.NDArray[np.generic]:
     """Numbers in the order of the values; nulls before all others. Values close to each other may have the same number."""
     whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if pa.types.is_dictionary(whole.type):
-        whole = whole.dictionary_decode()
+    whole = without_dictionary(whole)
     if _is_text(whole.type):
         return _words(whole, prefix)
     nulls = whole.is_null().to_numpy(zero_copy_only=False)

@@ -467,6 +467,7 @@ def test_each_commit_syncs_if_the_option_says_so_and_upkeep_does_what_is_left(hm
     assert days(hms) == ["a", "b", "c"]
     assert not writer.catalog.plan()
     assert not table.catalog.run()
+    assert "only catalog.sync() does it" in table.catalog.plan().why_not
 
 
 def test_a_manifest_names_the_newest_base_files() -> None:

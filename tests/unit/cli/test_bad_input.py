@@ -71,8 +71,7 @@ BAD = {
     "drop": """
         {none}
         {folder}
-        {none} --plan
-    """,
+        {none} --plan""",
     "erase": """
         {table} --key x
         {table} --key 99999999999999999999999

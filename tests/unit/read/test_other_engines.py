@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import pyhudi as hudi
-from pyhudi.errors import SchemaMismatchError
+from pyhudi.errors import InvalidOptionError, SchemaMismatchError
 from pyhudi_core.write import streams
 
 ROWS = pa.table({"id": range(100), "day": ["a", "b"] * 50, "price": [i / 2 for i in range(100)]})
@@ -115,3 +115,29 @@ def test_duckdb_keeps_rows_with_nan_in_a_scan(tmp_path: Path) -> None:
     made.upsert(rows)
     with made.scan(meta=False).to_duckdb("floats", duckdb.connect()) as connection:
         assert connection.sql("SELECT id FROM floats WHERE x >= 1 ORDER BY id").fetchall() == [(2,), (3,)]
+
+
+@pytest.mark.parametrize("given", [("",), (3,), ("orders", "file.duckdb")])
+def test_duckdb_is_given_a_name_and_a_connection(table: hudi.HudiTable, given: tuple[object, ...]) -> None:
+    with pytest.raises(InvalidOptionError, match="takes the name of a view and a connection"):
+        table.scan().to_duckdb(*given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [pl.Categorical(), pl.Enum(["é", "x", "y"])], ids=["categorical", "enum"])
+@pytest.mark.parametrize("lazy", [False, True])
+def test_categories_of_polars_are_texts_as_key_as_partition_as_value_and_inside_of_others(
+    tmp_path: Path, kind: pl.DataType, lazy: bool
+) -> None:
+    texts = pl.DataFrame(
+        {"id": ["é", "x"], "day": ["x", "é"], "city": ["y", None], "all": [["x"], []], "in": [{"a": "y"}] * 2}
+    )
+    inner = pl.Struct({"a": kind})
+    frame = texts.cast({"id": kind, "day": kind, "city": kind, "all": pl.List(kind), "in": inner})
+    table = hudi.create_table(tmp_path / "cities", pa.table(texts).schema, "id", partition_by="day")
+    table.upsert(frame.lazy() if lazy else frame)
+    table.upsert(frame.lazy() if lazy else frame)
+    rows = table.scan(meta=False).to_arrow().to_pylist()
+    assert sorted(rows, key=str) == sorted(texts.to_dicts(), key=str)
+    assert table.lookup(pa.table(frame.select("id", "day").head(1)), columns=["id"]).count() == 1
+    table.merge(frame.head(1), on=["id", "day"]).when_matched_delete().execute()
+    assert table.delete(frame.select("id", "day")).stats.rows_deleted == 1

@@ -61,6 +61,18 @@ def test_all_tables_change_at_one_completion_time_and_the_state_of_that_time_has
     assert not any((tmp_path / "lines" / GROUPS).iterdir())
 
 
+def test_rows_outside_of_the_block_are_refused_because_nothing_would_commit_them(tmp_path: Path) -> None:
+    orders, lines = tables(tmp_path, "orders", "lines")
+    changes = hudi.transaction([orders, lines])
+    for _ in ("before", "after"):
+        with pytest.raises(hudi.errors.InvalidOptionError, match="only inside its block"):
+            changes.upsert(orders, rows((1, 1)))
+        with changes:
+            pass
+    assert not values(orders)
+    assert not any((tmp_path / "orders/.hoodie/.heartbeat").glob("*"))
+
+
 def test_an_error_in_the_block_or_in_a_table_leaves_all_as_they_were(tmp_path: Path) -> None:
     orders, lines = tables(tmp_path, "orders", "lines")
 
