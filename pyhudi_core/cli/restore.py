@@ -90,8 +90,8 @@ def restore(
             found = {"cancelled": gone}
             text, code = f"The restore {cancel} {'was taken back' if gone else 'is not planned'}", 0 if gone else FOUND
         else:
-            if not (only_execute or as_json):
-                console(stderr=True).print(safe(str(service.plan(to, before=before))))
+            if not (only_execute or as_json) and (planned := service.plan(to, before=before)):
+                console(stderr=True).print(safe(str(planned)))
             with progress_bar("restore") as bar:
                 done = (
                     service.execute(instant, progress=bar)

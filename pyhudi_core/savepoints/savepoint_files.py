@@ -20,6 +20,9 @@ from pyhudi_core.timeline.active import Timeline, TimelineFolder
 
 RECORD = "HoodieSavepointMetadata"
 
+TAGGED_BY = "pyhudi tags"
+"""Who makes the savepoints that are tags: a schedule makes them, and deletes them."""
+
 
 @dataclass(frozen=True, slots=True)
 @printable

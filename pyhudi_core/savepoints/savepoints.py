@@ -17,6 +17,7 @@ from pyhudi_core.errors import (
     CommitStateUnknownError,
     InvalidOptionError,
     ObjectNotFoundError,
+    UnsupportedTableError,
     at_table,
 )
 from pyhudi_core.formats.avro.container import decode_record, encode_record
@@ -29,7 +30,7 @@ from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.read.bounds import CommitLike
 from pyhudi_core.read.snapshots import snapshot
-from pyhudi_core.savepoints.savepoint_files import RECORD, Savepoint, read_savepoints
+from pyhudi_core.savepoints.savepoint_files import RECORD, TAGGED_BY, Savepoint, read_savepoints
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import begin, heartbeat, layout
@@ -74,8 +75,8 @@ class Savepoints(NotCalled):
     def create(self, instant: CommitPoint | None = None, comment: str = "", created_by: str = "pyhudi") -> Savepoint:
         """Make a savepoint of a completed commit, the newest if none is given. A commit that has one keeps it, and that one is returned.
 
-        Raises `InvalidOptionError` if there is no such commit, `SnapshotExpiredError` if files of its state are cleaned already, and
-        `CommitConflictError` if a clean is about to delete some. Then nothing was changed.
+        Raises `InvalidOptionError` if there is no such commit, `UnsupportedTableError` if it has a tag, `SnapshotExpiredError` if files of its
+        state are cleaned already, and `CommitConflictError` if a clean is about to delete some. Then nothing was changed.
         """
         with at_table(self.context.table), Retries(self.context) as retries:
             return retries.until_done(lambda: _create(reopened(self.context), instant, comment, created_by))
@@ -170,6 +171,13 @@ def _create(context: TableContext, instant: CommitPoint | None, comment: str, cr
     timeline = context.folder.load()
     commit = saved_commit(context, timeline, instant)
     known = [found for found in read_savepoints(context.folder, timeline) if found.instant == commit.requested_time]
+    if known and known[0].created_by == TAGGED_BY != created_by:
+        raise UnsupportedTableError(
+            f"The commit {commit.requested_time} has a tag ({known[0].comment}), which its schedule deletes",
+            table=context.table,
+            instant=commit.requested_time,
+            hint=f"Delete the tag, table.savepoints.delete('{commit.requested_time}'), and try again: that makes a savepoint that stays.",
+        )
     if known:
         return known[0]
     refuse_pending_restore(context, timeline)

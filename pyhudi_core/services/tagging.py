@@ -17,14 +17,12 @@ from typing import ClassVar
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.printing import printable
 from pyhudi_core.options.upkeep import UpkeepOptions
-from pyhudi_core.savepoints.savepoint_files import Savepoint, read_savepoints
+from pyhudi_core.savepoints.savepoint_files import TAGGED_BY, Savepoint, read_savepoints
 from pyhudi_core.savepoints.savepoints import Savepoints
 from pyhudi_core.services.service import Execution, Figures, ServiceResult, TableService
 from pyhudi_core.transaction.commit import ask_gate
 from pyhudi_core.write.retrying import Retries
 
-TAGGED_BY = "pyhudi tags"
-"""Who makes the savepoints that are tags."""
 _PERIODS = {"hourly": "%Y-%m-%d %H:00", "daily": "%Y-%m-%d", "weekly": "%G-W%V", "monthly": "%Y-%m"}
 _OFF = "no schedule of tags: give pyhudi.tags.daily=30, or hourly, weekly, monthly"
 

@@ -10,7 +10,7 @@ from reliability.crash_states import filled
 from reliability.real_table import OPTIONS, TableSetup, TableWorld, orders, table_world
 from reliability.test_crashes import KEPT, leaks_of
 
-from pyhudi_core.services.tagging import TAGGED_BY
+from pyhudi_core.savepoints.savepoint_files import TAGGED_BY
 from pyhudi_core.testing import Profile
 from pyhudi_core.testing.crash_cases import CrashPlan
 from pyhudi_core.testing.crashes import crash_everywhere

@@ -28,7 +28,6 @@ from pyhudi_core.savepoints.savepoint_files import Savepoint
 from pyhudi_core.savepoints.savepoints import Savepoints
 from pyhudi_core.services.restore.commits_to_undo import Target
 from pyhudi_core.services.service import Figures
-from pyhudi_core.services.tagging import TAGGED_BY
 from pyhudi_core.transaction.commit import Gate
 from pyhudi_core.write.batch import UserRows
 from pyhudi_core.write.handle import Write
@@ -114,13 +113,6 @@ def restore_keeping(
             return planned.why_not
         to, kept = planned.to.requested_time, planned.kept.requested_time
         saved = Savepoints(context).create(kept, f"before the restore to {to}", "pyhudi restore")
-        if saved.created_by == TAGGED_BY:
-            raise UnsupportedTableError(
-                f"The newest commit, {kept}, has a tag ({saved.comment}), which its schedule deletes, and the later state would go with it",
-                table=context.table,
-                instant=kept,
-                hint=f"Delete the tag, table.savepoints.delete('{kept}'), and restore again: that makes a savepoint that stays. Nothing was changed.",
-            )
         schema, generated = load(context).schema, context.config.rules.generated
         there = [name for name in snapshot(context, planned.to).schema.names if name not in generated]
         scan = reads.scan(context, there, None, planned.to, None, meta=False)

@@ -39,7 +39,7 @@ RUNS: dict[str, tuple[str, ...]] = {
     "count": ("{wide}",),
     "erase": ("{wide}", "--key", "1", "--plan"),
     "downgrade": ("{wide}", "--plan"),
-    "drop": ("{wide}", "--plan"),
+    "drop": ("{new}", "--if-exists"),
     "expire": ("{wide}", "--plan"),
     "export": ("{wide}", "{new}.json"),
     "head": ("{wide}",),

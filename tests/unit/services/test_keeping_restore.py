@@ -57,6 +57,8 @@ def test_a_tag_does_not_stand_for_the_savepoint_because_its_schedule_deletes_it(
     there = table.timeline.instants
     with pytest.raises(UnsupportedTableError, match="has a tag .daily") as caught:
         table.restore(first, keep=True)
+    with pytest.raises(UnsupportedTableError, match="has a tag .daily"):
+        table.savepoints.create()
     assert "Delete the tag" in str(caught.value.hint)
     assert (rows(table), table.timeline.instants) == (before, there)
     assert table.savepoints.delete(table.timeline.commits[-1])
