@@ -61,12 +61,15 @@ def repair_by_policy(context: TableContext, seen: TableSeen | None = None) -> li
 
     ``seen`` is what the caller has just seen; if nothing is pending there, nothing is listed again.
 
-    Raises `CommitAbortedError` under EAGER if another writer is alive, because this policy allows only one writer.
+    Raises `CommitAbortedError` under EAGER if another writer is alive, because this policy allows only one writer; and `TableVersionError` if a dead
+    process had decided to give the table another version, which is published then: before the new write has left anything.
     """
     policy = context.options.heartbeat.failed_writes_policy
     if policy == "NEVER":
         return []
-    done = repair(context, seen)
+    done, found_dead = _repair(context, seen)
+    if found_dead:
+        reopened(context)
     return done + _roll_back_the_unclaimed(context) if policy == "EAGER" else done
 
 
@@ -93,6 +96,11 @@ def repair(context: TableContext, seen: TableSeen | None = None) -> list[str]:
 
     The timeline is listed once if nothing is pending; not at all if ``seen``, which the caller has just seen, says so.
     """
+    return _repair(context, seen)[0]
+
+
+def _repair(context: TableContext, seen: TableSeen | None) -> tuple[list[str], bool]:
+    """Repair; also return whether a reservation of a dead process was found, which may stand for a decision without an instant."""
     quiet = seen if seen is not None and not len(seen.timeline.pending) else None
     timeline = context.folder.load() if quiet is None else quiet.timeline
     if len(timeline.pending):
@@ -119,7 +127,7 @@ def repair(context: TableContext, seen: TableSeen | None = None) -> list[str]:
     if announced:
         _resume_the_dead(context)
     _sweep_temporaries(context, everywhere=found_dead or overtaken or bool(done))
-    return done
+    return done, found_dead
 
 
 def _own_writes(context: TableContext) -> tuple[Action, ...]:

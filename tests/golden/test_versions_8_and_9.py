@@ -13,9 +13,12 @@ from support.metadata_tables import assert_metadata_is_true
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import InvalidOptionError, TableVersionError, UnsupportedTableError
-from pyhudi_core.opened_table.table_context import TableContext
+from pyhudi_core.opened_table.table_context import METADATA_TABLE, TableContext
 from pyhudi_core.services.versions import eight_and_nine
 from pyhudi_core.services.versions.version_plan import VersionPlan
+from pyhudi_core.storage.below import StorageBelow
+from pyhudi_core.storage.local import LocalStorage
+from pyhudi_core.timeline import properties_file
 
 EIGHT = [
     "hudi-1.0.2/cow_indexed",
@@ -45,6 +48,13 @@ def assert_same(after: dict[str, pa.Table], before: dict[str, pa.Table]) -> None
             assert sorted(map(str, after[label].to_pylist())) == sorted(map(str, rows.to_pylist()))
         else:
             assert by_key(after[label], rows) == by_key(rows, rows), label
+
+
+def assert_metadata_table_has_its_version(table: hudi.HudiTable, place: Path) -> None:
+    """Hudi 1.0 opens no table whose metadata table has version 9."""
+    if table.config.metadata_partitions:
+        below = StorageBelow(LocalStorage(str(place)), METADATA_TABLE)
+        assert properties_file.read(below)["hoodie.table.version"] == str(table.config.version)
 
 
 def goes_on(table: hudi.HudiTable) -> None:
@@ -80,6 +90,7 @@ def test_a_table_of_version_8_gets_version_9_and_goes_back(name: str, tmp_path: 
     assert table.upgrade.plan(9)
     done = table.upgrade(9)
     assert (done.found, done.to, table.config.version) == (8, 9, 9)
+    assert_metadata_table_has_its_version(table, tmp_path)
     assert_same(answers(table, name), before)
     assert_same(answers(table, name), before)
     goes_on(table)
@@ -87,6 +98,7 @@ def test_a_table_of_version_8_gets_version_9_and_goes_back(name: str, tmp_path: 
     newest = table.scan().to_arrow()
     assert table.downgrade(8)
     assert table.config.version == 8
+    assert_metadata_table_has_its_version(table, tmp_path)
     assert by_key(table.scan().to_arrow(), newest) == by_key(newest, newest)
     kept = ("hoodie.record.merge.mode", "hoodie.record.merge.strategy.id", "hoodie.compaction.payload.class")
     assert {key: table.config.raw.get(key) for key in kept} == {key: properties.get(key) for key in kept}
@@ -107,6 +119,7 @@ def test_a_table_of_version_9_gets_version_8_without_the_indexes_that_that_canno
     assert planned, planned
     done = table.downgrade(8)
     assert table.config.version == 8
+    assert_metadata_table_has_its_version(table, tmp_path)
     assert not {*planned.indexes} & {*table.config.metadata_partitions}
     assert all(name in done.left for name in planned.indexes)
     assert by_key(table.scan().to_arrow(), before) == by_key(before, before)

@@ -1,4 +1,4 @@
-"""Tables of version 6 that we raised: Hudi 1.0.2 reads and continues them in version 8, and Hudi 1.2.0 in version 9."""
+"""Tables whose version we changed: raised from 6, Hudi 1.0.2 continues them in version 8, and 1.2.0 in 9; lowered from 9, 1.0.2 continues them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from support.golden import OTHER_VERSIONS, by_key, unpack
+from support.golden import FIXTURES, OTHER_VERSIONS, by_key, unpack
 
 import pyhudi_core as hudi
 
 from .judges import JudgeProcess
 
-TABLES = ("mor_avro", "cow_archived", "cow_plain", "mor_event_payload")
+TABLES = ("mor_avro", "cow_archived", "cow_plain", "mor_event_payload", "mor_rolled_back")
+LOWERED = {"mor_v9": FIXTURES, "cow_indexed": OTHER_VERSIONS}
 VERSIONS = {"1.0.2": 8, "1.2.0": 9}
 
 
@@ -28,6 +29,32 @@ def assert_same(found: pa.Table, expected: pa.Table) -> None:
     assert by_key(found, like) == by_key(like, like)
 
 
+def goes_on_with(judge: JudgeProcess, table: hudi.HudiTable, place: Path) -> None:
+    """Hudi reads what we upsert, and upserts what we read, without a change of the version."""
+    version, count = table.config.version, table.scan().count()
+    rows = table.scan(meta=False).to_arrow().slice(0, 3)
+    ts = rows.schema.get_field_index("ts")
+    newer = [rows.set_column(ts, "ts", pa.array([10**6 + n] * 3, rows.schema.field("ts").type)) for n in range(3)]
+    table.upsert(newer[0])
+    assert_same(judge.read(place), table.scan().to_arrow())
+    config = table.config
+    options = {
+        "hoodie.table.name": config.name,
+        "hoodie.datasource.write.recordkey.field": ",".join(config.record_key_fields),
+        "hoodie.datasource.write.partitionpath.field": ",".join(config.partition_fields),
+        "hoodie.write.auto.upgrade": "false",
+        "hoodie.write.table.version": str(version),
+    }
+    judge.write(place, newer[1], "upsert", **options)
+    found = hudi.open_table(str(place))
+    assert (found.config.version, found.scan().count()) == (version, count)
+    assert_same(judge.read(place), found.scan().to_arrow())
+    found.upsert(newer[2])
+    assert_same(judge.read(place), found.scan().to_arrow())
+    newest = found.scan(meta=False).to_arrow().select(rows.column_names).to_pylist()
+    assert all(row in newest for row in newer[2].to_pylist())
+
+
 @pytest.mark.slow
 @pytest.mark.row("Q2", "J4")
 @pytest.mark.parametrize("name", TABLES)
@@ -37,26 +64,21 @@ def test_hudi_reads_and_continues_a_table_that_was_raised_from_version_6(
     table = hudi.open_table(unpack(f"hudi-0.15.0/{name}", tmp_path, OTHER_VERSIONS))
     before = table.scan().to_arrow()
     table.upgrade(VERSIONS[judge.release])
+    assert table.config.version == VERSIONS[judge.release]
     assert_same(judge.read(tmp_path), before)
-    rows = table.scan(meta=False).to_arrow().slice(0, 3)
-    ts = rows.schema.get_field_index("ts")
-    newer = [rows.set_column(ts, "ts", pa.array([10**6 + n] * 3, rows.schema.field("ts").type)) for n in range(3)]
-    table.upsert(newer[0])
-    assert_same(judge.read(tmp_path), table.scan().to_arrow())
-    config = table.config
-    options = {
-        "hoodie.table.name": config.name,
-        "hoodie.datasource.write.recordkey.field": "id",
-        "hoodie.datasource.write.partitionpath.field": ",".join(config.partition_fields),
-        "hoodie.write.auto.upgrade": "false",
-        "hoodie.write.table.version": str(config.version),
-    }
-    judge.write(tmp_path, newer[1], "upsert", **options)
-    found = hudi.open_table(str(tmp_path))
-    assert found.config.version == VERSIONS[judge.release]
-    assert found.scan().count() == before.num_rows
-    assert_same(judge.read(tmp_path), found.scan().to_arrow())
-    found.upsert(newer[2])
-    assert_same(judge.read(tmp_path), found.scan().to_arrow())
-    times = {row["id"]: row["ts"] for row in found.scan(columns=["id", "ts"]).to_arrow().to_pylist()}
-    assert {times[key] for key in rows.column("id").to_pylist()} == {10**6 + 2}
+    goes_on_with(judge, table, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.row("Q2", "J4")
+@pytest.mark.parametrize("judge", ["1.0.2"], indirect=True)
+@pytest.mark.parametrize("name", LOWERED)
+def test_hudi_1_0_reads_and_continues_a_table_that_was_lowered_from_version_9(
+    name: str, judge: JudgeProcess, tmp_path: Path
+) -> None:
+    zone = {"pyhudi.expression.index.timezone": "UTC"}
+    table = hudi.open_table(unpack(f"hudi-1.2.0/{name}", tmp_path, LOWERED[name]), options=zone)
+    before = table.scan().to_arrow()
+    table.downgrade(8)
+    assert_same(judge.read(tmp_path), before)
+    goes_on_with(judge, table, tmp_path)

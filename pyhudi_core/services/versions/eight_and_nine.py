@@ -17,6 +17,7 @@ from pyhudi_core.model import version_changes
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.java_properties import render
 from pyhudi_core.model.properties import V2, TableConfig
+from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.opened_table.table_context import METADATA_TABLE, TableContext
 from pyhudi_core.services.indexing.drop import drop_partitions
 from pyhudi_core.services.service import Execution, Refused
@@ -97,7 +98,7 @@ def change(context: TableContext, to: int, how: Execution, seen: Timeline) -> tu
     dropped = _second_versions(context) if to < context.config.version else ()
     if dropped:
         drop_partitions(context, dropped)
-        context = context.below("")
+        context = reopened(context)
     transaction = begin.reserve(context, Action.INDEXING)
     what = f"give the table version {to}"
     try:
