@@ -170,7 +170,7 @@ def scenario_of_change(name: str, kind: Profile, writer: str) -> CrashScenario[T
 @pytest.mark.row("K11")
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_table_has_version_8_or_9_and_all_its_rows_wherever_the_process_dies(name: str) -> None:
-    plan = CrashPlan(share=0.2, states=0.1, every_site=False, kinds=(CRASH,))
+    plan = CrashPlan(share=0.2, states=0.3, every_site=False, kinds=(CRASH,))
     report = crash_everywhere(scenario_of_change(name, Profile.LOCAL_POSIX, "a write"), plan)
     assert report.assert_clean().recoveries > 1
 
