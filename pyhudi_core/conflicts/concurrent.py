@@ -1,4 +1,4 @@
-"""What ran at the same time as a write: read from the timeline that the commit finds under the lock."""
+"""Find what ran concurrently with a write. The commit reads the timeline under the lock and compares it with the timeline at the write's start."""
 
 from __future__ import annotations
 
@@ -98,8 +98,8 @@ def since(
 ) -> Concurrent:
     """Return what completed after ``start`` was read, and the pending plans of clusterings and compactions.
 
-    A commit with a later requested time than ours counts in any case: readers would take its files for newer than ours. So does a restore that is
-    pending, whenever it began: what we have read is about to be taken away.
+    A commit with a later requested time than ours always counts, because readers take its files for newer than ours. A pending restore always counts,
+    too, because it deletes what this write has read.
 
     ``looked`` is a later timeline than ``start`` that was compared before: if no write has ended since, the history is not read again.
     """
@@ -163,11 +163,11 @@ def restores_as_conflicts(context: TableContext, start: Timeline, own: str) -> I
 
 
 def _archived_since(context: TableContext, start: Timeline, found: Timeline, own: str) -> list[Instant]:
-    """Archived commits that may not have been archived yet when ``start`` was read.
+    """Return the archived commits that may still have been on the active timeline when ``start`` was read.
 
-    What had been archived by then began before the first write that ``start`` shows or, where a savepoint that is gone has left a hole, completed
-    before the newest of ``start``. Raises `CommitAbortedError` if the history goes beyond our own requested time: readers take all files
-    from before its end for committed, ours among them.
+    A commit that was archived earlier began before the first write of ``start``. A removed savepoint leaves an exception: such a commit completed
+    before the newest commit of ``start``. Raises `CommitAbortedError` if the archived timeline ends after our own requested time: readers take
+    every file from before that end for committed, and ours is one of them.
     """
     if not found.has_history:
         return []
@@ -186,9 +186,10 @@ def _archived_since(context: TableContext, start: Timeline, found: Timeline, own
 
 
 def nothing_ended(looked: Timeline, found: Timeline) -> bool:
-    """Say whether no write has ended between the two, so that none can have been archived that did.
+    """Say whether no write ended between the two timelines. If so, no commit of this time was archived, and the archived timeline need not be read.
 
-    The newest commits stay on the timeline. So an archived one would show a newer commit, or would itself have been pending before and be gone now.
+    Archival keeps the newest commits. So if it had taken a commit of this time, ``found`` would show a newer one, or would lack a pending instant of
+    ``looked``.
     """
     before, now = {i.group: i.is_completed for i in looked}, {i.group: i.is_completed for i in found}
     writes = (i for i in found if i.is_completed and i.action in WRITE_ACTIONS)
@@ -205,12 +206,12 @@ def refuse_conflicts(
     same_keys: SameKeys = not_compared,
     looked: Timeline | None = None,
 ) -> None:
-    """Raise `CommitConflictError` if the write may not stand on the timeline that was found.
+    """Raise `CommitConflictError` if the write cannot be committed on the timeline ``found``.
 
     Args:
         start: the timeline that the write was planned from.
-        schema: the table's after this write; None for an action that stores none.
-        same_keys: compares the keys that two writes inserted into one partition; without it any two such writes are in conflict.
+        schema: the schema of the table after this write; None for an action that stores no schema.
+        same_keys: compares the keys that two writes inserted into one partition; without it, two inserts into one partition always conflict.
         looked: a timeline that was compared before, see `since`.
     """
     if not context.protections.conflict_check:
@@ -241,9 +242,9 @@ def planned_first(context: TableContext, found: Timeline, own: str, mine: Touche
 
 
 def keeps_its_groups(context: TableContext, action: Action, mine: Touched) -> bool:
-    """Say whether writers have to wait for this commit, because its plan keeps its file groups for itself.
+    """Say whether writers must wait for this commit, because the plan reserves its file groups.
 
-    It does not yield to their claims: a writer whose claim it waited for would itself wait for the plan.
+    Such a commit does not yield to claims of writers: the writer would wait for the plan, and the plan for the writer.
     """
     return action is Action.CLUSTERING and _strategy(context, mine).writers_yield_to_plans
 
@@ -256,7 +257,10 @@ def _strategy(context: TableContext, mine: Touched) -> Strategy:
 
 
 def _other_schema(concurrent: Concurrent, schema: pa.Schema) -> Conflict | None:
-    """Return the commit with the latest requested time defines the table's columns, so two concurrent writes must have the same columns."""
+    """Return the conflict with a concurrent commit that stored other columns; None if there is none.
+
+    The commit with the latest requested time defines the columns of the table, so two concurrent writes must store the same columns.
+    """
     for instant, commit in concurrent.completed:
         if commit.schema and commit.operation not in SERVICE_OPERATIONS and from_avro(commit.schema) != schema:
             return Conflict(ConflictKind.SCHEMA, instant, operation=OperationType.of(commit.operation))

@@ -1,8 +1,8 @@
-"""Whether two commits that ran at the same time may both stand. Pure, but for the comparison of keys, which the caller passes in.
+"""Decide whether two concurrent commits can both be kept. Pure, except for the comparison of keys, which the caller passes in.
 
-Specification, "Writer Expectations" 3: a write is compared with what completed after its start. The table in ``matrix`` says what each pair of
-operations must not have in common; here its conditions are tested for what the two have touched. A strategy changes a few lines of the table. It is
-chosen by ``hoodie.write.lock.conflict.resolution.strategy``, and the names are those of Hudi's classes.
+Specification, "Writer Expectations" 3: a write is compared with everything that completed after its start. The table in ``matrix`` says what each
+pair of operations must not have in common; this module tests these conditions. A strategy changes a few lines of the table. It is chosen by
+``hoodie.write.lock.conflict.resolution.strategy``, and the names are those of Hudi's classes.
 
 Invariant: a condition that cannot be judged (keys that cannot be read, operations that are not known) counts as met.
 """
@@ -28,12 +28,12 @@ Group = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """How the table is applied.
+    """How the table in ``matrix`` is applied.
 
     Attributes:
         name: the option's word.
-        by_bucket: two file ids with the same bucket number in front are one file group.
-        writers_yield_to_plans: a pending clustering plan keeps its groups for itself.
+        by_bucket: two file ids that begin with the same bucket number are one file group.
+        writers_yield_to_plans: a pending clustering plan reserves its file groups.
         services_yield_to_writers: a table service also yields to writes that are still running.
     """
 
@@ -43,7 +43,7 @@ class Strategy:
     services_yield_to_writers: bool = False
 
     def key(self, group: Group) -> Group:
-        """Return what two names of one file group have in common."""
+        """Return the key by which file groups are compared: equal for all file ids of one bucket, if ``by_bucket`` is set."""
         partition, file_id = group
         bucket = file_id[:_BUCKET_DIGITS]
         if self.by_bucket and len(bucket) == _BUCKET_DIGITS and bucket.isascii() and bucket.isdigit():
@@ -51,7 +51,7 @@ class Strategy:
         return group
 
     def shared(self, mine: frozenset[Group], theirs: frozenset[Group]) -> frozenset[Group]:
-        """Return those of mine that the others have too."""
+        """Return the file groups of ``mine`` that are also in ``theirs``."""
         if not self.by_bucket:
             return mine & theirs
         known = {self.key(group) for group in theirs}
