@@ -201,7 +201,10 @@ def hour(folder: Path, port: int, minutes: float, kill_every: float) -> dict[str
     busy = Hour(folder, lakes, devs["busy"])
     with contextlib.ExitStack() as running:
         for dev in devs.values():
-            running.enter_context(dev.running())
+            dev.start()
+            running.callback(dev.stop)
+        for name, dev in devs.items():
+            until(dev.is_ready, 900, f"the server of {name}")
         for number in range(4):
             busy.write(number)
             running.callback(lambda number=number: busy.writers[number].kill())

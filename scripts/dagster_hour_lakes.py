@@ -86,7 +86,14 @@ class Lakes:
 
     def environment(self, home: Path) -> dict[str, str]:
         """What processes of Dagster need in order to find the projects."""
-        return {"PYTHONPATH": os.pathsep.join([str(ROOT), *map(str, sorted((home / "projects").glob("*")))])}
+        places = [str(ROOT), *map(str, sorted((home / "projects").glob("*")))]
+        return {
+            "PYTHONPATH": os.pathsep.join(places),
+            # As where people work: byte code is there, though the tests' environment may write none.
+            "PYTHONDONTWRITEBYTECODE": "",
+            "PYTHONPYCACHEPREFIX": str(self.folder / "bytecode"),
+            "DAGSTER_GRPC_TIMEOUT_SECONDS": "300",  # on a machine with other work a new process may take a minute
+        }
 
     def save(self) -> None:
         """Tell the writers, which are processes of their own, the port."""
@@ -206,7 +213,7 @@ def project(home: Path, lakes: Lakes, of: str, wanted: Mapping[str, Sequence[Som
             (folder / "__init__.py").touch()
         (root / "pyproject.toml").write_text(
             f'[project]\nname = "{name}_lake"\nversion = "0"\n\n[tool.dg]\ndirectory_type = "project"\n\n'
-            f'[tool.dg.project]\nroot_module = "{name}_lake"\n'
+            f'[tool.dg.project]\nroot_module = "{name}_lake"\ncode_location_name = "{name}.py"\n'
         )
 
 
