@@ -9,12 +9,15 @@ from collections.abc import Mapping
 
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.lock.kinds import GENERATOR, PROVIDER, every_kind, refuse_incomplete
-from pyhudi_core.options.registry import read_options
+from pyhudi_core.options.registry import of_one_lock, read_options
 from pyhudi_core.options.table_options import TableOptions
 from pyhudi_core.options.write_options import WriteOptions
 from pyhudi_core.storage.opening import refuse_unfit_storage_options
 from pyhudi_core.storage.paths import parse_location
 
+_REMEMBERED = 1000
+_FIT: set[str] = set()
+"""What fitted, as text: tables of a lake usually have the same options, and each is asked for several times while definitions load."""
 _BY_SCHEME = {"file": "file_system", "memory": "in_process"}
 
 
@@ -38,11 +41,16 @@ def refuse_unfit_options(
         InvalidOptionError: a value is wrong, two options contradict each other, the location has no storage, or the lock or the generator of
             times is configured only in part; or there are options of another lock, or the lock cannot exclude the writers of this location.
     """
+    given = repr((options, location, processes, storage_options))
+    if given in _FIT:
+        return
     TableOptions.parse(options)
     WriteOptions.parse(options)
     if location is not None:
         refuse_unfit_storage_options(location, storage_options or {})
         _refuse_unfit_lock(options, parse_location(location).scheme, location, processes)
+    if len(_FIT) < _REMEMBERED:
+        _FIT.add(given)
 
 
 def _refuse_unfit_lock(options: Mapping[str, object], scheme: str, location: str, processes: bool) -> None:
@@ -64,8 +72,9 @@ def _refuse_unfit_lock(options: Mapping[str, object], scheme: str, location: str
     generator = values.get(GENERATOR, "system")
     refuse_incomplete(PROVIDER, provider, called.__contains__)
     refuse_incomplete(GENERATOR, generator, called.__contains__)
-    for kind in every_kind():
-        unused = [option.key for option in found if option in kind.options()]
+    own = of_one_lock(found)
+    for kind in every_kind() if own else ():
+        unused = [option.key for option in own if option in kind.options()]
         if unused and provider not in kind.names and generator not in kind.names:
             raise InvalidOptionError(
                 f"{', '.join(unused)} belongs to the lock {kind.name}, but {'the lock is' if given else f'the lock of {location} is'} {provider}",

@@ -45,6 +45,11 @@ def _known(key: str) -> Option | None:
     return _BY_KEY.get(key) or own_options().get(key)
 
 
+def of_one_lock(options: Iterable[Option]) -> list[Option]:
+    """Return those that belong to one kind of lock."""
+    return [option for option in options if option.key not in _BY_KEY]
+
+
 def find_option(key: str) -> Option:
     """Return the option of a key or an alias. Raises `UnknownOptionError` with the most similar known key."""
     if not isinstance(key, str):

@@ -9,16 +9,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from pyhudi_core.engine.local import as_table
-from pyhudi_core.engine.pandas_frames import is_pandas
 from pyhudi_core.errors import SchemaMismatchError
+from pyhudi_core.lazy import lazy, lazy_call
 from pyhudi_core.orchestration import polars_frames
 from pyhudi_core.orchestration.partition_values import Value
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+
+    from pyhudi_core.engine.local import as_table
+    from pyhudi_core.engine.pandas_frames import is_pandas
+else:  # programs that only declare tables handle no rows
+    pc = lazy("pyarrow.compute")
+    as_table = lazy_call("pyhudi_core.engine.local", "as_table")
+    is_pandas = lazy_call("pyhudi_core.engine.pandas_frames", "is_pandas")
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 _HOW = {

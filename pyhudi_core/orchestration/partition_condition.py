@@ -10,12 +10,17 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_, or_
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from pyhudi_core.lazy import lazy
 from pyhudi_core.orchestration.partition_values import Value
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+else:
+    pc = lazy("pyarrow.compute")
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 _MOST_GROUPS = 32

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import dagster as dg
@@ -17,7 +17,7 @@ import dagster as dg
 from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_dagster.assets.asset_arguments import io_manager_key
 from pyhudi_dagster.assets.io_manager import HudiIOManager
-from pyhudi_dagster.lake.info import INFO, HudiAssetInfo, info_of
+from pyhudi_dagster.lake.info import INFO, HudiAssetInfo, info_of, step_name
 from pyhudi_dagster.lake.names import SERVED, WATCHED
 from pyhudi_dagster.lake.resource import HudiLakeResource
 
@@ -46,7 +46,8 @@ def checked_definitions(definitions: dg.Definitions) -> dg.Definitions:
 
 
 def refuse_twins(definitions: dg.Definitions) -> None:
-    """Raise `InvalidOptionError` for what two builders made of one table, and for two jobs, schedules or sensors of one name."""
+    """Raise `InvalidOptionError` for what two builders made of one table, and for two jobs, schedules, sensors or steps of one name."""
+    refuse_equal_names((key, "") for key in _with_steps(definitions))
     for entry, what in {SERVED: "look after", WATCHED: "report the commits of"}.items():
         having: dict[str, str] = {}
         for sensor in definitions.sensors or []:
@@ -71,6 +72,22 @@ def refuse_twins(definitions: dg.Definitions) -> None:
             f"The asset {key.asset_key.to_user_string()} has the check {key.name} twice",
             "Pass the check of an asset to one build_hudi_checks.",
         )
+
+
+def refuse_equal_names(assets: Iterable[tuple[dg.AssetKey, str]]) -> None:
+    """Raise `InvalidOptionError` for two assets whose steps and jobs would have one name, such as ``a-b`` and ``a_b``.
+
+    ``assets``: each with what the error says of it, such as ``of the component east``.
+    """
+    having: dict[str, str] = {}
+    for key, whose in assets:
+        named, told = step_name(key), f"{key.to_user_string()} {whose}".rstrip()
+        if named in having:
+            raise definition_error(
+                f"The assets {having[named]} and {told} have steps and jobs of one name: {named}",
+                "Change the key of one of them (key: in YAML); Dagster writes '-' as '_' in names, and '/' as '__'.",
+            )
+        having[named] = told
 
 
 def refuse_unloadable(definitions: dg.Definitions) -> None:
@@ -130,6 +147,22 @@ def refuse_unknown_inputs(info: HudiAssetInfo, known: Sequence[dg.AssetKey]) -> 
                 if near
                 else f"Name the asset in changes_of; for a table of another writer add hudi_external_asset({key.to_user_string()!r}).",
             )
+
+
+def _with_steps(definitions: dg.Definitions) -> Iterator[dg.AssetKey]:
+    """Yield the keys of the Hudi assets that have a step or a check, each once."""
+    checked = {key.asset_key for each in definitions.asset_checks or [] for key in each.check_keys}
+    for asset in definitions.assets or []:
+        runs = isinstance(asset, dg.AssetsDefinition) and asset.is_executable
+        for spec in (
+            asset.specs
+            if isinstance(asset, dg.AssetsDefinition)
+            else [asset]
+            if isinstance(asset, dg.AssetSpec)
+            else []
+        ):
+            if INFO in spec.metadata and (runs or spec.key in checked):
+                yield spec.key
 
 
 def _specs(definitions: dg.Definitions) -> Iterator[dg.AssetSpec]:

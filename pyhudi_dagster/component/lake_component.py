@@ -16,7 +16,7 @@ from pydantic import Field, PrivateAttr
 
 from pyhudi.errors import InvalidOptionError
 from pyhudi_core.orchestration.errors import definition_error
-from pyhudi_dagster.assets.definition_check import checked_tables, refuse_twins
+from pyhudi_dagster.assets.definition_check import checked_tables, refuse_equal_names, refuse_twins
 from pyhudi_dagster.component.scaffolding import LakeScaffolder
 from pyhudi_dagster.component.shared_attributes import LakeDefaults, LakeShared, with_defaults
 from pyhudi_dagster.component.table_attributes import LakeExternal, LakeTable, LakeTranslation
@@ -60,6 +60,7 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
     )
     _folder: Path = PrivateAttr(default=Path())
     _columns: dict[str, dg.TableSchema] = PrivateAttr(default_factory=dict)
+    _made: list[tuple[LakeShared, list[Any]]] | None = PrivateAttr(default=None)
 
     @classmethod
     def get_spec(cls) -> dg.ComponentTypeSpec:
@@ -110,7 +111,12 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
         parts = [dg.Definitions(assets=assets, resources={self.lake: lake}), *self._upkeep(lake, cared)]
         for peer in peers:
             _refuse_twins(self, peer)
-        known = [key for each in others for asset in each.assets() for key in _keys(asset)]
+        refuse_equal_names(
+            (key, f"of the component {each._folder.name}")
+            for each in (self, *others)
+            for key in each.asset_keys(steps=True)
+        )
+        known = [key for each in others for key in each.asset_keys()]
         made = dg.Definitions.merge(*parts)
         refuse_twins(made)
         return checked_tables(made, known)
@@ -119,8 +125,22 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
         """Return the assets of its tables. Raises `InvalidOptionError` for what cannot work."""
         return [asset for _, assets in self.tables_made() for asset in assets]
 
+    def asset_keys(self, *, steps: bool = False) -> list[dg.AssetKey]:
+        """Return the keys of its assets, or only of those that have a step. Raises as `assets`."""
+        found = self.assets()
+        alone = [] if steps else [asset.key for asset in found if isinstance(asset, dg.AssetSpec)]
+        return [*alone, *(key for asset in found if isinstance(asset, dg.AssetsDefinition) for key in asset.keys)]
+
     def tables_made(self) -> list[tuple[LakeShared, list[Any]]]:
-        """Return its tables with their defaults, each with its assets. Raises `InvalidOptionError` for what cannot work."""
+        """Return its tables with their defaults, each with its assets; made once, as each component asks all others.
+
+        Raises `InvalidOptionError` for what cannot work.
+        """
+        if self._made is None:
+            self._made = self._tables_made()
+        return self._made
+
+    def _tables_made(self) -> list[tuple[LakeShared, list[Any]]]:
         name = self._folder.name
         tables: list[LakeTable | LakeExternal] = [*self.tables, *self.external]
         self.defaults.refuse_unused(name, [(table, table.table_type) for table in tables])
@@ -173,10 +193,6 @@ class HudiLakeComponent(dg.Component, dg.Resolvable, dg.Model):
     def policies(self) -> "list[LakeServices]":
         """Say how its services run."""
         return self.services if isinstance(self.services, list) else [self.services] if self.services else []
-
-
-def _keys(asset: Any) -> list[dg.AssetKey]:
-    return [asset.key] if isinstance(asset, dg.AssetSpec) else list(asset.keys)
 
 
 def _refuse_unequal(one: HudiLakeComponent, other: HudiLakeComponent) -> None:

@@ -14,15 +14,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
-import psutil
 from pydantic import Field, PrivateAttr
 
 import pyhudi as hudi
 from pyhudi_core import orchestration
+from pyhudi_core.lazy import lazy
 from pyhudi_dagster.lake import interrupts
+
+if TYPE_CHECKING:
+    import psutil
+else:
+    psutil = lazy("psutil")  # only a start of Spark looks at processes
 
 _GRACE = 2.0
 _LAST_WAIT = 5.0

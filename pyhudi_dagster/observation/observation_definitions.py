@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
 from pyhudi_core.argument_types import refuses_wrong_types
+from pyhudi_core.lazy import lazy
 from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_core.orchestration.settings import refuse_no_count
 from pyhudi_dagster.lake.info import HudiAssetInfo
-from pyhudi_dagster.lake.names import name_of
+from pyhudi_dagster.lake.names import WATCHED, name_of
 from pyhudi_dagster.lake.resource import HudiLakeResource
 from pyhudi_dagster.lake.service_settings import refuse_bad_cron
-from pyhudi_dagster.observation.timeline_sensor import timeline_sensor
 from pyhudi_dagster.reporting.checks import KINDS, READABLE, HudiCheck, checks_of, utc_now
 from pyhudi_dagster.services.service_definitions import HudiAssets, tables_of, views_of_tables
+
+if TYPE_CHECKING:
+    from pyhudi_dagster.observation import timeline_sensor
+else:
+    timeline_sensor = lazy("pyhudi_dagster.observation.timeline_sensor")  # only a tick opens tables
 
 
 @refuses_wrong_types
@@ -59,9 +65,21 @@ def build_hudi_timeline_sensor(
     for info in infos:
         lake.refuse_unfit(info)
     named = name_of("timeline", infos[0].lake, name, "build_hudi_timeline_sensor")
-    status = dg.DefaultSensorStatus.RUNNING if running else dg.DefaultSensorStatus.STOPPED
+
+    def report(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        return timeline_sensor.tick_of(context, infos, views, max_events_per_tick)
+
+    sensor = dg.SensorDefinition(
+        name=named,
+        evaluation_fn=report,
+        minimum_interval_seconds=minimum_interval_seconds,
+        default_status=dg.DefaultSensorStatus.RUNNING if running else dg.DefaultSensorStatus.STOPPED,
+        required_resource_keys={infos[0].lake},
+        metadata={WATCHED: [info.key.to_user_string() for info in infos]},
+        description="Reports commits of other writers as materializations, and table services as observations.",
+    )
     return dg.Definitions(
-        sensors=[timeline_sensor(infos, views, named, minimum_interval_seconds, max_events_per_tick, status)],
+        sensors=[sensor],
         asset_checks=[checks_of(info, [HudiCheck(READABLE)], utc_now) for info in infos if not info.has_step],
         resources={infos[0].lake: lake},
     )

@@ -17,7 +17,7 @@ from pyhudi_core.orchestration import past_commits, table_looks
 from pyhudi_core.orchestration.instant_times import moment_of
 from pyhudi_core.orchestration.timeline_cursor import TablePosition, TimelineCursor, before, completion_of
 from pyhudi_dagster.lake.info import HudiAssetInfo
-from pyhudi_dagster.lake.names import RECONCILE_TAG, WATCHED
+from pyhudi_dagster.lake.names import RECONCILE_TAG
 from pyhudi_dagster.lake.resource import HudiLakeResource
 from pyhudi_dagster.partitions.partition_values import DynamicKeys
 from pyhudi_dagster.reporting import events
@@ -226,32 +226,18 @@ def _readable(
     )
 
 
-def timeline_sensor(
-    infos: Sequence[HudiAssetInfo], views: Views, name: str, interval: int, most: int, status: dg.DefaultSensorStatus
-) -> dg.SensorDefinition:
-    """Return the sensor of these tables."""
-    lake_key = infos[0].lake
-    tables = [info.table for info in infos]
-
-    def report(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        started, lake = time.monotonic(), getattr(context.resources, lake_key)
-        tick = TimelineTick(context.instance, lake, TimelineCursor.read(context.cursor), most, context.log, views)
-        tick.run(infos)
-        notes = f" {'; '.join(tick.notes[:20])}" if tick.notes else ""
-        seconds = time.monotonic() - started
-        return dg.SensorResult(
-            asset_events=tick.events,
-            dynamic_partitions_requests=tick.partition_requests(),
-            skip_reason=None if tick.events else f"No new instant in {len(tables)} tables ({seconds:.1f} s).{notes}",
-            cursor=tick.cursor.text(tables),
-        )
-
-    return dg.SensorDefinition(
-        name=name,
-        evaluation_fn=report,
-        minimum_interval_seconds=interval,
-        default_status=status,
-        required_resource_keys={lake_key},
-        metadata={WATCHED: [info.key.to_user_string() for info in infos]},
-        description="Reports commits of other writers as materializations, and table services as observations.",
+def tick_of(
+    context: dg.SensorEvaluationContext, infos: Sequence[HudiAssetInfo], views: Views, most: int
+) -> dg.SensorResult:
+    """Look at these tables, and return what the sensor reports."""
+    started, lake = time.monotonic(), getattr(context.resources, infos[0].lake)
+    tick = TimelineTick(context.instance, lake, TimelineCursor.read(context.cursor), most, context.log, views)
+    tick.run(infos)
+    notes = f" {'; '.join(tick.notes[:20])}" if tick.notes else ""
+    seconds = time.monotonic() - started
+    return dg.SensorResult(
+        asset_events=tick.events,
+        dynamic_partitions_requests=tick.partition_requests(),
+        skip_reason=None if tick.events else f"No new instant in {len(infos)} tables ({seconds:.1f} s).{notes}",
+        cursor=tick.cursor.text([info.table for info in infos]),
     )

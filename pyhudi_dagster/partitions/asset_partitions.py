@@ -10,15 +10,20 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import dagster as dg
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from pyhudi_core.lazy import lazy
 from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_core.orchestration.partition_values import Granularity, Value
 from pyhudi_dagster.partitions.partition_values import DynamicKeys, KeyTexts, Layout, Product, windows
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+else:
+    pc = lazy("pyarrow.compute")  # only a write uses it
 
 Columns = str | Sequence[str]
 ForeignRows = Literal["fail", "drop", "allow"]

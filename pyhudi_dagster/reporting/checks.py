@@ -6,20 +6,25 @@ A table that cannot be read fails its checks with the error and what to do about
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 import pyarrow as pa
-import pyarrow.compute as pc
 
 import pyhudi as hudi
 from pyhudi.errors import HudiError
+from pyhudi_core.lazy import lazy
 from pyhudi_core.orchestration import past_commits
 from pyhudi_core.orchestration.instant_times import moment_of
 from pyhudi_dagster.lake.info import HudiAssetInfo, refuse_unfit_key, step_name
 from pyhudi_dagster.lake.names import name_of
 from pyhudi_dagster.lake.resource import HudiLakeResource
 from pyhudi_dagster.timeline.reported_commits import materialized_since
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+else:
+    pc = lazy("pyarrow.compute")  # only a check that looks at a column uses it
 
 READABLE = "timeline_readable"
 _EVENTS_READ = 20
@@ -40,7 +45,7 @@ class Examined:
     """What a check looks at."""
 
     info: HudiAssetInfo
-    table: hudi.HudiTable
+    table: "hudi.HudiTable"
     instance: dg.DagsterInstance
     now: datetime
     limit: float
@@ -143,7 +148,7 @@ def _freshness_by(examined: Examined, column: str) -> CheckVerdict:
         return CheckVerdict(False, f"The column {column} {what}. Name a column of timestamps or dates.")
     window = timedelta(hours=examined.limit)
 
-    def bound(moment: datetime) -> pa.Scalar:
+    def bound(moment: datetime) -> "pa.Scalar":
         value = moment.date() if pa.types.is_date(kind) else moment if kind.tz else moment.replace(tzinfo=None)
         return pa.scalar(value, kind)
 

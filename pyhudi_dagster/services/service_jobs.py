@@ -158,7 +158,7 @@ def _checked(services: Mapping[str, str]) -> dict[str, When]:
     return {name: cast("When", given[name]) for name in kinds if given.get(name, "never") != "never"}
 
 
-def _why_not(table: hudi.HudiTable | str, info: HudiAssetInfo, name: str, asked: Asked) -> str:
+def _why_not(table: "hudi.HudiTable | str", info: HudiAssetInfo, name: str, asked: Asked) -> str:
     """Return why a service does not run. If that cannot be said, it runs, and its step fails with the reason."""
     try:
         return service_runs.why_not(table, info, name, asked)

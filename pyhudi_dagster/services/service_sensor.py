@@ -217,5 +217,5 @@ def _requests(job: str, due: Sequence[TableNeed], how: ServiceRunner) -> Iterato
             yield dg.RunRequest(job_name=needs[0].table.job_name, run_config=needs[0].table.run_config(needs[0].when))
 
 
-def _checksum(timeline: hudi.Timeline) -> int:
+def _checksum(timeline: "hudi.Timeline") -> int:
     return zlib.crc32("\n".join(instant.file_name() for instant in timeline).encode())

@@ -170,6 +170,20 @@ def test_what_cannot_be_together_is_refused_by_what_it_is(
     assert words in str(refused.value)
 
 
+@pytest.mark.parametrize("other", ["a-b", "a__b"])
+def test_two_assets_whose_steps_would_have_one_name_are_refused_by_both_keys(
+    other: str, lake: HudiLakeResource
+) -> None:
+    @hudi_asset(key=["a", "b"] if "__" in other else "a_b", record_key="id")
+    def one() -> None: ...
+
+    @hudi_asset(key=other, record_key="id")
+    def two() -> None: ...
+
+    with pytest.raises(InvalidOptionError, match=f"and {other} have steps and jobs of one name"):
+        checked_definitions(dg.Definitions(assets=[one, two], resources={"lake": lake}))
+
+
 @pytest.mark.parametrize("name", ["large tables", "", "größe", 3])
 def test_a_name_that_dagster_cannot_have_is_refused(name: Any, lake: HudiLakeResource) -> None:
     asset = table_of("one")
@@ -248,6 +262,10 @@ def test_one_component_for_each_table_and_one_for_the_upkeep_of_all(tmp_path: Pa
         ({"tables": [orders("b")], "warehouse": "elsewhere"}, "define the lake lake differently: warehouse"),
         ({"tables": [orders("b")], "options": {"pyhudi.lock.sql.url": "x"}}, "define the lake lake differently: options"),
         ({"tables": [orders()]}, "both have the table sales/orders"),
+        ({"tables": [orders("sales-orders"), orders("sales_orders")]},
+         "sales-orders of the component second and sales_orders of the component second have steps and jobs of one name: sales_orders"),
+        ({"tables": [orders("sales__orders")]}, "have steps and jobs of one name: sales__orders. Change the key of one of them (key: in YAML)"),
+        ({"tables": [orders()], "lake": "other"}, "sales/orders of the component second"),
         ({"tables": [orders("b")], "services": {}}, "both have services with the name of the lake lake"),
         ({"tables": [orders("b")], "timeline_sensor": {}}, "both have timeline_sensor with the name of the lake lake"),
         ({"tables": [orders("b")], "checks": [{"name": "data_freshness", "cron": "@daily"}]}, "both have checks with the name of the lake lake"),

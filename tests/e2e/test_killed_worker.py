@@ -143,7 +143,7 @@ from pyhudi_dagster import HudiLakeResource, HudiPartitions, build_hudi_reconcil
 from pyhudi_dagster.observation import timeline_sensor
 
 HERE = Path(os.environ["DAGSTER_HOME"])
-reported = timeline_sensor.Tick._report
+reported = timeline_sensor.TimelineTick._report
 
 def slowly(tick, info):
     """The tick of a large lake: there is time to die in the middle of it."""
@@ -152,7 +152,7 @@ def slowly(tick, info):
         time.sleep(3)
     return reported(tick, info)
 
-timeline_sensor.Tick._report = slowly
+timeline_sensor.TimelineTick._report = slowly
 DAYS = HudiPartitions.static("day", ["a", "b", "c"])
 tables = [hudi_external_asset(f"table_{number}", partitions=DAYS) for number in range(4)]
 lake = HudiLakeResource(warehouse=str(HERE / "lake"))

@@ -199,7 +199,7 @@ from pyhudi_dagster import HudiLakeResource, build_hudi_timeline_sensor, hudi_ex
 from pyhudi_dagster.observation import timeline_sensor
 
 HERE = Path(os.environ["DAGSTER_HOME"])
-run = timeline_sensor.Tick.run
+run = timeline_sensor.TimelineTick.run
 
 def timed(tick, infos):
     began, cpu = time.monotonic(), time.process_time()
@@ -207,7 +207,7 @@ def timed(tick, infos):
     with (HERE / "ticks").open("a") as told:
         told.write(f"{len(tick.events)} {time.monotonic() - began:.3f} {time.process_time() - cpu:.3f}\\n")
 
-timeline_sensor.Tick.run = timed
+timeline_sensor.TimelineTick.run = timed
 tables = [hudi_external_asset(f"table_{number}") for number in range(200)]
 lake = HudiLakeResource(warehouse=str(HERE / "lake"))
 defs = dg.Definitions.merge(

@@ -70,7 +70,7 @@ class DagsterDev:
         """Inside this context it runs, and answers."""
         self.start()
         try:
-            until(self._is_ready, 2 * LIMIT, "the server")
+            until(self.is_ready, 2 * LIMIT, "the server")
             yield self
         finally:
             self.stop()
@@ -180,7 +180,8 @@ class DagsterDev:
         found: list[dict[str, Any]] = self.ask(query)["runsOrError"]["results"]
         return found
 
-    def _is_ready(self) -> bool:
+    def is_ready(self) -> bool:
+        """Whether all its code locations are loaded."""
         found = self.ask(_READY)
         loaded = found["workspaceOrError"]["locationEntries"]
         return (
