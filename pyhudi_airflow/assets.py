@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from airflow.sdk import Asset, AssetWatcher
 
@@ -51,12 +53,25 @@ def hudi_uri(parts: Any) -> Any:
     return parts
 
 
-def report_outlets(context: Any, facts: Mapping[str, Any], keys: Sequence[str]) -> None:
-    """Put the facts into the event of each asset in the task's outlets. ``keys``: the partition keys that the event shall have (Airflow 3.3)."""
+def report_outlets(
+    context: Any, facts: Mapping[str, Mapping[str, Any]], keys: Mapping[str, Sequence[str]] = MappingProxyType({})
+) -> None:
+    """Put the facts of each table, by its name, into the events of the assets in the task's outlets.
+
+    An asset is that of the table with its name or its address. If the task writes one table only, every asset is.
+
+    Args:
+        keys: the partition keys that the event shall have (Airflow 3.3), by table.
+    """
     for outlet in context["task"].outlets:
         if not isinstance(outlet, Asset):
             continue
         event = context["outlet_events"][outlet]
-        event.extra.update(facts)
-        if keys and hasattr(event, "add_partitions"):
-            event.add_partitions(list(keys))
+        known = (outlet.name, urlsplit(outlet.uri).path.strip("/"))
+        mine = [name for name in facts if len(facts) == 1 or name.strip("/") in known]
+        if not mine:
+            event.extra["tables"] = {name: dict(of_table) for name, of_table in facts.items()}
+        for name in mine:
+            event.extra.update(facts[name])
+            if keys.get(name) and hasattr(event, "add_partitions"):
+                event.add_partitions(list(keys[name]))

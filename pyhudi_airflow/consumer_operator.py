@@ -77,7 +77,7 @@ class HudiConsumerOperator(HudiOperator):
             made = list(self._processed(run, consumer))
         if not made:
             run.skip(f"nothing is new in {self.source} since {self._checkpoint(consumer)}")
-        report_outlets(context, made[-1], [])
+        report_outlets(context, {self.into: made[-1]})
         return made
 
     def _consumer(self, run: TaskRun) -> hudi.Consumer:

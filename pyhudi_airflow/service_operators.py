@@ -14,6 +14,7 @@ import pyhudi as hudi
 from pyhudi.errors import InvalidOptionError, TableError
 from pyhudi_airflow.base_operator import HudiOperator
 from pyhudi_airflow.lineage import TableUse
+from pyhudi_airflow.spark_connections import optional_session
 from pyhudi_airflow.task_run import TaskRun, without_useless_retries
 from pyhudi_core import orchestration
 
@@ -32,12 +33,14 @@ class HudiServiceOperator(HudiOperator):
             that no process executes are executed in both cases.
         options: Hudi options for this run, for example the strategy of a clustering.
         dry_run: only say what would be done; the task is skipped.
-        spark: returns the Spark session to run on. Without it the service runs on Arrow in the worker.
+        spark_conn_id: a connection of type ``spark`` or ``spark_connect``, on whose session the service runs. Without it, it runs on Arrow in the
+            worker.
+        spark: instead of ``spark_conn_id``: a function that returns the session.
 
     The XCom says what was done: ``done``, ``figures``, ``instants``. A skipped task has its reason in ``skipped_because``.
     """
 
-    template_fields: Sequence[str] = ("hudi_conn_id", "table", "service", "options")
+    template_fields: Sequence[str] = ("hudi_conn_id", "spark_conn_id", "table", "service", "options")
 
     def __init__(
         self,
@@ -48,9 +51,12 @@ class HudiServiceOperator(HudiOperator):
         options: dict[str, str] | None = None,
         dry_run: bool = False,
         spark: Callable[[], Any] | None = None,
+        spark_conn_id: str | None = None,
         **more: Any,
     ) -> None:
         super().__init__(**more)
+        if spark is not None and spark_conn_id is not None:
+            raise InvalidOptionError("spark= and spark_conn_id= are both given", hint="Give one of them.")
         if when not in ("due", "always"):
             raise InvalidOptionError(f"when={when!r} is not known", hint="Choose 'due' or 'always'.")
         if isinstance(service, str) and "{{" not in service and service not in orchestration.SERVICE_NAMES:
@@ -59,6 +65,7 @@ class HudiServiceOperator(HudiOperator):
             )
         self.table, self.service, self.when = table, service, when
         self.options, self.only_plan, self.spark = options or {}, dry_run, spark
+        self.spark_conn_id = spark_conn_id
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Plan, and run what is to be done. Raises ``AirflowSkipException`` if that is nothing."""
@@ -92,13 +99,14 @@ class HudiServiceOperator(HudiOperator):
         runs = not attended and (self.when == "always" or state.due)
         if not runs and not state.waiting:
             run.skip(state.reason)
-        how: dict[str, Any] = {
-            "spark": self.spark() if self.spark is not None else None,
-            "gate": run.gate,
-            "extra_metadata": run.extra(),
-            "progress": _ProgressLines(run, self.service),
-        }
-        return [service.run(**how)] if runs else [service.execute(**how) for _ in state.waiting]
+        with optional_session(self.spark_conn_id, f"{run.ti.dag_id}.{run.ti.task_id}") as session:
+            how: dict[str, Any] = {
+                "spark": self.spark() if self.spark is not None else session,
+                "gate": run.gate,
+                "extra_metadata": run.extra(),
+                "progress": _ProgressLines(run, self.service),
+            }
+            return [service.run(**how)] if runs else [service.execute(**how) for _ in state.waiting]
 
 
 class HudiUpkeepOperator(HudiOperator):

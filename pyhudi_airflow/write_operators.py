@@ -1,4 +1,4 @@
-"""Writes as tasks: what a function returns becomes one commit of a table.
+"""Writes as tasks: what a function returns becomes one commit of a table, or one transaction over several tables.
 
 The identity of the task instance (DAG, run, task, map index) is known before anything is written, and the commit stores it. So a retry or a clear
 finds the commit of an earlier try and adopts it, also if the worker died between the commit and its report to Airflow. The search is repeated under
@@ -9,39 +9,38 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk.bases.decorator import DecoratedOperator, task_decorator_factory
 
 import pyhudi as hudi
-from pyhudi.errors import CommitConflictError, TableNotFoundError
+from pyhudi.errors import TableNotFoundError
 from pyhudi_airflow.assets import report_outlets
 from pyhudi_airflow.base_operator import HudiOperator
 from pyhudi_airflow.commit_facts import commit_facts, partition_keys
-from pyhudi_airflow.hook import settings_of
-from pyhudi_airflow.task_run import PREFIX, TaskRun, without_useless_retries
+from pyhudi_airflow.hook import mask_secrets, settings_of
+from pyhudi_airflow.spark_connections import optional_session
+from pyhudi_airflow.table_writes import AlreadyMadeError, Prepared, Publication, Target, made_by
+from pyhudi_airflow.task_run import TaskRun, without_useless_retries
 from pyhudi_core import orchestration
-from pyhudi_core.orchestration import Giver, HudiWrite, PastCommit, RunEndedError
+from pyhudi_core.orchestration import Giver, HudiWrite, PastCommit
 
 if TYPE_CHECKING:
     from airflow.sdk.bases.decorator import TaskDecorator
 
 _EMPTIES = ("insert_overwrite_table",)
-
-
-class _AlreadyMadeError(RunEndedError):
-    """Another try of this task instance has made the commit. It is adopted."""
-
-    made: PastCommit
+_NO_ROWS = "the function returned no rows"
+_SPARK, _KEYS = "spark", "partition_keys"
 
 
 class HudiWriteOperator(HudiOperator, PythonOperator):
-    """Call a function, and write the rows that it returns into a table, as one commit.
+    """Call a function, and write the rows that it returns into a table, as one commit, or into several tables, in one step.
 
     Args:
         table: the name of the table in the warehouse, or its location. The first write creates it.
+        tables: instead of ``table``: for each table a dict with its ``record_key``, ``operation``, ``pre_commit`` and so on. The function returns a
+            dict with the rows of each table; a table without an entry is not written. All tables change in one step, or none.
         python_callable, op_args, op_kwargs: the function and its arguments, as of a ``PythonOperator``. It returns a Spark DataFrame, data of
             Arrow, pandas or polars, an iterator of Arrow tables, ``HudiWrite(rows, operation)``, or None for no commit.
         operation: ``upsert``, ``insert``, ``bulk_insert``, ``insert_overwrite``, ``insert_overwrite_table``, ``delete``, ``delete_partitions``, for
@@ -52,12 +51,15 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
             writes again.
         partitioned_events: give the asset in ``outlets`` one event for each partition that was written (Airflow 3.3). Airflow starts only partitioned
             DAGs by such events.
+        spark_conn_id: a connection of type ``spark`` or ``spark_connect``. The function gets its session as the argument ``spark``; a DataFrame that
+            it returns is written by Spark.
 
-    The XCom says which commit was made: instant, completion time, counts of rows, partitions.
+    The XCom says which commit was made: instant, completion time, counts of rows, partitions; with ``tables`` by table.
     """
 
     template_fields: Sequence[str] = (
         "hudi_conn_id",
+        "spark_conn_id",
         "table",
         "operation",
         "options",
@@ -69,8 +71,9 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
     def __init__(
         self,
         *,
-        table: str,
         python_callable: Callable[..., Any],
+        table: str | None = None,
+        tables: Mapping[str, Mapping[str, Any]] | None = None,
         operation: str = "upsert",
         record_key: str | Sequence[str] = (),
         partition_by: str | Sequence[str] = (),
@@ -81,9 +84,10 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
         pre_commit: Sequence[Any] = (),
         adopt: bool = True,
         partitioned_events: bool = False,
+        spark_conn_id: str | None = None,
         **more: Any,
     ) -> None:
-        super().__init__(python_callable=python_callable, **more)
+        super().__init__(python_callable=_with_spark(python_callable) if spark_conn_id else python_callable, **more)
         self.show_return_value_in_logs = False
         whose = f"The task {self.task_id}"
         self.settings = settings_of(whose, record_key, partition_by, ordering, table_type, schema, options)
@@ -91,142 +95,167 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
             orchestration.checked_operation(operation, whose)
         self.table, self.operation, self.options = table, operation, dict(options or {})
         self.pre_commit, self.adopt, self.partitioned_events = list(pre_commit), adopt, partitioned_events
-        self._keys: list[str] = []
+        self.tables, self.spark_conn_id = tables, spark_conn_id
         self._giver = Giver(f"The function of the task {self.task_id}")
+        self._several = self._checked(whose) if tables is not None or table is None else ()
+
+    def _checked(self, whose: str) -> tuple[Target, ...]:
+        """Return what ``tables`` says. Raises `InvalidOptionError` for arguments that do not go together."""
+        if self.table is not None or not isinstance(self.tables, Mapping) or not self.tables:
+            raise orchestration.definition_error(
+                f"{whose} has table={self.table!r} and tables={self.tables!r}",
+                "Give one of them: table='orders', or tables={'orders': {'record_key': 'id'}, 'lines': {...}}.",
+            )
+        settings = self.settings
+        given = (settings.record_key, settings.partition_by, settings.ordering, settings.schema, self.pre_commit)
+        if any(given) or settings.kind != "copy_on_write":
+            raise orchestration.definition_error(
+                f"{whose} has tables=, and settings that belong to one table",
+                "Put record_key, partition_by, ordering, table_type, schema and pre_commit into the dict of their table.",
+            )
+        return tuple(Target.of(whose, name, given, self.operation) for name, given in self.tables.items())
+
+    def _do_render_template_fields(self, parent: Any, *arguments: Any, **named: Any) -> None:
+        super()._do_render_template_fields(parent, *arguments, **named)
+        for given in (getattr(parent, "tables", None) or {}).values():
+            mask_secrets(given.get("options") or {})
 
     def execute(self, context: Any) -> Any:
         """Adopt the commit of an earlier try, or call the function and write its rows."""
         run = self.task_run(context)
-        self.settings = self.settings.with_options(self.options)  # whose templates are filled in now
-        table = self._existing()
-        made = self._made_before(run, table, context) if table is not None and self.adopt and _not_first(run) else None
-        if table is None or made is None:
-            self._run = run
+        self._run, self._context = run, context
+        with without_useless_retries():
+            self._targets = self._rendered()
+            made = self._made() if self.adopt and _not_first(run) else {}
+        if made:
+            return self._reported(context, self._adopted(made))
+        with optional_session(self.spark_conn_id, f"{run.ti.dag_id}.{run.ti.task_id}") as session:
+            if session is not None:
+                self.op_kwargs = {**self.op_kwargs, _SPARK: session}
             return self._reported(context, super().execute(context))
-        self.log.info("%s: an earlier try has made the commit %s; adopted", self.table, made.instant.requested_time)
-        return self._reported(context, self._facts(table, made, adopted=True))
 
     def execute_callable(self) -> Any:
         """Call the function, and write what it returns."""
         if inspect.isgeneratorfunction(self.python_callable):  # its batches are rows, and no events of assets
-            return self._write(self._run, self.python_callable(*self.op_args, **self.op_kwargs))
-        return self._write(self._run, super().execute_callable())
+            return self._write(self.python_callable(*self.op_args, **self.op_kwargs))
+        return self._write(super().execute_callable())
 
-    def _existing(self) -> hudi.HudiTable | None:
+    def _rendered(self) -> dict[str, Target]:
+        """Return what the task says of each table, with the templates filled in."""
+        if self._several:
+            targets = [target.with_options(self.options) for target in self._several]
+        else:
+            settings = self.settings.with_options(self.options)
+            targets = [Target(str(self.table), settings, self.operation, self.pre_commit)]
+        return {target.table: target for target in targets}
+
+    def _existing(self, target: Target) -> hudi.HudiTable | None:
         try:
-            return self.hook.table(self.table, orchestration.options_for_open(dict(self.settings.options)))
+            return self.hook.table(target.table, target.opened_with)
         except TableNotFoundError:
             return None
 
-    def _made_before(self, run: TaskRun, table: hudi.HudiTable, context: Any) -> PastCommit | None:
-        """Return the commit of an earlier try; older commits than the run are not read."""
-        dag_run = context["dag_run"]
-        known = (dag_run.logical_date, dag_run.run_after, dag_run.start_date)
-        begun = min((moment for moment in known if moment is not None), default=None)
-        return orchestration.find_made(table, PREFIX + "run_id", run.made, begun)
+    def _made(self) -> dict[str, PastCommit]:
+        """Return the commits of other tries by the locations of their tables."""
+        tables = [table for table in map(self._existing, self._targets.values()) if table is not None]
+        return made_by(self._run, tables, self._context)
 
-    def _write(self, run: TaskRun, returned: Any) -> dict[str, Any]:
+    def _adopted(self, made: Mapping[str, PastCommit]) -> dict[str, dict[str, Any]]:
+        """Return the facts of the commits of another try, which wrote all that there was for this task."""
+        facts = {}
+        for name, target in self._targets.items():
+            table = self._existing(target)
+            found = made.get(table.location) if table is not None else None
+            if table is None or found is None:
+                facts[name] = self._nothing(name, "another try has not written it")
+                continue
+            self.log.info("%s: another try has made the commit %s; adopted", name, found.instant.requested_time)
+            facts[name] = self._facts(table, found, adopted=True)
+        return facts
+
+    def _write(self, returned: Any) -> dict[str, dict[str, Any]]:
         with without_useless_retries():
-            request = returned if isinstance(returned, HudiWrite) else HudiWrite(returned, self.operation)  # type: ignore[arg-type]
-            fill, table = self._prepared(request)
-            if table is None:
-                self.log.info("%s: no commit, because the function returned no rows", self.table)
-                return {
-                    "table": self.hook.location(self.table),
-                    "instant": "",
-                    "reason": "the function returned no rows",
-                }
+            requests = self._requests(returned)
+            found = [self._prepared(self._targets[name], request) for name, request in requests.items()]
+            prepared = [each for each in found if each is not None]
+            facts = {name: self._nothing(name, _NO_ROWS) for name in self._targets}
+            for name in facts.keys() - {each.name for each in prepared}:
+                self.log.info("%s: no commit, because %s", name, _NO_ROWS)
             try:
-                commit = self._publish(run, table, request, fill)
-            except _AlreadyMadeError as error:
-                self.log.info("%s: %s; adopted", self.table, error.message)
-                return self._facts(table, error.made, adopted=True)
-        if not commit:
-            return {"table": table.location, "instant": "", "reason": commit.reason}
-        return self._facts(table, orchestration.commit_of(table, commit.instant), adopted=False)
+                commits = Publication(self._run, self.adopt).of_all(prepared) if prepared else []
+            except AlreadyMadeError as error:
+                self.log.info("%s; adopted", error.message)
+                return self._adopted(self._made())
+        for each, commit in zip(prepared, commits, strict=True):
+            if commit:
+                past = orchestration.commit_of(each.table, commit.instant)
+                facts[each.name] = self._facts(each.table, past, adopted=False)
+            else:
+                facts[each.name] = self._nothing(each.name, commit.reason)
+        return facts
 
-    def _prepared(self, request: HudiWrite) -> tuple[Callable[[hudi.Write], object], hudi.HudiTable | None]:
-        """Return what fills the write, and its table; None for the table if there is nothing to write.
+    def _requests(self, returned: Any) -> dict[str, HudiWrite]:
+        """Return what to write into each table that the function returned something for."""
+        rows = {str(self.table): returned}
+        if self._several:
+            rows = dict(orchestration.rows_by_table(returned, self._targets, self._giver.name))
+        return {
+            name: given if isinstance(given, HudiWrite) else HudiWrite(given, self._targets[name].operation)  # type: ignore[arg-type]
+            for name, given in rows.items()
+        }
+
+    def _prepared(self, target: Target, request: HudiWrite) -> Prepared | None:
+        """Return the rows and their table; None if there is nothing to write.
 
         Raises `TableNotFoundError` for a delete in a table that does not exist: it creates none.
         """
-        opened = orchestration.options_for_open(dict(self.settings.options))
         if request.operation == "delete_partitions":
             paths = [request.data] if isinstance(request.data, str) else list(request.data or ())
-            return (lambda write: write.drop(tuple(paths))), (self.existing(self.table, opened) if paths else None)
+            if not paths:
+                return None
+            table = self.existing(target.table, target.opened_with)
+            return Prepared(target.table, table, request, target.pre_commit, lambda write: write.drop(tuple(paths)))
+
+        def known() -> Any:
+            table = self._existing(target)
+            return table.schema if table is not None else target.settings.schema
+
         rows = orchestration.normalised(
-            request.data, self._giver, keep_empty=request.operation in _EMPTIES, known=self._columns
+            request.data, self._giver, keep_empty=request.operation in _EMPTIES, known=known
         )
         if rows is None:
-            return (lambda _: None), None
+            return None
         if request.operation == "delete":
-            return (lambda write: write.write(rows)), self.existing(self.table, opened)
-        return (lambda write: write.write(rows)), self.hook.of_settings(self.table, self.settings, rows.schema)
-
-    def _columns(self) -> Any:
-        table = self._existing()
-        return table.schema if table is not None else self.settings.schema
-
-    def _publish(
-        self, run: TaskRun, table: hudi.HudiTable, request: HudiWrite, fill: Callable[[hudi.Write], object]
-    ) -> hudi.Commit:
-        """Make the commit under the gate. Any error rolls the write back."""
-        seen = max((instant.completion_time or "" for instant in table.timeline.commits), default="")
-        extra = {**run.extra(), **request.extra_metadata}
-        write = table.begin(request.operation, extra_metadata=extra, pre_commit=self.pre_commit)
-        self.log.info("%s: began", self.table)
-        instant = None
-        try:
-            with write:
-                try:
-                    gate = partial(self._gate, run, table, seen)
-                    commit = orchestration.commit_with_retries(
-                        write, lambda: fill(write), gate, partial(self._planned, write), self._lost
-                    )
-                finally:
-                    instant = write.instant
-        except BaseException as error:
-            if instant is not None:
-                self.log.info("%s: rolled back instant %s after %s", self.table, instant, type(error).__name__)
-            raise
-        if commit:
-            self.log.info(
-                "%s: published instant %s, completed at %s", self.table, commit.instant, commit.completion_time
-            )
+            table = self.existing(target.table, target.opened_with)
         else:
-            self.log.info("%s: no commit, because there is nothing to change: %s", self.table, commit.reason)
-        return commit
+            table = self.hook.of_settings(target.table, target.settings, rows.schema)
+        return Prepared(target.table, table, request, target.pre_commit, lambda write: write.write(rows))
 
-    def _planned(self, write: hudi.Write) -> None:
-        self.log.info("%s: planned as instant %s: %s", self.table, write.instant, write.stats)
-
-    def _lost(self, conflict: CommitConflictError) -> None:
-        self.log.info("%s: rolled back, because another commit came first; planning again. %s", self.table, conflict)
-
-    def _gate(self, run: TaskRun, table: hudi.HudiTable, seen: str) -> bool:
-        """Ask Airflow whether the task still runs, and the table whether another try has committed."""
-        run.gate()
-        if not self.adopt:
-            return True
-        for instant, commit in table.commits_with(PREFIX + "run_id", seen):
-            if run.made(commit.extra):
-                error = _AlreadyMadeError(
-                    f"another try of the task has made the commit {instant.requested_time}", table=table.location
-                )
-                error.made = PastCommit(instant, commit)
-                raise error
-        return True
+    def _nothing(self, name: str, reason: str) -> dict[str, Any]:
+        return {"table": self.hook.location(name), "instant": "", "reason": reason}
 
     def _facts(self, table: hudi.HudiTable, made: PastCommit, *, adopted: bool) -> dict[str, Any]:
-        self._keys = partition_keys(table, made.metadata) if self.partitioned_events else []
         facts = commit_facts(table, made.instant, made.metadata)
         self.note_written(table, facts)
-        return {**facts, "adopted": adopted}
+        keys = partition_keys(table, made.metadata) if self.partitioned_events else []
+        return {**facts, "adopted": adopted, _KEYS: keys}
 
-    def _reported(self, context: Any, facts: dict[str, Any]) -> dict[str, Any]:
-        """Give the facts to the assets in ``outlets``, too."""
-        report_outlets(context, facts, self._keys)
-        return facts
+    def _reported(self, context: Any, facts: dict[str, dict[str, Any]]) -> dict[str, Any]:
+        """Give the facts to the assets in ``outlets``, too; return those for the XCom."""
+        keys = {name: of_table.pop(_KEYS, []) for name, of_table in facts.items()}
+        report_outlets(context, facts, keys)
+        return facts if self._several else facts[str(self.table)]
+
+
+def _with_spark(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let Airflow accept a function whose argument ``spark`` is filled in only when the task runs."""
+    signature = inspect.signature(function)
+    parameters = [
+        parameter.replace(default=None) if name == _SPARK else parameter
+        for name, parameter in signature.parameters.items()
+    ]
+    function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return function
 
 
 def _not_first(run: TaskRun) -> bool:

@@ -296,6 +296,18 @@ def torn(there: str, gone: str) -> TransactionTornError:
     )
 
 
+def refuse_torn(found: Mapping[str, Mapping[str, str] | None]) -> None:
+    """Raise `TransactionTornError` if a commit is part of a transaction, and another of these tables has no such commit.
+
+    Args:
+        found: the extra metadata of the commit that was found in each table, by location; None where none was found.
+    """
+    for location, extra in found.items():
+        for other in tables_of((extra or {}).get(TRANSACTION_KEY, "")):
+            if other in found and found[other] is None:
+                raise torn(location, other)
+
+
 def _aborted(error: HudiError) -> CommitAbortedError:
     return CommitAbortedError(
         f"The transaction was aborted after this: {error.message}", hint="Nothing was published; write again."

@@ -11,11 +11,12 @@ They are as stable as the names of ``pyhudi``, know no orchestrator, and are imp
 - ``past_commits``: the commit that an earlier attempt made (`find_made`), and the newest of a reader (`newest_with_rows`).
 - ``table_services``: the table services of a table, and what each would do now.
 - ``timeline_cursor``, ``instant_times``: which instants a sensor has reported, and the moments that instant times mean.
+- ``spark_start``: a Spark session, with an error that says what is missing (`started_spark`).
 - ``errors``: the errors of runs.
 
 From below: the table services that there are (`service_kinds`, and only their names: `SERVICE_NAMES`), before a table is opened; options checked
 before a run (`options_for_open`, `refuse_unfit_options`); a write that retries, and asks before it commits (`commit_with_retries`); writes to several
-tables that become visible together (`CommitTogether`, `why_not_together`); the half of
+tables that become visible together (`CommitTogether`, `why_not_together`, `refuse_torn`); the half of
 `pyhudi.commit_for` that asks another process for a write and permits its commit (`WriteRequest`, `Permit`, `open_permit`, `schema_text`); rows of any
 kind as one Arrow table (`as_table`); which options would have kept what has expired (`how_to_keep_more`); which names of options hold secrets
 (`is_secret`); and the error for an extra that is not installed (`from_extra`).
@@ -74,7 +75,9 @@ if TYPE_CHECKING:
     from pyhudi_core.orchestration.settings import TableSettings as TableSettings
     from pyhudi_core.orchestration.settings import checked_operation as checked_operation
     from pyhudi_core.orchestration.several_outputs import SharedChanges as SharedChanges
+    from pyhudi_core.orchestration.several_outputs import rows_by_table as rows_by_table
     from pyhudi_core.orchestration.several_outputs import shared_changes as shared_changes
+    from pyhudi_core.orchestration.spark_start import started_spark as started_spark
     from pyhudi_core.orchestration.table_match import refuse_mismatch as refuse_mismatch
     from pyhudi_core.orchestration.table_services import ServiceState as ServiceState
     from pyhudi_core.orchestration.table_services import service_states as service_states
@@ -85,6 +88,7 @@ if TYPE_CHECKING:
     from pyhudi_core.services.registry import service_kinds as service_kinds
     from pyhudi_core.services.upkeep_rules import SERVICE_NAMES as SERVICE_NAMES
     from pyhudi_core.table_transactions import CommitTogether as CommitTogether
+    from pyhudi_core.table_transactions import refuse_torn as refuse_torn
     from pyhudi_core.table_transactions import why_not_together as why_not_together
     from pyhudi_core.write.handle import commit_with_retries as commit_with_retries
 
@@ -140,12 +144,15 @@ _HOMES = {
     "positions_of": "orchestration.checkpoints",
     "refuse_if_consumed": "orchestration.incremental",
     "refuse_mismatch": "orchestration.table_match",
+    "refuse_torn": "table_transactions",
     "refuse_unfit_options": "options.fitting",
+    "rows_by_table": "orchestration.several_outputs",
     "schema_of": "orchestration.data",
     "schema_text": "orchestration.remote_write",
     "service_kinds": "services.registry",
     "service_states": "orchestration.table_services",
     "shared_changes": "orchestration.several_outputs",
+    "started_spark": "orchestration.spark_start",
     "state_of": "orchestration.table_services",
     "time_of": "orchestration.instant_times",
     "value_of_path": "orchestration.partition_values",

@@ -10,12 +10,14 @@ As all inputs are read at the same time, the positions of one output are not beh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from pyhudi_core.errors import SchemaMismatchError
 from pyhudi_core.orchestration import checkpoints
 from pyhudi_core.orchestration.checkpoints import Positions
+from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_core.orchestration.incremental import Changes, Reader, changes_from
 
 if TYPE_CHECKING:
@@ -51,6 +53,26 @@ class _Output:
     reader: Reader
     known: Positions
     positions: tuple[str, ...]
+
+
+def rows_by_table(returned: Any, names: Collection[str], whose: str) -> Mapping[str, Any]:
+    """Return what a function of several tables returned, by the names of its tables; None is no rows. ``whose``: ``The function of a, b``.
+
+    Raises `SchemaMismatchError` if it does not say which rows belong to which table, and `InvalidOptionError` for a table that it was not given.
+    """
+    given = {} if returned is None else returned
+    if not isinstance(given, Mapping):
+        raise SchemaMismatchError(
+            f"{whose} returned {type(given).__qualname__}, which does not say what belongs to which table",
+            hint=f"Return a dict, such as {{{next(iter(names))!r}: rows}}. A table without an entry is not written.",
+        )
+    unknown = sorted(map(str, set(given) - set(names)))
+    if unknown:
+        raise definition_error(
+            f"{whose} returned rows for {', '.join(unknown)}, but its decorator names no such table",
+            f"The tables are {', '.join(names)}.",
+        )
+    return given
 
 
 def shared_changes(upstream: Upstream, outputs: Mapping[str, tuple[HudiTable | None, Reader]]) -> SharedChanges:

@@ -17,7 +17,7 @@ from typing import Any
 
 import dagster as dg
 
-from pyhudi.errors import HudiError, PreCommitError, SchemaMismatchError
+from pyhudi.errors import HudiError, PreCommitError
 from pyhudi_core import orchestration
 from pyhudi_core.orchestration import data
 from pyhudi_core.orchestration.errors import definition_error
@@ -171,18 +171,7 @@ class HudiMultiAsset:
 
     def _requests(self, returned: Any, wanted: Sequence[_Output], step: runner.Step) -> dict[str, Request]:
         """Return what to write into each wanted output. Raises an error for what cannot be written, before anything is."""
-        given = {} if returned is None else returned
-        if not isinstance(given, Mapping):
-            raise SchemaMismatchError(
-                f"The function of {', '.join(self.infos)} returned {type(given).__qualname__}, which does not say what belongs to which table",
-                hint=f"Return a dict, such as {{{next(iter(self.infos))!r}: rows}}. A table without an entry is not written.",
-            )
-        unknown = sorted(map(str, set(given) - set(self.infos)))
-        if unknown:
-            raise definition_error(
-                f"The function returned rows for {', '.join(unknown)}, but its decorator names no such table",
-                f"The tables are {', '.join(self.infos)}.",
-            )
+        given = orchestration.rows_by_table(returned, self.infos, f"The function of {', '.join(self.infos)}")
         requests = {}
         for output in wanted:
             result = given[output.name] if output.name in given else HudiWrite(None, "upsert")

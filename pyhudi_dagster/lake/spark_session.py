@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 from pydantic import Field, PrivateAttr
 
-import pyhudi as hudi
 from pyhudi_core import orchestration
 from pyhudi_core.lazy import lazy
 from pyhudi_dagster.lake import interrupts
@@ -56,21 +55,8 @@ class SparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]
             builder = SparkSession.builder
             for name, value in _flat(self.spark_config):
                 builder = builder.config(name, value)
-            self._session = _started(builder)
+            self._session = orchestration.started_spark(builder)
         return self._session
-
-
-def _started(builder: Any) -> Any:
-    """Raise `ConfigError` where PySpark finds no Java, whose own error names only the gateway."""
-    try:
-        return builder.getOrCreate()
-    except Exception as error:
-        if "JAVA_GATEWAY_EXITED" not in str(error) and not isinstance(error, FileNotFoundError):
-            raise
-        raise hudi.errors.ConfigError(
-            f"Spark did not start: {error}",
-            hint="Install Java 17 or newer and set JAVA_HOME to it; the output of the process above this error has what Java said.",
-        ) from error
 
 
 def _flat(settings: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:

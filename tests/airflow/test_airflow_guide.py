@@ -12,8 +12,8 @@ import pyhudi as hudi
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "airflow.md").read_text()
 SNIPPETS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-RUN = ("orders", "visits", "order_days", "look_after_orders", "when_due")
-ONLY_LOADED = ("nightly",)
+RUN = ("orders", "visits", "shop", "order_days", "look_after_orders", "when_due")
+ONLY_LOADED = ("nightly", "big_orders")
 
 
 def test_each_snippet_runs_in_a_test() -> None:
@@ -38,6 +38,10 @@ def test_the_snippets_of_the_page_do_what_it_says(home: Path, lake: Path) -> Non
     for _ in range(3):
         table.upsert(table.scan(columns=["id", "day", "price"]).to_arrow())
     assert states(run("visits")) == {"load": "success"}
+    assert states(run("shop")) == {"load": "success"}
+    shop = [hudi.open_table(f"{lake}/shop/{name}") for name in ("orders", "lines")]
+    assert [table.scan().count() for table in shop] == [1, 2]
+    assert len({table.timeline.newest_completion for table in shop}) == 1
     assert states(run("order_days")) == {"per_day": "success"}
     assert hudi.open_table(f"{lake}/order_days").scan(columns=["changed"]).to_arrow()["changed"].to_pylist() == [2]
     assert states(run("order_days")) == {"per_day": "skipped"}

@@ -1,14 +1,19 @@
-"""A real Airflow with its scheduler, triggerer, DAG processor and API server: events, services and writes over kills of its processes."""
+"""A real Airflow with its scheduler, triggerer, DAG processor and API server: events, services and writes over kills of its processes.
+
+Its database is SQLite, then PostgreSQL.
+"""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from locks.servers import postgresql, scratch
 from support.airflow_servers import Airflow
 
 import pyhudi as hudi
@@ -16,6 +21,7 @@ import pyhudi as hudi
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
 ROWS = pa.table({"id": [1], "day": ["2026-01-01"]})
+PASSWORD = "of-this-run"
 WRITER = """
 import sys, time
 import pyarrow as pa
@@ -69,19 +75,22 @@ with DAG("visits", schedule="@daily", start_date=datetime(2026, 1, 1), end_date=
 """
 
 
-@pytest.fixture(scope="module")
-def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def airflow(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
     folder = tmp_path_factory.mktemp("airflow")
     (folder / "lake").mkdir()
-    servers = Airflow(folder / "home", folder / "lake")
-    for name, text in (("follow", FOLLOW), ("killed", KILLED), ("visits", VISITS)):
-        (servers.dags / f"{name}.py").write_text(text)
-    servers.start()
-    try:
+    with ExitStack() as around:
+        database = ""
+        if request.param == "postgresql":
+            server = around.enter_context(postgresql(around.enter_context(scratch()), PASSWORD).running())
+            database = f"postgresql+psycopg2://hudi:{PASSWORD}@127.0.0.1:{server.port}/locks"
+        servers = Airflow(folder / "home", folder / "lake", database)
+        around.callback(servers.kill)
+        for name, text in (("follow", FOLLOW), ("killed", KILLED), ("visits", VISITS)):
+            (servers.dags / f"{name}.py").write_text(text)
+        servers.start()
         servers.wait(lambda: len(servers.rows("select dag_id from dag")) == 3, "the DAGs are known")
         yield servers
-    finally:
-        servers.kill()
 
 
 def instants_with_rows(table: hudi.HudiTable) -> set[str]:
@@ -91,8 +100,8 @@ def instants_with_rows(table: hudi.HudiTable) -> set[str]:
 
 def ended(airflow: Airflow, dag_id: str) -> list[str]:
     """The states of the finished runs of a DAG."""
-    query = "select state from dag_run where dag_id = ? and state in ('success', 'failed')"
-    return [state for (state,) in airflow.rows(query, dag_id)]
+    query = "select state from dag_run where dag_id = :dag_id and state in ('success', 'failed')"
+    return [state for (state,) in airflow.rows(query, dag_id=dag_id)]
 
 
 def test_a_worker_that_is_killed_before_and_after_its_commit_leaves_one_commit(airflow: Airflow) -> None:
@@ -139,9 +148,12 @@ def test_100_commits_of_two_writers_are_100_events_over_kills_of_the_triggerer_a
 
 def test_a_backfill_of_30_days_is_30_commits(airflow: Airflow) -> None:
     span = ("--from-date", "2026-01-01", "--to-date", "2026-01-30")
-    airflow.kill()  # the command reads, then writes: SQLite refuses that at once, whatever its timeout is, if a server has written in between
+    on_sqlite = airflow.database.startswith("sqlite")
+    if on_sqlite:  # the command reads, then writes: SQLite refuses that at once, whatever its timeout is, if a server has written in between
+        airflow.kill()
     airflow.command("backfill", "create", "--dag-id", "visits", *span, "--max-active-runs", "4")
-    airflow.start()
+    if on_sqlite:
+        airflow.start()
     airflow.wait(lambda: len(ended(airflow, "visits")) >= 30, "the backfill ends", 1200)
     assert set(ended(airflow, "visits")) == {"success"}
     table = hudi.open_table(f"{airflow.lake}/visits")

@@ -1,4 +1,4 @@
-"""A real Airflow on SQLite: API server, scheduler, DAG processor and triggerer, each a process that a test may kill."""
+"""A real Airflow on SQLite or PostgreSQL: API server, scheduler, DAG processor and triggerer, each a process that a test may kill."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import json
 import os
 import secrets
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+import sqlalchemy
 
 from support.ports import free_port
 
@@ -21,10 +23,14 @@ PROGRAMS = ("api-server", "dag-processor", "scheduler", "triggerer")
 
 
 class Airflow:
-    """The servers of one home, with the DAG files of a folder, and a warehouse that the default connection names."""
+    """The servers of one home, with the DAG files of a folder, and a warehouse that the default connection names.
 
-    def __init__(self, home: Path, lake: Path) -> None:
+    ``database`` is the address of Airflow's database; the default is SQLite in its home.
+    """
+
+    def __init__(self, home: Path, lake: Path, database: str = "") -> None:
         self.home, self.lake, self.port = home, lake, free_port()
+        self.database = database or f"sqlite:///{home / 'airflow.db'}?timeout=120"
         self.dags = home / "dags"
         self.dags.mkdir(parents=True)
         self.running: dict[str, subprocess.Popen[bytes]] = {}
@@ -32,7 +38,7 @@ class Airflow:
             **os.environ,
             "AIRFLOW_HOME": str(home),
             "AIRFLOW__CORE__DAGS_FOLDER": str(self.dags),
-            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}?timeout=120",
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": self.database,
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{self.port}/execution/",
@@ -50,7 +56,7 @@ class Airflow:
             "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "5",
             "AIRFLOW__TRIGGERER__JOB_HEARTBEAT_SEC": "1",
             "AIRFLOW_CONN_HUDI_DEFAULT": json.dumps({"conn_type": "hudi", "host": str(lake)}),
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))),
         }
 
     def command(self, *words: str) -> str:
@@ -63,8 +69,9 @@ class Airflow:
 
     def start(self, *programs: str) -> None:
         """Start servers; without names all of them."""
-        if not (self.home / "airflow.db").exists():
+        if not (self.home / "migrated").exists():
             self.command("db", "migrate")
+            (self.home / "migrated").touch()
         for name in programs or PROGRAMS:
             log = (self.home / f"{name}.log").open("ab")
             self.running[name] = subprocess.Popen(
@@ -82,17 +89,22 @@ class Airflow:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
-    def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        """The answer of Airflow's database."""
-        with sqlite3.connect(f"file:{self.home / 'airflow.db'}?mode=ro", uri=True, timeout=60) as database:
-            return database.execute(query, values).fetchall()
+    def rows(self, query: str, **values: Any) -> list[tuple[Any, ...]]:
+        """The answer of Airflow's database; a query has its values as ``:name``."""
+        with self._engine.connect() as connection:
+            return [tuple(row) for row in connection.execute(sqlalchemy.text(query), values)]
+
+    @cached_property
+    def _engine(self) -> sqlalchemy.Engine:
+        return sqlalchemy.create_engine(self.database, poolclass=sqlalchemy.NullPool)
 
     def events(self, asset: str) -> list[dict[str, Any]]:
         """The payloads of the events of an asset, oldest first."""
         found = self.rows(
-            "select e.extra from asset_event e join asset a on a.id = e.asset_id where a.name = ? order by e.id", asset
+            "select e.extra from asset_event e join asset a on a.id = e.asset_id where a.name = :asset order by e.id",
+            asset=asset,
         )
-        extras = [json.loads(extra) for (extra,) in found]
+        extras = [json.loads(extra) if isinstance(extra, str) else extra for (extra,) in found]
         return [extra.get("payload", extra) for extra in extras]
 
     def log(self, program: str) -> str:
