@@ -497,6 +497,10 @@ _CLASSES = {
     "HoodieTableMetadataKeyGenerator": KeyGenerator.HOODIE_TABLE_METADATA,
 }
 """Hudi's generators, by which tables up to version 6 name them. Not the one for CUSTOM: such a table does not say how its folders are made."""
+CLASS_OF: Mapping[KeyGenerator, str] = {
+    kind: name for name, kind in _CLASSES.items() if kind is not KeyGenerator.HOODIE_TABLE_METADATA
+}
+"""The names that a table of version 6 can have."""
 
 
 def _of_class(props: Mapping[str, str], name: str) -> KeyGenerator:

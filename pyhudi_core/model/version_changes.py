@@ -11,12 +11,15 @@ from collections.abc import Mapping
 
 from pyhudi_core.model.merge_mode import MIGRATED, MODE, PARTIAL_MODE, MergeMode
 from pyhudi_core.model.properties import (
+    CLASS_OF,
     FORMAT,
+    INDEX_DEFINITIONS,
     METADATA_PARTITIONS,
     METADATA_PARTITIONS_INFLIGHT,
     RAISED_AT,
     KeyGenerator,
     TableConfig,
+    TableType,
 )
 
 Changes = Mapping[str, str | None]
@@ -61,6 +64,53 @@ def why_not_to_version_8(config: TableConfig) -> str:
         named = config.raw.get("hoodie.table.keygenerator.class") or config.raw.get("hoodie.table.keygenerator.type")
         return f"its key generator is {named}, and version 6 does not say how that makes the folders of partitions"
     return ""
+
+
+# --- from version 8 to 6
+
+ARCHIVE = "hoodie.archivelog.folder"
+_PARTITIONS = "hoodie.table.partition.fields"
+_OF_LATER_VERSIONS = (
+    "hoodie.timeline.path",
+    "hoodie.timeline.history.path",
+    "hoodie.table.keygenerator.type",
+    "hoodie.table.multiple.base.file.formats.enable",
+    "hoodie.bootstrap.index.type",
+)
+
+
+def to_version_6(config: TableConfig) -> dict[str, str | None]:
+    """Return the changes from version 8 to 6. The table lists no metadata table any more: version 6 has another one."""
+    is_merged = config.table_type is TableType.MERGE_ON_READ
+    return {
+        **dict.fromkeys(
+            (*_OF_LATER_VERSIONS, _INITIAL, MODE, _STRATEGY, _LEGACY, INDEX_DEFINITIONS, FORMAT, RAISED_AT)
+        ),
+        VERSION: "6",
+        "hoodie.timeline.layout.version": "1",
+        ARCHIVE: config.raw.get(ARCHIVE) or "archived",
+        "hoodie.table.keygenerator.class": f"org.apache.hudi.keygen.{CLASS_OF[config.keygenerator_type]}",
+        _PAYLOAD: config.payload_class or config.merge_mode.payload_class,
+        _OLD_STRATEGY: MergeMode.EVENT_TIME_ORDERING.strategy_id if is_merged else None,
+        _ORDERING: None,
+        _PRECOMBINE: ",".join(config.ordering_fields) or None,
+        _PARTITIONS: ",".join(config.partition_fields),
+    }
+
+
+def why_not_to_version_6(config: TableConfig) -> str:
+    """Say why a table is not lowered from version 8 to 6; empty if it can be."""
+    if config.bootstrap_base_path:
+        return "the rows of the table are in another folder (hoodie.bootstrap.base.path)"
+    if config.keygenerator_type not in CLASS_OF:
+        return f"its key generator is {config.keygenerator_type.value}, and version 6 does not say how that makes the folders of partitions"
+    if len(config.ordering_fields) > 1:
+        return f"{len(config.ordering_fields)} columns order its rows, and version 6 has one (hoodie.table.precombine.field)"
+    if config.merge_mode is MergeMode.CUSTOM and config.payload_class not in MIGRATED:
+        return f"its rows are merged by {config.payload_class or config.merge_strategy_id}, and version 6 knows payload classes of Hudi only"
+    if config.several_formats:
+        return "it has base files of several formats (hoodie.table.multiple.base.file.formats.enable)"
+    return config.why_not_written
 
 
 # --- versions 8 and 9

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -35,12 +35,12 @@ from pyhudi_core.read.lookups import key_texts, lookup, nested_keys, why_unknown
 from pyhudi_core.repairs.erasure_proof import ErasureProof, examine
 from pyhudi_core.savepoints.holds import read_holds
 from pyhudi_core.savepoints.savepoint_files import read_savepoints
-from pyhudi_core.services.cleaning.clean_rules import BY_VERSIONS
 from pyhudi_core.services.cleaning.cleaning import Cleaning
 from pyhudi_core.services.compaction.compaction import Compaction
 from pyhudi_core.services.failed_writes import FailedWrites
 from pyhudi_core.services.metadata.metadata_tables import MetadataTableOf
 from pyhudi_core.services.progress import ServiceProgress, silent
+from pyhudi_core.services.rewriting import taking_all
 from pyhudi_core.services.service import Figures
 from pyhudi_core.services.sweep.sweep import Sweep
 from pyhudi_core.timeline.active import Timeline
@@ -226,11 +226,11 @@ class Erasure(NotCalled):
             with Write(WriteSpec(self.context, OperationType.DELETE, extra, spark)) as write:
                 done.append(write.until_committed(UserRows(rows), gate).instant)
         if self.context.config.table_type is TableType.MERGE_ON_READ:
-            compacted = Compaction(_with_all(reopened(self.context))).run(spark, gate, extra, progress=progress)
+            compacted = Compaction(taking_all(reopened(self.context))).run(spark, gate, extra, progress=progress)
             done += [instant.requested_time for instant in compacted.instants]
-        cleaned = Cleaning(_with_all(reopened(self.context))).run(spark, gate, extra, progress=progress)
+        cleaned = Cleaning(taking_all(reopened(self.context))).run(spark, gate, extra, progress=progress)
         done += [instant.requested_time for instant in cleaned.instants]
-        Sweep(_with_all(reopened(self.context))).run(spark, gate, extra, progress=progress)
+        Sweep(taking_all(reopened(self.context))).run(spark, gate, extra, progress=progress)
         metadata = MetadataTableOf(reopened(self.context))
         if metadata.partitions:
             # Not between the removal and the new one: the table would stay without a metadata table.
@@ -336,23 +336,3 @@ def _ended_by_steps(context: TableContext, timeline: Timeline) -> frozenset[Inst
     dead = FailedWrites(context).plan()
     plans = (i for i in timeline.pending if i.action in (Action.COMPACTION, Action.CLEAN))
     return frozenset((*dead.writes, *dead.rollbacks, *(i for i in plans if plan_executors.is_free(context, i))))
-
-
-def _with_all(context: TableContext) -> TableContext:
-    """Return the same table with options by which every group is compacted, every older slice deleted, and every file of nobody swept."""
-    options = context.options
-    chosen = replace(
-        options,
-        compaction=replace(options.compaction, strategy="unbounded"),
-        cleaning=replace(
-            options.cleaning,
-            policy=BY_VERSIONS,
-            file_versions=1,
-            partitions="",
-            partition_regex="",
-            max_files=0,
-            incremental=False,
-        ),
-        upkeep=replace(options.upkeep, sweep_age_minutes=0),
-    )
-    return context.with_options(chosen)

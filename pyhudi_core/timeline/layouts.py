@@ -9,17 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from pyhudi_core.errors import CorruptTimelineError
+from pyhudi_core.errors import CorruptTimelineError, SnapshotExpiredError
 from pyhudi_core.lazy import lazy_call
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.instant import Action, Instant, parse_file_name
 from pyhudi_core.storage.base import Storage
+from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.history import ArchivedTimeline
 
 if TYPE_CHECKING:
     from pyhudi_core.formats.avro.container import decode_record
 else:
     decode_record = lazy_call("pyhudi_core.formats.avro.container", "decode_record")
+
+LOWERED = "pyhudi.lowered"
+"""A file in the folder of the timeline: the table was given version 6, and the instants here are being removed."""
 
 Names = tuple[tuple[str, ...], tuple[str, ...]]
 """Of the files and of the folders in a folder."""
@@ -37,7 +41,12 @@ class TimelineLayout:
         return instant.file_name()
 
     def instants(self, storage: Storage, path: str, listed: Names) -> list[Instant]:
-        """Return the instants of a listing of the folder ``path``."""
+        """Return the instants of a listing of the folder ``path``.
+
+        Raises `SnapshotExpiredError` if the table got version 6 after its properties were read: its timeline is elsewhere, and this one goes.
+        """
+        if LOWERED in listed[0]:
+            _refuse_lowered(storage, path)
         return [instant for instant in map(parse_file_name, listed[0]) if instant is not None]
 
     def decode(self, data: bytes, instant: Instant, path: str) -> CommitMetadata:
@@ -78,6 +87,17 @@ class TimelineLayout:
                 instant=instant.requested_time,
                 hint="No writer of version 8 makes such a name. Roll the table back to before it, or give the file its right name again.",
             )
+
+
+def _refuse_lowered(storage: Storage, path: str) -> None:
+    """Raise `SnapshotExpiredError` if the table has not this layout any more; it has it again if somebody raised the table since."""
+    if properties_file.read(storage).get("hoodie.timeline.layout.version", "").strip() == "1":
+        raise SnapshotExpiredError(
+            "The table got version 6 after this began, and its timeline is in another folder now",
+            table=storage.location,
+            path=path,
+            hint="Do it again: the next call reads the table as it is now.",
+        )
 
 
 LAYOUT_TWO = TimelineLayout()

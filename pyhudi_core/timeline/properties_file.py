@@ -111,13 +111,16 @@ def create(storage: Storage, properties: Mapping[str, str], comment: str) -> byt
 def remove(storage: Storage, refuse_other: Callable[[], object]) -> None:
     """Delete the properties, after which there is no table. ``refuse_other`` is called after they were looked at, and raises to keep them.
 
-    Raises `PreconditionFailedError` if they were changed after that.
+    The file that readers believe goes last: a process that dies in between leaves the properties that it was to remove, and no older ones.
+
+    Raises `PreconditionFailedError` if they were changed after the look.
     """
-    storage.delete(BACKUP)
-    found = storage.head(PATH)
+    seen = {path: storage.head(path) for path in (PATH, BACKUP)}
     refuse_other()
-    if found is not None:
-        storage.delete_if_match(PATH, found.etag)
+    last = BACKUP if _soundness_of(storage, BACKUP) > _soundness_of(storage, PATH) else PATH
+    for path, info in sorted(seen.items(), key=lambda one: one[0] == last):
+        if info is not None:
+            storage.delete_if_match(path, info.etag)
 
 
 def update(

@@ -133,7 +133,7 @@ class SparkJudge:
 
     def _write(self, command: dict[str, Any]) -> dict[str, Any]:
         options = dict(QUIET)
-        if not self._release.startswith("1.0"):
+        if not self._release.startswith(("0.", "1.0")):
             options |= STAY_ON_VERSION_8
         options |= command.get("options", {})
         rows = self._spark.read.parquet(command["data"])

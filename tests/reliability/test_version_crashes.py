@@ -12,7 +12,7 @@ from reliability import crash_states as states
 from reliability.crash_scenarios import EXPIRES_S, setup_for
 from reliability.crash_states import Operation
 from reliability.real_table import TableWorld, rows_of, table_world
-from support.golden import OTHER_VERSIONS
+from support.golden import FIXTURES, OTHER_VERSIONS
 
 from pyhudi_core.doctor.kinds import Area, Severity
 from pyhudi_core.errors import TableVersionError
@@ -32,7 +32,8 @@ LEFT = (".hoodie/.heartbeat/", ".hoodie/.temp/", ".hoodie/.aux/.pyhudi/staged/")
 
 
 def unpacked(world: TableWorld, name: str) -> None:
-    with zipfile.ZipFile(OTHER_VERSIONS / name / "table.zip") as archive:
+    root = OTHER_VERSIONS if (OTHER_VERSIONS / name).exists() else FIXTURES
+    with zipfile.ZipFile(root / name / "table.zip") as archive:
         for path in archive.namelist():
             if not path.endswith("/"):
                 world.storage.put(path, archive.read(path))
@@ -89,6 +90,32 @@ def test_a_table_of_version_6_is_raised_or_as_it_was_wherever_the_process_dies()
 @pytest.mark.parametrize("name", SIX)
 def test_a_table_of_version_6_is_raised_or_as_it_was_after_a_crash_at_every_call(name: str, kind: Profile) -> None:
     crash_everywhere(scenario_of(name, kind, upgrade), CrashPlan(twice=0.1)).assert_clean()
+
+
+# --- to version 6
+
+EIGHT = ("hudi-1.0.2/mor_avro", "hudi-1.0.2/cow_indexed")
+
+
+def lower(world: TableWorld) -> object:
+    return world.table().downgrade(6)
+
+
+@pytest.mark.row("K11")
+def test_a_table_of_version_8_is_lowered_to_6_or_as_it_was_wherever_the_process_dies() -> None:
+    plan = CrashPlan(share=0.0, states=0.015, every_site=False, kinds=(CRASH,))
+    report = crash_everywhere(scenario_of("hudi-1.0.2/mor_avro", Profile.LOCAL_POSIX, lower), plan)
+    assert report.assert_clean().recoveries > 2
+
+
+@pytest.mark.slow
+@pytest.mark.row("K11")
+@pytest.mark.parametrize("kind", [Profile.S3, Profile.LOCAL_POSIX])
+@pytest.mark.parametrize("name", EIGHT)
+def test_a_table_of_version_8_is_lowered_to_6_or_as_it_was_after_a_crash_at_every_call(
+    name: str, kind: Profile
+) -> None:
+    crash_everywhere(scenario_of(name, kind, lower), CrashPlan(twice=0.1)).assert_clean()
 
 
 # --- versions 8 and 9

@@ -31,6 +31,7 @@ from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.compaction.compaction_plan import CompactionOperation, CompactionPlan
 from pyhudi_core.services.service import Execution, Refused
+from pyhudi_core.services.versions import lowering_eight
 from pyhudi_core.services.versions.conversion import (
     ConvertedFile,
     archived_rows,
@@ -139,7 +140,8 @@ def _why_not(found: OlderTable, *, roll_back: bool) -> str:
     others = [i for i in found.timeline.pending if i.action not in _ROLLED_BACK | _LEFT_OUT]
     if others:
         return f"the {others[0].action} {others[0].requested_time} is pending: let the release of Hudi that began it end it"
-    if context.storage.list(f"{_NEW}/") and not _ours(context):
+    left = {lowering_eight.LIST, *lowering_eight.left_over(context.storage)}
+    if any(info.path not in left for info in context.storage.list(f"{_NEW}/")) and not _ours(context):
         return f"{_NEW} has files: an upgrade or a downgrade by Hudi did not end, or its leftovers are to be removed by hand"
     beating = [time for time in _heartbeats(context) if not heartbeat.is_left(context, layout.heartbeat(time))]
     done = {instant.requested_time for instant in found.timeline.completed}

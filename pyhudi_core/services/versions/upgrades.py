@@ -20,7 +20,7 @@ from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.metadata.metadata_tables import MetadataTableOf
 from pyhudi_core.services.progress import ServiceProgress, silent
 from pyhudi_core.services.service import Execution
-from pyhudi_core.services.versions import eight_and_nine, raising_six
+from pyhudi_core.services.versions import eight_and_nine, lowering_eight, raising_six
 from pyhudi_core.services.versions.version_plan import VersionPlan, VersionResult
 from pyhudi_core.transaction import rollback
 from pyhudi_core.transaction.commit import Gate
@@ -28,6 +28,8 @@ from pyhudi_core.write.retrying import Retries
 
 NEWEST, OLDEST_WRITTEN = 9, 8
 """The versions to which tables are raised."""
+OLDEST = 6
+"""The least version to which tables are lowered."""
 
 
 @printable
@@ -103,6 +105,7 @@ class Upgrades:
         if planned.refused is not None:
             raise planned.refused.error
         assert found is not None, "a table that is not looked at is refused"
+        lowering_eight.forget(self.context)
         attempt = raising_six.Raising.begin(found, how)
         attempt.run()
         return attempt
@@ -137,7 +140,7 @@ class Upgrades:
 
 @printable
 class Downgrades:
-    """Lowers one table from version 9 to 8: ``downgrade(to)``, and before it ``downgrade.plan(to)``."""
+    """Lowers one table to version 8 or 6: ``downgrade(to)``, and before it ``downgrade.plan(to)``."""
 
     def __init__(self, context: TableContext) -> None:
         self.context = context
@@ -149,22 +152,67 @@ class Downgrades:
         """Return what a downgrade would do, or why it would be refused. Changes nothing."""
         with at_table(self.context.table):
             _refuse_not_lowered(to)
-            version = self.context.config.version
+            context, version = self.context, self.context.config.version
             if version <= to:
-                return VersionPlan(version, to, why_not=f"the table has version {version} already")
-            return eight_and_nine.plan(self.context, to)
+                left = len(lowering_eight.left_over(context.storage)) if version == to == OLDEST else 0
+                why = "" if left else f"the table has version {version} already"
+                return VersionPlan(version, version, files=left, why_not=why)
+            return eight_and_nine.plan(context, to) if to == OLDEST_WRITTEN else lowering_eight.plan(context)
 
-    def __call__(self, to: int = OLDEST_WRITTEN, *, spark: Any = None, gate: Gate | None = None) -> VersionResult:
-        """Lower the table to version 8, which Hudi 1.0 opens. False, with a reason, if there was nothing to do. No row is changed.
+    def __call__(
+        self,
+        to: int = OLDEST_WRITTEN,
+        *,
+        spark: Any = None,
+        gate: Gate | None = None,
+        progress: ServiceProgress | None = None,
+    ) -> VersionResult:
+        """Lower the table to version 8, which Hudi 1.0 opens, or to 6, which Hudi 0.15 opens. False, with a reason, if there was nothing to do.
 
-        Indexes that version 8 cannot have are dropped. Raises `UnsupportedTableError` for a table that version 8 cannot say.
+        No row is changed. Version 8 loses the indexes that it cannot have. Version 6 loses the metadata table, and in merge-on-read tables the states
+        before the downgrade, because logs of version 8 are compacted and removed. This package does not write version 6.
+
+        Raises `UnsupportedTableError` for a table that the version cannot say, and `CommitConflictError` if others write to the table meanwhile.
         """
         with at_table(self.context.table):
-            planned = self.plan(to)
-            if not planned and planned.refused is None:
-                return VersionResult(found=planned.found, to=planned.found, why_not=planned.why_not)
-            engine = engine_for(None, self.context.runtime.executor, spark, self.context.table)
-            return _change(self.context, to, Execution(engine, gate))
+            now = lowering_eight.repair(self.context) if to == OLDEST else self.context
+            planned = Downgrades(now).plan(to)
+            if planned.found == planned.to:
+                files = lowering_eight.end(now)
+                return VersionResult(found=planned.to, to=planned.to, files=files, why_not=planned.why_not)
+            if planned.refused is not None:
+                raise planned.refused.error
+            how = Execution(
+                engine_for(None, self.context.runtime.executor, spark, self.context.table), gate, {}, progress or silent
+            )
+            return _change(self.context, to, how) if to == OLDEST_WRITTEN else self._lower_to_six(planned, how)
+
+    def _lower_to_six(self, planned: VersionPlan, how: Execution) -> VersionResult:
+        def attempt() -> lowering_eight.Lowering:
+            lowering_eight.settle(self.context.below(""), how)
+            if self.context.below("").config.version > OLDEST_WRITTEN:
+                _change(self.context, OLDEST_WRITTEN, how)
+            lowering = lowering_eight.Lowering.begin(reopened(self.context.below("")), how)
+            lowering.run()
+            return lowering
+
+        with Retries(self.context) as retries:
+            done = retries.until_done(attempt)
+        files = lowering_eight.end(self.context.below(""))
+        left = (
+            f"the metadata table is dropped ({', '.join(planned.indexes)}); Hudi 0.15 makes its own"
+            if planned.indexes
+            else ""
+        )
+        return VersionResult(
+            found=planned.found,
+            to=OLDEST,
+            instants=tuple(done.timeline),
+            file_groups=planned.file_groups,
+            archived=done.archived,
+            files=files,
+            left=left,
+        )
 
 
 def _change(context: TableContext, to: int, how: Execution) -> VersionResult:
@@ -188,10 +236,9 @@ def _change(context: TableContext, to: int, how: Execution) -> VersionResult:
 
 def _refuse_not_lowered(to: int) -> None:
     """Raise `InvalidOptionError` for a version to which no table is lowered."""
-    if to != OLDEST_WRITTEN:
+    if to not in (OLDEST_WRITTEN, OLDEST):
         raise InvalidOptionError(
-            f"Tables are not lowered to version {to!r}",
-            hint=f"Give to={OLDEST_WRITTEN}. To lower a table of version 8 to 6, use Hudi's command line: `downgrade table --toVersion SIX`.",
+            f"Tables are not lowered to version {to!r}", hint=f"Give to={OLDEST_WRITTEN} or {OLDEST}."
         )
 
 

@@ -25,6 +25,7 @@ class VersionPlan:
         instants: of the timeline that would be written anew.
         archived: instants of the archived timeline that would be written anew.
         files: of the old timeline that would be removed, after an earlier upgrade.
+        logs: that would be removed, compacted before: the states of which they are a part cannot be read any more.
         indexes: partitions of the metadata table that would be made anew or dropped.
         properties: those that would change; None removes one.
         why_not: why nothing would be done.
@@ -40,6 +41,7 @@ class VersionPlan:
     instants: int = 0
     archived: int = 0
     files: int = 0
+    logs: int = 0
     indexes: tuple[str, ...] = ()
     properties: Mapping[str, str | None] = field(default_factory=dict, repr=False)
     why_not: str = ""
@@ -55,8 +57,9 @@ class VersionPlan:
             "instants": self.instants,
             "archived": self.archived,
             "files": self.files,
+            "logs": self.logs,
         }
-        changes = self.file_groups + self.files + bool(self)
+        changes = self.file_groups + self.files + self.logs + bool(self)
         return with_seconds(
             figures, rewritten=self.bytes, files=changes, instants=self.instants + self.archived + len(self.pending)
         )
@@ -70,13 +73,14 @@ class VersionPlan:
         if not self:
             return f"Nothing to do: {self.why_not}"
         if self.found == self.to:
-            return f"End the upgrade to version {self.to}: roll {len(self.pending)} writes back, remove {self.files} files of the old timeline"
+            return f"End the change to version {self.to}: roll {len(self.pending)} writes back, remove {self.files} files of the old timeline"
         parts = [
             f"roll {len(self.pending)} writes back" if self.pending else "",
             f"leave {len(self.plans)} plans of services out" if self.plans else "",
             f"write base files of {self.file_groups:,} file groups ({self.bytes:,} bytes are read)"
             if self.file_groups
             else "",
+            f"remove {self.logs:,} logs with the older states that need them" if self.logs else "",
             f"write {self.instants:,} instants anew" if self.instants else "",
             f"write {self.archived:,} archived instants anew" if self.archived else "",
             f"metadata table: {', '.join(self.indexes)}" if self.indexes else "",

@@ -32,7 +32,7 @@ _NAME = re.compile(r"\.commits_\.archive\.([0-9]{1,18})(?:_[0-9]+-[0-9]+-[0-9]+)
 _MERGE_PLAN = "mergeArchivePlan"
 _MERGED_NAME = "mergedArchiveFileName"
 _NO_NONCE = bytes(SYNC_SIZE)
-_CONTENTS: Mapping[Action, tuple[str, str]] = {
+CONTENTS: Mapping[Action, tuple[str, str]] = {
     Action.COMMIT: ("hoodieCommitMetadata", "HoodieCommitMetadata"),
     Action.DELTACOMMIT: ("hoodieCommitMetadata", "HoodieCommitMetadata"),
     Action.REPLACECOMMIT: ("hoodieReplaceCommitMetadata", "HoodieReplaceCommitMetadata"),
@@ -79,7 +79,7 @@ class ArchivedLogs(ArchivedTimeline):
         gone = [key for key in self._rows if key[0] not in listed]
         for key in gone:
             self._rows.pop(key, None)
-        names = sorted((name for name in listed if _NAME.fullmatch(name)), key=_number)
+        names = sorted((name for name in listed if _NAME.fullmatch(name)), key=number_of)
         unfinished = self._unfinished(listed)
         files, problem = [], None
         for name in names:
@@ -137,7 +137,7 @@ def _row(data: memoryview, schema: str, path: str) -> Iterator[HistoryRow]:
         time, action, state = (record.get(name) for name in ("commitTime", "actionType", "actionState"))
         if state not in (None, "COMPLETED") or action not in Action._value2member_map_:
             return  # in very old files only completed instants are, and they have no state
-        name, kind = _CONTENTS.get(Action(action), ("", ""))
+        name, kind = CONTENTS.get(Action(action), ("", ""))
         content = record.get(name)
         body = None if content is None else encode_record(kind, content, sync_marker=_NO_NONCE)
         if not isinstance(time, str) or not is_time(time):
@@ -151,6 +151,7 @@ def _row(data: memoryview, schema: str, path: str) -> Iterator[HistoryRow]:
         ) from error
 
 
-def _number(name: str) -> int:
+def number_of(name: str) -> int:
+    """Return the number in the name of a file of the archived timeline; 0 for other names."""
     match = _NAME.fullmatch(name)
     return int(match[1]) if match is not None else 0

@@ -115,7 +115,8 @@ def _refuse_half_an_upgrade(storage: Storage, path: str, known: set[tuple[tuple[
     the properties at last. Our own upgrade leaves all of them where they are; what it adds has a heartbeat until the upgrade has ended.
     """
     found = ((name, parse_file_name(name)) for name in storage.list_names(path)[0])
-    alone = {i.requested_time: name for name, i in found if i is not None and (i.group, i.state) not in known}
+    completed = ((name, i) for name, i in found if i is not None and i.is_completed)
+    alone = {i.requested_time: name for name, i in completed if (i.group, i.state) not in known}
     moved = next((name for time, name in alone.items() if storage.head(f"{_HEARTBEATS}/{time}") is None), None)
     if moved is not None:
         raise CorruptTimelineError(
@@ -123,5 +124,6 @@ def _refuse_half_an_upgrade(storage: Storage, path: str, known: set[tuple[tuple[
             " names the older one",
             table=storage.location,
             path=f"{path}/{moved}",
-            hint="Let the release of Hudi that began it end the upgrade, with its next write or `upgrade_table`, or restore the table from a copy.",
+            hint="Let the release of Hudi that began it end the upgrade, with its next write or `upgrade_table`, or restore the table from a copy. If"
+            " this package lowered the table and was killed, `pyhudi downgrade LOCATION --to 6` ends that.",
         )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from reliability.storages import Interrupted
-from support.failing import FailingStorage
+from support.failing import FailingStorage, nth_write
 from support.homes import context_of, home_at, make_at
 from support.tables import make
 
@@ -200,6 +200,44 @@ def test_an_update_after_a_half_written_file_starts_from_the_backup(location: st
     _main(location).write_text("hoodie.table.na")
     properties_file.update(LocalStorage(location), {"a": "1"}, "test")
     assert hudi.open_table(location).name == "orders"
+    assert not _backup(location).exists()
+
+
+class Kept(Exception):
+    """Somebody else's table."""
+
+
+def refuse() -> None:
+    raise Kept
+
+
+@pytest.mark.parametrize("torn", [True, False])
+def test_a_removal_that_is_refused_leaves_the_properties_and_their_backup(location: str, torn: bool) -> None:
+    make(location, name="orders")
+    _backup(location).write_bytes(_main(location).read_bytes())
+    if torn:
+        _main(location).write_text("hoodie.table.na")
+    with pytest.raises(Kept):
+        properties_file.remove(LocalStorage(location), refuse)
+    assert hudi.open_table(location).name == "orders"
+
+
+@pytest.mark.parametrize("torn", [True, False])
+def test_a_removal_that_is_interrupted_leaves_what_it_was_to_remove_or_nothing(location: str, torn: bool) -> None:
+    make(location, name="orders")
+    whole = _main(location).read_bytes()
+    stale = whole.replace(b"hoodie.table.version=8", b"hoodie.table.version=6")
+    main, backup = (b"hoodie.table.na", whole) if torn else (whole, stale)
+    for number in range(1, 9):
+        _main(location).write_bytes(main)
+        _backup(location).write_bytes(backup)
+        try:
+            properties_file.remove(FailingStorage(LocalStorage(location), nth_write(number)), lambda: None)  # type: ignore[arg-type]
+        except StorageError:
+            assert properties_file.read(LocalStorage(location))["hoodie.table.version"] == "8"
+        else:
+            break
+    assert not _main(location).exists()
     assert not _backup(location).exists()
 
 
