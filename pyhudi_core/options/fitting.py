@@ -13,7 +13,7 @@ from pyhudi_core.options.registry import read_options
 from pyhudi_core.options.table_options import TableOptions
 from pyhudi_core.options.write_options import WriteOptions
 from pyhudi_core.storage.opening import refuse_unfit_storage_options
-from pyhudi_core.storage.paths import parse_location
+from pyhudi_core.storage.paths import is_catalog_address, parse_location
 
 _BY_SCHEME = {"file": "file_system", "memory": "in_process"}
 
@@ -40,7 +40,9 @@ def refuse_unfit_options(
     """
     TableOptions.parse(options)
     WriteOptions.parse(options)
-    if location is not None:
+    if location is not None and not is_catalog_address(
+        location
+    ):  # only the catalog knows in which storage its tables are
         refuse_unfit_storage_options(location, storage_options or {})
         _refuse_unfit_lock(options, parse_location(location).scheme, location, processes)
 
