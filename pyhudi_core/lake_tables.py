@@ -1,8 +1,9 @@
-"""The tables of a lake by their names: one folder or bucket with a table in each of its folders, and no server that lists them.
+"""The tables of a lake by their names: one folder or bucket with a table in each of its folders, and no server that lists them; or a database of a
+catalog (``thrift://metastore:9083/sales``, ``glue://sales``).
 
 `tables_below` is the one way to find tables: `Lake.list`, `upkeep`, the command, Dagster and Airflow use it. The name of a table is its folder below
-the lake (``sales/orders``). So a rename is a rename of the folder, in one step and under the table's lock. A writer that began before it finds that
-its reservation is gone, and its commit is refused.
+the lake (``sales/orders``), or its name in the database. A rename is a rename of the folder, in one step and under the table's lock. A writer that
+began before it finds that its reservation is gone, and its commit is refused.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from pyhudi_core.errors import (
     PreconditionFailedError,
     TableError,
     TableExistsError,
+    TableNotFoundError,
     UnsupportedTableError,
 )
 from pyhudi_core.file_groups.listing import list_folders
+from pyhudi_core.lazy import lazy
 from pyhudi_core.lock.base import follow_folder
 from pyhudi_core.model.file_names import PARTITION_METAFILE
 from pyhudi_core.model.masking import takes_options
@@ -27,20 +30,24 @@ from pyhudi_core.model.safe_path import way_out
 from pyhudi_core.naming import set_module
 from pyhudi_core.opened_table.opened_table import OpenedTable
 from pyhudi_core.opened_table.table_context import TableContext
-from pyhudi_core.opening import create_table, drop_table, open_table, table_exists
+from pyhudi_core.opening import create_table, drop_of, drop_table, open_table, table_exists
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.storage.base import Storage
+from pyhudi_core.storage.no_table import no_table
 from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.storage.own_part import HOODIE, is_table
-from pyhudi_core.storage.paths import Place
+from pyhudi_core.storage.paths import Place, is_catalog_address
 from pyhudi_core.table import HudiTable
 from pyhudi_core.transaction import heartbeat
 from pyhudi_core.transaction.layout import HEARTBEATS
 from pyhudi_core.transaction.locking import holding_lock
 
 if TYPE_CHECKING:
-    from pyhudi_core.repairs.drop import DroppedTable
+    from pyhudi_core.catalog import addresses
+    from pyhudi_core.repairs.drop import DroppedTable, TableDropPlan
+else:
+    addresses = lazy("pyhudi_core.catalog.addresses")
 
 DEPTH = 6
 """How many levels of folders are searched for tables, and may be in the name of one."""
@@ -51,24 +58,34 @@ DEPTH = 6
 def lake(
     location: Place, storage_options: Mapping[str, str] | None = None, options: Mapping[str, object] | None = None
 ) -> Lake:
-    """Return the tables in a folder or bucket, by their names. Nothing is read, and the folder need not exist.
+    """Return the tables in a folder or bucket, or in a database of a catalog, by their names. Nothing is read, and the folder need not exist.
 
     Args:
-        location: the folder with the tables (``/lake``, ``s3://bucket/lake``).
+        location: the folder with the tables (``/lake``, ``s3://bucket/lake``); or the database (``thrift://metastore:9083/sales``, ``glue://sales``).
         storage_options, options: for every table, as in `open_table`.
 
     Raises `ConfigError` if an argument is not valid.
     """
     WriteOptions.parse(options or {})
-    storage = open_storage(location, storage_options)
-    return Lake(storage.location.rstrip("/") or "/", dict(storage_options or {}), dict(options or {}))
+    if is_catalog_address(location):
+        address = addresses.CatalogAddress.parse(str(location), storage_options, options)
+        if address.name:
+            raise InvalidOptionError(
+                f"{address.text} is a table of a catalog, not a database with tables",
+                hint="Open it with open_table, or omit the name of the table.",
+            )
+        place = address.text
+    else:
+        place = open_storage(location, storage_options).location.rstrip("/") or "/"
+    return Lake(place, dict(storage_options or {}), dict(options or {}))
 
 
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
 @printable
 class Lake:
-    """The tables in a folder or bucket. The name of a table is its folder there, such as ``orders`` or ``sales/orders``; see `lake`.
+    """The tables in a folder or bucket, or in a database of a catalog. The name of a table is its folder there, such as ``orders`` or
+    ``sales/orders``, or its name in the database; see `lake`.
 
     ``options`` of a call are added to those of the lake.
     """
@@ -81,8 +98,11 @@ class Lake:
         return f"Lake: {self.location}"
 
     def list(self) -> tuple[str, ...]:
-        """Return the names of all tables, sorted; the folders are listed now, 6 levels deep. Raises `InvalidOptionError` if the lake is a table."""
-        found = tables_below(self.location, self.storage_options)
+        """Return the names of all tables, sorted; the folders are listed now, 6 levels deep, or the catalog is asked.
+
+        Raises `InvalidOptionError` if the lake is a table, and `CatalogError` if the catalog does not answer.
+        """
+        found = tables_below(self.location, self.storage_options, self.options)
         if found == [self.location]:
             raise InvalidOptionError(
                 f"{self.location} is a table, not a folder with tables",
@@ -96,7 +116,7 @@ class Lake:
 
     def exists(self, name: str) -> bool:
         """Say whether there is a table of this name."""
-        return table_exists(self.location_of(name), self.storage_options)
+        return table_exists(self.location_of(name), self.storage_options, self.options)
 
     def __contains__(self, name: str) -> bool:
         return self.exists(name)
@@ -128,11 +148,15 @@ class Lake:
         return self.create(name, schema, record_key, exist_ok=True, **arguments)
 
     def drop(self, name: str, *, missing_ok: bool = False) -> DroppedTable:
-        """Delete a table for good, and what its folder has of it. ``lake.table(name).drop.plan()`` shows before what goes.
+        """Delete a table for good, what its folder has of it, and its names in the catalog. `drop_plan` shows before what goes.
 
         Raises `TableNotFoundError` if there is no table of this name, unless ``missing_ok``; and `DropRefusedError` while somebody uses the table.
         """
         return drop_table(self.location_of(name), self.storage_options, self.options, missing_ok)
+
+    def drop_plan(self, name: str) -> TableDropPlan:
+        """Return what `drop` would delete now, and who uses the table. Changes nothing. Raises `TableNotFoundError`."""
+        return drop_of(self.location_of(name), self.storage_options, self.options).plan()
 
     def rename(self, name: str, new: str) -> HudiTable:
         """Give a table another name, in one step, and return it; its rows, history and options stay. Only a disk can.
@@ -143,6 +167,12 @@ class Lake:
         Raises, and changes nothing: `UnsupportedTableError` for a lake in an object store or in memory; `TableExistsError` if something is at the new
         name; `TableError` if a process is writing, or if other tables are in the folder.
         """
+        if is_catalog_address(self.location):
+            raise UnsupportedTableError(
+                "A table of a catalog is not renamed here",
+                table=self.location_of(name),
+                hint=f"Sync it under its new name: table.catalog.sync(table={new!r}). Then take the older names out of the catalog.",
+            )
         storage, old, target = open_storage(self.location, self.storage_options), _checked(name), _checked(new)
         if not storage.capabilities.renames_folders:
             raise UnsupportedTableError(
@@ -224,12 +254,26 @@ def _refuse_writers(context: TableContext) -> None:
             )
 
 
+def no_tables(location: str, storage_options: Mapping[str, str] | None = None) -> TableNotFoundError:
+    """Return the error for a location at and below which `tables_below` finds nothing."""
+    if is_catalog_address(location):
+        hint = "A sync brings a table into a catalog: table.catalog.sync(), or pyhudi catalog-sync."
+        return TableNotFoundError("The database has no Hudi table", table=location, hint=hint)
+    return no_table(open_storage(location, storage_options))
+
+
 @takes_options
-def tables_below(location: str, storage_options: Mapping[str, str] | None = None) -> list[str]:
+def tables_below(
+    location: str, storage_options: Mapping[str, str] | None = None, options: Mapping[str, object] | None = None
+) -> list[str]:
     """Return the locations of the tables at or below a folder, sorted; searched `DEPTH` levels deep. Of a table itself it is this table alone.
+    Of a database of a catalog they are addresses, and ``options`` say how the catalog is asked.
 
     A table may be in the folder of another one (``sales`` and ``sales/eu``), but not in one of its partitions.
     """
+    if is_catalog_address(location):
+        address = addresses.CatalogAddress.parse(location, storage_options, options)
+        return [location] if address.name else [f"{address.text}/{name}" for name in addresses.names_in(address)]
     storage, executor = open_storage(location, storage_options), system_runtime().executor
     found: list[str] = []
     if HOODIE in storage.location.split("/"):

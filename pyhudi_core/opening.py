@@ -35,7 +35,7 @@ from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.storage.at_once import all_of, each
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.opening import open_storage
-from pyhudi_core.storage.paths import Place, allowing
+from pyhudi_core.storage.paths import Place, allowing, is_catalog_address
 from pyhudi_core.table import HudiTable
 from pyhudi_core.timeline import properties_file
 
@@ -43,12 +43,14 @@ if TYPE_CHECKING:
     import difflib
 
     from pyhudi_core import doctor, validators
+    from pyhudi_core.catalog import addresses
     from pyhudi_core.doctor import CheckReport, Incident, Limits, Progress
     from pyhudi_core.merge import record_merger
     from pyhudi_core.model.key_text import text_problem
     from pyhudi_core.model.new_table import new_table_config
     from pyhudi_core.model.partition_path import partition_paths
     from pyhudi_core.model.schema import normalise, to_avro
+    from pyhudi_core.repairs.catalog_drop import CatalogDrop
     from pyhudi_core.repairs.drop import DroppedTable, TableDrop
     from pyhudi_core.storage.conditions import refuse_ignored_conditions
     from pyhudi_core.storage.no_table import first_data_file, no_table
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     from pyhudi_core.write.first_metadata import asked_metadata_table
 else:
     difflib = lazy("difflib")
+    addresses = lazy("pyhudi_core.catalog.addresses")
     doctor, validators = lazy("pyhudi_core.doctor"), lazy("pyhudi_core.validators")
     record_merger = lazy("pyhudi_core.merge.record_merger")
     asked_metadata_table, coercion = (
@@ -72,6 +75,7 @@ else:
     refuse_ignored_conditions = lazy_call("pyhudi_core.storage.conditions", "refuse_ignored_conditions")
     DroppedTable = lazy_call("pyhudi_core.repairs.drop", "DroppedTable")
     TableDrop = lazy_call("pyhudi_core.repairs.drop", "TableDrop")
+    CatalogDrop = lazy_call("pyhudi_core.repairs.catalog_drop", "CatalogDrop")
     no_table = lazy_call("pyhudi_core.storage.no_table", "no_table")
     first_data_file = lazy_call("pyhudi_core.storage.no_table", "first_data_file")
 
@@ -104,7 +108,8 @@ def create_table(
     """Create an empty table with its metadata table; with ``hoodie.metadata.enable=false`` without one.
 
     Args:
-        location: a folder (``/lake/orders``, a ``pathlib.Path``, ``s3://bucket/orders``, ``memory://name``).
+        location: a folder (``/lake/orders``, a ``pathlib.Path``, ``s3://bucket/orders``, ``memory://name``); or a name in a catalog
+            (``thrift://metastore:9083/sales/orders``, ``glue://sales/orders``): the folder is in the database's, and the catalog gets the table.
         schema: a pyarrow schema, or a Spark ``StructType``.
         record_key: the column or columns that identify a row. Without them each inserted row gets a generated key, by which it is corrected.
         partition_by: partition columns, outermost first.
@@ -125,6 +130,16 @@ def create_table(
         ConfigError, DataError: an argument is not valid; nothing was created.
         LockError: the server of the lock does not answer, or another writer holds the lock all the time; nothing was created.
     """
+    if is_catalog_address(location):
+        address = addresses.CatalogAddress.parse(str(location), storage_options, options)
+        found = addresses.found(address)
+        location = found.location if found else addresses.new_location(address)
+        options = address.options_of(found.name if found else address.name)
+        arguments = (schema, record_key, partition_by, ordering, table_type, name, options, storage_options)
+        table = create_table(location, *arguments, pre_commit, exist_ok, rules, version)
+        if found is None:
+            table.catalog.sync()
+        return table
     storage = open_storage(location, storage_options or {})
     chosen = (options or {}) if version is None else {**(options or {}), "hoodie.write.table.version": version}
     opened = OpenedTable(storage, system_runtime(), chosen, pre_commit=_validators(pre_commit))
@@ -139,8 +154,16 @@ def create_table(
 
 @set_module("pyhudi")
 @takes_options
-def table_exists(location: Place, storage_options: Mapping[str, str] | None = None) -> bool:
-    """Say whether a table is at a location. Raises `ConfigError` and `StorageError` if the location cannot be looked at."""
+def table_exists(
+    location: Place, storage_options: Mapping[str, str] | None = None, options: Mapping[str, object] | None = None
+) -> bool:
+    """Say whether a table is at a location; ``options`` say how a catalog is asked.
+
+    Raises `ConfigError`, `StorageError` and `CatalogError` if the location cannot be looked at.
+    """
+    if is_catalog_address(location):
+        found = addresses.found(addresses.CatalogAddress.parse(str(location), storage_options, options))
+        return found is not None and table_exists(found.location, storage_options)
     return _is_table(open_storage(location, storage_options or {}))
 
 
@@ -166,8 +189,18 @@ def drop_table(
 
 def drop_of(
     location: Place, storage_options: Mapping[str, str] | None = None, options: Mapping[str, object] | None = None
-) -> TableDrop:
+) -> TableDrop | CatalogDrop:
     """Return the drop of the table at a location, which may be half dropped. Raises `TableNotFoundError` if there is none."""
+    if is_catalog_address(location):
+        address = addresses.CatalogAddress.parse(str(location), storage_options, options)
+        found = addresses.needed(address)
+        return CatalogDrop(address, found, partial(_drop_of_files, found.location, storage_options, options))
+    return _drop_of_files(location, storage_options, options)
+
+
+def _drop_of_files(
+    location: Place, storage_options: Mapping[str, str] | None, options: Mapping[str, object] | None
+) -> TableDrop:
     opened = OpenedTable(open_storage(location, storage_options or {}), system_runtime(), options or {})
     try:
         opened.to_drop()
@@ -375,14 +408,17 @@ def open_table(
     pre_commit: Sequence[Validator] = (),
     allow_sources: Place | Sequence[Place] = (),
 ) -> HudiTable:
-    """Open a table. ``pre_commit``: validators of every commit of this handle, table services included. ``allow_sources``: folders outside of the
-    table's parent folder where the rows of a bootstrapped table may be; as the storage option of this name.
+    """Open a table, by its folder or by its name in a catalog, as in `create_table`.
+
+    ``pre_commit``: validators of every commit of this handle, table services included. ``allow_sources``: folders outside of the table's parent
+    folder where the rows of a bootstrapped table may be; as the storage option of this name.
 
     Raises:
         TableNotFoundError: no table exists at the location.
         TableVersionError, UnsupportedTableError: this release cannot use the table; the message says why.
         ConfigError: an option is unknown, or contradicts the table.
     """
+    location, options = _place_of(location, storage_options, options)
     storage = open_storage(location, allowing(storage_options, allow_sources))
     opened = OpenedTable(storage, runtime or system_runtime(), options or {}, pre_commit=_validators(pre_commit))
     try:
@@ -405,13 +441,26 @@ def check_table(
 
     Damage never raises. Raises `ConfigError` if the location or a storage option is not valid.
     """
+    location, _ = _place_of(location, storage_options, {})
     opened = OpenedTable(open_storage(location, storage_options or {}), system_runtime(), {})
     return doctor.check(opened, doctor.CheckOptions.of(keys, limits, progress))
 
 
 def record_incident(location: Place, storage_options: Mapping[str, str] | None = None) -> Incident:
     """`HudiTable.record_incident` for a table that may be too damaged to open."""
+    location, _ = _place_of(location, storage_options, {})
     return doctor.record(OpenedTable(open_storage(location, storage_options or {}), system_runtime(), {}))
+
+
+def _place_of(
+    location: Place, storage_options: Mapping[str, str] | None, options: Mapping[str, object] | None
+) -> tuple[Place, Mapping[str, object] | None]:
+    """Return where a table is, and its options: what a catalog says of an address, and anything else as it is."""
+    if not is_catalog_address(location):
+        return location, options
+    address = addresses.CatalogAddress.parse(str(location), storage_options, options)
+    found = addresses.needed(address)
+    return found.location, address.options_of(found.name)
 
 
 def _validators(given: Sequence[Validator]) -> Validators | None:

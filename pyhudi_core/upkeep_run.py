@@ -174,7 +174,7 @@ def _places(
         yield given.location, lambda: given
         return
     lake = given if isinstance(given, Lake) else Lake(given, storage_options, options)
-    below = tables_below(lake.location, lake.storage_options)
+    below = tables_below(lake.location, lake.storage_options, lake.options)
     for place in below if isinstance(given, Lake) else below or [given]:
         yield place, partial(open_table, place, lake.storage_options, lake.options)
 

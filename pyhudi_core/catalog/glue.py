@@ -1,4 +1,8 @@
-"""AWS Glue as a catalog, through boto3. boto3 finds the credentials; each request is bounded, and sent once."""
+"""AWS Glue as a catalog, through boto3. Each request is bounded, and sent once.
+
+Credentials and region are those of the storage options of a table on Amazon's S3; else boto3 finds them. Keys of another store, which has an
+``endpoint_url``, say nothing about Glue.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +24,7 @@ from pyhudi_core.catalog.objects import (
 from pyhudi_core.errors import CatalogError, from_extra
 from pyhudi_core.options.catalog import CatalogOptions
 from pyhudi_core.storage.clear_text import warn_of_clear_text
+from pyhudi_core.storage.s3_options import S3Options
 
 _MOST_WRITTEN, _MOST_DROPPED, _MOST_READ = 100, 25, 1_000
 """Partitions of one request."""
@@ -31,18 +36,21 @@ _OF_AN_INPUT = frozenset(
 _DENIED = ("AccessDeniedException", "UnrecognizedClientException", "ExpiredTokenException", "InvalidSignatureException")
 _RIGHTS = (
     "The table itself is as it should be. A sync needs the rights glue:GetDatabase, CreateDatabase, GetTable, CreateTable, UpdateTable, "
-    "GetPartitions, BatchGetPartition, BatchCreatePartition, BatchUpdatePartition and BatchDeletePartition; credentials are those that boto3 finds."
+    "GetPartitions, BatchGetPartition, BatchCreatePartition, BatchUpdatePartition and BatchDeletePartition"
+    " (tables by their names also GetTables and DeleteTable). Credentials are the storage options of a "
+    "table on S3, or those that boto3 finds."
 )
 
 
 class GlueCatalog:
-    """Glue in one region, as the options say."""
+    """Glue in one region, as the options say; ``storage``: the options of a storage whose credentials and region are used."""
 
-    def __init__(self, options: CatalogOptions) -> None:
+    def __init__(self, options: CatalogOptions, storage: S3Options | None = None) -> None:
         with from_extra("s3", "A sync to Glue"):
-            import boto3  # noqa: PLC0415 (an extra)
-            from botocore.config import Config  # noqa: PLC0415
+            from botocore.config import Config  # noqa: PLC0415 (an extra)
             from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
+
+            from pyhudi_core.storage.s3_client import session_of  # noqa: PLC0415
 
         self._failures = (BotoCoreError, ClientError, ValueError)
         self._skips_archive = options.skip_archive
@@ -50,7 +58,7 @@ class GlueCatalog:
         wait_s = options.request_ms / 1_000
         self.place = f"Glue ({options.endpoint or options.region or 'the region of the environment'})"
         try:
-            self._client = boto3.client(
+            self._client = session_of(storage or S3Options()).client(
                 "glue",
                 region_name=options.region or None,
                 endpoint_url=options.endpoint or None,
@@ -63,27 +71,19 @@ class GlueCatalog:
     def has_database(self, name: str) -> bool:
         return self._ask("get_database", Name=name, otherwise="EntityNotFoundException") is not None
 
+    def folder_of(self, database: str) -> str:
+        return self._ask("get_database", Name=database)["Database"].get("LocationUri") or ""
+
+    def tables(self, database: str) -> Iterator[CatalogTable]:
+        for raw in self._pages("get_tables", "TableList", DatabaseName=database):
+            yield _table_of(raw)
+
     def create_database(self, name: str) -> None:
         self._ask("create_database", DatabaseInput={"Name": name}, otherwise="AlreadyExistsException")
 
     def table(self, database: str, name: str) -> CatalogTable | None:
         found = self._ask("get_table", DatabaseName=database, Name=name, otherwise="EntityNotFoundException")
-        if found is None:
-            return None
-        raw = found["Table"]
-        descriptor = raw.get("StorageDescriptor") or {}
-        return CatalogTable(
-            database=database,
-            name=name,
-            columns=_columns_of(descriptor.get("Columns") or ()),
-            partition_keys=_columns_of(raw.get("PartitionKeys") or ()),
-            location=descriptor.get("Location") or "",
-            input_format=descriptor.get("InputFormat") or "",
-            parameters=dict(raw.get("Parameters") or {}),
-            serde_parameters=dict((descriptor.get("SerdeInfo") or {}).get("Parameters") or {}),
-            managed=raw.get("TableType") == MANAGED,
-            raw=raw,
-        )
+        return None if found is None else _table_of(found["Table"])
 
     def create(self, table: CatalogTable) -> None:
         given = {
@@ -115,6 +115,10 @@ class GlueCatalog:
             "SerdeInfo": {**(descriptor.get("SerdeInfo") or {}), "Parameters": dict(table.serde_parameters)},
         }
         self._ask("update_table", DatabaseName=table.database, TableInput=given, SkipArchive=self._skips_archive)
+
+    def remove(self, table: CatalogTable) -> None:
+        gone = "EntityNotFoundException"
+        self._ask("delete_table", DatabaseName=table.database, Name=table.name, otherwise=gone)
 
     def partitions(self, table: CatalogTable, wanted: Collection[Values] | None) -> dict[Values, CatalogPartition]:
         found = self._every(table) if wanted is None else self._named(table, list(wanted))
@@ -152,10 +156,14 @@ class GlueCatalog:
         self._client.close()
 
     def _every(self, table: CatalogTable) -> Iterator[Mapping[str, Any]]:
+        where = {"DatabaseName": table.database, "TableName": table.name}
+        return self._pages("get_partitions", "Partitions", ExcludeColumnSchema=True, **where)
+
+    def _pages(self, method: str, what: str, **request: Any) -> Iterator[Mapping[str, Any]]:
         token: dict[str, str] = {}
         while True:
-            answer = self._of(table, "get_partitions", ExcludeColumnSchema=True, **token)
-            yield from answer["Partitions"]
+            answer = self._ask(method, **request, **token)
+            yield from answer[what]
             if not answer.get("NextToken"):
                 return
             token = {"NextToken": answer["NextToken"]}
@@ -206,6 +214,22 @@ def _columns(columns: Iterable[CatalogColumn]) -> list[dict[str, str]]:
     return [
         {"Name": one.name, "Type": one.type, **({"Comment": one.comment} if one.comment else {})} for one in columns
     ]
+
+
+def _table_of(raw: Mapping[str, Any]) -> CatalogTable:
+    descriptor = raw.get("StorageDescriptor") or {}
+    return CatalogTable(
+        database=raw["DatabaseName"],
+        name=raw["Name"],
+        columns=_columns_of(descriptor.get("Columns") or ()),
+        partition_keys=_columns_of(raw.get("PartitionKeys") or ()),
+        location=descriptor.get("Location") or "",
+        input_format=descriptor.get("InputFormat") or "",
+        parameters=dict(raw.get("Parameters") or {}),
+        serde_parameters=dict((descriptor.get("SerdeInfo") or {}).get("Parameters") or {}),
+        managed=raw.get("TableType") == MANAGED,
+        raw=raw,
+    )
 
 
 def _columns_of(raw: Iterable[Mapping[str, str]]) -> tuple[CatalogColumn, ...]:

@@ -6,7 +6,7 @@ Requests are those that both releases have: Hive 4 no longer has ``get_table``. 
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,8 +27,8 @@ from pyhudi_core.model.partition_path import DEFAULT_PARTITION, escaped
 from pyhudi_core.runtime.base import Clock
 
 _MOST_PARTITIONS = 10_000_000
-_PIECE = 1_000
-"""Partitions that are read by one request."""
+_PIECE, _PIECE_OF_TABLES = 1_000, 100
+"""Partitions, and tables, that are read by one request."""
 _NO_STATISTICS = {"DO_NOT_UPDATE_STATS": "true"}
 
 
@@ -50,6 +50,16 @@ class MetastoreCatalog:
     def has_database(self, name: str) -> bool:
         return self._ask("get_database", name, otherwise=self._types.NoSuchObjectException) is not None
 
+    def folder_of(self, database: str) -> str:
+        return self._ask("get_database", database).locationUri or ""
+
+    def tables(self, database: str) -> Iterator[CatalogTable]:
+        names = self._ask("get_all_tables", database)
+        for start in range(0, len(names), _PIECE_OF_TABLES):
+            request = self._types.GetTablesRequest(dbName=database, tblNames=names[start : start + _PIECE_OF_TABLES])
+            for raw in self._ask("get_table_objects_by_name_req", request).tables:
+                yield _table_of(raw)
+
     def create_database(self, name: str) -> None:
         database = self._types.Database(name=name, description="", parameters={})
         self._ask("create_database", database, otherwise=self._types.AlreadyExistsException)
@@ -57,22 +67,7 @@ class MetastoreCatalog:
     def table(self, database: str, name: str) -> CatalogTable | None:
         request = self._types.GetTableRequest(dbName=database, tblName=name)
         found = self._ask("get_table_req", request, otherwise=self._types.NoSuchObjectException)
-        if found is None:
-            return None
-        raw = found.table
-        descriptor = raw.sd
-        return CatalogTable(
-            database=database,
-            name=name,
-            columns=_columns_of(descriptor.cols),
-            partition_keys=_columns_of(raw.partitionKeys or ()),
-            location=descriptor.location or "",
-            input_format=descriptor.inputFormat or "",
-            parameters=dict(raw.parameters or {}),
-            serde_parameters=dict((descriptor.serdeInfo and descriptor.serdeInfo.parameters) or {}),
-            managed=raw.tableType == MANAGED,
-            raw=raw,
-        )
+        return None if found is None else _table_of(found.table)
 
     def create(self, table: CatalogTable) -> None:
         raw = self._types.Table(
@@ -100,6 +95,10 @@ class MetastoreCatalog:
         raw.parameters = dict(table.parameters)
         context = self._context(CASCADE="true") if cascade else self._context()
         self._ask("alter_table_with_environment_context", table.database, table.name, raw, context)
+
+    def remove(self, table: CatalogTable) -> None:
+        request = (table.database, table.name, False, self._context())
+        self._ask("drop_table_with_environment_context", *request, otherwise=self._types.NoSuchObjectException)
 
     def partitions(self, table: CatalogTable, wanted: Collection[Values] | None) -> dict[Values, CatalogPartition]:
         if wanted is None:
@@ -179,6 +178,22 @@ class MetastoreCatalog:
         descriptor = self._descriptor(table, one.location, one.input_format)
         now = self._now()
         return self._types.Partition(list(one.values), table.database, table.name, now, 0, descriptor, {})
+
+
+def _table_of(raw: Any) -> CatalogTable:
+    descriptor = raw.sd
+    return CatalogTable(
+        database=raw.dbName,
+        name=raw.tableName,
+        columns=_columns_of(descriptor.cols),
+        partition_keys=_columns_of(raw.partitionKeys or ()),
+        location=descriptor.location or "",
+        input_format=descriptor.inputFormat or "",
+        parameters=dict(raw.parameters or {}),
+        serde_parameters=dict((descriptor.serdeInfo and descriptor.serdeInfo.parameters) or {}),
+        managed=raw.tableType == MANAGED,
+        raw=raw,
+    )
 
 
 def _columns_of(fields: Iterable[Any]) -> tuple[CatalogColumn, ...]:

@@ -5,7 +5,7 @@ Hive Metastore and Glue hold the same objects. Their clients (`metastore`, `glue
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -80,6 +80,14 @@ class Catalog(Protocol):
         """Say whether there is a database."""
         ...
 
+    def folder_of(self, database: str) -> str:
+        """Return the folder in which a database has new tables; empty if it says none."""
+        ...
+
+    def tables(self, database: str) -> Iterable[CatalogTable]:
+        """Return all tables of a database that is there, whosever they are."""
+        ...
+
     def create_database(self, name: str) -> None:
         """Create a database; nothing happens if it is there."""
         ...
@@ -94,6 +102,10 @@ class Catalog(Protocol):
 
     def alter(self, table: CatalogTable, *, cascade: bool) -> None:
         """Give the table, whose ``raw`` is what the catalog has, this content. ``cascade``: its partitions get the columns, too."""
+        ...
+
+    def remove(self, table: CatalogTable) -> None:
+        """Take a table out of the catalog; no data is deleted. One that is gone already is none to remove."""
         ...
 
     def partitions(self, table: CatalogTable, wanted: Collection[Values] | None) -> dict[Values, CatalogPartition]:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pyhudi_core.catalog.objects import Catalog
+from pyhudi_core.errors import UnknownOptionError
 from pyhudi_core.lazy import lazy
 from pyhudi_core.lock.clients.hive_metastore import HiveMetastore, servers_of
-from pyhudi_core.opened_table.table_context import TableContext
-from pyhudi_core.options.catalog import CA, GLUE, HMS
+from pyhudi_core.options.catalog import CA, GLUE, HMS, CatalogOptions
+from pyhudi_core.runtime.base import Runtime
+from pyhudi_core.storage.base import Storage, StorageSpec
+from pyhudi_core.storage.s3_options import S3Options
 
 if TYPE_CHECKING:
     from pyhudi_core.catalog import glue, metastore
@@ -18,11 +23,34 @@ else:
 _URIS = "hoodie.datasource.hive_sync.metastore.uris"
 
 
-def open_catalog(context: TableContext) -> Catalog:
-    """Open the catalog. Raises `MissingExtraError` without its package, `InvalidOptionError` and `CatalogError`."""
-    options = context.options.catalog
+@contextmanager
+def opened(options: CatalogOptions, storage: Storage | StorageSpec, runtime: Runtime) -> Iterator[Catalog]:
+    """Open the catalog for a block. ``storage``: of the table, whose credentials Glue may take.
+
+    Raises `MissingExtraError` without its package, `InvalidOptionError` and `CatalogError`.
+    """
+    catalog = _open(options, storage, runtime)
+    try:
+        yield catalog
+    finally:
+        catalog.close()
+
+
+def _open(options: CatalogOptions, storage: Storage | StorageSpec, runtime: Runtime) -> Catalog:
     if options.mode == GLUE:
-        return glue.GlueCatalog(options)
+        return glue.GlueCatalog(options, _of_amazon(storage))
     assert options.mode == HMS, "a manifest is no catalog"
     where = HiveMetastore(servers_of(options.uris, _URIS), options.request_ms / 1_000, options.tls, options.ca, CA)
-    return metastore.MetastoreCatalog(where, context.runtime.clock, context.runtime.writer().get("user", ""))
+    return metastore.MetastoreCatalog(where, runtime.clock, runtime.writer().get("user", ""))
+
+
+def _of_amazon(storage: Storage | StorageSpec) -> S3Options | None:
+    """Return the options of a storage that is Amazon's S3; the keys of another store are not for Glue."""
+    if not storage.location.startswith(("s3://", "s3a://", "glue://")):
+        return None
+    spec = storage if isinstance(storage, StorageSpec) else storage.spec()
+    try:
+        found = S3Options.parse(spec.options, spec.location)
+    except UnknownOptionError:  # the tables of the catalog are in another kind of storage
+        return None
+    return None if found.endpoint_url else found

@@ -30,7 +30,6 @@ TRIES = 5
 _T = TypeVar("_T")
 Progress = Callable[[str, int, int], object]
 _MARKS = (names.LAST_COMMIT, names.LAST_COMPLETION)
-_FORMATS = frozenset({names.READ_OPTIMIZED, names.REAL_TIME})
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,14 +188,10 @@ def _decodes(context: TableContext) -> bool:
 
 
 def _refuse_foreign(context: TableContext, catalog: Catalog, table: CatalogTable, there: CatalogTable) -> None:
-    is_hudi = (
-        there.parameters.get(names.PROVIDER, "").lower() == "hudi"
-        or there.input_format in _FORMATS
-        or names.LAST_COMMIT in there.parameters
-    )
-    if is_hudi and _path(there.location) == _path(table.location):
+    own = names.is_hudi(there)
+    if own and path_of(there.location) == path_of(table.location):
         return
-    what = f"a Hudi table at {there.location}" if is_hudi else "not a Hudi table"
+    what = f"a Hudi table at {there.location}" if own else "not a Hudi table"
     raise UnsupportedTableError(
         f"{catalog.place} has another table {table.full_name}: it is {what}",
         table=context.table,
@@ -204,7 +199,7 @@ def _refuse_foreign(context: TableContext, catalog: Catalog, table: CatalogTable
     )
 
 
-def _path(location: str) -> str:
+def path_of(location: str) -> str:
     """Return a location without its scheme and the slash at its end: the metastore adds a scheme, and engines use different ones."""
     scheme, found, rest = location.rstrip("/").partition("://")
     if found:
@@ -301,7 +296,7 @@ def _merged(table: CatalogTable, there: CatalogTable, what: list[str]) -> tuple[
     if (
         "path" in there.serde_parameters
         and "path" in serde
-        and _path(there.serde_parameters["path"]) == _path(serde["path"])
+        and path_of(there.serde_parameters["path"]) == path_of(serde["path"])
     ):
         serde["path"] = there.serde_parameters["path"]
     if parameters != there.parameters or serde != there.serde_parameters:
@@ -328,7 +323,7 @@ def _partition_changes(
 
     def differs(one: CatalogPartition) -> bool:
         before = known[one.values]
-        return _path(before.location) != _path(one.location) or before.input_format != one.input_format
+        return path_of(before.location) != path_of(one.location) or before.input_format != one.input_format
 
     return _Partitions(
         tuple(one for values, one in wanted.items() if values not in known),

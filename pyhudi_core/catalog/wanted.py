@@ -23,6 +23,12 @@ LAST_COMMIT, LAST_COMPLETION = "last_commit_time_sync", "last_commit_completion_
 AS_READ_OPTIMIZED = "hoodie.query.as.ro.table"
 
 
+def is_hudi(table: CatalogTable) -> bool:
+    """Say whether a table of a catalog is a Hudi table, whichever tool has made it."""
+    by_provider = table.parameters.get(PROVIDER, "").lower() == "hudi"
+    return by_provider or table.input_format in (READ_OPTIMIZED, REAL_TIME) or LAST_COMMIT in table.parameters
+
+
 @dataclass(frozen=True, slots=True)
 class SyncedTable:
     """What the objects of a catalog depend on.

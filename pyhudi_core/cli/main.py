@@ -60,6 +60,7 @@ _COMMANDS = {
     "services": ("services", "List the table services and what each would do now, or why nothing."),
     "sql": ("sql", "Carry out a statement of Spark SQL with Hudi: a query, a change, CALL."),
     "sweep": ("service_commands", "Delete files that no commit, no plan and no running writer names."),
+    "tables": ("tables", "List the tables of a lake: a folder, or a database of a catalog."),
     "timeline": ("timeline", "Show the active timeline."),
     "upgrade": ("upgrade", "Raise tables to a newer version of the format; no row changes."),
     "upkeep": ("upkeep", "Run the table services that are due in tables, and say why."),

@@ -22,11 +22,9 @@ from pyhudi_core.cli.terminal import (
     safe,
 )
 from pyhudi_core.errors import HudiError
-from pyhudi_core.lake_tables import tables_below
+from pyhudi_core.lake_tables import no_tables, tables_below
 from pyhudi_core.opening import open_table
 from pyhudi_core.services.versions.version_plan import VersionPlan, VersionResult
-from pyhudi_core.storage.no_table import no_table
-from pyhudi_core.storage.opening import open_storage
 
 
 @click.command()
@@ -104,7 +102,7 @@ def _plan(
     """Show the plans of all tables at or below a location."""
     found = tables_below(location, storage_options)
     if not found:
-        print_error(no_table(open_storage(location, storage_options)))
+        print_error(no_tables(location, storage_options))
         context.exit(CANNOT_OPEN)
     lines = [_line(table, storage_options, to, roll_back=roll_back) for table in found]
     if as_json:

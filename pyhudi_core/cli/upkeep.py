@@ -29,10 +29,8 @@ from pyhudi_core.cli.terminal import (
     storage_option,
     table_option,
 )
-from pyhudi_core.lake_tables import tables_below
+from pyhudi_core.lake_tables import no_tables, tables_below
 from pyhudi_core.services.upkeep_rules import UpkeepRules
-from pyhudi_core.storage.no_table import no_table
-from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.upkeep_run import Outcome, UpkeepLine, UpkeepProgress
 from pyhudi_core.upkeep_run import upkeep as look_after
 
@@ -81,7 +79,7 @@ def upkeep(
     refuse_wrong_form(names, only, as_json=as_json, as_csv=as_csv)
     with reporting_errors(context):
         rules = UpkeepRules(services or None, log_ratio, small_groups, seconds, most_bytes)
-        below = {location: tables_below(location, storage_options) for location in locations}
+        below = {location: tables_below(location, storage_options, options) for location in locations}
         # A location without a table fails by a line, if others have tables.
         found = (
             [one for location, tables in below.items() for one in tables or [location]] if any(below.values()) else []
@@ -100,7 +98,7 @@ def upkeep(
         if only_plan and len(shown) < len(report.lines):
             console().print("--all shows why the others are not due.")
     for location in locations if not found else ():
-        print_error(no_table(open_storage(location, storage_options)))
+        print_error(no_tables(location, storage_options))
     context.exit(CANNOT_OPEN if not found else FOUND if report.failed else 0)
 
 

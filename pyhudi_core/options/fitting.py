@@ -13,7 +13,7 @@ from pyhudi_core.options.registry import of_one_lock, read_options
 from pyhudi_core.options.table_options import TableOptions
 from pyhudi_core.options.write_options import WriteOptions
 from pyhudi_core.storage.opening import refuse_unfit_storage_options
-from pyhudi_core.storage.paths import parse_location
+from pyhudi_core.storage.paths import is_catalog_address, parse_location
 
 _REMEMBERED = 1000
 _FIT: set[str] = set()
@@ -46,7 +46,9 @@ def refuse_unfit_options(
         return
     TableOptions.parse(options)
     WriteOptions.parse(options)
-    if location is not None:
+    if location is not None and not is_catalog_address(
+        location
+    ):  # only the catalog knows in which storage its tables are
         refuse_unfit_storage_options(location, storage_options or {})
         _refuse_unfit_lock(options, parse_location(location).scheme, location, processes)
     if len(_FIT) < _REMEMBERED:

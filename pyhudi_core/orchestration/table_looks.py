@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pyhudi_core.read import looks
 from pyhudi_core.runtime import system_runtime
 from pyhudi_core.storage.opening import open_storage
+from pyhudi_core.storage.paths import is_catalog_address
 
 if TYPE_CHECKING:
     from pyhudi_core.table import HudiTable
@@ -36,7 +37,7 @@ def unchanged(location: str, storage_options: Mapping[str, str], seen: str) -> s
     Raises `StorageError` and `ConfigError`.
     """
     known = looks.TableLook.of(seen)
-    if known is None:
+    if known is None or is_catalog_address(location):  # the folder of a table in a catalog is known when it is opened
         return None
     now = looks.still(open_storage(location, storage_options), known, system_runtime().clock.now_ms())
     return None if now is None else now.to_json()

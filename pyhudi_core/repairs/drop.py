@@ -66,6 +66,7 @@ class TableDropPlan:
         left: paths of files in the folder that are not of Hudi; they stay.
         half_dropped: an earlier drop has begun, and this one would finish it.
         why_not: who uses the table.
+        names: that go from a catalog, if the table was found there.
     """
 
     files: int
@@ -74,6 +75,7 @@ class TableDropPlan:
     left: tuple[str, ...] = ()
     half_dropped: bool = False
     why_not: str = ""
+    names: tuple[str, ...] = ()
 
     @property
     def figures(self) -> Figures:
@@ -88,19 +90,22 @@ class TableDropPlan:
             return f"It would be refused: {self.why_not}"
         finish = "Finish a drop that has begun: delete" if self.half_dropped else "Delete the table for good:"
         saved = f", {len(self.savepoints)} savepoints among them" if self.savepoints else ""
-        return f"{finish} {self.files:,} files, {self.bytes:,} bytes{saved}{_staying(self.left)}"
+        return (
+            f"{finish} {self.files:,} files, {self.bytes:,} bytes{saved}{_staying(self.left)}{_in_catalog(self.names)}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 @printable
 class DroppedTable:
-    """What a drop deleted; false if there was no table. ``left`` are paths of files that are not of Hudi, and stay."""
+    """What a drop deleted; false if there was no table. ``left`` are paths of files that are not of Hudi, and stay; ``names`` went from a catalog."""
 
     location: str
     files: int = 0
     bytes: int = 0
     left: tuple[str, ...] = ()
     why_not: str = ""
+    names: tuple[str, ...] = ()
 
     @property
     def figures(self) -> Figures:
@@ -113,7 +118,11 @@ class DroppedTable:
     def __str__(self) -> str:
         if not self:
             return f"Nothing was dropped: {self.why_not}"
-        return f"Dropped {self.location}: {self.files:,} files, {self.bytes:,} bytes{_staying(self.left)}"
+        return f"Dropped {self.location}: {self.files:,} files, {self.bytes:,} bytes{_staying(self.left)}{_in_catalog(self.names)}"
+
+
+def _in_catalog(names: tuple[str, ...]) -> str:
+    return f"; in the catalog: {', '.join(names)}" if names else ""
 
 
 def _staying(left: tuple[str, ...]) -> str:

@@ -6,8 +6,7 @@ for it (``hoodie.datasource.hive_sync.enable``); `CatalogSync.sync` works for an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
@@ -18,7 +17,6 @@ from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.option import options_of
 from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
-from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.options.catalog import MANIFEST, CatalogOptions
 from pyhudi_core.services.progress import ServiceProgress, silent
@@ -186,7 +184,11 @@ class CatalogSync(TableService[CatalogResult]):
         return CatalogResult((), done.why_not, done.tables, done.changes, *counts, done.reason)
 
     def _with_catalog(self, ask: Callable[[Catalog], _T]) -> _T:
-        with at_table(self.context.table), _opened(self.context) as catalog:
+        context = self.context
+        with (
+            at_table(context.table),
+            opening.opened(context.options.catalog, context.storage, context.runtime) as catalog,
+        ):
             return ask(catalog)
 
     def _execute(self, requested_time: str | None, execution: Execution) -> CatalogResult:
@@ -194,15 +196,6 @@ class CatalogSync(TableService[CatalogResult]):
 
     def _nothing(self, why_not: str) -> CatalogResult:
         return CatalogResult(why_not=why_not)
-
-
-@contextmanager
-def _opened(context: TableContext) -> Iterator[Catalog]:
-    catalog = opening.open_catalog(context)
-    try:
-        yield catalog
-    finally:
-        catalog.close()
 
 
 def _planned(found: sync.CatalogDifference) -> CatalogPlan:

@@ -39,6 +39,7 @@ _STORES = {
     **dict.fromkeys(("hdfs", "viewfs", "webhdfs"), "HDFS"),
     **dict.fromkeys(("http", "https", "ftp"), "A web or FTP server"),
 }
+_CATALOGS = ("thrift", "glue")
 _CLOUDS: dict[str, str] = {
     "s3": "s3://bucket/prefix",
     "gs": "gs://bucket/prefix",
@@ -69,6 +70,11 @@ class Location:
     bucket: str
     path: str
     text: str
+
+
+def is_catalog_address(location: object) -> bool:
+    """Say whether a text is the address of a table or a database in a catalog (``catalog/addresses.py``), not that of a folder."""
+    return isinstance(location, str) and location.lower().startswith(tuple(f"{one}://" for one in _CATALOGS))
 
 
 def parse_location(location: Place) -> Location:
@@ -117,6 +123,8 @@ def parse_location(location: Place) -> Location:
 
 
 def _elsewhere(location: str, scheme: str, rest: str) -> str:
+    if is_catalog_address(f"{scheme}:{rest}"):
+        return "hudi.open_table, hudi.lake and pyhudi tables take an address in a catalog. Here give the folder: open_table(address).location."
     known = f"Known schemes: {', '.join(sorted(_SCHEMES))}."
     if not rest.startswith("//"):
         return f"{known} Write ./{location} for a relative path with a colon."

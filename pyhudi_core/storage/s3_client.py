@@ -167,7 +167,7 @@ def _connect(options: S3Options, surroundings: tuple[tuple[str, str], ...], pid:
             f"The storage option 'ca_bundle' is no file: {options.ca_bundle}",
             hint="Give a file with the certificates of the authorities, in the format PEM.",
         )
-    session = _session(options)
+    session = session_of(options)
     region = session.region_name or ("us-east-1" if options.endpoint_url else None)
 
     def encrypted(params: dict[str, Any], **_: object) -> dict[str, Any]:
@@ -203,7 +203,7 @@ def _connect(options: S3Options, surroundings: tuple[tuple[str, str], ...], pid:
     return clients
 
 
-def _session(options: S3Options) -> Any:
+def session_of(options: S3Options) -> Any:
     """Return the session with the credentials of the options: the given ones, those that boto3 finds, or those of the role that these assume."""
     session = boto3.session.Session(
         aws_access_key_id=options.access_key_id or None,

@@ -158,6 +158,10 @@ class Walk(Operations):
                 differ.append(changes(rows, found))
         else:
             raise AssertionError(f"rows or columns differ: {differ}, {schema.names}, {[one[1] for one in allowed]}")
+        self.check_more()
+
+    def check_more(self) -> None:
+        """What else must hold: all ways to read give the same rows, and the doctor is content."""
         self.check_reads()
         report = self.table.check()
         fine = ("info", "warning", "repairable") if self.crashes else ("info", "warning")

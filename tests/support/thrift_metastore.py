@@ -51,6 +51,21 @@ class Metastore:
         self.tables[tbl.dbName, tbl.tableName] = tbl
         self.parts[tbl.dbName, tbl.tableName] = {}
 
+    def get_all_tables(self, db_name: str) -> list[str]:
+        return sorted(name for database, name in self.tables if database == db_name)
+
+    def get_table_objects_by_name_req(self, req: Any) -> Any:
+        found = [self.tables[req.dbName, name] for name in req.tblNames if (req.dbName, name) in self.tables]
+        return types.GetTablesResult(tables=copy.deepcopy(found))
+
+    def drop_table_with_environment_context(
+        self, dbname: str, name: str, deleteData: bool, environment_context: Any
+    ) -> None:
+        self._changes("drop_table")
+        assert deleteData is False
+        self._table(dbname, name)
+        del self.tables[dbname, name], self.parts[dbname, name]
+
     def alter_table_with_environment_context(self, dbname: str, tbl_name: str, new_tbl: Any, context: Any) -> None:
         self._changes("alter_table")
         before = self._table(dbname, tbl_name)

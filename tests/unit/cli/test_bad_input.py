@@ -263,6 +263,13 @@ BAD = {
         {table} 'CREATE INDEX x ON orders (prise)'
         {table} 'DROP INDEX x ON orders'""",
     "sweep": "{table} --option pyhudi.sweep.min.age.minutes=-1",
+    "tables": """
+        {table}
+        {table} --columns prise
+        {table} --csv --json
+        {table} --option pyhudi.catalog.tls=perhaps
+        thrift://127.0.0.1:1/lake
+        glue://""",
     "timeline": """
         {table} --columns prise
         {table} --last 0""",

@@ -33,6 +33,7 @@ READ_ONLY = {
     "show",
     "size",
     "commit-status",
+    "tables",
     "timeline",
 }
 NAMES = main.list_commands(click.Context(main))
@@ -102,6 +103,8 @@ def results(table: hudi.HudiTable, source: str) -> list[tuple[int, tuple[str, ..
         (1, ("hold", place, "delete", "--name", ABSENT)),
         (0, ("services", place)),
         (0, ("timeline", place)),
+        (0, ("tables", f"{place}/..")),
+        (2, ("tables", place)),
         (0, ("check", place, "--no-keys")),
         (0, ("upkeep", place, "--plan")),
         *((0, (command, place, *more)) for command in ("upgrade", "downgrade") for more in ((), ("--plan",))),

@@ -1,0 +1,203 @@
+"""Tables by their names in a catalog: the address ``thrift://host:9083/database/table`` of a Hive Metastore, and ``glue://database/table``.
+
+Without the table, such an address is a lake: all Hudi tables of the database. `open_table` and its siblings ask `found` where a table is, so every
+door takes such addresses. The catalog says where a table is, and nothing else: its rows, columns and options come from its folder.
+
+A merge-on-read table has several names in a catalog. A lake lists the shortest one; all of them open the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TypeVar
+
+from pyhudi_core.catalog import opening
+from pyhudi_core.catalog.objects import Catalog, CatalogTable
+from pyhudi_core.catalog.sync import path_of
+from pyhudi_core.catalog.wanted import is_hudi
+from pyhudi_core.errors import CatalogError, InvalidOptionError, TableNotFoundError, UnsupportedTableError
+from pyhudi_core.lock.clients.hive_metastore import servers_of
+from pyhudi_core.model.masking import masked_text
+from pyhudi_core.naming import nearest
+from pyhudi_core.options import WriteOptions
+from pyhudi_core.options.catalog import GLUE, HMS, CatalogOptions
+from pyhudi_core.runtime.system import system_runtime
+from pyhudi_core.storage.base import StorageSpec
+
+_SCHEMES = {"thrift": HMS, "glue": GLUE}
+_FORM = "Write thrift://host:9083/database/table or glue://database/table; without the table it is the lake of the database's tables."
+_HIVE = "hoodie.datasource.hive_sync."
+_SUFFIXES = ("_ro", "_rt")
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class CatalogAddress:
+    """A database in a catalog, and mostly a table there.
+
+    Attributes:
+        text: the address, as users wrote it.
+        database, name: in lower case, as catalogs have them; ``name`` is empty for a lake.
+        keys: the options by which a sync finds the same catalog.
+        given, storage_options: of the caller.
+    """
+
+    text: str
+    database: str
+    name: str
+    keys: Mapping[str, str]
+    given: Mapping[str, object] = field(default_factory=dict, repr=False)
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def parse(
+        cls, text: str, storage_options: Mapping[str, str] | None, options: Mapping[str, object] | None
+    ) -> CatalogAddress:
+        """Parse an address. Raises `InvalidOptionError`, which does not show a password."""
+        scheme, _, rest = text.partition("://")
+        mode = _SCHEMES[scheme.lower()]
+        hosts, _, inside = rest.rstrip("/").partition("/") if mode == HMS else ("", "", rest.rstrip("/"))
+        parts = inside.split("/")
+        if not all(parts) or len(parts) > 2 or (mode == HMS and not hosts):
+            raise InvalidOptionError(f"{masked_text(text)!r:.200} names no database of a catalog", hint=_FORM)
+        uris = ",".join(f"thrift://{host}" for host in hosts.split(","))
+        keys = {f"{_HIVE}mode": mode, f"{_HIVE}database": parts[0].lower()}
+        if mode == HMS:
+            servers_of(uris, f"The address {masked_text(text, 100)}")
+            keys[f"{_HIVE}metastore.uris"] = uris
+        name = parts[1].lower() if len(parts) == 2 else ""
+        return cls(text.rstrip("/"), parts[0].lower(), name, keys, options or {}, storage_options or {})
+
+    @cached_property
+    def catalog_options(self) -> CatalogOptions:
+        """The options of the catalog. Raises `ConfigError`."""
+        return WriteOptions.parse(
+            {**self.given, **self.keys, **({f"{_HIVE}table": self.name} if self.name else {})}
+        ).catalog
+
+    def ask(self, what: Callable[[Catalog], _T]) -> _T:
+        """Ask the catalog, whose database must be there. Raises `CatalogError`."""
+        options = self.catalog_options
+        with opening.opened(options, StorageSpec("glue://", self.storage_options), system_runtime()) as catalog:
+            if not catalog.has_database(self.database):
+                raise CatalogError(
+                    f"{catalog.place} has no database {self.database}",
+                    table=masked_text(self.text),
+                    hint="Create it there, or correct the address.",
+                )
+            return what(catalog)
+
+    def options_of(self, name: str) -> dict[str, object]:
+        """Return the options of a table that is ``name`` in the catalog: its sync goes to the place from which it came."""
+        return {**self.given, **self.keys, f"{_HIVE}table": name}
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTable:
+    """A Hudi table that a catalog has.
+
+    Attributes:
+        location: of its folder.
+        name: in the catalog, by which a sync makes all of its names.
+        entries: all its names there.
+        place: the catalog, for messages.
+    """
+
+    location: str
+    name: str
+    entries: tuple[CatalogTable, ...]
+    place: str
+
+
+def found(address: CatalogAddress) -> FoundTable | None:
+    """Return the table at an address; None if the catalog has none of this name.
+
+    Raises `UnsupportedTableError` for a table that is not Hudi's, `InvalidOptionError` for the address of a lake, and `CatalogError`.
+    """
+    if not address.name:
+        raise InvalidOptionError(
+            f"{address.text} is a database of a catalog, not a table", hint=f"{_FORM} hudi.lake takes it."
+        )
+
+    def look(catalog: Catalog) -> FoundTable | None:
+        one = catalog.table(address.database, address.name)
+        if one is None:
+            return None
+        if not is_hudi(one):
+            raise UnsupportedTableError(
+                f"{catalog.place} has the table {one.full_name}, and it is not a Hudi table",
+                table=address.text,
+                hint="Choose another name. Nothing was changed.",
+            )
+        stem = next((one.name.removesuffix(end) for end in _SUFFIXES if one.name.endswith(end)), one.name)
+        names = dict.fromkeys((one.name, stem, *(f"{stem}{end}" for end in _SUFFIXES)))
+        same = [
+            other
+            for name in names
+            if (other := catalog.table(address.database, name)) is not None and _same(one, other)
+        ]
+        name = stem if len(same) > 1 else one.name
+        return FoundTable(_openable(one.location), name, tuple(same), catalog.place)
+
+    return address.ask(look)
+
+
+def needed(address: CatalogAddress) -> FoundTable:
+    """Return the table at an address. Raises `TableNotFoundError`, and as `found`."""
+    one = found(address)
+    if one is None:
+        near = nearest(address.name, names_in(replace(address, name="")))
+        raise TableNotFoundError(
+            f"The catalog has no table {address.database}.{address.name}",
+            table=address.text,
+            hint=f"Did you mean {near!r}?" if near else "hudi.lake(...).list() shows the Hudi tables of the database.",
+        )
+    return one
+
+
+def names_in(address: CatalogAddress) -> tuple[str, ...]:
+    """Return the names of the Hudi tables of a database, sorted: one of each table. Raises `CatalogError`."""
+    tables = address.ask(lambda catalog: [one for one in catalog.tables(address.database) if is_hudi(one)])
+    shortest: dict[str, str] = {}
+    for one in sorted(tables, key=lambda one: (len(one.name), one.name)):
+        shortest.setdefault(path_of(one.location), one.name)
+    return tuple(sorted(shortest.values()))
+
+
+def new_location(address: CatalogAddress) -> str:
+    """Return where a new table of this name comes: a folder of the database's folder. Raises `CatalogError` if the database names none."""
+
+    def ask(catalog: Catalog) -> str:
+        folder = catalog.folder_of(address.database)
+        if not folder:
+            raise CatalogError(
+                f"The database {address.database} of {catalog.place} says no location for new tables",
+                table=address.text,
+                hint="Give the database one; or create the table by its location, and bring it into the catalog: table.catalog.sync().",
+            )
+        return f"{_openable(folder)}/{address.name}"
+
+    return address.ask(ask)
+
+
+def remove(address: CatalogAddress, table: FoundTable) -> None:
+    """Take all names of a table out of the catalog. Its files stay."""
+
+    def ask(catalog: Catalog) -> None:
+        for one in table.entries:
+            now = catalog.table(one.database, one.name)
+            if now is not None and _same(one, now):
+                catalog.remove(now)
+
+    address.ask(ask)
+
+
+def _same(one: CatalogTable, other: CatalogTable) -> bool:
+    return is_hudi(other) and path_of(other.location) == path_of(one.location)
+
+
+def _openable(location: str) -> str:
+    """Return a location as this project opens it."""
+    return location.rstrip("/").replace("s3n://", "s3://", 1)
