@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, TypeVar
+from typing import TypeVar
 
-from pyhudi_core.conflicts.requirement import TableState
+from pyhudi_core.batches import combined
+from pyhudi_core.conflicts.requirement import EntryIsOurs
 from pyhudi_core.errors import HudiError, InvalidOptionError, SnapshotExpiredError
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import BEFORE_ALL, time_before
+from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 from pyhudi_core.read.bounds import TimePoint, archived_of, interval_bound
@@ -27,6 +29,7 @@ from pyhudi_core.read.scan import Scan
 from pyhudi_core.table import HudiTable
 from pyhudi_core.table_transactions import CommitTogether, checked
 from pyhudi_core.transaction.commit import Gate
+from pyhudi_core.write.batch import UserRows
 from pyhudi_core.write.handle import commit_with_retries
 from pyhudi_core.write.result import Commit
 
@@ -64,32 +67,6 @@ class Checkpoint:
             return cls(str(found["source"]), until, str(found.get("restored", until)))
         except (ValueError, KeyError, TypeError):
             return None
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointIsOurs:
-    """No commit that completed after ``seen`` has a checkpoint of this consumer."""
-
-    TYPE: ClassVar[str] = "checkpoint-is-ours"
-
-    consumer: str
-    seen: str
-
-    def describe(self) -> str:
-        """Return what it asks for."""
-        return f"no other process has moved the checkpoint of the consumer {self.consumer!r}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON values."""
-        return {"type": self.TYPE, "consumer": self.consumer, "seen": self.seen}
-
-    def failure(self, state: TableState) -> str | None:
-        """Say why it does not hold."""
-        for instant, commit in state.commits_after(self.seen, f"{CONSUMER_KEY}{self.consumer}"):
-            found = Checkpoint.of(commit, self.consumer)
-            if found is not None:
-                return f"the commit {instant.requested_time} has moved it to {found.until}"
-        return None
 
 
 @set_module("pyhudi")
@@ -315,7 +292,14 @@ class Batch:
         into = self.consumer.into
         if beside:
             checked([into, *(table for table, _ in beside)], written=True)
-        ours = CheckpointIsOurs(self.consumer.name, self.seen)
+        name = self.consumer.name
+        ours = EntryIsOurs(f"{CONSUMER_KEY}{name}", self.seen, f"the checkpoint of the consumer {name!r}")
+        if operation == "upsert" and data is not None and not beside:
+            with into._writing(OperationType.UPSERT, extra, None, ()) as write:
+                write.note(requirements=[ours], allow_empty=True)
+                if write.context.options.shares_commits and into._opened.pre_commit is None:
+                    return combined.upsert(write, into._upserting, data, gate)
+                return write.until_committed(UserRows(data), gate)
         with CommitTogether() as together, ExitStack() as writes:
             write = writes.enter_context(into.begin(operation, extra, requirements=[ours], allow_empty=allow_empty))
             if not beside:

@@ -13,13 +13,14 @@ Invariants: `transaction_watermark` never names a number whose transaction is no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Protocol
 
 from pyhudi_core.errors import CorruptTimelineError, InvalidOptionError
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Instant
+from pyhudi_core.model.shared_commits import extras_of
 from pyhudi_core.naming import set_module
 from pyhudi_core.timeline.active import Timeline
 
@@ -60,14 +61,19 @@ def transactions(table: CommitLog, first: int, last: int) -> dict[str, str]:
 def held_transactions(table: CommitLog) -> list[Interval]:
     """Return the transactions that readers of the table see now, as intervals (first, last), lowest first."""
     timeline = table.timeline
-    saying = [commit for commit in map(table.commit_metadata, timeline.commits) if TRANSACTIONS_KEY in commit.extra]
+    saying = list(_saying(map(table.commit_metadata, timeline.commits)))
     if timeline.has_history:
         if not saying:
-            saying = list(islice((c for c in table.archived_commits() if TRANSACTIONS_KEY in c.extra), 1))
-        seen = max((commit.extra.get(SEEN_KEY, "") for commit in saying), default=None)
+            saying = list(islice(_saying(table.archived_commits()), 1))
+        seen = max((extra.get(SEEN_KEY, "") for extra in saying), default=None)
         if seen is not None:
-            saying.extend(commit for commit in table.archived_commits(seen) if TRANSACTIONS_KEY in commit.extra)
-    return _united(interval for commit in saying for interval in _intervals(commit.extra[TRANSACTIONS_KEY]))
+            saying.extend(_saying(table.archived_commits(seen)))
+    return _united(interval for extra in saying for interval in _intervals(extra[TRANSACTIONS_KEY]))
+
+
+def _saying(commits: Iterable[CommitMetadata]) -> Iterator[Mapping[str, str]]:
+    """Yield the extra metadata that says something of transactions: of commits, and of the batches that share one."""
+    return (extra for commit in commits for extra in extras_of(commit) if TRANSACTIONS_KEY in extra)
 
 
 @set_module("pyhudi")

@@ -194,13 +194,12 @@ class HudiTable(TableServices):
         otherwise. The columns of key, partition and ordering are needed.
 
         With ``batch``, small batches that several writers bring at the same time share one commit (`pyhudi_core.batches`). The result has the
-        counts and the token of this batch. A large batch, one that deletes rows, and a call with another argument make a commit of their own.
-        None: as the option ``pyhudi.commit.batch`` says.
+        counts, the token and the extra metadata of this batch. A large batch, one that deletes rows, and a call with ``spark``, ``pre_commit`` or
+        ``partial`` make a commit of their own. None: as the option ``pyhudi.commit.batch`` says.
         """
         with self._writing(OperationType.UPSERT, extra_metadata, spark, pre_commit, partial=partial) as write:
             shares = write.context.options.shares_commits if batch is None else batch
-            judged = pre_commit != () or self._opened.pre_commit is not None
-            if shares and not (partial or extra_metadata or judged or spark is not None):
+            if shares and not (partial or pre_commit != () or self._opened.pre_commit is not None or spark is not None):
                 return combined.upsert(write, self._upserting, data)
             return write.until_committed(given.UserRows(data))
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, replace
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial, reduce
-from itertools import takewhile
 from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_core.batches import handed_in
-from pyhudi_core.batches.handed_in import BATCHES_KEY, Answer, HandedIn
-from pyhudi_core.conflicts.requirement import TableState
+from pyhudi_core.batches.handed_in import Answer, HandedIn
+from pyhudi_core.conflicts.requirement import CommitRequirement, TableState
 from pyhudi_core.errors import (
     CommitRequirementError,
     CommitStateUnknownError,
@@ -32,8 +31,11 @@ from pyhudi_core.lock.waiting import Patience
 from pyhudi_core.merge.law import says_deleted
 from pyhudi_core.merge.record_merger import find_merger
 from pyhudi_core.model.operation import OperationType
+from pyhudi_core.model.properties import TableType
+from pyhudi_core.model.shared_commits import BATCHES_KEY, Counts, answers_in
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.storage.below import StorageBelow
+from pyhudi_core.transaction.commit import Gate, ask_gate
 from pyhudi_core.transaction.layout import BATCHES
 from pyhudi_core.transaction.locking import give_back
 from pyhudi_core.transaction.status import CommitStatus
@@ -49,7 +51,8 @@ OpenWrite = Callable[[], AbstractContextManager[Write]]
 _LEAD = "lock"
 _LEASE_S, _RENEW_S = 30, 3
 _ABANDONED_MINUTES = 0.25
-_WAIT_MS = (4, 60)
+_WAIT_MS = (4, 100)
+_GROWTH = 1.4
 _ASKS = 8
 """While somebody leads, one look in so many asks for the lead: the leader may have died."""
 
@@ -69,7 +72,7 @@ class NotAnswered:
     def failure(self, state: TableState) -> str | None:
         """Say why it does not hold."""
         for instant, commit in state.commits_after(handed_in.completed_before(self.tokens), BATCHES_KEY):
-            known = handed_in.answers_in(commit).keys() & set(self.tokens)
+            known = answers_in(commit).keys() & set(self.tokens)
             if known:
                 return f"{instant.action} {instant.requested_time} answers {min(known)}"
         return None
@@ -79,13 +82,36 @@ class NotAnswered:
         return {"type": self.TYPE, **asdict(self)}
 
 
-def upsert(write: Write, open_write: OpenWrite, data: object) -> Commit:
-    """Upsert rows, in one commit with the batches of other writers that wait at the same time. A batch of more than 4 MiB, or with rows that
-    say that they are deleted, makes a commit alone.
+@dataclass(frozen=True, slots=True)
+class OfBatch:
+    """A requirement of one batch: if it does not hold, the batch is refused, and the others are committed."""
+
+    TYPE: ClassVar[str] = "of-batch"
+
+    token: str
+    required: CommitRequirement
+
+    def describe(self) -> str:
+        """Return what it asks for."""
+        return self.required.describe()
+
+    def failure(self, state: TableState) -> str | None:
+        """Say why it does not hold."""
+        return self.required.failure(state)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {"type": self.TYPE, "token": self.token, "required": self.required.to_dict()}
+
+
+def upsert(write: Write, open_write: OpenWrite, data: object, gate: Gate | None = None) -> Commit:
+    """Upsert rows, in one commit with the batches of other writers that wait at the same time. A batch of more than 4 MiB, with rows that
+    say that they are deleted, or with extra metadata or requirements that do not go with it (`handed_in.travels`) makes a commit alone.
 
     Args:
-        write: checks the rows, and commits those that go alone.
+        write: checks the rows, and commits those that go alone; its extra metadata and requirements go with the batch.
         open_write: opens the writes that commit for all.
+        gate: asked before the rows are handed in, because the process that commits them may be another one.
 
     Raises as an upsert, for the rows of this batch alone, and `CommitStateUnknownError` with the token if no leader finishes within the wait for the
     lock: the batch may be committed later.
@@ -95,10 +121,11 @@ def upsert(write: Write, open_write: OpenWrite, data: object) -> Commit:
         state, seen = write.prepare(UserRows(data))
         if isinstance(state, Unchanged):
             return write.commit()
-        rows = _small(context, state.batch)
-        if rows is None:
-            return write.until_committed(Nothing())
-        batch = handed_in.batch_of(context, rows, seen, context.options.lock.wait_ms)
+        rows, extra, requirements = _small(context, state.batch), state.request.extra, state.request.requirements
+        if rows is None or not handed_in.travels(extra, requirements):
+            return write.until_committed(Nothing(), gate)
+        ask_gate(gate, context, "the batch")
+        batch = handed_in.batch_of(context, rows, seen, context.options.lock.wait_ms, extra, requirements)
         try:
             handed_in.hand_in(context, batch)
             answer = _answered(open_write, context, batch)
@@ -110,7 +137,7 @@ def upsert(write: Write, open_write: OpenWrite, data: object) -> Commit:
             # After Ctrl-C in a notebook the process lives on, so nobody would see that the batch is outdated.
             context.root.delete(batch.path)
             raise
-        return _result(answer, batch.token)
+        return _result(answer, batch)
 
 
 def status(open_write: OpenWrite, context: TableContext, token: str) -> CommitStatus:
@@ -125,7 +152,7 @@ def status(open_write: OpenWrite, context: TableContext, token: str) -> CommitSt
     # The file is looked for before the commit: it goes only after the commit is there.
     found = handed_in.answers(context, [token]).get(token)
     nobody_waits = found is None and bool(names) and not handed_in.read(context, names)[0]
-    if nobody_waits and _led(open_write, context, handed_in.waiting(context)):
+    if nobody_waits and _led(open_write, context):
         names, found = [], handed_in.answers(context, [token]).get(token)
     if found is not None:
         return CommitStatus.NOT_COMMITTED if isinstance(found.outcome, HudiError) else CommitStatus.COMMITTED
@@ -139,16 +166,16 @@ def _small(context: TableContext, batch: object) -> pa.Table | None:
     rows, merger = batch.prepared.rows.collect(), find_merger(context.config)
     if says_deleted(rows).any() or (merger is not None and merger.deletes(rows).any()):
         return None
-    return rows.select(batch.prepared.schema.names) if rows.nbytes <= handed_in.LARGEST_BYTES else None
+    is_small = len(rows) > 0 and rows.nbytes <= handed_in.LARGEST_BYTES
+    return rows.select(batch.prepared.schema.names) if is_small else None
 
 
 def _answered(open_write: OpenWrite, context: TableContext, batch: HandedIn) -> Answer:
     """Wait until a batch has its answer; commit for all who wait when nobody else does."""
     clock, bound_s = context.runtime.clock, context.options.lock.wait_ms / 1000
-    patience, began, looks = Patience(clock, context.runtime.ids, *_WAIT_MS), clock.monotonic(), 0
+    patience, began, looks = Patience(clock, context.runtime.ids, *_WAIT_MS, _GROWTH), clock.monotonic(), 0
     while True:
-        names = handed_in.waiting(context)
-        if batch.name not in names:
+        if not handed_in.waits(context, batch):
             answer = handed_in.answers(context, [batch.token]).get(batch.token)
             if answer is None:
                 raise _unknown(
@@ -156,7 +183,7 @@ def _answered(open_write: OpenWrite, context: TableContext, batch: HandedIn) -> 
                 )
             return answer
         looks += 1
-        if (looks % _ASKS == 1 or not _is_led(context)) and _led(open_write, context, names):
+        if (looks % _ASKS == 1 or not _is_led(context)) and _led(open_write, context):
             began = clock.monotonic()
         elif clock.monotonic() - began > bound_s:
             raise _unknown(context, batch, "still waits for the writer that commits for all")
@@ -164,16 +191,20 @@ def _answered(open_write: OpenWrite, context: TableContext, batch: HandedIn) -> 
             patience.wait(bound_s)
 
 
-def _led(open_write: OpenWrite, context: TableContext, names: Sequence[str]) -> bool:
-    """Answer all batches that wait, unless another writer does; returns whether it was done."""
+def _led(open_write: OpenWrite, context: TableContext) -> bool:
+    """Answer all batches that wait, unless another writer does; returns whether it was done. Table services follow when the lead is given back."""
     try:
         session = _lead_lock(context).acquire(0, "commit the batches that wait")
     except LockTimeoutError:
         return False
-    try:
-        _commit_all(open_write, context, names)
-    finally:
-        give_back(context, session)
+    with ExitStack() as handles:
+        try:
+            lead = _Lead(context, open_write, handles, handed_in.waiting(context))
+            lead.commit_all()
+        finally:
+            give_back(context, session)
+        for write in lead.committed:
+            write.follow()
     return True
 
 
@@ -187,12 +218,12 @@ def _unknown(context: TableContext, batch: HandedIn, what: str) -> CommitStateUn
     )
 
 
-def _result(found: Answer, token: str) -> Commit:
+def _result(found: Answer, batch: HandedIn) -> Commit:
     """Return what the writer of a batch gets: the commit, with the counts of the batch. Raises the error of a batch that was refused."""
     if isinstance(found.outcome, HudiError):
         raise found.outcome
     operation, completed = found.commit.operation or str(OperationType.UPSERT), found.instant.completion_time or ""
-    if not found.commit.stats:
+    if not found.commit.stats and not batch.extra:
         return Commit.nothing(operation, "all rows are older than those of the table", completed)
     came, inserted, updated = found.outcome
     stats = replace(
@@ -202,77 +233,128 @@ def _result(found: Answer, token: str) -> Commit:
         rows_deleted=0,
         rows_combined=came - inserted - updated,
     )
-    return Commit(found.instant.requested_time, completed, token, operation, 0, stats, 0.0, 0.0)
+    extra = dict(batch.extra)
+    return Commit(
+        found.instant.requested_time, completed, batch.token, operation, 0, stats, 0.0, 0.0, extra_metadata=extra
+    )
 
 
-def _commit_all(open_write: OpenWrite, context: TableContext, names: Sequence[str]) -> None:
-    """Answer all batches that wait: one commit for those whose rows have the same columns, as far as they follow each other."""
-    batches, refused = handed_in.read(context, names)
-    waits = [*(batch.token for batch in batches), *refused]
-    known = handed_in.answers(context, waits).keys()
-    handed_in.remove(context, known, names)
-    left = [batch for batch in batches if batch.token not in known]
-    refused = {token: error for token, error in refused.items() if token not in known}
-    while left or refused:
-        schema = left[0].rows.schema if left else None
-        group = list(takewhile(partial(_has, schema), left))
-        left = left[len(group) :]
-        try:
-            _commit(open_write, group, refused, names)
-            refused = {}
-        except DataError as error:
-            if not group:
-                raise
-            refused = refused | _one_by_one(open_write, group, error, names)
+@dataclass(slots=True)
+class _Lead:
+    """The work of a leader: ``names`` are the files of the batches that wait, ``committed`` the writes that services have to follow."""
+
+    context: TableContext
+    open_write: OpenWrite
+    handles: ExitStack
+    names: Sequence[str]
+    committed: list[Write] = field(default_factory=list)
+
+    def commit_all(self) -> None:
+        """Answer all batches: one commit for those whose rows have the same columns, as far as they follow each other."""
+        batches, refused = handed_in.read(self.context, self.names)
+        waits = [*(batch.token for batch in batches), *refused]
+        known = handed_in.answers(self.context, waits).keys()
+        handed_in.remove(self.context, known, self.names)
+        left = [batch for batch in batches if batch.token not in known]
+        refused = {token: error for token, error in refused.items() if token not in known}
+        while left or refused:
+            group = _group(left)
+            left = left[len(group) :]
+            try:
+                self._commit(group, refused)
+                refused = {}
+            except CommitRequirementError as error:
+                refused, left = (
+                    refused | _unmet(error),
+                    [*(one for one in group if one.token not in _unmet(error)), *left],
+                )
+            except DataError as error:
+                if not group:
+                    raise
+                refused = refused | self._one_by_one(group, error)
+
+    def _one_by_one(self, group: Sequence[HandedIn], error: HudiError) -> dict[str, HudiError]:
+        """After an error of a commit of all, commit each batch alone; returns the errors of those that are refused."""
+        if len(group) == 1:
+            return {group[0].token: error}
+        refused: dict[str, HudiError] = {}
+        for batch in group:
+            try:
+                self._commit([batch], {})
+            except (DataError, CommitRequirementError) as own:
+                refused[batch.token] = own
+        return refused
+
+    def _commit(self, group: Sequence[HandedIn], refused: Mapping[str, HudiError]) -> None:
+        """Make one commit that answers batches: with the rows of a group, and with the errors of others. Remove their files.
+
+        Raises as an upsert of these rows; `CommitRequirementError` if a requirement of a batch does not hold.
+        """
+        tokens = (*(batch.token for batch in group), *refused)
+        with ExitStack() as handle:
+            write = handle.enter_context(self.open_write())
+            own = [OfBatch(batch.token, one) for batch in group for one in batch.requirements]
+            write.note(requirements=[NotAnswered(tokens), *own], allow_empty=True, follows=False)
+            try:
+                if group:
+                    _write_group(write, group, refused)
+                else:
+                    write.note(handed_in.encoded({}, refused))
+                    write.until_committed(Nothing())
+            except CommitRequirementError as error:
+                if _unmet(error):
+                    raise
+                return  # another leader was first; the next look finds its commit
+            handed_in.remove(write.context, tokens, self.names)
+            self.committed.append(write)
+            self.handles.push(handle.pop_all())
 
 
-def _has(schema: pa.Schema, batch: HandedIn) -> bool:
-    return bool(batch.rows.schema.equals(schema))
+def _group(left: Sequence[HandedIn]) -> list[HandedIn]:
+    """Return the batches that the next commit takes: with the same columns, and none that requires that another one of them is not there."""
+    found: list[HandedIn] = []
+    brought: set[str] = set()
+    for batch in left:
+        alike = not found or batch.rows.schema.equals(found[0].rows.schema)
+        if not alike or any(one.key in brought for one in batch.requirements):
+            break
+        found.append(batch)
+        brought |= batch.extra.keys()
+    return found
 
 
-def _one_by_one(
-    open_write: OpenWrite, group: Sequence[HandedIn], error: HudiError, names: Sequence[str]
-) -> dict[str, HudiError]:
-    """After an error of a commit of all, commit each batch alone; returns the errors of those that are refused."""
-    if len(group) == 1:
-        return {group[0].token: error}
-    refused: dict[str, HudiError] = {}
-    for batch in group:
-        try:
-            _commit(open_write, [batch], {}, names)
-        except DataError as own:
-            refused[batch.token] = own
-    return refused
-
-
-def _commit(
-    open_write: OpenWrite, group: Sequence[HandedIn], refused: Mapping[str, HudiError], names: Sequence[str]
-) -> None:
-    """Make one commit that answers batches: with the rows of a group, and with the errors of others. Remove their files."""
-    tokens = (*(batch.token for batch in group), *refused)
-    with open_write() as write:
-        write.note(requirements=[NotAnswered(tokens)], allow_empty=True)
-        try:
-            if group:
-                _write_group(write, group, refused)
-            else:
-                write.note(handed_in.encoded({}, refused))
-                write.until_committed(Nothing())
-        except CommitRequirementError:
-            return  # another leader was first; the next look finds its commit
-        handed_in.remove(write.context, tokens, names)
+def _unmet(error: CommitRequirementError) -> dict[str, HudiError]:
+    """Return the error by the token of the batch whose requirement failed; empty if it was that of the commit."""
+    return {error.requirement.token: error} if isinstance(error.requirement, OfBatch) else {}
 
 
 def _write_group(write: Write, group: Sequence[HandedIn], refused: Mapping[str, HudiError]) -> None:
-    rows = pa.concat_tables([batch.rows for batch in group])
+    # In one piece, so that no threads are started for a few rows.
+    rows, config = pa.concat_tables([batch.rows for batch in group]).combine_chunks(), write.context.config
+
+    def said(is_new: Callable[[pa.Array], pa.Array]) -> dict[str, str]:
+        return handed_in.encoded(_counts(group, is_new, write), refused, group)
+
+    if config.table_type is TableType.COPY_ON_WRITE and not config.generates_keys and not config.may_prefix_keys:
+        # What merges the rows with the stored ones knows which keys are new.
+        write.note(extra_of_keys=lambda changes: said(partial(pc.is_in, value_set=_came(changes, write))))
+        write.until_committed(UserRows(rows))
+        return
 
     def made(found: Any) -> pa.Table:
-        counts = _counts(group, names_in(found.to_arrow(), write), write)
-        write.note(handed_in.encoded(counts, refused))
+        stored = names_in(found.to_arrow(), write)
+        write.note(said(lambda names: pc.invert(pc.is_in(names, value_set=stored))))
         return rows
 
-    config = write.context.config
     write_found(write, config.naming_fields, _condition(rows, config.record_key_fields, write), made)
+
+
+def _came(changes: pa.Table, write: Write) -> pa.ChunkedArray:
+    """Return what names the keys that came into the table. Those that only went to another partition are not among them."""
+    keys, has_left = changes["key"], changes["deleted"]
+    names = keys if is_global(write) else pc.binary_join_element_wise(changes["partition"], keys, "\x00")
+    came = names.filter(pc.invert(has_left))
+    return came.filter(pc.invert(pc.is_in(came, value_set=names.filter(has_left))))
 
 
 def _condition(rows: pa.Table, fields: Sequence[str], write: Write) -> pc.Expression | None:
@@ -286,12 +368,12 @@ def _condition(rows: pa.Table, fields: Sequence[str], write: Write) -> pc.Expres
     return reduce(lambda left, right: left & right, parts) if parts else None
 
 
-def _counts(group: Sequence[HandedIn], stored: pa.Array, write: Write) -> dict[str, tuple[int, int, int]]:
+def _counts(group: Sequence[HandedIn], is_new: Callable[[pa.Array], pa.Array], write: Write) -> dict[str, Counts]:
     """Return for each token how many rows came, and how many keys of them are inserted and updated, as if one batch came after the other."""
     names = [names_in(batch.rows, write) for batch in group]
     numbers = pa.concat_arrays([pa.repeat(pa.scalar(at, pa.int32()), len(own)) for at, own in enumerate(names)])
     pairs = pa.table({"name": pa.concat_arrays(names), "at": numbers}).group_by(["name", "at"]).aggregate([])
-    new = pairs.filter(pc.invert(pc.is_in(pairs["name"], value_set=stored)))
+    new = pairs.filter(is_new(pairs["name"]))
     inserted = _by_number(new.group_by("name").aggregate([("at", "min")])["at_min"])
     every = _by_number(pairs["at"])
     return {

@@ -1,4 +1,4 @@
-"""The files of batches that wait for a commit, and what commits say of batches."""
+"""The files of batches that wait for a commit, and what commits say of batches (``model/shared_commits.py``)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 
 from pyhudi_core import errors
+from pyhudi_core.conflicts.requirement import CommitRequirement, EntryIsOurs, requirement_from
 from pyhudi_core.errors import (
     CommitAbortedError,
+    CommitRequirementError,
     CorruptionError,
     DataError,
     HudiError,
@@ -21,22 +24,21 @@ from pyhudi_core.errors import (
 )
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import BEFORE_ALL, Instant
+from pyhudi_core.model.shared_commits import BATCHES_KEY, Counts, answers_in
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.storage.at_once import each
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.timeline.commit_search import commits_holding
 from pyhudi_core.transaction.layout import BATCHES
 
-BATCHES_KEY = "pyhudi.batches"
-"""In the extra metadata of a commit: for each token that it answers either how many rows came, were inserted and were updated, or the error."""
-LARGEST_BYTES = 4 << 20
-"""A larger batch makes a commit of its own."""
-_TAKEN_BYTES = 64 << 20
+LARGEST_BYTES, LARGEST_EXTRA = 4 << 20, 4 << 10
+"""A batch with more bytes of rows, or characters of extra metadata, makes a commit of its own."""
+_TAKEN_BYTES, _TAKEN_EXTRA = 64 << 20, 256 << 10
 _TAKEN = 1_000
 _ROWS = ".rows"
 _TOKEN = re.compile("batch-([0-9]{17})-[0-9a-f]{32}")
 _NAME = re.compile(r"[0-9]{17}_(batch-[0-9]{17}-[0-9a-f]{32})\.rows")
-_UNTIL, _PROCESS = b"pyhudi.until_ms", b"pyhudi.process"
+_UNTIL, _PROCESS, _EXTRA, _REQUIRES = b"pyhudi.until_ms", b"pyhudi.process", b"pyhudi.extra", b"pyhudi.requires"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,8 @@ class HandedIn:
         rows: the table's columns, in the table's types.
         until_ms: from this time on (epoch milliseconds) nobody begins to commit it: its writer has given up.
         process: who wrote it, from `Process.identity`.
+        extra: its own extra metadata, which the commit keeps beside its token.
+        requirements: what its writer wants to hold when it is committed; else it alone is refused.
     """
 
     token: str
@@ -56,6 +60,8 @@ class HandedIn:
     rows: pa.Table = field(repr=False)
     until_ms: int = 0
     process: str = ""
+    extra: Mapping[str, str] = field(default_factory=dict)
+    requirements: tuple[EntryIsOurs, ...] = ()
 
     @property
     def path(self) -> str:
@@ -72,22 +78,51 @@ def completed_before(tokens: Iterable[str]) -> str:
     return min(token.split("-")[1] for token in tokens)
 
 
-def batch_of(context: TableContext, rows: pa.Table, seen: Timeline, lasts_ms: int) -> HandedIn:
+def travels(extra: Mapping[str, str], requirements: Sequence[CommitRequirement]) -> bool:
+    """Say whether extra metadata and requirements can go with a batch. The bytes of a key have to be found in a commit, so JSON may not change it."""
+    plain = all(json.dumps(key, ensure_ascii=False) == f'"{key}"' for key in extra)
+    return plain and _length(extra) <= LARGEST_EXTRA and all(isinstance(one, EntryIsOurs) for one in requirements)
+
+
+def _length(extra: Mapping[str, str]) -> int:
+    return sum(len(key) + len(value) for key, value in extra.items())
+
+
+def batch_of(
+    context: TableContext,
+    rows: pa.Table,
+    seen: Timeline,
+    lasts_ms: int,
+    extra: Mapping[str, str] = MappingProxyType({}),
+    requirements: Sequence[CommitRequirement] = (),
+) -> HandedIn:
     """Return rows with their token. ``seen``: the timeline, read before. ``lasts_ms``: how long the writer will wait."""
     newest = seen.newest_completion or BEFORE_ALL
     token = f"batch-{newest}-{context.runtime.ids.uuid().replace('-', '')}"
     name = f"{context.now()}_{token}{_ROWS}"
     until_ms = context.runtime.clock.now_ms() + lasts_ms
-    return HandedIn(token, name, rows, until_ms, context.runtime.process.identity())
+    own = tuple(one for one in requirements if isinstance(one, EntryIsOurs))
+    return HandedIn(token, name, rows, until_ms, context.runtime.process.identity(), extra, own)
 
 
 def hand_in(context: TableContext, batch: HandedIn) -> None:
-    """Put a batch beside the table."""
-    schema = batch.rows.schema.with_metadata({_UNTIL: str(batch.until_ms), _PROCESS: batch.process})
+    """Put a batch beside the table. It need not outlive a power failure, after which nobody waits for it."""
+    notes: dict[bytes | str, bytes | str] = {
+        _UNTIL: str(batch.until_ms),
+        _PROCESS: batch.process,
+        _EXTRA: json.dumps(dict(batch.extra)),
+    }
+    notes[_REQUIRES] = json.dumps([one.to_dict() for one in batch.requirements])
+    schema = batch.rows.schema.with_metadata(notes)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as writer:
         writer.write_table(batch.rows.cast(schema))
-    context.root.put(batch.path, sink.getvalue().to_pybytes())
+    context.root.without_fsync().put(batch.path, sink.getvalue().to_pybytes())
+
+
+def waits(context: TableContext, batch: HandedIn) -> bool:
+    """Say whether a batch has no answer yet. One request for one name, because each writer asks often."""
+    return context.root.head(batch.path) is not None
 
 
 def waiting(context: TableContext) -> list[str]:
@@ -105,16 +140,17 @@ def read(context: TableContext, names: Sequence[str]) -> tuple[list[HandedIn], d
     found = each(context.root, context.runtime.executor, partial(_read, context), names[:_TAKEN])
     taken: list[HandedIn] = []
     errors: dict[str, HudiError] = {}
-    size = 0
+    size = length = 0
     for batch, error in found:
         size += batch.rows.nbytes if batch is not None else 0
+        length += _length(batch.extra) if batch is not None else 0
         if error is not None:
             errors[error[0]] = error[1]
         elif batch is not None and is_outdated(context, batch):
             errors[batch.token] = CommitAbortedError(
                 "Its writer had ended or given up", table=context.table, hint="Write it again."
             )
-        elif batch is not None and (size <= _TAKEN_BYTES or not taken):
+        elif batch is not None and ((size <= _TAKEN_BYTES and length <= _TAKEN_EXTRA) or not taken):
             taken.append(batch)
         elif batch is not None:
             break
@@ -131,11 +167,19 @@ def _read(context: TableContext, name: str) -> tuple[HandedIn | None, tuple[str,
         return None, None
     try:
         with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
-            rows, said = reader.read_all(), reader.schema.metadata
-            return HandedIn(match[1], name, rows, int(said[_UNTIL]), said[_PROCESS].decode()), None
-    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
+            return HandedIn(match[1], name, reader.read_all(), **_notes(reader.schema.metadata)), None
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, AttributeError, HudiError) as error:
         what = f"The batch cannot be read: {error}"
         return None, (match[1], CorruptionError(what, table=context.table, path=path, hint="Write it again."))
+
+
+def _notes(said: Mapping[bytes, bytes]) -> dict[str, Any]:
+    extra = {str(key): str(value) for key, value in json.loads(said[_EXTRA]).items()}
+    requirements = tuple(requirement_from(one) for one in json.loads(said[_REQUIRES]))
+    if not all(isinstance(one, EntryIsOurs) for one in requirements):
+        raise ValueError("it requires what does not go with a batch")
+    until_ms, process = int(said[_UNTIL]), said[_PROCESS].decode()
+    return {"until_ms": until_ms, "process": process, "extra": extra, "requirements": requirements}
 
 
 def is_outdated(context: TableContext, batch: HandedIn) -> bool:
@@ -182,22 +226,14 @@ def answers(context: TableContext, tokens: Collection[str]) -> dict[str, Answer]
     return found
 
 
-def answers_in(commit: CommitMetadata) -> dict[str, tuple[int, int, int] | dict[str, Any]]:
-    """Return what a commit says of batches. A commit that says nothing sensible has none."""
-    try:
-        said = json.loads(commit.extra.get(BATCHES_KEY, "{}"))
-        return {
-            token: one if isinstance(one, dict) else (int(one[0]), int(one[1]), int(one[2]))
-            for token, one in said.items()
-        }
-    except (ValueError, TypeError, AttributeError, IndexError, RecursionError):
-        return {}
-
-
-def encoded(counts: Mapping[str, tuple[int, int, int]], refused: Mapping[str, HudiError]) -> dict[str, str]:
+def encoded(
+    counts: Mapping[str, Counts], refused: Mapping[str, HudiError], group: Sequence[HandedIn] = ()
+) -> dict[str, str]:
     """Return the entry of the extra metadata with which a commit answers batches."""
+    brought = {batch.token: [batch.extra] for batch in group if batch.extra}
     said = {token: _said(error) for token, error in refused.items()}
-    return {BATCHES_KEY: json.dumps({**counts, **said}, separators=(",", ":"))}
+    found = {**{token: [*one, *brought.get(token, [])] for token, one in counts.items()}, **said}
+    return {BATCHES_KEY: json.dumps(found, separators=(",", ":"), ensure_ascii=False)}
 
 
 def _said(error: HudiError) -> dict[str, Any]:
@@ -207,5 +243,7 @@ def _said(error: HudiError) -> dict[str, Any]:
 def _error(context: TableContext, said: Mapping[str, Any]) -> HudiError:
     message, hint = str(said.get("message", "The batch was refused")), str(said.get("hint") or "") or None
     kind = getattr(errors, str(said.get("error")), DataError)
-    plain = isinstance(kind, type) and issubclass(kind, DataError | CorruptionError | CommitAbortedError)
+    plain = isinstance(kind, type) and issubclass(
+        kind, DataError | CorruptionError | CommitAbortedError | CommitRequirementError
+    )
     return (kind if plain else DataError)(message, table=context.table, hint=hint)

@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from pyhudi_core.batches.handed_in import answers_in
 from pyhudi_core.cli.terminal import (
     FOUND,
     at_location,
@@ -23,6 +22,7 @@ from pyhudi_core.cli.terminal import (
 from pyhudi_core.doctor.locks import lock_state
 from pyhudi_core.model.commit import UNSHOWN_KEYS, CommitMetadata
 from pyhudi_core.model.instant import DATA_ACTIONS, Instant
+from pyhudi_core.model.shared_commits import answers_in
 from pyhudi_core.model.table_rules import TableRules
 from pyhudi_core.opening import open_table
 from pyhudi_core.read.history_rows import writer_of

@@ -213,8 +213,30 @@ class FileGroupAt(_Named):
         return None if found == self.instant else f"it is at {found}"
 
 
+@dataclass(frozen=True, slots=True)
+class EntryIsOurs(_Named):
+    """No commit that completed after ``seen`` has this entry in its extra metadata. ``what`` names it, such as the checkpoint of a consumer."""
+
+    TYPE: ClassVar[str] = "entry-is-ours"
+
+    key: str
+    seen: str
+    what: str
+
+    def describe(self) -> str:
+        """Return what it asks for."""
+        return f"no other process has moved {self.what}"
+
+    def failure(self, state: TableState) -> str | None:
+        """Say why it does not hold."""
+        for instant, commit in state.commits_after(self.seen, self.key):
+            if self.key in commit.extra:
+                return f"the commit {instant.requested_time} has moved it to {commit.extra[self.key][:200]}"
+        return None
+
+
 _KINDS: Mapping[str, Callable[..., CommitRequirement]] = {
-    kind.TYPE: kind for kind in (LatestInstantIs, SchemaIs, PropertyIs, NoCommitAfter, FileGroupAt)
+    kind.TYPE: kind for kind in (LatestInstantIs, SchemaIs, PropertyIs, NoCommitAfter, FileGroupAt, EntryIsOurs)
 }
 
 

@@ -5,7 +5,8 @@ thousands. So the search is
 lazy: it opens an archived file only if that can hold the next commit, compares bytes in columns, and decodes only commits that may have
 the entry. The caller stops at the first commit that it needs.
 
-Invariant: commits come strictly in the order of their completion, newest first, and each exactly once, also while archival moves them.
+Invariant: commits come strictly in the order of their completion, newest first, and each exactly once, also while archival moves them (once for each
+batch, if batches brought what is looked for).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.formats.history_manifest import HistoryFile
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
+from pyhudi_core.model.shared_commits import holding
 from pyhudi_core.timeline.active import Timeline, TimelineFolder
 from pyhudi_core.timeline.history import ArchivedTimeline, HistoryState
 
@@ -33,6 +35,7 @@ def commits_holding(
 ) -> Iterator[tuple[Instant, CommitMetadata]]:
     """Iterate over commits that completed after a time and have an extra entry whose key begins with ``key`` (empty: all), newest first.
 
+    A commit that several writers share comes once for each of their batches that brought such an entry, with the entries of the batch.
     ``timeline`` is the active one if the caller has just loaded it.
     Raises `CorruptTimelineError` if archived commits that completed after that time cannot be read.
     """
@@ -47,8 +50,8 @@ def commits_holding(
         if completed <= after:
             return
         commit = folder.read_commit(instant)
-        if _holds(commit, key):
-            yield instant, commit
+        for found in holding(commit, key):
+            yield instant, found
     if archived is not None:
         yield from archived.after(after, seen)
 
@@ -88,8 +91,8 @@ class _Archived:
             but.add(instant.group)
             record = CommitMetadata(None).record_name(instant.action)
             commit = CommitMetadata.from_avro(decode_record(data, record, path=history.path))
-            if _holds(commit, self.key):
-                yield instant, commit
+            for found in holding(commit, self.key):
+                yield instant, found
         if state.problem is not None:
             raise history.lost(state)
 
@@ -118,10 +121,6 @@ class _Archived:
 def _instant(row: HistoryRow) -> Instant | None:
     known = row.action in Action._value2member_map_
     return Instant(row.requested_time, Action(row.action), State.COMPLETED, row.completion_time) if known else None
-
-
-def _holds(commit: CommitMetadata, key: str) -> bool:
-    return not key or any(name.startswith(key) for name in commit.extra)
 
 
 def _completion(instant: Instant) -> str:

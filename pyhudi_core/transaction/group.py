@@ -20,7 +20,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from pyhudi_core.errors import CorruptTimelineError, ObjectNotFoundError, StorageError, TableNotFoundError
+from pyhudi_core.errors import (
+    CorruptTimelineError,
+    LockTimeoutError,
+    ObjectNotFoundError,
+    StorageError,
+    TableNotFoundError,
+)
 from pyhudi_core.model.instant import Action, Instant, State, is_time
 from pyhudi_core.opened_table.opened_table import opened_beside
 from pyhudi_core.opened_table.table_context import TableContext
@@ -138,10 +144,14 @@ def is_void(context: TableContext, intent: Intent) -> bool:
 
 
 def is_committed(context: TableContext, intent: Intent) -> bool:
-    """Say whether the group of a prepared intent is committed. Waits for a living writer; aborts the group of a dead one."""
+    """Say whether the group of a prepared intent is committed. Waits for a living writer; aborts the group of a dead one.
+
+    Raises `LockTimeoutError` if a living writer has not decided within the time that the caller waits for a lock: it holds the table as a lock does.
+    """
     name, storage, parts = _named_by(context, intent)
     writer = Instant(intent.requested_time, Action(intent.action), State.INFLIGHT)
-    wait_s = _FIRST_WAIT_S
+    clock, bound_s = context.runtime.clock, context.options.lock.wait_ms / 1000
+    wait_s, began = _FIRST_WAIT_S, clock.monotonic()
     while True:
         decided = _read(storage, name)
         if decided is not None:
@@ -150,9 +160,20 @@ def is_committed(context: TableContext, intent: Intent) -> bool:
             return _was_committed(context, intent)
         if heartbeat.is_dead(context, writer, ask_storage=True):
             create_once(storage, _path(name), _body("abort", parts))
+        elif clock.monotonic() - began >= bound_s:
+            raise _undecided(context, intent, bound_s)
         else:
-            context.runtime.clock.sleep(wait_s)
+            clock.sleep(min(wait_s, bound_s))
             wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
+
+
+def _undecided(context: TableContext, intent: Intent, waited_s: float) -> LockTimeoutError:
+    return LockTimeoutError(
+        f"A transaction over several tables keeps this table, and its process, which is alive, has not decided within {waited_s:g} s",
+        table=context.table,
+        instant=intent.requested_time,
+        hint="Nothing was changed; try again. If that process hangs, end it: when its heartbeat has expired, whoever comes aborts the transaction.",
+    )
 
 
 def others(context: TableContext, intent: Intent) -> Iterator[TableContext]:

@@ -41,7 +41,7 @@ from pyhudi_core.write.altering import refuse_rows
 from pyhudi_core.write.attempt import Basis, validation_of
 from pyhudi_core.write.batch import Columns, Given, Nothing, Partitions, UserRows, engine_of
 from pyhudi_core.write.result import Commit, CommitStats, CommitVerdict
-from pyhudi_core.write.states import Committed, Draft, Unchanged, WriteSpec, WriteState, load
+from pyhudi_core.write.states import Committed, Draft, ExtraOfKeys, Unchanged, WriteSpec, WriteState, load
 from pyhudi_core.write.write import WriteRun, close, followed, locked, prepare, release, renewed, undo, write
 
 _log = logging.getLogger(__name__)
@@ -182,16 +182,23 @@ class Write:
         extra: Mapping[str, str] | None = None,
         requirements: Sequence[CommitRequirement] = (),
         *,
+        extra_of_keys: ExtraOfKeys | None = None,
         allow_empty: bool = False,
+        follows: bool = True,
     ) -> None:
-        """Before `write`: add to what ``table.begin`` was given: entries of the extra metadata, requirements, and that a commit may be empty."""
+        """Before `write`: add to what ``table.begin`` was given: entries of the extra metadata, requirements, and that a commit may be empty.
+
+        Without ``follows``, the table services wait for `follow`.
+        """
         state = self._state
         request = state.request
         request = replace(
             request,
             extra={**request.extra, **checks.checked_extra(extra or {})},
             requirements=(*request.requirements, *checked_requirements(requirements)),
+            extra_of_keys=extra_of_keys or request.extra_of_keys,
             allow_empty=request.allow_empty or allow_empty,
+            follows=request.follows and follows,
         )
         self._run.state = replace(state, request=request)
 
@@ -263,7 +270,7 @@ class Write:
         write(self._run, gate=gate, follows=False)
 
     def follow(self) -> Commit:
-        """Let the table services follow a commit of `commit_in_group`."""
+        """Let the table services follow a commit that they have not followed yet: one of `commit_in_group`, or after ``note(follows=False)``."""
         state = self._state
         assert isinstance(state, Committed)
         self._run.state = followed(state)

@@ -49,6 +49,8 @@ from pyhudi_core.write.result import Commit
 After: TypeAlias = Callable[[Commit, Engine | None], Commit]
 """Called with the result of a write when it has ended, and with the engine that wrote it; returns the result that the caller gets."""
 
+ExtraOfKeys: TypeAlias = Callable[[pa.Table], Mapping[str, str]]
+
 _NEVER = Instant("0", Action.COMMIT, State.REQUESTED)  # of a write that has nothing to change
 
 
@@ -65,7 +67,9 @@ class WriteSpec:
         leaves: the rows have the column `TAG_LEAVES`, which says of which rows the key leaves the table.
         pre_commit: validators of this write alone.
         makes_metadata_table: before the write, the metadata table is made that the options ask for.
+        extra_of_keys: makes further entries of ``extra`` from the rows of `KEY_CHANGES` of an attempt: which keys came, and which left.
         after: what follows the commit: the table services. It is given, because services are above writing. None: nothing.
+        follows: ``after`` is called at the end of the write, and not later by the caller.
         seen: the table, if it was looked at when it was opened for this write.
     """
 
@@ -79,7 +83,9 @@ class WriteSpec:
     leaves: bool = False
     pre_commit: PreCommit | None = None
     makes_metadata_table: bool = True
+    extra_of_keys: ExtraOfKeys | None = field(default=None, repr=False)
     after: After | None = field(default=None, repr=False)
+    follows: bool = True
     seen: TableSeen | None = field(default=None, repr=False)
 
     @property

@@ -90,7 +90,7 @@ from pyhudi_core.write.states import (
     look,
 )
 from pyhudi_core.write.streams import Streams
-from pyhudi_core.write.tasks import Written
+from pyhudi_core.write.tasks import KEY_CHANGES, Written
 
 _FEW = 100_000
 """A write of so many rows is short."""
@@ -164,7 +164,7 @@ def write(
     else:
         run.state = uncommitted(end, run.retries)
     close(run)
-    if follows:
+    if follows and run.state.request.follows:
         run.state = followed(run.state)
 
 
@@ -392,7 +392,7 @@ def _start(begun: Begun, snapshot: Snapshot) -> Start:
         raise
     if request.operation is OperationType.DELETE:
         prepared = replace(prepared, schema=snapshot.schema)  # keys alone are needed, so other columns do not matter
-    notes_keys = metadata_update.needs_keys(snapshot.config)
+    notes_keys = metadata_update.needs_keys(snapshot.config) or request.extra_of_keys is not None
     job = WriteJob(request.operation, engine, prepared, snapshot, begun.transaction, notes_keys)
     return Start(begun, batch, snapshot, kept, prepared, job)
 
@@ -458,6 +458,9 @@ def stage(start: Start, written: Written | None) -> Staged | Unchanged:
     comments = (begun.context.config.rules if new is None else new.rules).comments
     extra = extra_of(transaction, request.extra, snapshot, replaced, schema, numbers, comments)
     extra |= _found_by(start, written)
+    if request.extra_of_keys is not None:
+        changes = None if written is None or written.key_changes is None else written.key_changes.collect()
+        extra |= request.extra_of_keys(KEY_CHANGES.empty_table() if changes is None else changes)
     metadata = CommitMetadata(str(request.operation), stats, extra, replaced)
     touched = touched_by(metadata, request.operation, prepared, paths_of(batch))
     index = written.index if written is not None else None

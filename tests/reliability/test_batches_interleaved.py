@@ -15,7 +15,10 @@ from reliability.real_table import Row, TableSetup, TableWorld, is_shared, order
 from reliability.test_conflicts_interleaved import FULL, budget
 
 from pyhudi_core.batches import combined
-from pyhudi_core.batches.handed_in import answers_in
+from pyhudi_core.conflicts.requirement import EntryIsOurs
+from pyhudi_core.errors import CommitRequirementError
+from pyhudi_core.model.operation import OperationType
+from pyhudi_core.model.shared_commits import answers_in
 from pyhudi_core.testing import Bounds, History, Profile, SimOptions, explore, explore_randomly
 
 BASE: tuple[Row, ...] = ((1, "a", 10.0), (2, "a", 20.0))
@@ -125,3 +128,58 @@ def test_two_leaders_at_once_double_no_batch_because_the_commit_requires_it(
     else:
         with pytest.raises(AssertionError):
             report.assert_clean()
+
+
+def moves(rows: tuple[Row, ...]) -> Callable[[TableWorld], object]:
+    """Rows with a position that nobody may have moved before, such as the checkpoint of a consumer: two processes of one pipeline."""
+
+    def act(world: TableWorld) -> object:
+        table = world.table()
+        with table._writing(OperationType.UPSERT, {"position": str(rows)}, None, ()) as write:
+            write.note(requirements=[EntryIsOurs("position", "", "the position")], allow_empty=True)
+            return combined.upsert(write, table._upserting, orders(*rows))
+
+    return act
+
+
+MOVERS = [*(moves(rows) for rows in BATCHES.values()), plain]
+
+
+def check_position(world: TableWorld, history: History) -> None:
+    """At most one of the two is in the table, whoever crashed; what was acknowledged is there, and only the other one was refused."""
+    world.wait()
+    table = world.table()
+    table.upsert(orders((99, "z", 1.0)), batch=True)
+    found = [(instant, commit.extra["position"]) for instant, commit in table.commits_with("position")]
+    assert len(found) <= 1, found
+    rows = {row for row in rows_of(table) if row[0] != 99}
+    names = {name for name, part in BATCHES.items() if found and found[0][1] == str(part)}
+    for name in BATCHES:
+        outcome = history.outcome(name)
+        assert outcome in {"ok", "crashed"} or isinstance(history.error(name), CommitRequirementError), history.error(
+            name
+        )
+        assert name in names if outcome == "ok" else True
+    if all(history.outcome(name) != "crashed" for name in BATCHES):
+        assert names, "one of the two has moved it"
+    parts = [BATCHES[name] for name in names]
+    choices = [[*parts, PLAIN]] if history.outcome("c") == "ok" else [[*parts, PLAIN], parts]
+    assert any(tuple(sorted(rows)) in serial(chosen) for chosen in choices), rows
+
+
+@pytest.mark.row("K5")
+@pytest.mark.parametrize("profile", PROFILES, ids=str)
+@pytest.mark.parametrize("crashes", [0, 1])
+def test_a_position_that_goes_with_batches_moves_once(crashes: int, profile: Profile) -> None:
+    bounds = Bounds(crashes=crashes, schedules=budget(20))
+    explore_randomly(world_of(profile), MOVERS, check_position, bounds, seed=13, priorities=True).assert_clean()
+
+
+@pytest.mark.row("K5")
+def test_without_the_requirement_of_each_batch_a_position_moves_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(combined.OfBatch, "failure", lambda _self, _state: None)
+    report = explore_randomly(
+        world_of(Profile.S3), MOVERS, check_position, Bounds(schedules=budget(20)), seed=13, priorities=True
+    )
+    with pytest.raises(AssertionError):
+        report.assert_clean()

@@ -16,6 +16,7 @@ import pytest
 import pyhudi as hudi
 from pyhudi_core.batches import combined, handed_in
 from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.model.shared_commits import BATCHES_KEY, answers_in
 from pyhudi_core.runtime import SystemClock
 from pyhudi_core.transaction.layout import BATCHES
 
@@ -87,7 +88,7 @@ def test_batches_that_come_at_once_share_a_commit_and_count_as_if_one_came_after
         assert all(isinstance(result, hudi.Commit) for result in results), results
         commits = {result.instant for result in results}  # type: ignore[attr-defined]
         assert len(commits) == 1
-        order = list(handed_in.answers_in(table.commit_metadata(table.timeline.commits[-1])))
+        order = list(answers_in(table.commit_metadata(table.timeline.commits[-1])))
         by_token = {result.token: (result, batch) for result, batch in zip(results, batches, strict=True)}  # type: ignore[attr-defined]
         for token in order:
             result, batch = by_token[token]
@@ -180,21 +181,21 @@ def test_while_somebody_leads_one_look_in_eight_asks_for_the_lead(
     """The leader may have died; and each look of each writer that waits would else ask for the lock."""
     table = hudi.create_table(str(tmp_path / "t"), SCHEMA, "id")
     lead = combined._lead_lock(table._opened.context()).acquire(1)
-    looks, asked, waiting, led = 0, list[int](), handed_in.waiting, combined._led
+    looks, asked, waits, led = 0, list[int](), handed_in.waits, combined._led
 
-    def look(context: Any) -> list[str]:
+    def look(*arguments: Any) -> bool:
         nonlocal looks
         looks += 1
         if looks > 17:
             raise KeyboardInterrupt
-        return waiting(context)
+        return waits(*arguments)
 
     def ask(*arguments: Any) -> bool:
         asked.append(looks)
         return led(*arguments)
 
     monkeypatch.setattr(combined, "_WAIT_MS", (1, 1))
-    monkeypatch.setattr(handed_in, "waiting", look)
+    monkeypatch.setattr(handed_in, "waits", look)
     monkeypatch.setattr(combined, "_led", ask)
     with pytest.raises(KeyboardInterrupt):
         table.upsert(rows((1, "a", 1, 1.0)), batch=True)
@@ -246,7 +247,7 @@ def test_a_commit_takes_as_many_batches_as_fit_and_always_the_first(
 
 @pytest.mark.parametrize("said", ["[" * 100_000, "[]", "7", "", '{"t": 7}', '{"t": []}', '{"t": ["x", 1, 1]}'])
 def test_a_commit_of_another_program_that_says_nonsense_of_batches_answers_none(said: str) -> None:
-    assert handed_in.answers_in(CommitMetadata("upsert", extra={handed_in.BATCHES_KEY: said})) == {}
+    assert answers_in(CommitMetadata("upsert", extra={BATCHES_KEY: said})) == {}
 
 
 def test_the_option_shares_commits_and_the_call_overrides_it(tmp_path: Path) -> None:
@@ -254,7 +255,6 @@ def test_the_option_shares_commits_and_the_call_overrides_it(tmp_path: Path) -> 
     table = hudi.open_table(str(tmp_path / "t"), options={"pyhudi.commit.batch": True})
     assert table.upsert(rows((1, "a", 1, 1.0))).token.startswith("batch-")
     assert not table.upsert(rows((2, "a", 1, 1.0)), batch=False).token.startswith("batch-")
-    assert not table.upsert(rows((3, "a", 1, 1.0)), {"run": "7"}).token.startswith("batch-")
 
 
 def waiting_batch(table: hudi.HudiTable, data: pa.Table, lasts_ms: int = 60_000) -> handed_in.HandedIn:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import pyhudi as hudi
+from pyhudi.errors import LockTimeoutError
 from pyhudi_core.importing.recovery import publish_lost_commits
 from pyhudi_core.storage.opening import open_storage
 from pyhudi_core.transaction.group import Group
@@ -166,3 +167,34 @@ def test_a_decision_stays_as_long_as_a_part_is_pending_or_has_a_heartbeat(killed
     lines.upsert(rows((3, 3)))
     lines.sweep.run()
     assert not killed.decisions()
+
+
+WAITS = {
+    "upsert": lambda table: table.upsert(rows((3, 3))),
+    "failed writes": lambda table: table.rollback(table.timeline.pending.instants[0].requested_time),
+    "snapshot": lambda table: hudi.snapshot([table]),
+}
+
+
+@pytest.mark.parametrize("verb", WAITS)
+def test_a_coordinator_that_hangs_while_its_heartbeat_lives_is_waited_for_as_long_as_a_lock(
+    verb: str, images: tuple[Path, Path, dict[str, str]]
+) -> None:
+    """Its process is alive, so nobody may decide for it; when its heartbeat has expired, the transaction ends."""
+    there, kept, times = images
+    shutil.rmtree(there)
+    shutil.copytree(kept / "undecided", there)
+    beats = list(there.glob(f"*/{HEARTBEATS}/*"))
+    for beat in beats:
+        os.utime(beat)
+    table = hudi.open_table(str(there / "lines"), options={**OPTIONS, "hoodie.write.lock.wait_time_ms": 50})
+    with pytest.raises(LockTimeoutError, match="has not decided within 0.05 s") as caught:
+        WAITS[verb](table)
+    assert caught.value.instant == times["lines"]
+    assert "end it" in (caught.value.hint or "")
+    killed = Killed(there, times)
+    assert killed.values() == [{1: 4}, {1: 4}]
+    for beat in beats:
+        os.utime(beat, (0, 0))
+    table.upsert(rows((3, 3)))
+    assert killed.values() == [{1: 4, 3: 3}, {1: 4}]
