@@ -7,6 +7,7 @@ import os
 import random
 import re
 import shutil
+import stat
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -84,14 +85,17 @@ MAKERS: dict[str, Callable[[str], Any]] = {
 
 def change(table: Path, outside: Path, chance: random.Random) -> str:
     """Change one file of the table; says how."""
-    files = sorted(path for path in table.rglob("*") if path.is_file() and not path.is_symlink())
-    if not files:
+    folders: dict[str, list[str]] = {}
+    for place, _, names in os.walk(table):
+        if regular := sorted(name for name in names if stat.S_ISREG(os.lstat(f"{place}/{name}").st_mode)):
+            folders[place] = regular
+    if not folders:
         return "nothing is left"
     # The files of each folder are as likely as those of another, because data files would be most.
-    folders = sorted({path.parent for path in files})
-    folder = chance.choice(folders)
-    file = chance.choice([path for path in files if path.parent == folder])
+    folder = chance.choice(sorted(folders))
+    file = Path(folder, chance.choice(folders[folder]))
     how = chance.choice(CHANGES)
+    files = [Path(folder, name) for folder in sorted(folders) for name in folders[folder]]
     what = how(file, files, outside, chance)
     return f"{how.__name__[1:]} {file.relative_to(table)}{': ' + what if what else ''}"
 

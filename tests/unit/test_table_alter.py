@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from pyhudi_core.errors import (
     UnsupportedTableError,
 )
 from pyhudi_core.formats.avro.container import encode_record
+from pyhudi_core.model.instant import Instant
 
 KINDS = ["COPY_ON_WRITE", "MERGE_ON_READ"]
 SCHEMA = pa.schema([
@@ -304,16 +306,36 @@ def test_a_column_with_an_index_keeps_its_name(location: str) -> None:
     assert table.check().findings == ()
 
 
+def without_numbers(table: hudi.HudiTable, instant: Instant) -> None:
+    """Let a commit be as one that a writer made without hoodie.schema.on.read.enable."""
+    commit = table.commit_metadata(instant)
+    by_name = replace(commit, extra={key: text for key, text in commit.extra.items() if key != "latest_schema"})
+    body = encode_record(by_name.record_name(instant.action), by_name.to_avro(instant.action), sync_marker=bytes(16))
+    Path(table.location, ".hoodie", "timeline", instant.file_name()).write_bytes(body)
+
+
+@pytest.mark.row("D10")
+@pytest.mark.parametrize("left", ["commit", "history"])
+def test_numbers_that_only_an_older_commit_or_only_the_history_has_are_found(location: str, left: str) -> None:
+    table = filled(location, "COPY_ON_WRITE")
+    table.alter(add={"c": pa.int64()})
+    update(table, "1", c=1)
+    if left == "commit":
+        shutil.rmtree(Path(location, ".hoodie", ".schema"))
+        without_numbers(table, table.timeline.commits[-1])
+    else:
+        for instant in table.timeline.commits:
+            without_numbers(table, instant)
+    with pytest.raises(UnsupportedTableError, match="without hoodie.schema.on.read.enable"):
+        reopen(table).alter(rename={"c": "d"})
+
+
 @pytest.mark.row("D10")
 def test_a_table_that_was_written_by_name_after_a_change_is_not_altered_again(location: str) -> None:
     table = filled(location, "COPY_ON_WRITE")
     table.alter(add={"c": pa.int64()})
     update(table, "1", c=1)
-    newest = table.timeline.commits[-1]
-    commit = table.commit_metadata(newest)
-    by_name = replace(commit, extra={key: text for key, text in commit.extra.items() if key != "latest_schema"})
-    body = encode_record(by_name.record_name(newest.action), by_name.to_avro(newest.action), sync_marker=bytes(16))
-    Path(location, ".hoodie", "timeline", newest.file_name()).write_bytes(body)
+    without_numbers(table, table.timeline.commits[-1])
     table = reopen(table)
     assert [item["c"] for item in read(table)] == [1, None]
     with pytest.raises(UnsupportedTableError, match="without hoodie.schema.on.read.enable"):

@@ -6,7 +6,7 @@ import json
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import boto3
@@ -19,6 +19,7 @@ from support.thrift_metastore import Metastore, serving
 
 import pyhudi_core as hudi
 from pyhudi_core.catalog.columns import may_become
+from pyhudi_core.catalog.glue import GlueCatalog
 from pyhudi_core.catalog.partitions import values_of
 from pyhudi_core.catalog.wanted import LAST_COMMIT, LAST_COMPLETION, PROVIDER, SCHEMA, SyncedTable, tables_of
 from pyhudi_core.errors import CatalogError, InvalidOptionError, UnsupportedTableError
@@ -235,6 +236,9 @@ def test_all_partitions_are_compared_if_the_timeline_does_not_tell_what_changed(
     before = table.timeline.commits[-1]
     table.insert(orders((6, "f")))
     hms.of(table).catalog.sync()
+    assert hms.metastore is not None
+    hms.metastore.tables["lake", "t"].parameters[LAST_COMMIT] = "1"
+    assert hms.of(table).catalog.sync().reason == "the commit 1 of the last sync is gone"
     table.restore(before)
     done = hms.of(table).catalog.sync()
     assert (done.reason, done.dropped, days(hms)) == ("the table was restored since the last sync", 1, ["a", "b", "e"])
@@ -428,6 +432,20 @@ def test_rights_that_are_missing_in_glue_are_named(glue: Place) -> None:
     with pytest.raises(CatalogError, match="did not do get_database: .*InvalidClientTokenId") as refused:
         glue.of(new()).catalog.sync()
     assert "glue:GetDatabase" in str(refused.value.hint)
+
+
+def test_glue_names_a_partition_that_it_does_not_change_and_one_that_is_as_wanted_is_no_failure(glue: Place) -> None:
+    glue.of(new()).catalog.sync()
+    catalog = GlueCatalog(WriteOptions.parse({f"{HIVE}mode": "glue"}).catalog)
+    there = catalog.table("lake", "t")
+    assert there is not None
+    known = list(catalog.partitions(there, None).values())
+    before = glue.partitions()
+    catalog.add(there, known)
+    catalog.drop(there, [("never",)])
+    with pytest.raises(CatalogError, match=r"change the partition \['never'\] of lake\.t: EntityNotFoundException"):
+        catalog.change(there, [replace(known[0], values=("never",))])
+    assert glue.partitions() == before
 
 
 def test_a_metastore_that_hangs_ends_the_sync_and_the_commit_stands(caplog: pytest.LogCaptureFixture) -> None:
