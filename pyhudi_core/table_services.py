@@ -338,7 +338,9 @@ class TableServices(NamesInstead):
 
     @property
     def downgrade(self) -> Downgrades:
-        """Give a table of version 9 version 8, which Hudi 1.0 opens: ``downgrade(to=8)``; ``downgrade.plan(to=8)`` shows before what that takes."""
+        """Give a table version 8, which Hudi 1.0 opens, or 6, which 0.15 opens: ``downgrade(to=8)``; ``downgrade.plan(to=8)`` shows before what
+        that takes.
+        """
         return Downgrades(self._opened.context())
 
     @property

@@ -77,7 +77,9 @@ def upgrade(
 def downgrade(
     context: click.Context, location: str, storage_options: dict[str, str], to: int, only_plan: bool, as_json: bool
 ) -> None:
-    """Lower the table of version 9 at LOCATION to version 8, which Hudi 1.0 opens. Indexes that version 8 cannot have are dropped.
+    """Lower the table at LOCATION to version 8, which Hudi 1.0 opens, or with --to 6 to version 6, which Hudi 0.15 opens; no row changes.
+
+    Version 8 loses the indexes that it cannot have. Version 6 loses the metadata table, and older states of merge-on-read tables.
 
     Exit code 0: done, or nothing to do, or with --plan: it can be done; 1: with --plan: it would be refused; 2: it was refused, or it failed.
     """
