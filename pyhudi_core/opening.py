@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from pyhudi_core.argument_types import refuses_wrong_types
 from pyhudi_core.errors import (
     InvalidOptionError,
     PreconditionFailedError,
@@ -86,6 +87,7 @@ _TYPES = {
 
 @set_module("pyhudi")
 @takes_options
+@refuses_wrong_types
 def create_table(
     location: Place,
     schema: Any,
@@ -139,6 +141,7 @@ def create_table(
 
 @set_module("pyhudi")
 @takes_options
+@refuses_wrong_types
 def table_exists(location: Place, storage_options: Mapping[str, str] | None = None) -> bool:
     """Say whether a table is at a location. Raises `ConfigError` and `StorageError` if the location cannot be looked at."""
     return _is_table(open_storage(location, storage_options or {}))
@@ -146,6 +149,7 @@ def table_exists(location: Place, storage_options: Mapping[str, str] | None = No
 
 @set_module("pyhudi")
 @takes_options
+@refuses_wrong_types
 def drop_table(
     location: Place,
     storage_options: Mapping[str, str] | None = None,
@@ -367,6 +371,7 @@ def _refuse_unfit_merger(config: TableConfig, schema: pa.Schema) -> None:
 
 @set_module("pyhudi")
 @takes_options
+@refuses_wrong_types
 def open_table(
     location: Place,
     storage_options: Mapping[str, str] | None = None,
@@ -394,6 +399,7 @@ def open_table(
 
 @set_module("pyhudi")
 @takes_options
+@refuses_wrong_types
 def check_table(
     location: Place,
     storage_options: Mapping[str, str] | None = None,
