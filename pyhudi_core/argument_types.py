@@ -9,10 +9,14 @@ import builtins
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral, Real
 from types import SimpleNamespace, UnionType
 from typing import Any, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from pyhudi_core.errors import InvalidOptionError
+from pyhudi_core.naming import NotCalled
+
+_CHECKED = "__pyhudi_checked__"
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -23,8 +27,11 @@ def refuses_wrong_types(function: Callable[P, R]) -> Callable[P, R]:
 
     Classes, unions of classes, mappings, sequences and callables are compared, not what they contain. Other annotations take everything.
     """
+    if getattr(function, _CHECKED, False):  # a dataclass with slots makes its class a second time
+        return function
     signature = inspect.signature(function)
-    parameters = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+    various = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+    parameters = [each for each in signature.parameters.values() if each.kind not in various]
 
     @functools.lru_cache(maxsize=1)
     def expected() -> Mapping[str, tuple[type, ...]]:
@@ -34,16 +41,34 @@ def refuses_wrong_types(function: Callable[P, R]) -> Callable[P, R]:
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         for name, value in _bound(signature, args, kwargs).items():
             if _is_wrong(value, expected().get(name, ())):
-                raise _wrong(
-                    function.__name__,
-                    name,
-                    value,
-                    expected()[name],
-                    getattr(args[0], "location", None) if args else None,
-                )
+                raise _wrong(function.__name__, name, value, expected()[name], _table_of(args))
         return function(*args, **kwargs)
 
+    setattr(checked, _CHECKED, True)
     return checked
+
+
+class OfTable(NotCalled):
+    """What a table has as an attribute, such as ``table.compaction``. Its public methods, and its call if it has one, refuse wrong types."""
+
+    __slots__ = ()
+
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        for name, method in list(vars(cls).items()):
+            if inspect.isfunction(method) and (name == "__call__" or not name.startswith("_")):
+                setattr(cls, name, refuses_wrong_types(method))
+
+
+def _table_of(args: Sequence[Any]) -> object:
+    """Return the location of the table whose method has these arguments; None if it is not known."""
+    for source, name in (
+        (args[0] if args else None, "location"),
+        (getattr(args[0] if args else None, "context", None), "table"),
+    ):
+        if isinstance(found := getattr(source, name, None), str):
+            return found
+    return None
 
 
 def _bound(signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -60,9 +85,11 @@ def _is_wrong(value: object, types: tuple[type, ...]) -> bool:
 
 
 def _wrong(function: str, name: str, value: object, types: tuple[type, ...], table: object) -> InvalidOptionError:
-    words = [_word(each) for each in types if each is not type(None) and not (each is int and float in types)]
+    words = dict.fromkeys(
+        _word(each) for each in types if each is not type(None) and not (each is Integral and Real in types)
+    )
     return InvalidOptionError(
-        f"{function} cannot take {name}={value!r:.80}, which is of type {type(value).__name__}",
+        f"{'This call' if function == '__call__' else function} cannot take {name}={value!r:.80}, which is of type {type(value).__name__}",
         table=table if isinstance(table, str) else None,
         hint=f"Pass {' or '.join(words)}.",
     )
@@ -71,8 +98,8 @@ def _wrong(function: str, name: str, value: object, types: tuple[type, ...], tab
 def _word(kind: type) -> str:
     words = {
         str: "text",
-        int: "a whole number",
-        float: "a number",
+        Integral: "a whole number",
+        Real: "a number",
         bool: "True or False",
         Sequence: "a list",
         Mapping: "a mapping",
@@ -103,6 +130,8 @@ def _classes(hint: Any) -> tuple[type, ...]:
         parts = [_classes(each) for each in get_args(hint)]
         return tuple(kind for part in parts for kind in part) if all(parts) else ()
     kind = origin or hint
-    if kind is float:
-        return (float, int)
+    if kind in (int, float):
+        return (Integral,) if kind is int else (Real,)  # those of NumPy, too
+    if getattr(kind, "_is_protocol", False) and not getattr(kind, "_is_runtime_protocol", False):
+        return ()
     return (kind,) if isinstance(kind, type) and kind is not Any else ()

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pyhudi_core.argument_types import refuses_wrong_types
 from pyhudi_core.errors import (
     InvalidOptionError,
     PreconditionFailedError,
@@ -55,6 +56,7 @@ DEPTH = 6
 
 @set_module("pyhudi")
 @takes_options
+@refuses_wrong_types
 def lake(
     location: Place, storage_options: Mapping[str, str] | None = None, options: Mapping[str, object] | None = None
 ) -> Lake:

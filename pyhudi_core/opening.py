@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from pyhudi_core.argument_types import refuses_wrong_types
 from pyhudi_core.errors import (
     InvalidOptionError,
     PreconditionFailedError,
@@ -90,6 +91,7 @@ _TYPES = {
 
 @set_module("pyhudi")
 @takes_options
+@refuses_wrong_types
 def create_table(
     location: Place,
     schema: Any,
@@ -154,6 +156,7 @@ def create_table(
 
 @set_module("pyhudi")
 @takes_options
+@refuses_wrong_types
 def table_exists(
     location: Place, storage_options: Mapping[str, str] | None = None, options: Mapping[str, object] | None = None
 ) -> bool:
@@ -169,6 +172,7 @@ def table_exists(
 
 @set_module("pyhudi")
 @takes_options
+@refuses_wrong_types
 def drop_table(
     location: Place,
     storage_options: Mapping[str, str] | None = None,
@@ -400,6 +404,7 @@ def _refuse_unfit_merger(config: TableConfig, schema: pa.Schema) -> None:
 
 @set_module("pyhudi")
 @takes_options
+@refuses_wrong_types
 def open_table(
     location: Place,
     storage_options: Mapping[str, str] | None = None,
@@ -430,6 +435,7 @@ def open_table(
 
 @set_module("pyhudi")
 @takes_options
+@refuses_wrong_types
 def check_table(
     location: Place,
     storage_options: Mapping[str, str] | None = None,

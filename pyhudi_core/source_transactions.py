@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Protocol
 
+from pyhudi_core.argument_types import refuses_wrong_types
 from pyhudi_core.errors import CorruptTimelineError, InvalidOptionError
 from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.instant import Instant
@@ -43,6 +44,7 @@ class CommitLog(Protocol):
 
 
 @set_module("pyhudi")
+@refuses_wrong_types
 def transactions(table: CommitLog, first: int, last: int) -> dict[str, str]:
     """Return the ``extra_metadata`` of a commit that holds the transactions ``first`` to ``last``, both included.
 
@@ -77,6 +79,7 @@ def _saying(commits: Iterable[CommitMetadata]) -> Iterator[Mapping[str, str]]:
 
 
 @set_module("pyhudi")
+@refuses_wrong_types
 def transaction_watermark(table: CommitLog, first: int = 1) -> int:
     """Return the number up to which every transaction from ``first`` on is visible; ``first - 1`` if there is none."""
     for low, high in held_transactions(table):

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pyhudi_core.transaction import status
     from pyhudi_core.validators import Validator
     from pyhudi_core.write import batch as given
-    from pyhudi_core.write import handle, merging, replacing, result, states, updating
+    from pyhudi_core.write import handle, meeting, merging, replacing, result, states, updating
     from pyhudi_core.write.handle import Write
     from pyhudi_core.write.merging import Merge
     from pyhudi_core.write.result import Commit
@@ -50,7 +50,7 @@ else:
     change_feed, history_rows, lookups = lazy_in("pyhudi_core.read", "change_feed", "history_rows", "lookups")
     doctor, validators = lazy_in("pyhudi_core", "doctor", "validators")
     combined, given = lazy("pyhudi_core.batches.combined"), lazy("pyhudi_core.write.batch")
-    handle, merging = lazy_in("pyhudi_core.write", "handle", "merging")
+    handle, meeting, merging = lazy_in("pyhudi_core.write", "handle", "meeting", "merging")
     replacing, result = lazy_in("pyhudi_core.write", "replacing", "result")
     states, updating = lazy_in("pyhudi_core.write", "states", "updating")
     looks, reads, sizes, snapshots = lazy_in("pyhudi_core.read", "looks", "reads", "sizes", "snapshots")
@@ -304,14 +304,16 @@ class HudiTable(TableServices):
         where: object,
         extra_metadata: Mapping[str, str] | None = None,
         pre_commit: Sequence[Validator] = (),
+        spark: Any = None,
     ) -> Commit:
         """Replace the rows that fulfil a condition by these rows, which must fulfil the condition too. Other rows stay.
 
-        A row whose key is elsewhere in its partition replaces that row. Raises `DataError` and writes nothing if a row does not fulfil the
-        condition, and `UnsupportedTableError` for a table that generates its keys.
+        A row whose key is elsewhere in its partition replaces that row. In a table that generates its keys all rows that fulfil the condition are
+        deleted, and the given rows are new ones. Raises `DataError` and writes nothing if a row does not fulfil the condition.
         """
-        with self._writing(OperationType.UPSERT, extra_metadata, None, pre_commit, leaves=True) as write:
-            return replacing.replace_found(write, data, where)
+        spark = meeting.spark_of(data, spark)
+        with self._writing(OperationType.UPSERT, extra_metadata, spark, pre_commit, leaves=True) as write:
+            return replacing.replace_found(write, data, where, spark)
 
     @refuses_wrong_types
     def merge(
@@ -322,19 +324,21 @@ class HudiTable(TableServices):
         target_alias: str = "target",
         extra_metadata: Mapping[str, str] | None = None,
         pre_commit: Sequence[Validator] = (),
+        spark: Any = None,
     ) -> Merge:
         """Begin a merge: rows of a source meet rows of the table, and clauses say what becomes of them. Nothing happens before its ``run()``,
         as in ``table.merge(changes, on="id").when_matched_update_all().when_not_matched_insert_all().run()``.
 
         Args:
-            source: rows in this process: a pyarrow table, a pandas or polars DataFrame, and what else `upsert` takes but Spark's.
+            source: rows, as `upsert` takes them. Those of a PySpark DataFrame meet the table in tasks of its session.
             on: columns that both have, or a condition such as ``"target.id = source.key AND target.day >= '2026-01-01'"``.
             source_alias: what the source is called in conditions and values.
             target_alias: what the table is called there.
+            spark: a session on which the rows meet, and are written; else that of the source, or this process.
         """
-        open_write = partial(self._writing, OperationType.UPSERT, extra_metadata, None, pre_commit, leaves=True)
-        rows = replacing.rows_here(source, "merge", self.location)
-        return merging.Merge(rows, on, (source_alias, target_alias), open_write)
+        spark = meeting.spark_of(source, spark)
+        open_write = partial(self._writing, OperationType.UPSERT, extra_metadata, spark, pre_commit, leaves=True)
+        return merging.Merge(meeting.again(source), on, (source_alias, target_alias), open_write, spark)
 
     def truncate(self, extra_metadata: Mapping[str, str] | None = None, pre_commit: Sequence[Validator] = ()) -> Commit:
         """Delete all rows. The columns, the options and the history of the table stay."""

@@ -8,12 +8,14 @@ service that fails, becomes a line of the report; the others go on.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from typing import Any
 
+from pyhudi_core.argument_types import refuses_wrong_types
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.lake_tables import Lake, tables_below
 from pyhudi_core.model.masking import takes_options
@@ -27,6 +29,7 @@ from pyhudi_core.services import estimates
 from pyhudi_core.services.service import Refused, TableService
 from pyhudi_core.services.upkeep import Need, need_of, part_of
 from pyhudi_core.services.upkeep_rules import UpkeepRules
+from pyhudi_core.storage.paths import Place
 from pyhudi_core.table import HudiTable
 from pyhudi_core.transaction.commit import Gate
 
@@ -129,8 +132,9 @@ class UpkeepReport:
 
 @set_module("pyhudi")
 @takes_options
+@refuses_wrong_types
 def upkeep(
-    tables: str | Lake | HudiTable | Sequence[str | Lake | HudiTable],
+    tables: Place | Lake | HudiTable | Sequence[Place | Lake | HudiTable],
     rules: UpkeepRules | None = None,
     *,
     plan: bool = False,
@@ -155,8 +159,8 @@ def upkeep(
     WriteOptions.parse(options or {})  # a wrong option is no failure of a table
     clock = system_runtime().clock
     run = _Run(rules or UpkeepRules(), plan, spark, gate, progress or (lambda *_: None), clock, clock.monotonic())
-    given = [tables] if isinstance(tables, str | Lake | HudiTable) else list(tables)
-    if not all(isinstance(one, str | Lake | HudiTable) for one in given):
+    given = [tables] if isinstance(tables, str | os.PathLike | Lake | HudiTable) else list(tables)
+    if not all(isinstance(one, str | os.PathLike | Lake | HudiTable) for one in given):
         raise InvalidOptionError("upkeep takes tables and locations", hint='For example upkeep(["/lake/orders"]).')
 
     places = [place for one in given for place in _places(one, storage_options or {}, options or {})]
@@ -167,15 +171,15 @@ def upkeep(
 
 
 def _places(
-    given: str | Lake | HudiTable, storage_options: Mapping[str, str], options: Mapping[str, object]
+    given: Place | Lake | HudiTable, storage_options: Mapping[str, str], options: Mapping[str, object]
 ) -> Iterator[_Place]:
     """Find the tables that are meant. A location without a table is one, too: opening it says what is there."""
     if isinstance(given, HudiTable):
         yield given.location, lambda: given
         return
-    lake = given if isinstance(given, Lake) else Lake(given, storage_options, options)
+    lake = given if isinstance(given, Lake) else Lake(os.fspath(given), storage_options, options)
     below = tables_below(lake.location, lake.storage_options, lake.options)
-    for place in below if isinstance(given, Lake) else below or [given]:
+    for place in below if isinstance(given, Lake) else below or [lake.location]:
         yield place, partial(open_table, place, lake.storage_options, lake.options)
 
 

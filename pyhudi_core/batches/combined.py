@@ -41,7 +41,7 @@ from pyhudi_core.transaction.locking import give_back
 from pyhudi_core.transaction.status import CommitStatus
 from pyhudi_core.write.batch import Nothing, Rows, UserRows
 from pyhudi_core.write.handle import Write, write_found
-from pyhudi_core.write.replacing import is_global, names_in
+from pyhudi_core.write.replacing import is_global, naming
 from pyhudi_core.write.result import Commit, CommitStats
 from pyhudi_core.write.states import Unchanged
 
@@ -342,7 +342,7 @@ def _write_group(write: Write, group: Sequence[HandedIn], refused: Mapping[str, 
         return
 
     def made(found: Any) -> pa.Table:
-        stored = names_in(found.to_arrow(), write)
+        stored = naming(write)(found.to_arrow())
         write.note(said(lambda names: pc.invert(pc.is_in(names, value_set=stored))))
         return rows
 
@@ -370,7 +370,7 @@ def _condition(rows: pa.Table, fields: Sequence[str], write: Write) -> pc.Expres
 
 def _counts(group: Sequence[HandedIn], is_new: Callable[[pa.Array], pa.Array], write: Write) -> dict[str, Counts]:
     """Return for each token how many rows came, and how many keys of them are inserted and updated, as if one batch came after the other."""
-    names = [names_in(batch.rows, write) for batch in group]
+    names = [naming(write)(batch.rows) for batch in group]
     numbers = pa.concat_arrays([pa.repeat(pa.scalar(at, pa.int32()), len(own)) for at, own in enumerate(names)])
     pairs = pa.table({"name": pa.concat_arrays(names), "at": numbers}).group_by(["name", "at"]).aggregate([])
     new = pairs.filter(is_new(pairs["name"]))

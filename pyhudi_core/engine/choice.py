@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from pyhudi_core.engine.base import Engine
+from pyhudi_core.engine.base import Dataset, Engine
 from pyhudi_core.engine.local import LocalEngine
 from pyhudi_core.engine.reading import Reading
 from pyhudi_core.engine.spilled import SpilledEngine, SpilledRows
@@ -74,3 +74,11 @@ def root_for(spark: Any, location: str, path: str, size: int) -> str | None:
         from pyhudi_core.engine.spark_sessions import session_of  # noqa: PLC0415  (Spark is imported only where it is used)
 
         return session_of(spark).root_for(location, path, size)
+
+
+def together(one: Dataset, other: Dataset, spark: Any) -> Dataset:
+    """Return the rows of two datasets of a Spark session, which have the same columns, as one dataset."""
+    with from_extra("spark", "A write on a Spark session"):
+        from pyhudi_core.engine.spark import united  # noqa: PLC0415  (Spark is imported only where it is used)
+
+    return united(one, other, spark)

@@ -24,6 +24,10 @@ GATHER_BYTES = 16 << 20
 """Batches of at most so many bytes are gathered at the driver. Spark's estimate only says which batches are looked at; their bytes are counted."""
 
 
+_SENT_ROWS = 1 << 16
+"""So many gathered rows go to one task."""
+
+
 @dataclass(frozen=True, slots=True)
 class SparkEngine:
     """Runs on one Spark session; ``executor`` runs what small batches need at the driver. ``location`` is that of the table, if known."""
@@ -74,6 +78,29 @@ class SparkEngine:
         local = LocalEngine(self.executor, self.cores).dataset(table)
         assert isinstance(local, LocalDataset)
         return GatheredDataset(self.spark, self.executor, local)
+
+
+def united(one: Dataset, other: Dataset, spark: SparkSession) -> Dataset:
+    """Return the rows of two datasets, which have the same columns. Two that are gathered stay gathered."""
+    if isinstance(one, GatheredDataset) and isinstance(other, GatheredDataset):
+        return one.with_rows(other.collect())
+    first, second = _spread(one, spark), _spread(other, spark)
+    return SparkDataset(first.frame.union(second.frame), one.schema, (*first.sent, *second.sent))
+
+
+def _spread(rows: Dataset, spark: SparkSession) -> SparkDataset:
+    """Return rows as a DataFrame; those that are gathered go to the tasks as payloads."""
+    if isinstance(rows, SparkDataset):
+        return rows
+    pieces = rows.collect().to_batches(max_chunksize=_SENT_ROWS) or [pa.RecordBatch.from_pylist([], rows.schema)]
+    numbers = spark.range(0, len(pieces), numPartitions=len(pieces))
+    made = SparkDataset(numbers, arrow_schema(numbers)).map(_WithoutRows(_sent_rows), rows.schema, pieces)
+    assert isinstance(made, SparkDataset)
+    return made
+
+
+def _sent_rows(task: TaskInfo, _: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield task.payload
 
 
 @dataclass(frozen=True, slots=True)

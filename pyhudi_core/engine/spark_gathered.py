@@ -68,6 +68,11 @@ class GatheredDataset:
     def collect(self) -> pa.Table:
         return self.local.collect()
 
+    def with_rows(self, rows: pa.Table) -> GatheredDataset:
+        """Return these rows and others, which have the same columns."""
+        more = [[batch for batch in rows.to_batches() if batch.num_rows]]
+        return self._with(LocalDataset(self.executor, self.schema, lambda: [*self.local.parts(), *more]))
+
     def _with(self, local: Dataset, *, scattered: bool = False) -> GatheredDataset:
         assert isinstance(local, LocalDataset)
         return GatheredDataset(self.spark, self.executor, local, scattered)

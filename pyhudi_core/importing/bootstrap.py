@@ -9,12 +9,14 @@ A METADATA_ONLY bootstrap is one commit (``importing/skeleton_commit.py``), the 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from pyhudi_core.argument_types import refuses_wrong_types
 from pyhudi_core.conflicts.requirement import CommitRequirement, TableState
 from pyhudi_core.engine.choice import frame_of
 from pyhudi_core.engine.reading import Reading, TaskGroup
@@ -41,7 +43,7 @@ from pyhudi_core.options import WriteOptions
 from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.storage.base import Storage, StorageSpec
 from pyhudi_core.storage.opening import open_storage
-from pyhudi_core.storage.paths import allowing
+from pyhudi_core.storage.paths import Place, allowing
 from pyhudi_core.table import HudiTable
 
 BOOTSTRAP_KEY = "pyhudi.bootstrap"
@@ -99,9 +101,10 @@ class Bootstrap:
 
 @set_module("pyhudi")
 @takes_options
+@refuses_wrong_types
 def bootstrap(
-    source: str,
-    location: str,
+    source: Place,
+    location: Place,
     record_key: str | Sequence[str],
     partition_by: str | Sequence[str] | None = None,
     ordering: str | Sequence[str] | None = None,
@@ -141,6 +144,7 @@ def bootstrap(
     if the types of the files do not fit together by the rule of all writes; and `CorruptBaseFileError` for a damaged file. What was committed before
     an error stays, and is not loaded again.
     """
+    location = os.fspath(location)
     keeps_rows = _keeps_rows(mode, location, spark, rename)
     reads = open_storage(source, source_options)
     storage_options = allowing(storage_options, reads.location) if keeps_rows else storage_options

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from pyhudi_core.argument_types import refuses_wrong_types
 from pyhudi_core.errors import InvalidOptionError, at_table
 from pyhudi_core.importing import recovery_plan
 from pyhudi_core.importing.recovery_plan import RecoveryPlan
@@ -18,6 +19,7 @@ from pyhudi_core.opening import open_table, table_type_of
 from pyhudi_core.repairs import lost_commits
 from pyhudi_core.runtime.system import system_runtime
 from pyhudi_core.storage.opening import open_storage
+from pyhudi_core.storage.paths import Place
 from pyhudi_core.table import HudiTable
 from pyhudi_core.timeline import properties_file
 
@@ -26,8 +28,9 @@ Names = str | Sequence[str]
 
 @set_module("pyhudi")
 @takes_options
+@refuses_wrong_types
 def plan_recovery(
-    location: str,
+    location: Place,
     record_key: Names = (),
     ordering: Names | None = None,
     partition_by: Names | None = None,
@@ -59,7 +62,7 @@ def plan_recovery(
 
 
 def publish_lost_commits(
-    location: str, storage_options: Mapping[str, str] | None = None, *, only_plan: bool = False
+    location: Place, storage_options: Mapping[str, str] | None = None, *, only_plan: bool = False
 ) -> tuple[str, ...]:
     """Publish completed files again that a table has lost, from its commit record; returns their paths. ``only_plan``: change nothing.
 
@@ -75,8 +78,9 @@ def publish_lost_commits(
 
 @set_module("pyhudi")
 @takes_options
+@refuses_wrong_types
 def recover(
-    location: str,
+    location: Place,
     record_key: Names = (),
     ordering: Names | None = None,
     partition_by: Names | None = None,
@@ -104,7 +108,7 @@ def recover(
 
 @takes_options
 def recover_as_planned(
-    location: str, plan: RecoveryPlan, storage_options: Mapping[str, str] | None, accept_unknown: bool
+    location: Place, plan: RecoveryPlan, storage_options: Mapping[str, str] | None, accept_unknown: bool
 ) -> HudiTable:
     """Rebuild what a plan shows, and nothing else. Raises as `recover`."""
     storage = open_storage(location, storage_options)

@@ -16,6 +16,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from pyhudi_core.argument_types import refuses_wrong_types
 from pyhudi_core.errors import ConfigError, HudiError, MergerContractError, UnsupportedTableError, columns_named
 from pyhudi_core.merge.law import Mask, MergedPairs, MergeLaw, PairMerger, TableMerger, compare
 from pyhudi_core.merge.merger_contract import LAWS, Evidence, RecordMerger, check_laws
@@ -90,6 +91,7 @@ _REGISTERED: dict[str, _UserMerger] = {}
 
 
 @set_module("pyhudi")
+@refuses_wrong_types
 def register_merger(
     name: str,
     merger: RecordMerger,
@@ -138,6 +140,7 @@ def register_merger(
 
 
 @set_module("pyhudi")
+@refuses_wrong_types
 def unregister_merger(name: str) -> None:
     """Forget a merger; nothing happens if there is none of this name."""
     _REGISTERED.pop(name, None)

@@ -126,6 +126,11 @@ class _Binder:
             return Literal(None, pa.null())
         if node.function == "shift":
             return self._shifted(node, args)
+        if node.function == "shift_months" and _is_moment(type_of(args[0])) and self._zone != UTC:
+            raise PredicateError(
+                f"months of {self._zone.name} have not always the same hours, so they cannot be added to {text_of(args[0])[:120]}",
+                hint="Add them to CAST(... AS DATE), or give pyhudi.condition.timezone=UTC",
+            )
         if node.function in _READ_AS:
             return self._of_dates_or_texts(node, args)
         if node.function.startswith("cast "):

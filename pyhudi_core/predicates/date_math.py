@@ -1,7 +1,8 @@
 """Days and times added to dates and times: ``date_add``, ``date_sub``, ``datediff``, ``day + INTERVAL 3 DAYS``, ``ts - INTERVAL '1' HOUR``.
 
-An interval is one of weeks, days, hours, minutes and seconds, with a number. Months have no fixed length here. A day added to a moment (a time
-with a zone) is 24 hours only where no clock is set, so the zone of the condition must be UTC for that.
+An interval is one of weeks, days, hours, minutes and seconds, or of years and months, with a number. A day added to a moment (a time
+with a zone) is 24 hours only where no clock is set, so the zone of the condition must be UTC for that, and for months. A month later is the same day,
+or the last one of a shorter month: ``add_months(DATE '2024-01-31', 1)`` is the 29th of February.
 """
 
 from __future__ import annotations
@@ -26,3 +27,30 @@ def compute_date(call: FunctionCall, args: list[pc.Expression]) -> pc.Expression
     if call.function == "datediff":
         return pc.subtract_checked(days, args[1].cast(pa.int32()).cast(pa.int64()))
     return pc.add_checked(days, args[1].cast(pa.int64())).cast(pa.int32()).cast(pa.date32())
+
+
+def plus_months(day: pc.Expression, months: pc.Expression) -> pc.Expression:
+    """Return dates so many months later. Years are those from 0 to 9999."""
+    whole = pa.int64()
+    count = pc.add_checked(
+        pc.add(pc.multiply(pc.year(day), pa.scalar(12, whole)), pc.subtract(pc.month(day), pa.scalar(1, whole))),
+        months.cast(whole),
+    )
+    first, following = _first_day(count), _first_day(pc.add(count, pa.scalar(1, whole)))
+    place = pc.min_element_wise(pc.day(day), pc.subtract(following, first), skip_nulls=False)
+    return pc.subtract(pc.add(first, place), pa.scalar(1, whole)).cast(pa.int32()).cast(pa.date32())
+
+
+def _first_day(months: pc.Expression) -> pc.Expression:
+    """Return the first day of a month, as days since 1970. Months are counted from January of the year 0."""
+
+    def number(value: int) -> pa.Scalar:
+        return pa.scalar(value, pa.int64())
+
+    # The year begins with March, so that the leap day is its last one.
+    since = pc.subtract(months, number(2))
+    year = pc.divide(since, number(12))
+    month = pc.subtract(since, pc.multiply(year, number(12)))
+    days = pc.divide(pc.add(pc.multiply(month, number(153)), number(2)), number(5))
+    leaps = pc.add(pc.subtract(pc.divide(year, number(4)), pc.divide(year, number(100))), pc.divide(year, number(400)))
+    return pc.subtract(pc.add(pc.add(pc.multiply(year, number(365)), leaps), days), number(719468))

@@ -7,6 +7,7 @@ would differ (decimals divided or beside floating-point numbers, floating-point 
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,6 +24,8 @@ from pyhudi_core.predicates.tree import FunctionCall, Literal, text_of
 
 _DIGITS = 38
 """The most digits of a decimal in Spark."""
+_WIDE_DIGITS = 76
+"""The most digits of a wide decimal of Arrow."""
 _PLAIN_SCALE = 6
 """Decimals with more places have texts such as 1E-7 in some systems."""
 DATE_PARTS = (
@@ -43,7 +46,10 @@ _TARGETS = {
     "timestamp_ntz": LOCAL,
     "binary": pa.binary(),
 }
-_LITERALS = "Cast the first argument; numbers and texts behind it are written out: left(name, 3), replace(name, 'a', 'b'), lpad(code, 5, '0')"
+_LITERALS = (
+    "Cast the first argument; numbers and texts behind it are written out: left(name, 3), replace(name, 'a', 'b'), lpad(code, 5, '0'), with one"
+    " character to fill up with"
+)
 ZONED: dict[str, Callable[[pc.Expression, str], pc.Expression]] = {"local_time": local_times, "moment": moments}
 """Calls that the binding makes, of a value and the name of a zone: only they depend on one."""
 _TIME_FORMAT_PARTS = ("%Y", "%m", "%d", "%H", "%M", "%S")
@@ -74,16 +80,10 @@ def result_type(call: FunctionCall, kinds: list[pa.DataType]) -> pa.DataType:
         return named
     fits = _ACCEPTS.get(name)
     if fits is None or not fits(kinds):
-        of_dates = sum(map(pa.types.is_date, kinds)) == 2
         raise PredicateError(
-            f"{text_of(call)[:120]} does not take {', '.join(map(str, kinds))}",
-            hint="Write datediff(later, earlier) for the days between two dates"
-            if of_dates
-            else _LITERALS
-            if name in FUNCTIONS
-            else "Cast the arguments, for decimals to double; or filter the result",
+            f"{text_of(call)[:120]} does not take {', '.join(map(str, kinds))}", hint=_way_out(name, kinds)
         )
-    if name in ("+", "-", "*"):
+    if name in ("+", "-", "*", "%"):
         if any(map(pa.types.is_decimal, kinds)):
             return _exact(name, *map(_as_decimal, kinds))
         return pa.float64() if any(map(pa.types.is_floating, kinds)) else pa.int64()
@@ -97,6 +97,19 @@ def result_type(call: FunctionCall, kinds: list[pa.DataType]) -> pa.DataType:
     if name == "date_add":
         return pa.date32()
     return pa.string() if name in ("lower", "upper", "substring", "from_unixtime", "concat") else pa.int64()
+
+
+def _way_out(name: str, kinds: list[pa.DataType]) -> str:
+    """Return what to write in place of a call that does not take such arguments."""
+    if sum(map(pa.types.is_date, kinds)) == 2:
+        return "Write datediff(later, earlier) for the days between two dates"
+    if name == "+" and any(map(is_string, kinds)):
+        return "Join texts by a || b or concat(a, b); add numbers in texts by CAST(a AS DOUBLE) + b"
+    if name == "%":
+        return "Cast floating-point numbers to decimals, such as CAST(x AS DECIMAL(18, 6)) % 2"
+    if name in ARITHMETIC or name == "abs":
+        return "Cast decimals beside floating-point numbers, and those that are divided, to double: CAST(price AS DOUBLE) / 3"
+    return _LITERALS if name in FUNCTIONS else "Cast the arguments, or filter the result"
 
 
 def check_cast(source: pa.DataType, target: pa.DataType, what: str) -> None:
@@ -156,6 +169,8 @@ def compute(call: FunctionCall, args: list[pc.Expression], kinds: list[pa.DataTy
 
 def _arithmetic(call: FunctionCall, args: list[pc.Expression], kinds: list[pa.DataType]) -> pc.Expression:
     operator = ARITHMETIC[call.function]
+    if pa.types.is_decimal(call.type) and call.function == "%":
+        return _exact_modulo(call, args, kinds)
     if pa.types.is_decimal(call.type):
         left, right = (arg.cast(_as_decimal(kind)) for arg, kind in zip(args, kinds, strict=True))
         return operator(left, right).cast(call.type)
@@ -228,10 +243,12 @@ def _as_decimal(kind: pa.DataType) -> pa.DataType:
 
 
 def _exact(name: str, left: pa.DataType, right: pa.DataType) -> pa.DataType:
-    """Return the type that holds every sum, difference or product of two decimals. Raises `PredicateError` if there is none."""
+    """Return the type that holds every sum, difference, product or remainder of two decimals. Raises `PredicateError` if there is none."""
     scale, whole = max(left.scale, right.scale), max(left.precision - left.scale, right.precision - right.scale) + 1
     if name == "*":
         scale, whole = left.scale + right.scale, left.precision + right.precision + 1 - left.scale - right.scale
+    if name == "%":
+        whole = max(1, min(left.precision - left.scale, right.precision - right.scale))
     if scale + whole > _DIGITS:
         raise PredicateError(
             f"{left} {name} {right} has more than {_DIGITS} digits",
@@ -279,6 +296,31 @@ def _numbers(kinds: list[pa.DataType]) -> bool:
     return _plain_numbers(kinds) or (all(map(is_number, kinds)) and not any(map(pa.types.is_floating, kinds)))
 
 
+def _exact_numbers(kinds: list[pa.DataType]) -> bool:
+    """Say whether the remainder of two numbers can be computed exactly: integers and decimals, whose digits together are not too many."""
+    if len(kinds) != 2 or any(map(pa.types.is_floating, kinds)) or not all(map(is_number, kinds)):
+        return False
+    return bool(sum(kind.precision for kind in _aligned(kinds)) < _WIDE_DIGITS)
+
+
+def _aligned(kinds: list[pa.DataType]) -> list[pa.DataType]:
+    """Return wide types of the same scale that hold the numbers."""
+    exact = [_as_decimal(kind) for kind in kinds]
+    scale = max(kind.scale for kind in exact)
+    return [pa.decimal256(kind.precision - kind.scale + scale, scale) for kind in exact]
+
+
+def _exact_modulo(call: FunctionCall, args: list[pc.Expression], kinds: list[pa.DataType]) -> pc.Expression:
+    """Return the remainder of decimals, with the sign of the dividend; null for a zero divisor."""
+    wide = _aligned(kinds)
+    left, right = (
+        arg.cast(_as_decimal(kind)).cast(target) for arg, kind, target in zip(args, kinds, wide, strict=True)
+    )
+    right = pc.if_else(right == pa.scalar(Decimal(0), wide[1]), pc.scalar(pa.scalar(None, wide[1])), right)
+    times = pc.round(pc.divide(left, right), 0, "towards_zero").cast(pa.decimal256(wide[0].precision, 0))
+    return pc.subtract(left, pc.multiply(times, right).cast(wide[0])).cast(call.type)
+
+
 def _plain_numbers(kinds: list[pa.DataType]) -> bool:
     return all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in kinds)
 
@@ -293,7 +335,7 @@ _ACCEPTS: dict[str, Callable[[list[pa.DataType]], bool]] = {
     "*": _numbers,
     "round": lambda kinds: len(kinds) == 2,
     "/": _plain_numbers,
-    "%": _integers,
+    "%": lambda kinds: _integers(kinds) or _exact_numbers(kinds),
     "abs": _plain_numbers,
     "lower": _text,
     "upper": _text,

@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 import sqlglot.expressions as exp
 
 from pyhudi_core.predicates.coercion import is_string
-from pyhudi_core.predicates.number_casts import to_number
+from pyhudi_core.predicates.date_math import plus_months
+from pyhudi_core.predicates.regexps import extracted, matches, replaced
 from pyhudi_core.predicates.tree import FunctionCall, Literal
 
 _Args = list[pc.Expression]
@@ -107,11 +108,13 @@ def _not_a_number(_call: FunctionCall, kinds: _Kinds) -> pa.DataType | None:
 
 
 def _rounded(_call: FunctionCall, kinds: _Kinds) -> pa.DataType | None:
-    """Floor and ceil: of an integer or a floating-point number BIGINT, of a decimal a decimal without places."""
+    """Floor and ceil: of an integer BIGINT, of a decimal a decimal without places, of a floating-point number DOUBLE, so NaN stays NaN."""
     kind = kinds[0]
+    if pa.types.is_floating(kind):
+        return pa.float64()
     if pa.types.is_decimal(kind):
         return pa.decimal128(min(kind.precision - kind.scale + 1, 38), 0) if kind.precision <= 37 else None
-    return pa.int64() if pa.types.is_integer(kind) or pa.types.is_floating(kind) else None
+    return pa.int64() if pa.types.is_integer(kind) else None
 
 
 def _to_whole(mode: str) -> NamedFunction:
@@ -119,7 +122,7 @@ def _to_whole(mode: str) -> NamedFunction:
         if pa.types.is_integer(kinds[0]):
             return args[0].cast(pa.int64())
         if pa.types.is_floating(kinds[0]):
-            return to_number(pc.round(args[0], ndigits=0, round_mode=mode), kinds[0], pa.int64())
+            return pc.round(args[0].cast(pa.float64()), ndigits=0, round_mode=mode)
         wide = pa.decimal128(kinds[0].precision + 1, kinds[0].scale)
         return pc.round(args[0].cast(wide), ndigits=0, round_mode=mode).cast(call.type)
 
@@ -158,7 +161,43 @@ def _end_of_month(_call: FunctionCall, args: _Args, _kinds: _Kinds) -> pc.Expres
     return pc.subtract(following.cast(pa.date32()).cast(pa.int32()), pa.scalar(1, pa.int32())).cast(pa.date32())
 
 
+def _later(call: FunctionCall, kinds: _Kinds) -> pa.DataType | None:
+    """``add_months(date, number)``, and a date or time plus an interval of months (``shift_months``)."""
+    if len(kinds) != 2 or not pa.types.is_integer(kinds[1]):
+        return None
+    if pa.types.is_date(kinds[0]):
+        return pa.date32()
+    is_time = call.function == "shift_months" and pa.types.is_timestamp(kinds[0])
+    return pa.timestamp("us", kinds[0].tz) if is_time else None
+
+
+def _add_months(call: FunctionCall, args: _Args, kinds: _Kinds) -> pc.Expression:
+    if pa.types.is_date(kinds[0]):
+        return plus_months(args[0].cast(pa.date32()), args[1])
+    zone = kinds[0].tz
+    micros = args[0].cast(pa.timestamp("us", zone), safe=False).cast(pa.int64())
+    start = pc.floor_temporal(micros.cast(pa.timestamp("us")), unit="day")
+    later = plus_months(start.cast(pa.date32()), args[1]).cast(pa.timestamp("us")).cast(pa.int64())
+    return (
+        pc.add(later, pc.subtract(micros, start.cast(pa.int64())))
+        .cast(pa.timestamp("us"))
+        .cast(pa.int64())
+        .cast(call.type)
+    )
+
+
+def _truth_of_text(call: FunctionCall, kinds: _Kinds) -> pa.DataType | None:
+    return pa.bool_() if _of_text(str)(call, kinds) is not None else None
+
+
 FUNCTIONS: dict[str, NamedFunction] = {
+    "regexp_like": NamedFunction(
+        _truth_of_text, lambda call, args, _kinds: matches(args[0].cast(pa.string()), literal(call, 1))
+    ),
+    "regexp_replace": _text(replaced, str, str),
+    "regexp_extract": _text(extracted, str, int),
+    "add_months": NamedFunction(_later, _add_months),
+    "shift_months": NamedFunction(_later, _add_months),
     "trim": _text(lambda text, characters: pc.utf8_trim(text, characters=characters), str),
     "ltrim": _text(lambda text, characters: pc.utf8_ltrim(text, characters=characters), str),
     "rtrim": _text(lambda text, characters: pc.utf8_rtrim(text, characters=characters), str),
@@ -185,6 +224,9 @@ FUNCTIONS: dict[str, NamedFunction] = {
 _SIDES = {"LEADING": "ltrim", "TRAILING": "rtrim", "BOTH": "trim"}
 _BLANK = exp.Literal.string(" ")
 _NAMED: dict[type[Any], tuple[str, tuple[str, ...]]] = {
+    exp.AddMonths: ("add_months", ("this", "expression")),
+    exp.RegexpLike: ("regexp_like", ("this", "expression")),
+    exp.RegexpReplace: ("regexp_replace", ("this", "expression", "replacement")),
     exp.Left: ("left", ("this", "expression")),
     exp.Right: ("right", ("this", "expression")),
     exp.Reverse: ("reverse", ("this",)),
@@ -224,6 +266,8 @@ def call_of(part: Any) -> tuple[str, list[Any]] | None:
     if isinstance(part, exp.Pad):
         name = "lpad" if part.args.get("is_left") else "rpad"
         return name, [part.this, part.expression, part.args.get("fill_pattern") or _BLANK]
+    if isinstance(part, exp.RegexpExtract):
+        return "regexp_extract", [part.this, part.expression, part.args.get("group") or exp.Literal.number(1)]
     if isinstance(part, exp.ConcatWs):
         return "concat_ws", list(part.expressions)
     if isinstance(part, exp.TimestampTrunc | exp.DateTrunc):
@@ -237,6 +281,8 @@ def call_of(part: Any) -> tuple[str, list[Any]] | None:
             return "trim", [*arguments, _BLANK][:2]
         if name == "weekday":
             return name, list(arguments)
+        if name == "regexp":
+            return "regexp_like", list(arguments)
         return _part_of(arguments[0].name, arguments[1]) if name == "date_part" and len(arguments) == 2 else None
     name, keys = _NAMED.get(type(part), ("", ()))
     given = {key for key, value in part.args.items() if value}

@@ -7,7 +7,7 @@ refused with its name and position.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any, ClassVar
 
@@ -23,6 +23,8 @@ from pyhudi_core.predicates.quotes import refuse_misread_texts
 from pyhudi_core.predicates.spelling import meant_by
 from pyhudi_core.predicates.tree import And, ColumnName, Compare, FunctionCall, In, IsNull, Like, Literal, Node, Not, Or
 
+_MOST_COMPARED = 7
+"""``greatest`` and ``least`` take one value more."""
 LENGTH_LIMIT = 1_000_000
 """Characters of a ``where``."""
 
@@ -57,6 +59,8 @@ _FUNCTIONS: dict[type[Any], str] = {
 }
 _OTHER_ARGUMENTS = ("format", "binary", "encoding")
 """Arguments of functions above that change what they mean."""
+_MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
+"""Units of intervals, in months."""
 _UNITS = {"WEEK": 7 * DAY, "DAY": DAY, "HOUR": DAY // 24, "MINUTE": DAY // 1_440, "SECOND": DAY // 86_400}
 """Microseconds of the units of intervals; a month has no fixed length."""
 _LONGEST = 3_650_000 * DAY
@@ -298,6 +302,18 @@ def _null_if(part: Any) -> Node:
     return FunctionCall("case", (Compare("=", value, _node(part.expression)), Literal(None), value))
 
 
+def _extreme(part: Any) -> Node:
+    """Read greatest and least, which leave nulls out: the greater or lesser value of two, again and again."""
+    op = ">=" if isinstance(part, exp.Greatest) else "<="
+    best, *others = (_node(argument) for argument in [part.this, *part.expressions])
+    if not 0 < len(others) <= _MOST_COMPARED:
+        raise _not_understood(part)
+    for other in others:
+        first = Or((IsNull(other), Compare(op, best, other)))
+        best = FunctionCall("case", (IsNull(best), other, first, best, other))
+    return best
+
+
 def _is_nan(part: Any) -> Node:
     return FunctionCall("coalesce", (FunctionCall("isnan", (_node(part.this),)), Literal(False)))  # of null it is false
 
@@ -342,25 +358,26 @@ def _sum(part: Any) -> Node:
     """Read + and -: of numbers, or of a time and an interval."""
     minus = isinstance(part, exp.Sub)
     for side, other in ((part.expression, part.this), (part.this, part.expression)):
-        size = _interval(side)
-        if size is not None and not (minus and side is part.this):
-            return FunctionCall("shift", (_node(other), Literal(-size if minus else size)))
+        for function, units in (("shift", _UNITS), ("shift_months", _MONTHS)):
+            size = _interval(side, units)
+            if size is not None and not (minus and side is part.this):
+                return FunctionCall(function, (_node(other), Literal(-size if minus else size)))
     return _call(part)
 
 
-def _interval(part: Any) -> int | None:
-    """Return the microseconds of an interval of sqlglot, or of a sum of them; None if it is something else."""
+def _interval(part: Any, units: Mapping[str, int]) -> int | None:
+    """Return the microseconds, or the months, of an interval of sqlglot, or of a sum of them; None if it is something else."""
     if isinstance(part, exp.Add):
-        both = [_interval(part.this), _interval(part.expression)]
+        both = [_interval(part.this, units), _interval(part.expression, units)]
         return None if None in both else sum(number for number in both if number is not None)
     if not isinstance(part, exp.Interval) or not isinstance(part.this, exp.Literal | exp.Neg):
         return None
     sign, number = (-1, part.this.this) if isinstance(part.this, exp.Neg) else (1, part.this)
     unit = str(part.args.get("unit") or "").upper().removesuffix("S")
     text = number.name.strip()
-    if unit not in _UNITS or not re.fullmatch("-?[0-9]{1,18}", text):
+    if unit not in units or not re.fullmatch("-?[0-9]{1,18}", text):
         return None
-    size = sign * int(text) * _UNITS[unit]
+    size = sign * int(text) * units[unit]
     return size if abs(size) < _LONGEST else None
 
 
@@ -416,7 +433,9 @@ _READERS: dict[type[Any], Callable[[Any], Node]] = {
     exp.Case: _case,
     exp.If: _if,
     exp.Nullif: _null_if,
+    exp.Greatest: _extreme,
     exp.IsNan: _is_nan,
+    exp.Least: _extreme,
     exp.Anonymous: _anonymous,
     exp.EndsWith: _ends_with,
     exp.Contains: lambda part: _ends_with(part, "%", "%"),
@@ -474,8 +493,9 @@ def _not_understood(part: Any) -> PredicateError:
     return PredicateError(
         f"the where uses {text[:120]!r}{place}, which is not supported",
         hint=meant_by(text)
-        or "Use comparisons, IN, BETWEEN, LIKE, IS NULL, AND, OR, NOT, CASE, arithmetic, CAST, round, floor, lower, upper, trim, length, substring, "
-        "replace, concat, coalesce, nullif, isnan, year, month, day, date_add, datediff, date_trunc, INTERVAL, from_unixtime; or filter the result",
+        or "Use comparisons, IN, BETWEEN, LIKE, RLIKE, IS NULL, AND, OR, NOT, CASE, arithmetic, CAST, round, floor, greatest, least, lower, upper, "
+        "trim, length, substring, replace, regexp_replace, regexp_extract, concat, coalesce, nullif, isnan, year, month, day, date_add, add_months, "
+        "datediff, date_trunc, INTERVAL, from_unixtime; or filter the result",
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from pyhudi_core.argument_types import OfTable
 from pyhudi_core.errors import InvalidOptionError, at_table
 from pyhudi_core.file_groups.skeletons import open_base
 from pyhudi_core.file_groups.slice import FileSlice
@@ -20,7 +21,7 @@ from pyhudi_core.model.commit import CommitMetadata
 from pyhudi_core.model.file_names import BaseFileName
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.printing import printable
-from pyhudi_core.naming import NotCalled, set_module
+from pyhudi_core.naming import set_module
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.read.bounds import TimePoint
 from pyhudi_core.read.history_rows import commits_with, moment, row_counts, writer_of
@@ -80,7 +81,7 @@ STATISTICS = pa.schema(
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True)
 @printable
-class Inspection(NotCalled):
+class Inspection(OfTable):
     """A look into a table; each method returns an Arrow table. ``as_of``: as in `HudiTable.scan`."""
 
     _METHODS: ClassVar[str] = (

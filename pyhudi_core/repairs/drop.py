@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
 
+from pyhudi_core.argument_types import OfTable
 from pyhudi_core.errors import (
     CommitAbortedError,
     CommitStateUnknownError,
@@ -30,7 +31,6 @@ from pyhudi_core.model.file_names import PARTITION_METAFILE, parse_data_file, sp
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.printing import printable
 from pyhudi_core.model.properties import DROPPING
-from pyhudi_core.naming import NotCalled
 from pyhudi_core.opened_table.opened_table import OpenedTable
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.savepoints.holds import read_holds
@@ -169,7 +169,7 @@ class _Files:
 
 
 @printable
-class TableDrop(NotCalled):
+class TableDrop(OfTable):
     """The drop of one table: ``table.drop()``, or ``table.drop.plan()`` to see before what it deletes."""
 
     _METHODS: ClassVar[str] = ".plan()"

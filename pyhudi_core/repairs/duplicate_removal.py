@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
+from pyhudi_core.argument_types import OfTable
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.engine.choice import engine_for
 from pyhudi_core.errors import UnsupportedTableError
@@ -20,7 +21,6 @@ from pyhudi_core.model.commit import DUPLICATES_REPAIR, REPAIR_KEY
 from pyhudi_core.model.meta_fields import PARTITION_PATH, RECORD_KEY
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.printing import printable
-from pyhudi_core.naming import NotCalled
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.repairs.duplicates import DuplicatePlan, find_duplicates
 from pyhudi_core.services.after_commit import following
@@ -38,7 +38,7 @@ _KEY_BYTES = 32
 
 
 @printable
-class Duplicates(NotCalled):
+class Duplicates(OfTable):
     """Record keys that a partition has in several file groups: ``plan()`` reads, ``run()`` removes all copies but one."""
 
     _METHODS: ClassVar[str] = ".run(), or .plan() to see before what it does"

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from pyhudi_core.argument_types import OfTable
 from pyhudi_core.engine.local import as_table
 from pyhudi_core.errors import ErasureRefusedError, InvalidOptionError, UnsupportedTableError, columns_named
 from pyhudi_core.metadata_table.defined_indexes import is_kept
@@ -28,7 +29,6 @@ from pyhudi_core.model.printing import printable
 from pyhudi_core.model.properties import TableType
 from pyhudi_core.model.record_key import record_keys
 from pyhudi_core.model.schema_cast import cast_batch
-from pyhudi_core.naming import NotCalled
 from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.read.lookups import key_texts, lookup, nested_keys, why_unknown_texts
@@ -151,7 +151,7 @@ class _Keys:
 
 
 @printable
-class Erasure(NotCalled):
+class Erasure(OfTable):
     """Erases rows of one table: ``plan(keys)``, ``run(keys)`` and ``verify(keys)``. ``keys`` hold the key columns, as for `HudiTable.lookup`."""
 
     _METHODS: ClassVar[str] = ".run(keys), or .plan(keys) to see before what it does"

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
+from pyhudi_core.argument_types import OfTable
 from pyhudi_core.conflicts.concurrent import conflict_error, refuse_pending_restore
 from pyhudi_core.conflicts.conflict import Conflict, ConflictKind
 from pyhudi_core.errors import (
@@ -33,7 +34,6 @@ from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.printing import printable
 from pyhudi_core.model.safe_path import safe_relative_path
 from pyhudi_core.model.snapshot_token import SnapshotToken
-from pyhudi_core.naming import NotCalled
 from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.read.bounds import TimePoint
@@ -126,7 +126,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 @printable
-class Holds(NotCalled):
+class Holds(OfTable):
     """The holds of one table. Iterating reads those that have not ended, the first to end first."""
 
     _METHODS: ClassVar[str] = ".create(token), or iterate over it"

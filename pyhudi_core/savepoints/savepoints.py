@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from pyhudi_core.argument_types import OfTable
 from pyhudi_core.conflicts.concurrent import conflict_error, refuse_pending_restore
 from pyhudi_core.conflicts.conflict import Conflict, ConflictKind
 from pyhudi_core.errors import (
@@ -25,7 +26,6 @@ from pyhudi_core.model.file_names import join
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.printing import printable
-from pyhudi_core.naming import NotCalled
 from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.read.bounds import CommitLike
@@ -36,7 +36,7 @@ from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import begin, heartbeat, layout
 from pyhudi_core.transaction.begin import Transaction, completion_time_after
 from pyhudi_core.transaction.decision import OutcomeUnknown, StagedIntent, Terms, decide, staged_intent
-from pyhudi_core.transaction.instant_removal import remove_instant
+from pyhudi_core.transaction.instant_removal import files_of_instant, remove_files, remove_instant
 from pyhudi_core.transaction.record import Publication
 from pyhudi_core.transaction.reserved_decision import deciding
 from pyhudi_core.write.retrying import Retries
@@ -48,7 +48,7 @@ _LEFT_AFTER_MS = 24 * 60 * 60 * 1000
 
 @dataclass(frozen=True, slots=True)
 @printable
-class Savepoints(NotCalled):
+class Savepoints(OfTable):
     """The savepoints of one table. Iterating reads them, the oldest commit first."""
 
     _METHODS: ClassVar[str] = ".create(instant), or iterate over it"
@@ -89,7 +89,9 @@ class Savepoints(NotCalled):
         found: list[Instant] = []
 
         def remove(_timeline: Timeline) -> None:
-            found.extend(remove_instant(context.folder, time, {Action.SAVEPOINT}))
+            found.extend(files_of_instant(context.folder, time, {Action.SAVEPOINT}))
+            # The completed file goes last: if this process dies before that, the savepoint is still there, and not one that seems to be made.
+            remove_files(context.folder, reversed(found))
 
         with at_table(context.table):
             decide(context, remove, lambda _: None, Terms(f"delete the savepoint {time}"))

@@ -25,12 +25,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
+from pyhudi_core.argument_types import OfTable
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.engine.choice import engine_for
 from pyhudi_core.errors import HudiError, InvalidOptionError
 from pyhudi_core.model.instant import Action, Instant, is_time
 from pyhudi_core.model.printing import printable
-from pyhudi_core.naming import NotCalled, set_module
+from pyhudi_core.naming import set_module
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.progress import ServiceProgress, silent
 from pyhudi_core.transaction.commit import Gate
@@ -141,7 +142,7 @@ R = TypeVar("R", bound=ServiceResult)
 
 @set_module("pyhudi")
 @printable
-class TableService(NotCalled, ABC, Generic[R]):
+class TableService(OfTable, ABC, Generic[R]):
     """One service of one table; see the module's text. ``name`` is its attribute of the table, ``summary`` what it does, in one line."""
 
     name: ClassVar[str]

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import sqlglot.expressions as exp
 
+from pyhudi_core.argument_types import refuses_wrong_types
 from pyhudi_core.errors import InvalidOptionError
 from pyhudi_core.lake_tables import Lake
 from pyhudi_core.model.masking import takes_options
@@ -36,6 +37,7 @@ _CHANGES: dict[type[Any], Callable[[Changing, Any], pa.Table | Commit | HudiTabl
 
 @set_module("pyhudi")
 @takes_options
+@refuses_wrong_types
 def sql(
     statement: str,
     tables: Mapping[str, object] | Lake | None = None,

@@ -7,6 +7,8 @@ from typing import Any
 
 import sqlglot.expressions as exp
 
+from pyhudi_core.predicates.regexps import rewritten
+
 _NUMBER = exp.Literal.number
 
 
@@ -69,7 +71,21 @@ def _null_test(call: Any) -> Any:
     return exp.paren(exp.Is(this=exp.paren(call.expressions[0].copy()), expression=exp.null()))
 
 
+def _add_months(call: Any) -> Any:
+    months = exp.Anonymous(this="to_months", expressions=[exp.cast(call.expression.copy(), "int")])
+    return exp.cast(exp.paren(exp.Add(this=exp.cast(call.this.copy(), "date"), expression=months)), "date")
+
+
+def _regexp_replace(call: Any) -> Any:
+    """Write groups of the replacement as DuckDB has them."""
+    new = call.args.get("replacement")
+    if isinstance(new, exp.Literal) and new.is_string:
+        call.set("replacement", exp.Literal.string(rewritten(new.name)))
+
+
 _BY_KIND: dict[type[Any], Callable[[Any], Any]] = {
+    exp.AddMonths: _add_months,
+    exp.RegexpReplace: _regexp_replace,
     exp.Substring: _substring,
     exp.Left: _side,
     exp.Right: _side,

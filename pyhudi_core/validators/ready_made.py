@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from pyhudi_core.argument_types import refuses_wrong_types
 from pyhudi_core.errors import InvalidOptionError, SchemaMismatchError
 from pyhudi_core.lazy import lazy
 from pyhudi_core.model.meta_fields import with_meta_fields
@@ -42,6 +43,7 @@ def unique(*columns: str) -> Unique:
 
 
 @set_module("pyhudi")
+@refuses_wrong_types
 def in_range(column: str, low: Any = None, high: Any = None) -> Satisfies:
     """Return the values of a column in the written rows are not below ``low`` and not above ``high``.
 
@@ -65,6 +67,7 @@ def satisfies(condition: Any) -> Satisfies:
 
 
 @set_module("pyhudi")
+@refuses_wrong_types
 def row_count(at_least: int | None = None, at_most: int | None = None, *, unchanged: bool = False) -> RowCount:
     """The table has so many rows after the commit; with ``unchanged``, as many as before it."""
     if at_least is None and at_most is None and not unchanged:

@@ -6,6 +6,7 @@ SQL text as for ``pc.field("source", "price")``. A name without alias is one of 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
@@ -17,12 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi_core.errors import DataError, InvalidOptionError, PredicateError
+from pyhudi_core.model.meta_fields import RECORD_KEY
 from pyhudi_core.model.table_rules import TableRules
 from pyhudi_core.model.time_zone import UTC, TimeZone
 from pyhudi_core.predicates.arrow import evaluated, to_expression
 from pyhudi_core.predicates.assignments import Assignments
 from pyhudi_core.predicates.binding import bind, field_path
 from pyhudi_core.predicates.tree import And, ColumnName, Compare, Node, columns_of, with_columns
+from pyhudi_core.write.meeting import joined
 from pyhudi_core.write.replacing import refuse_nulls
 from pyhudi_core.write.row_rules import completed, refuse_generated
 
@@ -76,6 +79,11 @@ class Sides:
     source: pa.Schema
     target: pa.Schema
     zone: TimeZone | None = None
+
+    @property
+    def columns(self) -> pa.Schema:
+        """The columns of the table that a clause can set: all but generated keys."""
+        return pa.schema([field for field in self.target if field.name != RECORD_KEY])
 
     def seen(self, *, source: bool = True, target: bool = True) -> pa.Schema:
         """Return the columns of rows that a clause sees."""
@@ -173,14 +181,34 @@ class Sides:
         return None if target is None or source is None else (target[0], source[0])
 
 
-def target_condition(sides: Sides, match: Matching, source: pa.Table) -> pc.Expression:
-    """Return a condition on the table that every row fulfils that a row of the source can meet, by which files are left out."""
-    parts = []
+def key_values(sides: Sides, match: Matching, source: pa.Table, most: int = sys.maxsize) -> pa.Table:
+    """Return one row: for each column of the table that is compared its different values in the source, null where it cannot hold one exactly.
+
+    If there are more than ``most``, only the least and the greatest are in the list, and ``all`` is false.
+    """
+    columns = {}
     for target, own in match.pairs:
+        keys = _as_type(source.column(own), sides.target.field(target), own).unique().drop_null()
+        whole = len(keys) <= most or pa.types.is_nested(keys.type)
+        keys = keys if whole else pa.array(pc.min_max(keys).values(), keys.type)
+        lists = pa.ListArray.from_arrays(pa.array([0, len(keys)], pa.int32()), keys)
+        columns[target] = pa.StructArray.from_arrays([lists, pa.array([whole])], ["values", "all"])
+    return pa.table(columns)
+
+
+def target_condition(sides: Sides, match: Matching, found: pa.Table) -> pc.Expression:
+    """Return a condition on the table that every row fulfils that a row of the source can meet, by which files are left out.
+
+    ``found`` has rows of `key_values`, each of them of a part of the source.
+    """
+    parts = []
+    for target in dict.fromkeys(target for target, _ in match.pairs):
         if pa.types.is_floating(sides.target.field(target).type):
             continue  # a comparison of floating-point numbers leaves out NaN, and tells the zeros apart
-        keys = _as_type(source.column(own), sides.target.field(target), own).unique().drop_null()
-        parts.append(pc.field(target).isin(keys))
+        values = found[target].combine_chunks()
+        keys = pc.list_flatten(values.field("values")).cast(sides.target.field(target).type).unique()
+        if pc.all(values.field("all")).as_py() is not False:
+            parts.append(pc.field(target).isin(keys))
         if len(keys) and not pa.types.is_boolean(keys.type) and not pa.types.is_nested(keys.type):
             least, most = pc.min_max(keys).values()
             parts.append((pc.field(target) >= least) & (pc.field(target) <= most))
@@ -188,6 +216,16 @@ def target_condition(sides: Sides, match: Matching, source: pa.Table) -> pc.Expr
         plain = with_columns(part, lambda column: ColumnName(column.path[1:]))
         parts.append(to_expression(bind(plain, sides.target, sides.zone or UTC)))
     return reduce(lambda left, right: left & right, parts, pc.scalar(True))
+
+
+def names_of_source(sides: Sides, match: Matching, rows: pa.Table) -> pa.Array:
+    """Return a text for each row of the source, which is that of each row of the table that it can meet."""
+    return joined([_as_type(rows.column(own), sides.target.field(of), own) for of, own in match.pairs])
+
+
+def names_of_target(sides: Sides, match: Matching, rows: pa.Table) -> pa.Array:
+    """Return the texts of `names_of_source` for rows of the table."""
+    return joined([_plain(rows.column(of).cast(sides.target.field(of).type)) for of, _ in match.pairs])
 
 
 def merged(
@@ -344,6 +382,7 @@ class _Work:
             name
             for name in self.fixed
             if name not in self.rules.given
+            and name != RECORD_KEY
             and field_path(pa.schema([(given, pa.null()) for given in values]), (name,)) is None
         ]
         if at_target is None and lacking:
@@ -351,7 +390,7 @@ class _Work:
                 f"An insert of the merge sets no {', '.join(lacking)}, and without it the row has no place in the table",
                 hint="Set the columns of the record key and the partition columns.",
             )
-        given = Assignments.of(values, self.sides.target, schema, self.sides.zone, partial(self.sides.resolve, schema))
+        given = Assignments.of(values, self.sides.columns, schema, self.sides.zone, partial(self.sides.resolve, schema))
         new = given.computed(_seen(self.sides, self.source, self.target, at_source, at_target))
         if at_target is None:
             assert at_source is not None
@@ -395,7 +434,7 @@ class _Work:
                 hint="Add the columns (table.alter(add=...)), leave them out (exclude=[...]), or set columns one by one.",
             )
         has = {*self.source.column_names, *self.rules.given}
-        missing = [name for name in self.sides.target.names if name not in has]
+        missing = [name for name in self.sides.columns.names if name not in has]
         if missing and clause.action == "insert_all":
             raise InvalidOptionError(
                 f"The source of the merge lacks {', '.join(map(repr, missing))}, which the table has, so a row could not be inserted whole",

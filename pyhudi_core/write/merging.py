@@ -6,8 +6,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar
@@ -15,32 +16,45 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.engine.local import as_table
+from pyhudi_core.argument_types import OfTable
+from pyhudi_core.engine.base import Dataset
 from pyhudi_core.errors import DuplicateKeyError, InvalidOptionError, at_table
-from pyhudi_core.model.meta_fields import META_FIELDS
+from pyhudi_core.index.base import TAG_LEAVES
+from pyhudi_core.model.meta_fields import META_FIELDS, RECORD_KEY
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.model.printing import printable
 from pyhudi_core.model.properties import TableConfig
-from pyhudi_core.naming import NotCalled, set_module
+from pyhudi_core.naming import set_module
 from pyhudi_core.predicates.binding import field_path
 from pyhudi_core.write import cases, refusals
 from pyhudi_core.write.batch import UserRows
 from pyhudi_core.write.handle import Write, write_found
-from pyhudi_core.write.merge_clauses import Action, Clause, Matching, MergeRows, Sides, When, merged, target_condition
+from pyhudi_core.write.meeting import Meeting, Names, each, mixed
+from pyhudi_core.write.merge_clauses import (
+    Action,
+    Clause,
+    Matching,
+    Sides,
+    When,
+    key_values,
+    merged,
+    names_of_source,
+    names_of_target,
+    target_condition,
+)
 from pyhudi_core.write.replacing import (
     in_types_of,
     is_global,
     keeps_values,
-    mixed,
-    names_in,
     names_of,
-    refuse_without_keys,
+    naming,
+    with_generated_keys,
 )
 from pyhudi_core.write.result import Commit
 from pyhudi_core.write.states import load
 
-_PART_BYTES = 64 * 2**20
-"""A merge that reads the whole table looks at so many bytes of it at a time."""
+_MOST_VALUES = 10_000
+"""On Spark so many values of a column come to the driver, to leave out files; of more only the least and the greatest."""
 OpenWrite = Callable[[], AbstractContextManager[Write]]
 """Opens the write of a merge."""
 
@@ -62,7 +76,7 @@ class MergePlan:
 @set_module("pyhudi")
 @dataclass(frozen=True, slots=True, eq=False)
 @printable
-class Merge(NotCalled):
+class Merge(OfTable):
     """A merge with its clauses; ``run()`` makes one commit of it, ``plan()`` counts what it would do. Made by ``table.merge``.
 
     Each call of a clause returns a new merge. For a row the first clause of its kind whose ``where`` is true counts; a row without such a clause
@@ -76,6 +90,7 @@ class Merge(NotCalled):
     on: object
     aliases: tuple[str, str]
     open_write: OpenWrite = field(repr=False)
+    spark: Any = field(default=None, repr=False)
     clauses: tuple[Clause, ...] = ()
 
     def when_matched_update(self, set: Mapping[str, object], where: object = None) -> Merge:  # noqa: A002  (the word of SQL)
@@ -112,23 +127,22 @@ class Merge(NotCalled):
         Raises `DataError` if several rows of the source meet one row that is to be changed, `DuplicateKeyError` if a row to insert has the key of
         another row, and as `HudiTable.upsert`; nothing is changed then.
         """
-        with self.open_write() as write, at_table(write.context.table):
-            source, sides, match = self._prepared(write)
-            if self._is_upsert(sides, match, write.context.config):
-                _refuse_repeated(source, write)
-                return write.until_committed(UserRows(mixed(source, source.slice(0, 0))))
-            return write_found(write, None, self._where(source, sides, match), partial(self._rows, write, source))
+        with self._begun() as begun:
+            if begun.is_upsert:
+                begun.refuse_repeated(begun.source)
+                return begun.write.until_committed(UserRows(begun.meeting.to_write(each(begun.source, _staying))))
+            meta = begun.config.generates_keys
+            return write_found(begun.write, None, begun.where, begun.rows, meta=meta)
 
     execute = run
     """`run`, as deltalake calls it."""
 
     def plan(self) -> MergePlan:
         """Count what `run` would do now. Changes nothing."""
-        with self.open_write() as write, at_table(write.context.table):
-            source, sides, match = self._prepared(write)
-            found = write.scan(None, self._where(source, sides, match), meta=False)
-            done = self._done(write, source, found)
-            return MergePlan(len(done.updated), len(done.inserted), len(done.deleted))
+        with self._begun() as begun:
+            found = begun.write.scan(None, begun.where, meta=begun.config.generates_keys)
+            counts = begun.done(found).count_by(_ACTION)
+            return MergePlan(*(sum(counts.get((name,), 0) for name in names) for names in _COUNTED))
 
     def _with(
         self,
@@ -154,93 +168,138 @@ class Merge(NotCalled):
         clause = Clause(when, action, values or {}, where, tuple(exclude))
         return replace(self, clauses=(*self.clauses, clause))
 
-    def _prepared(self, write: Write) -> tuple[pa.Table, Sides, Matching]:
-        """Return the source in this process, and what does not depend on the rows of the table."""
-        context = write.context
-        if not self.clauses:
-            raise InvalidOptionError(
-                "The merge has no clause, so it would do nothing", hint="Add one, such as .when_matched_update_all()."
-            )
-        refuse_without_keys(context, "merge", "Use update(where=...), delete(where=...) and insert.")
-        refusals.before_rows(cases.of_call(context, OperationType.UPSERT))
-        schema = load(context).schema
-        given = as_table(self.source, schema)
-        if {*META_FIELDS} <= {*given.column_names}:  # rows of a scan, as an upsert takes them
-            given = given.drop_columns(list(META_FIELDS))
-        if any(clause.action.endswith("_all") for clause in self.clauses):
-            given = _spelt_as(given, schema)
-        source = in_types_of(given, schema)
-        for clause in self.clauses:
-            unknown = [name for name in clause.exclude if name not in source.column_names]
-            if unknown:
-                hint = f"It has {', '.join(source.column_names[:30])}."
+    @contextmanager
+    def _begun(self) -> Iterator[_Begun]:
+        """Read the source, and give its rows back at the end. Raises for clauses that do not fit the table."""
+        with self.open_write() as write, at_table(write.context.table), ExitStack() as kept:
+            if not self.clauses:
                 raise InvalidOptionError(
-                    f"exclude names {unknown[0]!r}, which the source of the merge lacks", hint=hint
+                    "The merge has no clause, so it would do nothing",
+                    hint="Add one, such as .when_matched_update_all().",
                 )
-        generated = [name for name in write.context.config.rules.generated if name in source.column_names]
-        source = source.drop_columns(generated)  # the table computes them
-        sides = self._sides(write, source, schema)
-        return source, sides, sides.matching(self.on)
-
-    def _sides(self, write: Write, source: pa.Table, table: pa.Schema) -> Sides:
-        own, other = self.aliases
-        if not own or own.lower() == other.lower():
-            raise InvalidOptionError(
-                "The aliases of a merge must differ",
-                hint='Leave source_alias and target_alias away: "source" and "target".',
+            context = write.context
+            config = context.config
+            refusals.before_rows(cases.of_call(context, OperationType.UPSERT))
+            schema = load(context).schema
+            meeting = Meeting.of(context, self.source, self.spark)
+            given = meeting.given(self.source, schema)
+            kept.callback(given.release)
+            fit = partial(
+                _as_source,
+                schema,
+                any(clause.action.endswith("_all") for clause in self.clauses),
+                (*config.rules.generated,),
             )
-        return Sides(own, other, source.schema, table, write.context.options.condition_zone)
+            source = each(given, fit)
+            for clause in self.clauses:
+                unknown = [
+                    name for name in clause.exclude if name not in (*source.schema.names, *config.rules.generated)
+                ]
+                if unknown:
+                    hint = f"It has {', '.join(source.schema.names[:30])}."
+                    raise InvalidOptionError(
+                        f"exclude names {unknown[0]!r}, which the source of the merge lacks", hint=hint
+                    )
+            stored = pa.schema([*([(RECORD_KEY, pa.string())] if config.generates_keys else []), *schema])
+            own, other = self.aliases
+            if not own or own.lower() == other.lower():
+                raise InvalidOptionError(
+                    "The aliases of a merge must differ",
+                    hint='Leave source_alias and target_alias away: "source" and "target".',
+                )
+            sides = Sides(own, other, source.schema, stored, context.options.condition_zone)
+            yield _Begun(write, meeting, self.clauses, source, sides, sides.matching(self.on), kept)
 
-    def _where(self, source: pa.Table, sides: Sides, match: Matching) -> pc.Expression | None:
-        """Return a condition on the rows of the table that are needed; None for all rows."""
-        return None if self._reads_all else target_condition(sides, match, source)
+
+_ACTION = "_pyhudi_action"
+"""Column with what becomes of a row; a row that is inserted under another name than it has in the source is counted apart."""
+_UPDATED, _INSERTED, _RENAMED, _DELETED = "updated", "inserted", "renamed", "deleted"
+_COUNTED = ((_UPDATED,), (_INSERTED, _RENAMED), (_DELETED,))
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A merge whose source is read. ``kept`` gives rows back at its end."""
+
+    write: Write
+    meeting: Meeting
+    clauses: tuple[Clause, ...]
+    source: Dataset
+    sides: Sides
+    match: Matching
+    kept: ExitStack
 
     @property
-    def _reads_all(self) -> bool:
-        """Whether rows of the table are changed that meet no row of the source."""
-        return any(clause.when == "not_matched_by_source" for clause in self.clauses)
+    def config(self) -> TableConfig:
+        """The table's properties."""
+        return self.write.context.config
 
-    def _rows(self, write: Write, source: pa.Table, found: Any) -> pa.Table:
-        done = self._done(write, source, found)
-        return mixed(pa.concat_tables([done.updated, done.inserted]), done.deleted)
+    @property
+    def where(self) -> pc.Expression | None:
+        """A condition on the rows of the table that are needed; None for all rows."""
+        if any(clause.when == "not_matched_by_source" for clause in self.clauses):
+            return None
+        most = _MOST_VALUES if self.meeting.spark is not None else sys.maxsize
+        values = each(self.source, partial(key_values, self.sides, self.match, most=most)).collect()
+        return target_condition(self.sides, self.match, values)
 
-    def _done(self, write: Write, source: pa.Table, found: Any) -> MergeRows:
-        """Return what the clauses do with the source and the rows of a scan. Raises `DuplicateKeyError` for rows that cannot be inserted."""
-        sides, fixed = self._sides(write, source, found.schema), write.context.config.naming_fields
-        match = sides.matching(self.on)
-        rules = write.context.config.rules.enforced
-        kept = keeps_values(write.context.config)
-        rows = _parts(found) if self._reads_all else [found.to_arrow()]
-        done = merged(sides, match, self.clauses, source, rows, fixed, rules, keeps_values=kept)
-        if len(done.inserted):
-            _refuse_repeated(done.inserted, write)
-            if not self._are_new(source, match, done.inserted, write):
-                _refuse_known(done.inserted, write, fixed)
-        return done
-
-    def _are_new(self, source: pa.Table, match: Matching, inserted: pa.Table, write: Write) -> bool:
-        """Say whether the condition alone tells that no row of the table has a key of the rows to insert: it compares what names a row, nothing else,
-        and the rows keep the names that they have in the source.
-        """
-        config = write.context.config
-        fixed = config.naming_fields
-        if {*match.pairs} != {(name, name) for name in fixed} or match.rest or is_global(write):
-            return False
-        if any(inserted[name].null_count or pa.types.is_floating(inserted[name].type) for name in fixed):
-            return False
-        return bool(pc.all(pc.is_in(names_of(inserted, config), value_set=names_of(source, config))).as_py())
-
-    def _is_upsert(self, sides: Sides, match: Matching, config: TableConfig) -> bool:
-        """Say whether the merge is an upsert of its source, which reads less."""
+    @property
+    def is_upsert(self) -> bool:
+        """Whether the merge is an upsert of its source, which reads less."""
         if (
-            keeps_values(config)
-            or match.rest
+            keeps_values(self.config)
+            or self.match.rest
             or any(clause.where is not None or clause.exclude for clause in self.clauses)
         ):
             return False
         whole = {clause.action for clause in self.clauses} == {"update_all", "insert_all"}
-        same = {*match.pairs} == {(name, name) for name in config.naming_fields}
-        return whole and same and {*sides.source.names} == {*sides.target.names} - config.rules.generated.keys()
+        same = {*self.source.schema.names} == {*self.sides.target.names} - self.config.rules.generated.keys()
+        return whole and same and self._compares_names
+
+    @property
+    def _compares_names(self) -> bool:
+        """Whether the condition compares what names a row in the table, each column with itself."""
+        return {*self.match.pairs} == {(name, name) for name in self.config.naming_fields}
+
+    def rows(self, found: Any) -> object:
+        """Return what the clauses make of a scan, as rows to write."""
+        done = self.done(found)
+        return self.meeting.to_write(each(done, _leaving))
+
+    def done(self, found: Any) -> Dataset:
+        """Return the rows that the clauses change, with `_ACTION`. Raises `DuplicateKeyError` for rows that cannot be inserted."""
+        stored = with_generated_keys(found, self.config)
+        sides = replace(self.sides, target=stored.schema)
+        names = partial(names_of_source, sides, self.match), partial(names_of_target, sides, self.match)
+        work = _Work(sides, self.match, self.clauses, self.config)
+        done = self.meeting.met(self.source, stored, names, work).persist()
+        self.kept.callback(done.release)
+        counts = {} if self.config.generates_keys else done.count_by(_ACTION)
+        if (_INSERTED,) in counts or (_RENAMED,) in counts:
+            inserted = each(done, partial(_inserted, self.config.naming_fields))
+            self.refuse_repeated(inserted)
+            if (_RENAMED,) in counts or not self._compares_names or self.match.rest or is_global(self.write):
+                self._refuse_known(inserted)
+        return done
+
+    def refuse_repeated(self, rows: Dataset) -> None:
+        """Raise `DuplicateKeyError` if two rows have one name."""
+        names = naming(self.write)
+        self.meeting.met(
+            rows, None, (names, names), partial(_refuse_repeated, names, self.write.context.table)
+        ).collect()
+
+    def _refuse_known(self, inserted: Dataset) -> None:
+        """Raise `DuplicateKeyError` if a row to insert has the key of a row that the condition did not find."""
+        where = None
+        if self.meeting.spark is None:
+            key = self.config.record_key_fields[0]
+            asked = inserted.collect()[key].combine_chunks()
+            where = None if asked.null_count or pa.types.is_floating(asked.type) else pc.field(key).isin(asked)
+        there, names = self.write.scan(self.config.naming_fields, where, meta=False), naming(self.write)
+        self.meeting.met(
+            inserted, there, (names, names), partial(_refuse_known, names, self.write.context.table)
+        ).collect()
 
 
 def _spelt_as(rows: pa.Table, table: pa.Schema) -> pa.Table:
@@ -250,45 +309,79 @@ def _spelt_as(rows: pa.Table, table: pa.Schema) -> pa.Table:
     return rows.rename_columns(names) if len({*names}) == len(names) else rows
 
 
-def _parts(found: Any) -> Iterator[pa.Table]:
-    """Return the rows of a scan in parts of `_PART_BYTES` or a little more."""
-    batches: list[pa.RecordBatch] = []
-    size = 0
-    for batch in found.to_batches():
-        batches.append(batch)
-        size += batch.nbytes
-        if size >= _PART_BYTES:
-            yield pa.Table.from_batches(batches, found.schema)
-            batches, size = [], 0
-    yield pa.Table.from_batches(batches, found.schema)
+def _as_source(table: pa.Schema, spelt: bool, generated: Sequence[str], rows: pa.Table) -> pa.Table:
+    """Return rows of the source without meta columns and those that the table computes. ``spelt``: in the spelling of the table."""
+    if {*META_FIELDS} <= {*rows.column_names}:  # rows of a scan, as an upsert takes them
+        rows = rows.drop_columns(list(META_FIELDS))
+    source = in_types_of(_spelt_as(rows, table) if spelt else rows, table)
+    return source.drop_columns([name for name in generated if name in source.column_names])
 
 
-def _refuse_repeated(rows: pa.Table, write: Write) -> None:
-    names = names_in(rows, write)
-    if len(names.unique()) < len(names):
-        counts = pc.value_counts(names)
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """Makes rows with `_ACTION` of rows of the source and of the table that can meet."""
+
+    sides: Sides
+    match: Matching
+    clauses: tuple[Clause, ...]
+    config: TableConfig
+
+    def __call__(self, source: pa.Table, parts: Iterable[pa.Table]) -> pa.Table:
+        fixed, rules, kept = self.config.naming_fields, self.config.rules.enforced, keeps_values(self.config)
+        done = merged(self.sides, self.match, self.clauses, source, parts, fixed, rules, keeps_values=kept)
+        inserted = _INSERTED if self._keep_names(source, done.inserted) else _RENAMED
+        actions = ((done.updated, _UPDATED), (done.inserted, inserted), (done.deleted, _DELETED))
+        return pa.concat_tables([rows.append_column(_ACTION, pa.repeat(action, len(rows))) for rows, action in actions])
+
+    def _keep_names(self, source: pa.Table, inserted: pa.Table) -> bool:
+        """Say whether rows have the names that they have in the source."""
+        fixed, config = self.config.naming_fields, self.config
+        if not {*fixed} <= {*source.column_names}:
+            return False
+        if any(inserted[name].null_count or inserted[name].type != source[name].type for name in fixed):
+            return False
+        known = pc.is_in(names_of(inserted, config), value_set=names_of(source, config))
+        return pc.all(known, min_count=0).as_py() is True
+
+
+def _staying(rows: pa.Table) -> pa.Table:
+    return mixed(rows, rows.slice(0, 0))
+
+
+def _leaving(rows: pa.Table) -> pa.Table:
+    """Return rows with `_ACTION` as a write takes them."""
+    return rows.drop_columns([_ACTION]).append_column(TAG_LEAVES, pc.equal(rows[_ACTION], _DELETED))
+
+
+def _inserted(columns: Sequence[str], rows: pa.Table) -> pa.Table:
+    """Return these columns of the rows that are inserted."""
+    return rows.filter(pc.is_in(rows[_ACTION], pa.array([_INSERTED, _RENAMED]))).select(list(columns))
+
+
+def _refuse_repeated(names: Names, table: str, rows: pa.Table, _: Iterable[pa.Table]) -> pa.Table:
+    found = names(rows)
+    if len(found.unique()) < len(found):
+        counts = pc.value_counts(found)
         repeated = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
         raise DuplicateKeyError(
             f"The source of the merge has a key several times, for example {_shown(repeated)}",
-            table=write.context.table,
+            table=table,
             hint="Leave one row for each key. Nothing was changed.",
         )
+    return rows.slice(0, 0)
 
 
-def _refuse_known(rows: pa.Table, write: Write, fixed: Sequence[str]) -> None:
-    """Raise `DuplicateKeyError` if a row to insert has the key of a row that the condition did not find."""
-    key = write.context.config.record_key_fields[0]
-    asked = rows[key].combine_chunks()
-    where = None if asked.null_count or pa.types.is_floating(asked.type) else pc.field(key).isin(asked)
-    there = write.scan(fixed, where, meta=False).to_arrow()
-    names = names_in(rows, write)
-    known = names.filter(pc.is_in(names, value_set=names_in(there, write)))
-    if len(known):
-        raise DuplicateKeyError(
-            f"{len(known):,} rows that the merge would insert have the key of another row, for example {_shown(known)}",
-            table=write.context.table,
-            hint="Compare the key columns in on=, or leave these rows out by a condition. Nothing was changed.",
-        )
+def _refuse_known(names: Names, table: str, rows: pa.Table, parts: Iterable[pa.Table]) -> pa.Table:
+    mine = names(rows)
+    for part in parts:
+        known = mine.filter(pc.is_in(mine, value_set=names(part)))
+        if len(known):
+            raise DuplicateKeyError(
+                f"{len(known):,} rows that the merge would insert have the key of another row, for example {_shown(known)}",
+                table=table,
+                hint="Compare the key columns in on=, or leave these rows out by a condition. Nothing was changed.",
+            )
+    return rows.slice(0, 0)
 
 
 def _shown(names: pa.Array) -> str:

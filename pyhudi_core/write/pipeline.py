@@ -23,7 +23,7 @@ from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.file_groups.visibility import Visibility
 from pyhudi_core.formats.log.changes import ChangeForm
 from pyhudi_core.formats.log.writer import BlockFormat
-from pyhudi_core.index.base import TAG_FILE_ID, Group, Tagged
+from pyhudi_core.index.base import TAG_FILE_ID, TAG_LEAVES, Group, Tagged
 from pyhudi_core.index.choice import IndexType
 from pyhudi_core.index.elsewhere import Elsewhere, OneRowAKey
 from pyhudi_core.index.moves import Moves
@@ -317,7 +317,7 @@ class WriteJob:
         return replace(
             settings,
             generates_keys=settings.generates_keys and not updates,
-            known_only=updates and not deletes,
+            known_only=updates and not deletes and TAG_LEAVES not in self.prepared.rows.schema.names,
             ordering=() if deletes else ordering_of(config),
             merger=None if deletes else find_merger(config),
             deletes=deletes,

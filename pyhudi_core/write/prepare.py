@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pyhudi_core.engine.base import Dataset, KeyColumns, Source, SourceCounts, TaskInfo
 from pyhudi_core.formats.key_hash import are_distinct, hash_keys
@@ -108,6 +109,7 @@ def prepare_rows(
     prefixed: bool = False,
     updates: bool = False,
     leaves: bool = False,
+    new_keys: str = "",
 ) -> Prepared:
     """Prepare rows to be written. Raises `DataError` and its kinds; nothing was written then.
 
@@ -117,6 +119,7 @@ def prepare_rows(
         prefixed: a COMPLEX key of one column is ``column:value``.
         updates: the rows are versions of rows, so a table that generates keys needs the keys that it has given them.
         leaves: the data has the column `TAG_LEAVES`: rows for which it is true delete the stored row with their key.
+        new_keys: how the generated keys of rows begin that have none although ``updates``; they are new rows.
     """
     generate = config.generates_keys and not updates
     # Data whose values are looked at is read twice, so it is kept: the input itself is evaluated once.
@@ -149,7 +152,7 @@ def prepare_rows(
         own = [field.name for field in added]
         given = tuple(name for name in schema.names if name in kept.schema.names or name in own)
         columns = pa.schema([schema.field(name) for name in given])
-        how = PrepareRows(config, columns, False, prefixed, generate, leaves=leaves)
+        how = PrepareRows(config, columns, False, prefixed, generate, leaves=leaves, new_keys=new_keys)
         if rules:
             named = [name for name in given if name not in own]
             kept_rules = row_rules.rules_for(rules, schema, named, own, partial=partial, naming=keys)
@@ -267,6 +270,7 @@ class PrepareRows:
         stored: the rows are in the table, as a condition found them.
         leaves: the rows have the column `TAG_LEAVES`.
         rules: what the table demands of the rows, and gives to them; None if it has no such rules.
+        new_keys: how the keys of rows begin that have none; empty if all have one.
     """
 
     config: TableConfig
@@ -277,6 +281,7 @@ class PrepareRows:
     stored: bool = False
     leaves: bool = False
     rules: RowRules | None = None
+    new_keys: str = ""
 
     def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         position = task.number << 40
@@ -294,11 +299,10 @@ class PrepareRows:
             rows = self.rules.fitted(rows, batch.column(TAG_LEAVES) if self.leaves else None)
         # A generated key has the requested time of the write, so it is made with the file; until then the position tells rows apart.
         named = batch if self.config.generates_keys else rows
-        keys = (
-            positions.cast(pa.string())
-            if self.generate
-            else record_keys(named, self.config, self.prefixed, stored=self.stored)
-        )
+        if self.generate:
+            keys = positions.cast(pa.string())
+        else:
+            keys = record_keys(self._with_new_keys(named, positions), self.config, self.prefixed, stored=self.stored)
         if not self.keys_only:
             refuse_long_keys(keys, self.config)
         own = [keys, partition_paths(rows, self.config), positions]
@@ -306,6 +310,14 @@ class PrepareRows:
         columns += [batch.column(TAG_LEAVES)] if self.leaves else []
         schema = prepared_schema(None if self.keys_only else self.columns, leaves=self.leaves)
         return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    def _with_new_keys(self, batch: pa.RecordBatch, positions: pa.Array) -> pa.RecordBatch:
+        """Return the batch, in which rows without a generated key get one that no other row has."""
+        if not self.new_keys:
+            return batch
+        new = pc.binary_join_element_wise(self.new_keys, positions.cast(pa.string()), "_")
+        at = batch.schema.get_field_index(RECORD_KEY)
+        return batch.set_column(at, RECORD_KEY, pc.coalesce(batch.column(at), new))
 
 
 _FOUND = pa.schema([("column", pa.string()), ("value", pa.string())])

@@ -1,30 +1,26 @@
 """Replace: the rows that fulfil a condition are deleted, and new rows that fulfil the condition come in their place, in one commit.
 
-The commit is an upsert in which some rows take their key out of the table (`TAG_LEAVES`). `mixed` makes its rows, also for a merge.
+The commit is an upsert in which some rows take their key out of the table (`TAG_LEAVES`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi_core.engine.local import as_table
-from pyhudi_core.errors import (
-    ConfigError,
-    DataError,
-    InvalidOptionError,
-    SchemaMismatchError,
-    UnsupportedTableError,
-)
-from pyhudi_core.index.base import TAG_LEAVES
+from pyhudi_core.engine.base import Dataset
+from pyhudi_core.errors import DataError, InvalidOptionError, SchemaMismatchError
 from pyhudi_core.merge.partial_updates import PartialUpdates
 from pyhudi_core.merge.payloads import NonDefaultsPayload, PartialUpdatePayload
 from pyhudi_core.merge.record_merger import find_merger, ordering_of
 from pyhudi_core.metadata_table.names import RECORD_INDEX
+from pyhudi_core.model.meta_fields import META_FIELDS, RECORD_KEY
 from pyhudi_core.model.partition_path import partition_paths
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.record_key import record_keys
@@ -34,36 +30,69 @@ from pyhudi_core.predicates import Predicate
 from pyhudi_core.predicates.arrow import matching
 from pyhudi_core.write.coercion import refuse_missing
 from pyhudi_core.write.handle import Write, write_found
+from pyhudi_core.write.meeting import Meeting, Names, each, mixed
 from pyhudi_core.write.result import Commit
 from pyhudi_core.write.row_rules import completed
+from pyhudi_core.write.states import load
 
 
-def replace_found(write: Write, data: object, where: object) -> Commit:
+def replace_found(write: Write, data: object, where: object, spark: Any = None) -> Commit:
     """Delete the rows that a condition finds, and write rows in their place. ``write`` takes rows that leave.
 
     Raises `DataError` if a row does not fulfil the condition, before anything is written.
     """
     context = write.context
-    refuse_without_keys(
-        context, "replace", "Replace whole partitions by insert_overwrite, or delete(where=...) and insert."
-    )
     if where is None:
         hint = "Give a condition, or replace the whole table by insert_overwrite_table(rows)."
         raise InvalidOptionError("replace needs a condition", table=context.table, hint=hint)
-    new = rows_here(data, "replace", context.table)
+    meeting, config = Meeting.of(context, data, spark), context.config
+    with ExitStack() as kept:
+        given = meeting.given(data, load(context).schema)
+        kept.callback(given.release)
 
-    def made(found: Any) -> pa.Table:
-        given = completed(as_table(new, found.schema), context.config.rules.enforced, found.schema)
-        refuse_missing(found.schema, normalise(given.schema, known=found.schema), context.table)
-        rows = in_types_of(given, found.schema)
-        _refuse_outside(context, rows, where, found.schema)
-        stored = found.to_arrow()
-        names, olds = names_of(rows, context.config), names_of(stored, context.config)
-        at = pc.index_in(names, value_set=olds)
-        refuse_older(stored.take(at), rows, ordering_of(context.config), "The rows to replace others")
-        return mixed(rows, stored.filter(pc.invert(pc.is_in(olds, value_set=names))))
+        def made(found: Any) -> object:
+            stored = with_generated_keys(found, config)
+            columns = pa.schema([field for field in stored.schema if field.name != RECORD_KEY])
+            refuse_missing(
+                columns,
+                normalise(completed(given.schema.empty_table(), config.rules.enforced, columns).schema, known=columns),
+                context.table,
+            )
+            rows = each(given, partial(_fitted_rows, config, columns))
+            _refuse_outside(context, rows, where, columns)
+            work = partial(_replaced, config, stored.schema)
+            names = _spread if config.generates_keys else partial(names_of, config=config)
+            return meeting.to_write(meeting.met(rows, stored, (names, names), work))
 
-    return write_found(write, None, where, made)
+        return write_found(write, None, where, made, meta=config.generates_keys)
+
+
+def with_generated_keys(found: Any, config: TableConfig) -> Any:
+    """Return a scan with the columns of the table, and with the record keys if these are generated: they name the rows."""
+    if not config.generates_keys:
+        return found
+    return found.narrowed([RECORD_KEY, *(name for name in found.schema.names if name not in META_FIELDS)], None)
+
+
+def _fitted_rows(config: TableConfig, columns: pa.Schema, rows: pa.Table) -> pa.Table:
+    return in_types_of(completed(rows, config.rules.enforced, columns), columns)
+
+
+def _spread(rows: pa.Table) -> pa.Array:
+    """Return texts that bring rows to all tasks."""
+    return pa.array(np.arange(len(rows))).cast(pa.string())
+
+
+def _replaced(config: TableConfig, columns: pa.Schema, rows: pa.Table, parts: Iterable[pa.Table]) -> pa.Table:
+    """Return the rows to write, and those that leave because no new row has their name."""
+    stored = pa.concat_tables([columns.empty_table(), *parts])
+    if config.generates_keys:
+        return mixed(rows, stored)
+    names, olds = names_of(rows, config), names_of(stored, config)
+    refuse_older(
+        stored.take(pc.index_in(names, value_set=olds)), rows, ordering_of(config), "The rows to replace others"
+    )
+    return mixed(rows, stored.filter(pc.invert(pc.is_in(olds, value_set=names))))
 
 
 def refuse_older(before: pa.Table, after: pa.Table, ordering: Sequence[str], what: str) -> None:
@@ -92,22 +121,6 @@ def refuse_nulls(before: pa.Table, after: pa.Table, columns: Iterable[str], what
             )
 
 
-def refuse_without_keys(context: TableContext, verb: str, hint: str) -> None:
-    """Raise `UnsupportedTableError` for a table that generates its keys: new rows and rows of the table cannot come in one commit."""
-    if context.config.generates_keys:
-        raise UnsupportedTableError(
-            f"{verb} needs a table with a record key, and this one generates its keys", table=context.table, hint=hint
-        )
-
-
-def rows_here(data: object, verb: str, table: str) -> object:
-    """Return rows that this process holds, and that can be read more than once. Raises `ConfigError` for a Spark DataFrame."""
-    if type(data).__module__.startswith("pyspark.sql"):
-        hint = "Give frame.toArrow(), or write on Spark by upsert and delete."
-        raise ConfigError(f"{verb} runs in this process, and does not take a Spark DataFrame", table=table, hint=hint)
-    return data.read_all() if isinstance(data, pa.RecordBatchReader) else data
-
-
 def in_types_of(rows: pa.Table, table: pa.Schema) -> pa.Table:
     """Return rows in the types of the table's columns, as an upsert takes them. A column that does not fit keeps its own type, for expressions."""
     own = pa.schema([_fitted(field, table) for field in normalise(rows.schema, known=table)])
@@ -123,12 +136,6 @@ def _fitted(field: pa.Field, table: pa.Schema) -> pa.Field:
         return stored if reconcile(pa.schema([stored]), pa.schema([field])).field(0).type == stored.type else field
     except SchemaMismatchError:
         return field
-
-
-def mixed(rows: pa.Table, leaving: pa.Table) -> pa.Table:
-    """Return rows to write together with rows to delete. Columns that one of them lacks are null there."""
-    marks = pa.array(np.repeat([False, True], [len(rows), len(leaving)]))
-    return pa.concat_tables([rows, leaving], promote_options="permissive").append_column(TAG_LEAVES, marks)
 
 
 def keys_of(rows: pa.Table, config: TableConfig) -> pa.Array:
@@ -152,21 +159,25 @@ def is_global(write: Write) -> bool:
     return RECORD_INDEX in write.context.config.metadata_partitions
 
 
-def names_in(rows: pa.Table, write: Write) -> pa.Array:
-    """Return what names each row: its key, and its partition unless the index is global."""
-    if not is_global(write):
-        return names_of(rows, write.context.config)
-    return keys_of(rows, write.context.config)
+def naming(write: Write) -> Names:
+    """Return the function that gives the text that names each row: its key, and its partition unless the index is global."""
+    return partial(keys_of if is_global(write) else names_of, config=write.context.config)
 
 
-def _refuse_outside(context: TableContext, rows: pa.Table, where: object, schema: pa.Schema) -> None:
+def _refuse_outside(context: TableContext, rows: Dataset, where: object, schema: pa.Schema) -> None:
     condition = Predicate.of(where, schema, context.options.condition_zone)
     assert condition is not None
-    plain = pa.Table.from_batches([cast_batch(batch, schema) for batch in rows.to_batches()], schema)
-    outside = len(plain) - len(matching(plain, condition.expression))
+    counts = each(rows, partial(_outside, condition.expression, schema)).collect()
+    outside, total = (pc.sum(counts[name]).as_py() or 0 for name in ("outside", "total"))
     if outside:
         raise DataError(
-            f"{outside:,} of {len(plain):,} rows do not fulfil the condition {str(where)[:120]!r}, so they would not replace the rows that do",
+            f"{outside:,} of {total:,} rows do not fulfil the condition {str(where)[:120]!r}, so they would not replace the rows that do",
             table=context.table,
             hint="Leave these rows out, widen the condition, or write them by upsert. Nothing was written.",
         )
+
+
+def _outside(condition: pc.Expression, schema: pa.Schema, rows: pa.Table) -> pa.Table:
+    """Return one row: how many rows do not fulfil a condition, and of how many."""
+    plain = pa.Table.from_batches([cast_batch(batch, schema) for batch in rows.to_batches()], schema)
+    return pa.table({"outside": [len(plain) - len(matching(plain, condition))], "total": [len(plain)]})

@@ -16,12 +16,12 @@ from pyhudi_core.engine.base import TaskInfo
 from pyhudi_core.engine.choice import engine_for
 from pyhudi_core.errors import InvalidOptionError, at_table
 from pyhudi_core.merge.record_merger import ordering_of
-from pyhudi_core.model.meta_fields import META_FIELDS, RECORD_KEY
+from pyhudi_core.model.meta_fields import RECORD_KEY
 from pyhudi_core.model.properties import TableConfig
 from pyhudi_core.model.table_rules import TableRules
 from pyhudi_core.predicates.assignments import Assignments
 from pyhudi_core.write.handle import Write, write_found
-from pyhudi_core.write.replacing import keeps_values, refuse_nulls, refuse_older
+from pyhudi_core.write.replacing import keeps_values, refuse_nulls, refuse_older, with_generated_keys
 from pyhudi_core.write.result import Commit
 from pyhudi_core.write.row_rules import completed, refuse_generated
 
@@ -35,12 +35,10 @@ def update_found(write: Write, values: Mapping[str, object], where: object, spar
     context = write.context
     config = context.config
     refuse_fixed(config, values, context.table)
-    own = (RECORD_KEY,) if config.generates_keys else ()
 
     def changed(found: Any) -> object:
-        if own:
-            found = found.narrowed([*own, *(name for name in found.schema.names if name not in META_FIELDS)], None)
-        columns = pa.schema([field for field in found.schema if field.name not in own])
+        found = with_generated_keys(found, config)
+        columns = pa.schema([field for field in found.schema if field.name != RECORD_KEY])
         zone = context.options.condition_zone
         with at_table(context.table):
             new = Assignments.of(values, columns, found.schema, zone)
@@ -50,7 +48,7 @@ def update_found(write: Write, values: Mapping[str, object], where: object, spar
         rows = engine_for(None, context.runtime.executor, spark).dataset(found.to_spark(spark))
         return rows.map(update, found.schema)
 
-    return write_found(write, None, where, changed, meta=bool(own))  # a generated key names its row
+    return write_found(write, None, where, changed, meta=config.generates_keys)  # a generated key names its row
 
 
 def refuse_fixed(config: TableConfig, values: Mapping[str, object], table: str) -> None:

@@ -244,6 +244,7 @@ def _with_rows(draft: Draft, data: object, snapshot: Snapshot) -> Draft:
                 prefixed=prefixed,
                 updates=request.operation is OperationType.UPSERT,
                 leaves=request.leaves,
+                new_keys=context.runtime.ids.uuid() if request.leaves and config.generates_keys else "",
             )
         try:
             _refuse_after_rows(request, schema, prepared.schema)

@@ -21,9 +21,8 @@ from pyhudi_core.errors import (
     InvalidOptionError,
     PredicateError,
     SchemaMismatchError,
-    UnsupportedTableError,
 )
-from pyhudi_core.write import merging
+from pyhudi_core.write import meeting
 
 SCHEMA = pa.schema(
     [("id", pa.int64()), ("ts", pa.int64()), ("day", pa.string()), ("v", pa.float64()), ("s", pa.string())]
@@ -42,6 +41,8 @@ KINDS: dict[str, dict[str, Any]] = {
         "table_type": "mor",
         "options": {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": 3},
     },
+    "without keys": {"partition_by": "day", "record_key": (), "ordering": None},
+    "without keys in logs": {"table_type": "mor", "record_key": (), "ordering": None},
 }
 Values = tuple[int, int, str, float | None, str | None]
 
@@ -315,12 +316,24 @@ def test_what_cannot_be_merged_or_replaced_is_refused_and_nothing_is_written(
     assert not table.timeline.pending.instants
 
 
-def test_a_table_that_generates_keys_names_the_way_out() -> None:
-    table = made("keyless", "copy-on-write", record_key=(), ordering=None)
-    with pytest.raises(UnsupportedTableError, match="generates"):
-        table.replace(SOURCE, "day = 'a'")
-    with pytest.raises(UnsupportedTableError, match="generates"):
-        table.merge(SOURCE, "id").when_matched_delete().run()
+@pytest.mark.parametrize("table_type", ["cow", "mor"])
+def test_new_rows_of_a_table_that_generates_keys_get_keys_of_their_own(table_type: str) -> None:
+    table = made(f"keys-{table_type}", "without keys", table_type=table_type)
+    before = dict(table.scan(["id", "_hoodie_record_key"]).to_pandas().values)
+    source = rows_of((2, 2, "a", 20.0, "n"), (8, 2, "a", 8.0, "n"), (8, 2, "a", 8.0, "n"), (9, 2, "d", 9.0, "n"))
+    merge = table.merge(source, "id").when_matched_update_all().when_not_matched_insert_all()
+    assert merge.plan().rows_inserted == 3
+    stats = merge.run().stats
+    assert (stats.rows_updated, stats.rows_inserted) == (1, 3)
+    table.replace(rows_of((1, 5, "a", 1.0, "r"), (1, 5, "a", 1.0, "r")), where="id = 1")
+    table.compaction.run() if table_type == "mor" else None
+    rows = table.scan(["id", "_hoodie_record_key"]).to_pandas()
+    after = dict(rows.values)
+    assert rows["_hoodie_record_key"].is_unique and sorted(rows["id"]) == [1, 1, 2, 3, 4, 5, 8, 8, 9]
+    assert all(after[number] == before[number] for number in (2, 3, 4, 5))
+    with pytest.raises(PredicateError, match="_hoodie_record_key"):
+        table.merge(source, "id").when_matched_update({"_hoodie_record_key": "'x'"}).run()
+    assert not table.check().findings
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -466,8 +479,8 @@ def test_a_merge_that_reads_the_whole_table_does_it_in_parts_with_the_same_resul
     )
     source = pa.table({"id": [1, 8, 300], "day": ["d1", "d1", "d0"], "v": [-1.0, -8.0, 9.0]})
     found = []
-    for number, size in enumerate((merging._PART_BYTES, 1)):
-        monkeypatch.setattr(merging, "_PART_BYTES", size)
+    for number, size in enumerate((meeting._PART_BYTES, 1)):
+        monkeypatch.setattr(meeting, "_PART_BYTES", size)
         table = hudi.create_table(f"{location}{number}", rows.schema, record_key="id", partition_by="day")
         table.insert(rows)
         merge = table.merge(source, on=["id", "day"]).when_matched_update_all().when_not_matched_insert_all()

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from pyhudi_core.argument_types import OfTable
 from pyhudi_core.errors import InvalidOptionError, UnsupportedTableError
 from pyhudi_core.metadata_table import names
 from pyhudi_core.metadata_table.defined_indexes import needs_of, new_definition
@@ -23,7 +24,6 @@ from pyhudi_core.metadata_table.index_definitions import IndexDefinition, read_d
 from pyhudi_core.model.help_pages import see
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.printing import printable
-from pyhudi_core.naming import NotCalled
 from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.indexing import statements as index_statements
@@ -65,7 +65,7 @@ class IndexState:
 
 
 @printable
-class Indexes(NotCalled):
+class Indexes(OfTable):
     """The indexes of one table; iterate over them. `create` says which are built while writers write."""
 
     _METHODS: ClassVar[str] = ".create(name), or iterate over it"

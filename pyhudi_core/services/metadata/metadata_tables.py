@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
+from pyhudi_core.argument_types import OfTable
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.engine.choice import engine_for
 from pyhudi_core.errors import CommitConflictError, CommitStateUnknownError, HudiError
@@ -18,7 +19,6 @@ from pyhudi_core.metadata_table.index_definitions import IndexDefinition
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.printing import printable
 from pyhudi_core.model.properties import TableConfig
-from pyhudi_core.naming import NotCalled
 from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.service import Figures
@@ -85,7 +85,7 @@ class Dropped:
 
 
 @printable
-class MetadataTableOf(NotCalled):
+class MetadataTableOf(OfTable):
     """The metadata table of one table."""
 
     _METHODS: ClassVar[str] = ".create(), .drop() or .rebuild()"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pyhudi_core.argument_types import OfTable
 from pyhudi_core.errors import at_table
 from pyhudi_core.model.instant import DATA_ACTIONS, Instant
 from pyhudi_core.model.printing import printable
@@ -64,7 +65,7 @@ class RollbackPlan:
 
 
 @printable
-class Rollbacks:
+class Rollbacks(OfTable):
     """Rollbacks of one table on request. Those of dead writers need none: `FailedWrites` does them."""
 
     def __init__(self, context: TableContext) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from pyhudi_core.argument_types import OfTable
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.engine.choice import engine_for
 from pyhudi_core.errors import HudiError, InvalidOptionError, at_table
@@ -33,7 +34,7 @@ OLDEST = 6
 
 
 @printable
-class Upgrades:
+class Upgrades(OfTable):
     """Raises one table to a newer version: ``upgrade(to)``, and before it ``upgrade.plan(to)``."""
 
     def __init__(self, context: TableContext) -> None:
@@ -139,7 +140,7 @@ class Upgrades:
 
 
 @printable
-class Downgrades:
+class Downgrades(OfTable):
     """Lowers one table to version 8 or 6: ``downgrade(to)``, and before it ``downgrade.plan(to)``."""
 
     def __init__(self, context: TableContext) -> None:

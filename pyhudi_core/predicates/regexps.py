@@ -1,0 +1,77 @@
+"""Regular expressions: ``s RLIKE p``, ``regexp_replace(s, p, with)`` and ``regexp_extract(s, p, group)``. The pattern is a literal.
+
+Patterns are those of RE2, as in DuckDB: the common part of all dialects, without look-around and back references, which are refused.
+A text without a match gives an empty text to ``regexp_extract``, as in Spark.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi_core.errors import PredicateError
+
+_GROUP = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]])*\]|\((?!\?)|\(\?P?<\w+>", re.DOTALL)
+"""What is no group: an escaped character, a class of characters. What is one: a parenthesis, or one with a name."""
+
+
+def matches(text: pc.Expression, pattern: str) -> pc.Expression:
+    """Say whether a part of each text matches."""
+    _check(pattern, lambda: pc.match_substring_regex(pa.array([""]), pattern=pattern))
+    return pc.match_substring_regex(text, pattern=pattern)
+
+
+def replaced(text: pc.Expression, pattern: str, replacement: str) -> pc.Expression:
+    """Return texts with each match replaced. ``$1`` in the replacement is the first group; behind a backslash a character means itself."""
+
+    new = rewritten(replacement)
+    _check(pattern, lambda: pc.replace_substring_regex(pa.array([""]), pattern=pattern, replacement=new))
+    return pc.replace_substring_regex(text, pattern=pattern, replacement=new)
+
+
+def rewritten(replacement: str) -> str:
+    """Return a replacement of Spark in the words of RE2: ``\\1`` in place of ``$1``."""
+
+    def written(match: re.Match[str]) -> str:
+        if match[1]:
+            return f"\\{match[1]}"
+        return "\\\\" if match[0] in ("\\", "\\\\") else match[0].removeprefix("\\")
+
+    return re.sub(r"\$(\d)|\\.?", written, replacement, flags=re.DOTALL)
+
+
+def extracted(text: pc.Expression, pattern: str, group: int) -> pc.Expression:
+    """Return the part of each text that a group of the pattern matches first; the whole match for group 0."""
+    count = 0
+
+    def named(match: re.Match[str]) -> str:
+        nonlocal count
+        if not match[0].startswith("("):
+            return match[0]
+        count += 1
+        return f"(?P<g{count}>"
+
+    wrapped = f"(?P<g0>{_GROUP.sub(named, pattern)})"
+    if not 0 <= group <= count:
+        raise PredicateError(
+            f"the pattern {pattern!r} has {count} groups, and regexp_extract wants group {group}",
+            hint="Group 0 is the whole match",
+        )
+    _check(pattern, lambda: pc.extract_regex(pa.array([""]), pattern=wrapped))
+    found = pc.struct_field(pc.extract_regex(text, pattern=wrapped), [group])
+    return pc.if_else(pc.is_valid(text), pc.coalesce(found, pc.scalar("")), pc.scalar(pa.scalar(None, pa.string())))
+
+
+def _check(pattern: str, use: Callable[[], object]) -> None:
+    """Raise `PredicateError` for a pattern that is not valid."""
+    try:
+        use()
+    except pa.ArrowInvalid as error:
+        said = str(error).splitlines()[0].removeprefix("Invalid regular expression: ")
+        raise PredicateError(
+            f"the pattern {pattern[:120]!r} is no regular expression of RE2: {said}",
+            hint="Look-around and back references are not part of it; in an SQL string a backslash is written twice",
+        ) from error

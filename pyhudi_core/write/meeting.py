@@ -1,0 +1,185 @@
+"""Rows of two sides that meet: those that a caller gives, and those of the table. `merge` and `replace` say what becomes of them.
+
+In this process the rows of the table come in parts. On Spark both sides go to tasks by a hash of what they are compared by, so rows that can
+meet are in one task, and the same function works there. None of them comes to the driver, except small batches (``engine/spark_gathered.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi_core.engine.base import TASK, Dataset, Engine, TaskInfo
+from pyhudi_core.engine.choice import engine_for, together
+from pyhudi_core.engine.local import as_table
+from pyhudi_core.formats.key_hash import hash_keys
+from pyhudi_core.index.base import TAG_LEAVES
+from pyhudi_core.model.schema import cast_batch
+from pyhudi_core.opened_table.table_context import TableContext
+
+Names = Callable[[pa.Table], pa.Array]
+"""Gives each row a text; rows can meet if their texts are equal."""
+Work = Callable[[pa.Table, Iterable[pa.Table]], pa.Table]
+"""Makes rows of the given rows and of parts of the table's rows."""
+
+_PART_BYTES = 64 * 2**20
+"""In this process, so many bytes of the table's rows are looked at at a time."""
+_TASK_BYTES = 16 * 2**20
+"""On Spark there is one task for so many bytes of the table's files, which are several times larger in memory."""
+_GIVEN = "_pyhudi_given"
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """Where the rows of two sides meet. ``spark``: the session on which they do; None for this process."""
+
+    engine: Engine
+    spark: Any = None
+
+    @classmethod
+    def of(cls, context: TableContext, data: object, spark: Any) -> Meeting:
+        """Return the meeting of data with a table: on the session of a PySpark DataFrame, or on the one that is given."""
+        spark = spark_of(data, spark)
+        return cls(engine_for(None, context.runtime.executor, spark, context.table), spark)
+
+    def given(self, data: object, schema: pa.Schema) -> Dataset:
+        """Return the given rows, which are read once. Release them at the end."""
+        return self.engine.dataset(data if self.spark is not None else as_table(data, schema)).persist()
+
+    def met(self, given: Dataset, found: Any, names: tuple[Names, Names], work: Work) -> Dataset:
+        """Return what the work makes of the given rows and of those of a scan (None: no rows). ``names``: of the given rows, and of the scan's."""
+        if self.spark is None:
+            return self.engine.dataset(work(given.collect(), () if found is None else _parts(found)))
+        stored = given.schema.empty_table() if found is None else found.to_spark(self.spark)
+        target = self.engine.dataset(stored)
+        columns = given.schema if found is None else found.schema
+        size = 0 if found is None else sum(piece.size for piece in found.slices())
+        tasks = max(self.engine.cores, size // _TASK_BYTES)
+        both = _both(given.schema, columns)
+        mine = given.map(_Sent(names[0], given.schema, both, tasks, True), both)
+        theirs = target.map(_Sent(names[1], columns, both, tasks, False), both)
+        made = work(given.schema.empty_table(), [columns.empty_table()]).schema
+        return together(mine, theirs, self.spark).shuffle(TASK, tasks).map(_Met(work, given.schema, columns), made)
+
+    def to_write(self, rows: Dataset) -> object:
+        """Return rows as a write takes them."""
+        return rows if self.spark is not None else rows.collect()
+
+
+def spark_of(data: object, spark: Any = None) -> Any:
+    """Return the given session, else that of a PySpark DataFrame; None for other data."""
+    is_frame = type(data).__module__.startswith("pyspark.sql") and hasattr(data, "sparkSession")
+    return data.sparkSession if spark is None and is_frame else spark  # type: ignore[attr-defined]
+
+
+def again(data: object) -> object:
+    """Return data that can be read more than once."""
+    return data.read_all() if isinstance(data, pa.RecordBatchReader) else data
+
+
+def each(rows: Dataset, change: Callable[[pa.Table], pa.Table]) -> Dataset:
+    """Return rows that a function makes of each batch. It also makes an empty table of an empty one."""
+    schema = change(rows.schema.empty_table()).schema
+    return rows.map(_Each(change, schema), schema)
+
+
+def joined(columns: Sequence[pa.Array | pa.ChunkedArray]) -> pa.Array:
+    """Return one text for each row of columns whose values are compared; equal values give equal texts."""
+    texts = [pc.fill_null(_text(column), "") for column in columns]
+    found = pc.binary_join_element_wise(*texts, "\x00")
+    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+
+
+def mixed(rows: pa.Table, leaving: pa.Table) -> pa.Table:
+    """Return rows to write together with rows to delete. Columns that one of them lacks are null there."""
+    marks = pa.array(np.repeat([False, True], [len(rows), len(leaving)]))
+    return pa.concat_tables([rows, leaving], promote_options="permissive").append_column(TAG_LEAVES, marks)
+
+
+def _text(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    if pa.types.is_nested(column.type):
+        return pa.array([""] * len(column), pa.string())  # all of them meet in one task
+    plain = column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
+    return plain.cast(pa.string(), safe=False)
+
+
+def _parts(found: Any) -> Iterator[pa.Table]:
+    """Return the rows of a scan in parts of `_PART_BYTES` or a little more."""
+    batches: list[pa.RecordBatch] = []
+    size = 0
+    for batch in found.to_batches():
+        batches.append(batch)
+        size += batch.nbytes
+        if size >= _PART_BYTES:
+            yield pa.Table.from_batches(batches, found.schema)
+            batches, size = [], 0
+    yield pa.Table.from_batches(batches, found.schema)
+
+
+def _both(given: pa.Schema, stored: pa.Schema) -> pa.Schema:
+    """Return the columns of rows of both sides: each row has values in those of its own side."""
+    own = [
+        pa.field(f"{side}{number}", field.type)
+        for side, schema in (("g", given), ("s", stored))
+        for number, field in enumerate(schema)
+    ]
+    return pa.schema([*own, (_GIVEN, pa.bool_()), (TASK, pa.int32())])
+
+
+@dataclass(frozen=True, slots=True)
+class _Each:
+    """Task function: a function of tables, for each batch."""
+
+    change: Callable[[pa.Table], pa.Table]
+    schema: pa.Schema
+
+    def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield from self.change(pa.Table.from_batches([batch])).combine_chunks().to_batches()
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """Task function: rows of one side in, in the columns of both sides out, with the task that a hash of their name chooses."""
+
+    names: Names
+    own: pa.Schema
+    both: pa.Schema
+    tasks: int
+    is_given: bool
+
+    def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            rows, count = cast_batch(batch, self.own), len(batch)
+            if not count:
+                continue
+            tasks = hash_keys(self.names(pa.Table.from_batches([rows]))) % self.tasks
+            others = [pa.nulls(count, field.type) for field in self.both][: len(self.both) - 2]
+            first = 0 if self.is_given else len(others) - rows.num_columns
+            others[first : first + rows.num_columns] = rows.columns
+            columns = [*others, pa.repeat(self.is_given, count), pa.array(tasks.astype(np.int32))]
+            yield pa.RecordBatch.from_arrays(columns, schema=self.both)
+
+
+@dataclass(frozen=True, slots=True)
+class _Met:
+    """Task function: rows of both sides in, what the work makes of them out."""
+
+    work: Work
+    given: pa.Schema
+    stored: pa.Schema
+
+    def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        both = _both(self.given, self.stored)
+        rows = pa.Table.from_batches([cast_batch(batch, both) for batch in batches], both)
+        mine = rows.filter(rows[_GIVEN]).select(range(len(self.given)))
+        theirs = rows.filter(pc.invert(rows[_GIVEN])).select(range(len(self.given), len(self.given) + len(self.stored)))
+        stored = pa.Table.from_arrays(theirs.columns, schema=self.stored)
+        yield from (
+            self.work(pa.Table.from_arrays(mine.columns, schema=self.given), [stored]).combine_chunks().to_batches()
+        )
