@@ -1,7 +1,5 @@
-"""`python -m benchmarks.shared_commits`: small upserts of many writers, as batches that share commits, and each with a commit of its own.
-
-    python -m benchmarks.shared_commits                     all lines of the page
-    python -m benchmarks.shared_commits --place disk --writers 12 --rate 50 --seconds 20
+"""Small upserts of many writers, as batches that share commits, and each with a commit of its own; and steps over several tables.
+`scripts/shared_commit_figures.py` runs them.
 
 Each writer is a process, or a thread of one, and upserts 100 rows at a time: half of them change rows, half are new. It begins its upserts at
 fixed times, so that all writers together ask for ``rate`` upserts a second; a writer that is late begins at once. Latency counts from the call to its
@@ -10,24 +8,20 @@ answer.
 
 from __future__ import annotations
 
-import argparse
-import json
 import multiprocessing
-import shutil
 import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any
 
 import pyarrow as pa
 
-import pyhudi_core as hudi
-from benchmarks.machine import ROOT
+import pyhudi as hudi
 from pyhudi_core.model.shared_commits import answers_in
 from pyhudi_core.write.retrying import Retries
 
-TABLES = ROOT / ".data" / "bench" / "shared"
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string()), ("value", pa.int64())])
 ROWS, KNOWN = 100, 5_000
 _processes = multiprocessing.get_context("forkserver")
@@ -134,7 +128,7 @@ def _process(load: Load, first: int, barrier: Any, answers: Any) -> None:
         lost[0] += 1
         real(self, conflict)
 
-    Retries.wait = counted
+    setattr(Retries, "wait", counted)  # noqa: B010  (a method is not assigned to)
     table = hudi.open_table(load.location, dict(load.storage), options=dict(load.options))
     table.scan(where="id = 1").to_arrow()  # modules that are imported on first use are loaded now
     found: list[Done] = []
@@ -161,13 +155,26 @@ def _writer(load: Load, table: hudi.HudiTable, writer: int, began: float, lost: 
         found.append(Done(due, called, time.perf_counter(), lost[0] - before))
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--writers", type=int, default=12)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--rate", type=float, default=50)
-    parser.add_argument("--seconds", type=float, default=15)
-    parser.add_argument("--single", action="store_true")
-    o = parser.parse_args()
-    shutil.rmtree(TABLES, ignore_errors=True)
-    print(json.dumps(measured(Load(str(TABLES / "t"), o.writers, o.threads, o.rate, o.seconds, not o.single))))
+def transactions(folder: str, storage: Mapping[str, str], tables: int, times: int) -> dict[str, Any]:
+    """One writer: what a commit to one table takes, and one step over several, 100 rows in each table."""
+    made = [
+        hudi.create_table(f"{folder}/t{number}", SCHEMA, "id", partition_by="day", storage_options=dict(storage))
+        for number in range(tables)
+    ]
+    took, used = [], []
+    for number in range(times + 2):
+        began, processor = time.perf_counter(), time.process_time()
+        if tables == 1:
+            made[0].upsert(rows(0, number))
+        else:
+            with hudi.transaction(made) as changes:
+                for table in made:
+                    changes.upsert(table, rows(0, number))
+        took.append(time.perf_counter() - began)
+        used.append(time.process_time() - processor)
+    return {
+        "tables": tables,
+        "times": times,
+        "ms": round(1000 * median(took[2:]), 1),
+        "processor_ms": round(1000 * median(used[2:]), 1),
+    }

@@ -151,9 +151,10 @@ def status(open_write: OpenWrite, context: TableContext, token: str) -> CommitSt
     names = [name for name in handed_in.waiting(context) if token in name]
     # The file is looked for before the commit: it goes only after the commit is there.
     found = handed_in.answers(context, [token]).get(token)
-    nobody_waits = found is None and bool(names) and not handed_in.read(context, names)[0]
-    if nobody_waits and _led(open_write, context):
-        names, found = [], handed_in.answers(context, [token]).get(token)
+    if found is None and names and not handed_in.read(context, names)[0]:  # nobody waits for it
+        while names and _led(open_write, context):
+            names = [name for name in handed_in.waiting(context) if token in name]
+        found = handed_in.answers(context, [token]).get(token)
     if found is not None:
         return CommitStatus.NOT_COMMITTED if isinstance(found.outcome, HudiError) else CommitStatus.COMMITTED
     return CommitStatus.UNDECIDED if names else CommitStatus.NOT_COMMITTED
@@ -175,7 +176,7 @@ def _answered(open_write: OpenWrite, context: TableContext, batch: HandedIn) -> 
     clock, bound_s = context.runtime.clock, context.options.lock.wait_ms / 1000
     patience, began, looks = Patience(clock, context.runtime.ids, *_WAIT_MS, _GROWTH), clock.monotonic(), 0
     while True:
-        if not handed_in.waits(context, batch):
+        if looks and not handed_in.waits(context, batch):  # it was handed in just before the first look
             answer = handed_in.answers(context, [batch.token]).get(batch.token)
             if answer is None:
                 raise _unknown(
@@ -251,12 +252,7 @@ class _Lead:
 
     def commit_all(self) -> None:
         """Answer all batches: one commit for those whose rows have the same columns, as far as they follow each other."""
-        batches, refused = handed_in.read(self.context, self.names)
-        waits = [*(batch.token for batch in batches), *refused]
-        known = handed_in.answers(self.context, waits).keys()
-        handed_in.remove(self.context, known, self.names)
-        left = [batch for batch in batches if batch.token not in known]
-        refused = {token: error for token, error in refused.items() if token not in known}
+        left, refused = handed_in.read(self.context, self.names)
         while left or refused:
             group = _group(left)
             left = left[len(group) :]
@@ -264,10 +260,8 @@ class _Lead:
                 self._commit(group, refused)
                 refused = {}
             except CommitRequirementError as error:
-                refused, left = (
-                    refused | _unmet(error),
-                    [*(one for one in group if one.token not in _unmet(error)), *left],
-                )
+                refused = refused | _unmet(error)
+                left = [*(one for one in group if one.token not in refused), *left]
             except DataError as error:
                 if not group:
                     raise
@@ -304,7 +298,10 @@ class _Lead:
             except CommitRequirementError as error:
                 if _unmet(error):
                     raise
-                return  # another leader was first; the next look finds its commit
+                # A leader was faster, or has died before it removed the files. That is rare, so it is not asked before each commit.
+                # The next look takes the others.
+                handed_in.remove(self.context, handed_in.answers(self.context, tokens).keys(), self.names)
+                return
             handed_in.remove(write.context, tokens, self.names)
             self.committed.append(write)
             self.handles.push(handle.pop_all())
