@@ -103,6 +103,9 @@ def create_table(
 ) -> HudiTable:
     """Create an empty table with its metadata table; with ``hoodie.metadata.enable=false`` without one.
 
+    Its commits keep it small: they clean (states older than those of the last ten commits go; ``hoodie.clean.automatic=false`` keeps them all), and
+    compact merge-on-read tables (not with ``hoodie.compact.inline=false``).
+
     Args:
         location: a folder (``/lake/orders``, a ``pathlib.Path``, ``s3://bucket/orders``, ``memory://name``).
         schema: a pyarrow schema, or a Spark ``StructType``.
@@ -141,7 +144,12 @@ def create_table(
 @takes_options
 def table_exists(location: Place, storage_options: Mapping[str, str] | None = None) -> bool:
     """Say whether a table is at a location. Raises `ConfigError` and `StorageError` if the location cannot be looked at."""
-    return _is_table(open_storage(location, storage_options or {}))
+    storage = open_storage(location, storage_options or {})
+    if _is_table(storage):
+        return True
+    # Only a listing says that a bucket is missing: HEAD has the same answer for a missing object.
+    storage.list_folder(properties_file.PATH.rpartition("/")[0])
+    return False
 
 
 @set_module("pyhudi")
