@@ -109,6 +109,9 @@ def create_table(
 ) -> HudiTable:
     """Create an empty table with its metadata table; with ``hoodie.metadata.enable=false`` without one.
 
+    Its commits keep it small: they clean (states older than those of the last ten commits go; ``hoodie.clean.automatic=false`` keeps them all), and
+    compact merge-on-read tables (not with ``hoodie.compact.inline=false``).
+
     Args:
         location: a folder (``/lake/orders``, a ``pathlib.Path``, ``s3://bucket/orders``, ``memory://name``); or a name in a catalog
             (``thrift://metastore:9083/sales/orders``, ``glue://sales/orders``): the folder is in the database's, and the catalog gets the table.
@@ -167,7 +170,12 @@ def table_exists(
     if is_catalog_address(location):
         found = addresses.found(addresses.CatalogAddress.parse(str(location), storage_options, options))
         return found is not None and table_exists(found.location, storage_options)
-    return _is_table(open_storage(location, storage_options or {}))
+    storage = open_storage(location, storage_options or {})
+    if _is_table(storage):
+        return True
+    # Only a listing says that a bucket is missing: HEAD has the same answer for a missing object.
+    storage.list_folder(properties_file.PATH.rpartition("/")[0])
+    return False
 
 
 @set_module("pyhudi")

@@ -48,6 +48,7 @@ class WriteStat:
         base_file: of a log in a table with change data capture, the name of the base file below it; not read from commits.
         log_files: of such a log, the names of all logs of its slice, itself included; not read from commits.
         combined: rows of the batch that were combined with another row of their key before the write; not read from commits.
+        slice_logs: of a log, how many logs its slice has, itself included; not read from commits.
         merged_logs, merged_bytes, merged_entries: what a compaction merged: log files, their bytes, and the entries in them.
     """
 
@@ -65,6 +66,7 @@ class WriteStat:
     change_log_sizes: tuple[int, ...] = ()
     base_file: str = ""
     log_files: tuple[str, ...] = ()
+    slice_logs: int = 0
     merged_logs: int = 0
     merged_bytes: int = 0
     merged_entries: int = 0

@@ -18,6 +18,11 @@ STRATEGIES = (
         "most log files first, up to hoodie.compaction.target.io",
         f"{_PACKAGE}LogFileNumBasedCompactionStrategy",
     ),
+    Choice(
+        "many_logs",
+        "an eighth of the slices that have 16 log files or more, and a base file of at most 4 MiB or 8 times their bytes",
+        None,
+    ),
     Choice("bounded_io", "by partition, up to hoodie.compaction.target.io", f"{_PACKAGE}BoundedIOCompactionStrategy"),
     Choice("day_based", "the newest partitions", f"{_PACKAGE}DayBasedCompactionStrategy"),
     Choice(
@@ -42,11 +47,12 @@ _LATER = (
 class CompactionOptions:
     """When the logs of merge-on-read tables are compacted, and which of them first."""
 
-    inline: bool = declared(
+    inline: bool | None = declared(
         "hoodie.compact.inline",
-        False,
-        "Every commit to a merge-on-read table also executes planned compactions without an executor, and compacts the table if the trigger "
-        "says that it is due.",
+        None,
+        "With `true` every commit to a merge-on-read table also executes planned compactions without an executor, and compacts the table if the "
+        "trigger says that it is due. By default a commit does so by the strategy `many_logs` if it writes to a file slice with 16 log files. "
+        "`false`: commits never compact.",
     )
     trigger: str = declared(
         "hoodie.compact.inline.trigger.strategy",
@@ -122,3 +128,8 @@ class CompactionOptions:
         "out, and smaller ones follow. 0: no limit. `pyhudi upkeep` sets it to the rest of its own limits.",
         minimum=0,
     )
+
+    @property
+    def by_commits(self) -> bool:
+        """Whether commits compact."""
+        return self.inline is not False

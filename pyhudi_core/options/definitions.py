@@ -279,8 +279,9 @@ WRITE_OPTIONS = (
     Option("pyhudi.commit.allow.duplicate.keys", "conflict.allow_duplicate_keys", bool, False,
            "Two concurrent inserts of the same record key may both commit: the table can then have duplicate keys. "
            "It saves reading the keys of concurrent inserts."),
-    Option("hoodie.clean.automatic", "cleaning.automatic", bool, False,
-           "Every commit also executes planned cleans without an executor, and cleans the table if that is due."),
+    Option("hoodie.clean.automatic", "cleaning.automatic", bool, None,
+           "With `true` every commit also executes planned cleans without an executor, and cleans the table if that is due. By default commits do so "
+           "ten commits after the last clean. With `false` older states stay until `pyhudi clean` or another program removes them."),
     Option("hoodie.clean.policy", "cleaning.policy", str, "KEEP_LATEST_COMMITS",
            "Which older file slices stay: those of the last commits, those of the last hours, or the latest versions of each file group. The newest "
            "slice always stays, and so does everything that a savepoint, a pending write or a planned service needs.",

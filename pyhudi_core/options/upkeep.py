@@ -35,9 +35,9 @@ UPKEEP_OPTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class CleaningOptions:
-    """Which older files are deleted, and when."""
+    """Which older files are deleted, and when. ``automatic``: None if it is not given; then commits clean, and the first clean says so."""
 
-    automatic: bool
+    automatic: bool | None
     policy: str
     commits: int
     hours: int
@@ -49,6 +49,11 @@ class CleaningOptions:
     max_files: int
     keep_seconds: int
     empty_hours: int = -1
+
+    @property
+    def by_commits(self) -> bool:
+        """Whether commits clean."""
+        return self.automatic is not False
 
     def __post_init__(self) -> None:
         if not self.empty_hours:

@@ -12,19 +12,25 @@ from pyhudi_core.opened_table.opened_table import reopened
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.metadata.metadata_tables import MetadataTableOf
 from pyhudi_core.services.registry import with_turns
+from pyhudi_core.services.service import Turn
 from pyhudi_core.transaction import metadata_removal
 from pyhudi_core.write.result import Commit
 from pyhudi_core.write.states import After
 
 _log = logging.getLogger(__name__)
+_WAITS = 5
+"""For so many commits a service waits that is due by their number, if another one has worked after the same commit. So no commit pays for two of
+them, and none of them waits for ever for one that works very often.
+"""
 
 
-def after_commit(context: TableContext, engine: Engine | None = None) -> None:
-    """Give each service its turn that has one by the options, in the order of the registry, on the engine that wrote the commit."""
+def after_commit(context: TableContext, turn: Turn) -> None:
+    """Give each service its turn that has one by the options, in the order of the registry."""
     context = _with_new_metadata_table(context)
     for service in with_turns(context.options):
         try:
-            service(context).after_commit(engine)
+            if service(context).after_commit(turn):
+                turn = replace(turn, waits=_WAITS)
         except Exception as error:  # noqa: BLE001  (whatever it is: an error here would make a commit that stands look undone)
             _log.warning(
                 "%s of %s did not finish; the next commit tries it again: %s", service.name, context.table, error
@@ -76,5 +82,5 @@ def followed(context: TableContext, commit: Commit, engine: Engine | None = None
         if removed and not context.options.metadata.remove_unkept:
             context = _with_metadata_table_again(context, removed, engine)
             commit = replace(commit, made_again=context.config.metadata_partitions)
-        after_commit(context, engine)
+        after_commit(context, Turn(engine, commit.stats.files))
     return commit

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from pyhudi_core.engine.base import Engine
 from pyhudi_core.errors import CatalogError, UnsupportedTableError, at_table
 from pyhudi_core.lazy import lazy_in
 from pyhudi_core.model.instant import Instant
@@ -20,7 +19,7 @@ from pyhudi_core.naming import set_module
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.options.catalog import MANIFEST, CatalogOptions
 from pyhudi_core.services.progress import ServiceProgress, silent
-from pyhudi_core.services.service import Execution, Figures, Refused, ServiceResult, TableService
+from pyhudi_core.services.service import Execution, Figures, Refused, ServiceResult, TableService, Turn
 from pyhudi_core.transaction.commit import ask_gate
 from pyhudi_core.write.retrying import Retries
 
@@ -162,9 +161,10 @@ class CatalogSync(TableService[CatalogResult]):
         """Nothing: the next sync continues after one that died."""
         return self._nothing("a sync leaves nothing to finish")
 
-    def after_commit(self, engine: Engine | None) -> None:
+    def after_commit(self, turn: Turn) -> bool:
         """Sync, with ``hoodie.datasource.hive_sync.enable``."""
         self._synced(silent)
+        return False
 
     def _run(self, how: Execution, retries: Retries) -> CatalogResult:
         """Sync, if the options ask for it."""

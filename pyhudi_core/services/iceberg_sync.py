@@ -9,14 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pyhudi_core.engine.base import Engine
 from pyhudi_core.errors import InvalidOptionError, UnsupportedTableError
 from pyhudi_core.lazy import lazy_in
 from pyhudi_core.model.instant import Instant
 from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 from pyhudi_core.services.progress import ServiceProgress, silent
-from pyhudi_core.services.service import Execution, Figures, Refused, ServiceResult, TableService
+from pyhudi_core.services.service import Execution, Figures, Refused, ServiceResult, TableService, Turn
 from pyhudi_core.transaction.commit import ask_gate
 from pyhudi_core.write.retrying import Retries
 
@@ -156,9 +155,10 @@ class IcebergSync(TableService[IcebergResult]):
         """Nothing: the next sync continues after one that died."""
         return self._nothing("a sync leaves nothing to finish")
 
-    def after_commit(self, engine: Engine | None) -> None:
+    def after_commit(self, turn: Turn) -> bool:
         """Sync, with ``pyhudi.iceberg.automatic``."""
         sync.sync(self.context)
+        return False
 
     def _run(self, how: Execution, retries: Retries) -> IcebergResult:
         """Sync, if the table has the metadata, or its options ask for it."""

@@ -28,6 +28,9 @@ from pyhudi_core.transaction.requested_plans import give_back, put_plan
 from pyhudi_core.write.checks import checked_extra
 from pyhudi_core.write.retrying import Retries
 
+_IN_ONE = 5
+"""A service that is due after at most so many commits is planned and executed after the same commit."""
+
 
 class TimelinePlan(ServicePlan, Protocol):
     """A plan that can be put on the timeline."""
@@ -87,12 +90,12 @@ class PlannedService(TableService[R], Generic[P, W, R]):
     def _scheduled(self, *, triggered: bool = False) -> tuple[Instant | None, str]:
         context = self.context
         timeline = context.folder.load()
-        plan = self._planned(timeline, triggered=triggered)
-        if not plan:
+        plan = self._foreseen(timeline, triggered=triggered)
+        if plan is not None and not plan:
             return _nothing_planned(plan)
         transaction = reserve(context, self.action, look(context, timeline))
         try:
-            if not self._is_current(timeline, transaction.start):
+            if plan is None or not self._is_current(timeline, transaction.start):
                 plan = self._planned(transaction.start, triggered=triggered)
         except BaseException:
             give_back(transaction)
@@ -131,6 +134,10 @@ class PlannedService(TableService[R], Generic[P, W, R]):
     def _is_current(self, seen: Timeline, start: Timeline) -> bool:
         """Say whether ``seen`` and ``start`` (the timeline after the reservation) lead to the same plan."""
         return seen.instants == start.instants
+
+    def _foreseen(self, timeline: Timeline, *, triggered: bool) -> P | None:
+        """Return the plan before a time is reserved for it; None if there is one, and it is made after that."""
+        return self._planned(timeline, triggered=triggered)
 
     @abstractmethod
     def _planned(self, timeline: Timeline, *, triggered: bool) -> P:
@@ -196,12 +203,23 @@ class PlannedService(TableService[R], Generic[P, W, R]):
             return (free[0] if free else None), f"no {self.noun} is planned"
         return None, f"other processes execute the {len(pending)} planned {self.noun}s"
 
-    def _inline(self, engine: Engine | None) -> None:
+    def _step(self, engine: Engine | None, found: Timeline, every: int) -> R | None:
+        """Do a part of what is due: plan it after one commit, and execute the plan after the next one, so that no commit pays for both.
+
+        What is due after few commits (``every``) is planned and executed at once, as whoever wants that expects. ``found`` is the timeline that the
+        commit found. Returns what was executed, or that it is planned; None if there was nothing to do.
+        """
+        if every <= _IN_ONE:
+            return self._inline(engine) or None
+        if any(i.action is self.action for i in found.pending):
+            return self._execute_all(self.waiting(), "", engine)
+        return None if self.schedule(triggered=True) is None else self._nothing("it is planned")
+
+    def _inline(self, engine: Engine | None) -> R:
         """Execute the plans that no process executes, then plan and execute what is due."""
-        self._execute_all(self.waiting(), "", engine)
+        done = self._execute_all(self.waiting(), "", engine)
         scheduled = self.schedule(triggered=True)
-        if scheduled is not None:
-            self._execute_all([scheduled], "", engine)
+        return done if scheduled is None else done.and_then(self._execute_all([scheduled], "", engine))
 
     def _execute_all(self, plans: list[Instant], why_not: str, engine: Engine | None) -> R:
         done = self._nothing(why_not)

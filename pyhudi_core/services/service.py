@@ -21,7 +21,7 @@ What the others share is in ``services/planned_service.py``.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -29,6 +29,7 @@ from pyhudi_core.argument_types import OfTable
 from pyhudi_core.engine.base import Engine
 from pyhudi_core.engine.choice import engine_for
 from pyhudi_core.errors import HudiError, InvalidOptionError
+from pyhudi_core.model.commit import WriteStat
 from pyhudi_core.model.instant import Action, Instant, is_time
 from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
@@ -79,6 +80,21 @@ def refused_by(plan: object) -> Refused | None:
     found = getattr(plan, "refused", None)
     assert found is None or isinstance(found, Refused)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What a service knows when it has its turn after a commit of this process.
+
+    Attributes:
+        engine: that wrote the commit; None chooses one.
+        files: that the commit wrote.
+        waits: what is due by a number of commits may wait for so many more, because another service has worked after this commit.
+    """
+
+    engine: Engine | None = None
+    files: Sequence[WriteStat] = ()
+    waits: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,9 +250,12 @@ class TableService(OfTable, ABC, Generic[R]):
     def take_over(self) -> R:
         """Finish what dead processes left of this service."""
 
-    def after_commit(self, engine: Engine | None) -> None:
-        """Do what is due after a commit of this process, which ran on ``engine``. Called only if an option of ``turns`` is on."""
-        return
+    def after_commit(self, turn: Turn) -> bool:
+        """Do what is due after a commit of this process. Called only if an option of ``turns`` is on.
+
+        Returns whether others may wait because of it: it worked, and does not work after each commit.
+        """
+        return False
 
     @abstractmethod
     def _execute(self, requested_time: str | None, execution: Execution) -> R:

@@ -261,6 +261,7 @@ _STAT = pa.schema(
         ("change_log_sizes", pa.list_(pa.field("element", pa.int64()))),
         ("base_file", pa.string()),
         ("log_files", pa.list_(pa.field("element", pa.string()))),
+        ("slice_logs", pa.int64()),
         ("merged_logs", pa.int64()),
         ("merged_bytes", pa.int64()),
         ("merged_entries", pa.int64()),

@@ -21,7 +21,8 @@ def filled(location: str, commits: int = 5, **arguments: Any) -> hudi.HudiTable:
 
 
 def keeping(table: hudi.HudiTable, commits: int = 2, **options: object) -> hudi.HudiTable:
-    return reopen(table, hoodie__clean__commits__retained=commits, **options)
+    """Return the table with a policy, and without cleans by commits unless the options say otherwise."""
+    return reopen(table, **{"hoodie__clean__commits__retained": commits, "hoodie__clean__automatic": False, **options})
 
 
 def states(table: hudi.HudiTable) -> list[float | None]:

@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
 
-from pyhudi_core.engine.base import Engine
 from pyhudi_core.errors import CorruptionError, LimitExceededError, ObjectNotFoundError, SnapshotExpiredError
 from pyhudi_core.file_groups.unnamed_files import named_paths, recovered_until
 from pyhudi_core.formats.avro.container import decode_record
@@ -36,7 +35,7 @@ from pyhudi_core.services.archival.limits import (
 )
 from pyhudi_core.services.compaction.compaction_rules import counted_from
 from pyhudi_core.services.progress import ServiceProgress, silent
-from pyhudi_core.services.service import Execution, Figures, ServiceResult, TableService
+from pyhudi_core.services.service import Execution, Figures, ServiceResult, TableService, Turn
 from pyhudi_core.storage.own_part import objects_of_table
 from pyhudi_core.timeline.active import Timeline, TimelineFolder
 from pyhudi_core.timeline.history_writing import KEPT_MANIFESTS, HistoryWriter
@@ -131,12 +130,11 @@ class Archival(TableService[ArchivalResult]):
         rules = rules_of(self.context, triggered=False)
         return _when_published(self.context, partial(_move, self.context, rules, "", frozenset()))
 
-    def after_commit(self, engine: Engine | None) -> None:
+    def after_commit(self, turn: Turn) -> bool:
         """Archive, if that is due and ``hoodie.archive.automatic`` is on; by the timeline that the commit found, without a listing."""
         folder, rules = self.context.folder, rules_of(self.context, triggered=True)
         found = folder.latest or folder.load()
-        if len(found.commits) + 1 > (rules.keep_max or 0):
-            archive(self.context, rules)
+        return len(found.commits) + 1 > (rules.keep_max or 0) + turn.waits and bool(archive(self.context, rules))
 
     def _execute(self, requested_time: str | None, execution: Execution) -> ArchivalResult:
         return self.run(gate=execution.gate, progress=execution.progress)

@@ -23,6 +23,7 @@ ANY = "~"
 """Sorts after every time."""
 _READING = WRITE_ACTIONS | {Action.INDEXING}
 """Actions that read files while they are pending."""
+BY_COMMITS = "KEEP_LATEST_COMMITS"
 BY_VERSIONS = "KEEP_LATEST_FILE_VERSIONS"
 
 

@@ -10,19 +10,28 @@ A clean conflicts with no writer: it deletes no file that a running write or a p
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import ClassVar
 
-from pyhudi_core.engine.base import Engine
 from pyhudi_core.model.instant import Action
 from pyhudi_core.services.cleaning.clean_execution import Cleaned, CleaningRun
 from pyhudi_core.services.cleaning.clean_plan import CleaningPlan, PlannedClean, decode
+from pyhudi_core.services.cleaning.clean_rules import BY_COMMITS
 from pyhudi_core.services.cleaning.files_to_clean import by_instant, plan_cleaning
 from pyhudi_core.services.outdated import Outdating
 from pyhudi_core.services.planned_service import PlannedResult, PlannedService
-from pyhudi_core.services.service import Execution
+from pyhudi_core.services.service import Execution, Turn
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import Transaction
+
+_log = logging.getLogger(__name__)
+_EVERY = 10
+"""Commits clean after so many commits if the options do not say when: a clean costs as much as a small commit."""
+_FIRST = (
+    "%s: its first clean deleted %d files that only older states need; those of the last %d commits stay readable. Commits clean by default:"
+    " hoodie.clean.commits.retained keeps more, hoodie.clean.automatic=false keeps all"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +62,25 @@ class Cleaning(PlannedService[CleaningPlan, PlannedClean, CleaningResult]):
 
     name = "cleaning"
     summary = "delete older file slices that no reader is promised any more"
-    turns = ("cleaning.automatic",)
+    turns = ("cleaning.by_commits",)
     action = Action.CLEAN
     noun = "clean"
 
-    def after_commit(self, engine: Engine | None) -> None:
-        """With ``hoodie.clean.automatic``: execute the plans that no process executes, and clean if that is due."""
-        self._inline(engine)
+    def after_commit(self, turn: Turn) -> bool:
+        """Unless ``hoodie.clean.automatic`` is false: plan a clean if that is due by the timeline that the commit found, or execute the plan."""
+        options, timeline = self.context.options.cleaning, self.context.folder.latest or self.context.folder.load()
+        cleans = [i for i in timeline if i.action is Action.CLEAN]
+        last = max((i.requested_time for i in cleans if i.is_completed), default="")
+        new = 1 + sum(1 for i in timeline.commits if i.requested_time > last)  # one is newer than the timeline
+        every = options.max_commits if options.automatic else max(options.max_commits, _EVERY)
+        # The first one waits until there can be something to delete: of the states that stay, the oldest one needs the commit before it.
+        first = options.commits + 2 if options.policy == BY_COMMITS and not cleans else 1
+        if new < max(every, first) + turn.waits and all(i.is_completed for i in cleans):
+            return False
+        done = self._step(turn.engine, timeline, every)
+        if done and done.files and not last and options.automatic is None:
+            _log.warning(_FIRST, self.context.table, done.files, options.commits)
+        return done is not None and every > 1
 
     def _planned(self, timeline: Timeline, *, triggered: bool) -> CleaningPlan:
         return plan_cleaning(self.context, timeline, self.context.options.cleaning, triggered=triggered)

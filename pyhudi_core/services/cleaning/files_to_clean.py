@@ -85,7 +85,7 @@ def _plan(context: TableContext, timeline: Timeline, options: CleaningOptions, *
         return replace(nothing(refused.error.message), refused=refused)
     found = _Search(context, timeline, options, view_of(context, timeline), retained, last).run()
     earliest = None if found.is_part or policy == BY_VERSIONS else retained.earliest
-    notes = "" if found.files else _why_empty(context, options, last, earliest)
+    notes = "" if found.files else _why_empty(context, options, last, earliest, triggered=triggered)
     reasons = [retained.why_not, "" if found.files else "no file is old enough", found.why_not, found.held]
     return CleaningPlan(
         found.files,
@@ -104,9 +104,18 @@ def _plan(context: TableContext, timeline: Timeline, options: CleaningOptions, *
     )
 
 
-def _why_empty(context: TableContext, options: CleaningOptions, last: LastClean, earliest: Instant | None) -> str:
-    """Say why a clean without files is completed: enough hours passed, and it has more to note than the last one. Empty if it is not."""
-    if options.empty_hours < 0 or earliest is None or earliest.requested_time <= last.earliest:
+def _why_empty(
+    context: TableContext, options: CleaningOptions, last: LastClean, earliest: Instant | None, *, triggered: bool
+) -> str:
+    """Say why a clean without files is completed: it has more to note than the last one, and a commit asks, or enough hours passed. Else empty.
+
+    Without it each of the next commits would look again, and archival would keep what the last clean has kept.
+    """
+    if earliest is None or earliest.requested_time <= last.earliest:
+        return ""
+    if triggered:
+        return "it was due, and no file is old enough"
+    if options.empty_hours < 0:
         return ""
     was_ms = epoch_ms(last.completed, utc=context.utc) if last.completed else None
     if was_ms is None:

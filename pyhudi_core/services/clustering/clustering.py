@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from pyhudi_core.conflicts.conflict import Conflict, is_final
-from pyhudi_core.engine.base import Engine
 from pyhudi_core.errors import CommitConflictError
 from pyhudi_core.index.hashing_metadata import forget
 from pyhudi_core.model.commit import CommitMetadata
@@ -25,7 +24,7 @@ from pyhudi_core.services.clustering.clustering_plan import ClusteringPlan, Clus
 from pyhudi_core.services.clustering.groups_to_cluster import outdating, plan_clustering
 from pyhudi_core.services.outdated import Outdating
 from pyhudi_core.services.planned_service import PlannedResult, PlannedService
-from pyhudi_core.services.service import Execution
+from pyhudi_core.services.service import Execution, Turn
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.commit import Finished
@@ -93,14 +92,15 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringWork, ClusteringResult
                 forget(self.context.storage, partition, time)
         return done
 
-    def after_commit(self, engine: Engine | None) -> None:
+    def after_commit(self, turn: Turn) -> bool:
         """With ``hoodie.clustering.inline``: execute the plans that no process executes, and cluster if that is due. With
         ``hoodie.clustering.schedule.inline``: plan if that is due.
         """
         if self.context.options.clustering.inline:
-            self._inline(engine)
+            self._inline(turn.engine)
         elif not self._pending():
             self.schedule(triggered=True)
+        return False
 
     def _planned(self, timeline: Timeline, *, triggered: bool) -> ClusteringPlan:
         return plan_clustering(self.context, timeline, triggered=triggered)

@@ -12,19 +12,19 @@ A plan is executed by one process at a time. A second one stops at once and says
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
-from pyhudi_core.engine.base import Engine
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.model.commit import CommitMetadata, WriteStat
 from pyhudi_core.model.instant import Action
 from pyhudi_core.services.compaction.compaction_execution import CompactionRun
 from pyhudi_core.services.compaction.compaction_plan import CompactionPlan, decode
+from pyhudi_core.services.compaction.compaction_rules import MANY_LOGS
 from pyhudi_core.services.compaction.slices_to_compact import outdating, plan_compaction
 from pyhudi_core.services.outdated import Outdating
 from pyhudi_core.services.planned_service import PlannedResult, PlannedService
-from pyhudi_core.services.service import Execution
+from pyhudi_core.services.service import Execution, Turn
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import Transaction
 from pyhudi_core.transaction.commit import Finished
@@ -71,13 +71,23 @@ class Compaction(PlannedService[CompactionPlan, tuple[FileSlice, ...], Compactio
 
     name = "compaction"
     summary = "rewrite the log files of merge-on-read tables as base files"
-    turns = ("compaction.inline",)
+    turns = ("compaction.by_commits",)
     action = Action.COMPACTION
     noun = "compaction"
 
-    def after_commit(self, engine: Engine | None) -> None:
-        """With ``hoodie.compact.inline``: execute the plans that no process executes, and compact if that is due."""
-        self._inline(engine)
+    def after_commit(self, turn: Turn) -> bool:
+        """With ``hoodie.compact.inline``: execute the plans that no process executes, and compact if that is due.
+
+        Without it: the same with the strategy ``many_logs``, if the commit wrote to a slice that has many logs. Only the commit is asked.
+        """
+        options = self.context.options
+        if options.compaction.inline:
+            self._inline(turn.engine)
+            return False
+        if max((stat.slice_logs for stat in turn.files), default=0) < MANY_LOGS + turn.waits:
+            return False
+        few = replace(options.compaction, strategy="many_logs", trigger="NUM_COMMITS", max_delta_commits=1)
+        return bool(type(self)(self.context.with_options(replace(options, compaction=few)))._inline(turn.engine))
 
     def _planned(self, timeline: Timeline, *, triggered: bool) -> CompactionPlan:
         return plan_compaction(self.context, timeline, triggered=triggered)

@@ -18,6 +18,12 @@ from pyhudi_core.options.compaction import CompactionOptions
 from pyhudi_core.services.compaction.compaction_plan import CompactionOperation
 from pyhudi_core.timeline.active import Timeline
 
+MANY_LOGS = 16
+"""So many log files of a slice are many: readers merge them all."""
+_SMALL = 4 << 20
+_TIMES = 8
+"""A base file is rewritten by ``many_logs`` if it is small, or has at most so many times the bytes of its logs."""
+_PARTS = 8
 _DAY = "%Y%m%d"
 Operations = Sequence[CompactionOperation]
 
@@ -111,6 +117,14 @@ def _by_log_number(operations: Operations, options: CompactionOptions, now: str)
     return _bounded(sorted(many, key=lambda item: -len(item.piece.logs)), options.target_io_mb)
 
 
+def _many_logs(operations: Operations, options: CompactionOptions, now: str) -> list[CompactionOperation]:
+    """Return an eighth of the slices that have many logs and are worth it, so that a commit that does this by itself takes little longer."""
+    worth = [
+        i for i in operations if len(i.piece.logs) >= MANY_LOGS and i.base_bytes <= max(_SMALL, _TIMES * i.log_bytes)
+    ]
+    return sorted(worth, key=lambda item: -len(item.piece.logs))[: -(-len(worth) // _PARTS)]
+
+
 def _day_based(operations: Operations, options: CompactionOptions, now: str) -> list[CompactionOperation]:
     newest = sorted({item.piece.partition for item in operations}, reverse=True)[: options.day_partitions]
     return _by_partition([item for item in operations if item.piece.partition in newest])
@@ -151,6 +165,7 @@ def _is_recent(partition: str, options: CompactionOptions, now: str) -> bool:
 RULES: dict[str, Callable[[Operations, CompactionOptions, str], list[CompactionOperation]]] = {
     "log_file_size": _by_log_size,
     "log_file_num": _by_log_number,
+    "many_logs": _many_logs,
     "bounded_io": lambda operations, options, _now: _bounded(operations, options.target_io_mb),
     "day_based": _day_based,
     "bounded_partition_aware": partial(_of_last_days, recent=True),

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from pyhudi_core.engine.base import Engine
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.model.commit import WriteStat
 from pyhudi_core.model.instant import Action
@@ -24,7 +23,7 @@ from pyhudi_core.services.compaction.logs_to_compact import plan_log_compaction
 from pyhudi_core.services.compaction.slices_to_compact import outdating
 from pyhudi_core.services.outdated import Outdating
 from pyhudi_core.services.planned_service import PlannedService
-from pyhudi_core.services.service import Execution
+from pyhudi_core.services.service import Execution, Turn
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction.begin import Transaction
 
@@ -58,9 +57,10 @@ class LogCompaction(PlannedService[CompactionPlan, tuple[FileSlice, ...], LogCom
     action = Action.LOGCOMPACTION
     noun = "log compaction"
 
-    def after_commit(self, engine: Engine | None) -> None:
+    def after_commit(self, turn: Turn) -> bool:
         """With ``hoodie.log.compaction.inline``: execute the plans that no process executes, and compact logs if that is due."""
-        self._inline(engine)
+        self._inline(turn.engine)
+        return False
 
     def _planned(self, timeline: Timeline, *, triggered: bool) -> CompactionPlan:
         return plan_log_compaction(self.context, timeline)

@@ -10,14 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from pyhudi_core.engine.base import Engine
 from pyhudi_core.engine.choice import engine_for
 from pyhudi_core.errors import CommitConflictError
 from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.services.expiry.partitions_to_expire import ExpiryPlan, plan_expiry
 from pyhudi_core.services.progress import Steps
-from pyhudi_core.services.service import Execution, Figures, ServiceResult, TableService
+from pyhudi_core.services.service import Execution, Figures, ServiceResult, TableService, Turn
 from pyhudi_core.write.checks import checked_extra
 from pyhudi_core.write.handle import Write
 from pyhudi_core.write.retrying import Retries
@@ -67,10 +66,11 @@ class Expiry(TableService[ExpiryResult]):
         """Nothing: what a dead process leaves is rolled back as any write is (``table.failed_writes``)."""
         return self._nothing("the next write rolls back what a dead process has left")
 
-    def after_commit(self, engine: Engine | None) -> None:
+    def after_commit(self, turn: Turn) -> bool:
         """With ``hoodie.partition.ttl.inline``: delete what has expired."""
         with Retries(self.context) as retries:
-            self._run(Execution(engine_for(engine, self.context.runtime.executor, None)), retries)
+            self._run(Execution(engine_for(turn.engine, self.context.runtime.executor, None)), retries)
+        return False
 
     def _run(self, how: Execution, retries: Retries) -> ExpiryResult:
         """Plan and delete; again if another commit came first. Raises `CommitConflictError` after too many attempts, and as a write."""

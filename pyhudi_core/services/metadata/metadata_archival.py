@@ -6,13 +6,12 @@ timeline decides which log blocks count. What was not compacted stays, because H
 
 from __future__ import annotations
 
-from pyhudi_core.engine.base import Engine
 from pyhudi_core.metadata_table.names import INITIAL_INSTANTS
 from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.archival.archival import Archival, ArchivalResult, archive, rules_of
 from pyhudi_core.services.archival.limits import ArchivalPlan
 from pyhudi_core.services.metadata.at_metadata_table import NONE, place_of
-from pyhudi_core.services.service import Execution
+from pyhudi_core.services.service import Execution, Turn
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.write.retrying import Retries
 
@@ -37,27 +36,26 @@ class MetadataArchival(Archival):
         """As `Archival.take_over`, at the metadata table."""
         return super().take_over() if self.exists else self._nothing(NONE)
 
-    def after_commit(self, engine: Engine | None) -> None:
+    def after_commit(self, turn: Turn) -> bool:
         """Archive, if that is due and ``hoodie.archive.automatic`` is on.
 
         A partition that is built after older instants were archived has an instant with one of the first times again. To Hudi's readers the timeline
         then begins with that, and archived instants would not count as completed. So it is archived as soon as there is a newer instant.
         """
-        if not self.exists:
-            return
         timeline = self.context.folder.latest or Timeline()
+        if not self.exists:
+            return False
         if _has_late_build(timeline):
-            archive(self.context, rules_of(self.context, triggered=False))
-        elif self._has_enough(timeline):
-            super().after_commit(engine)
+            return bool(archive(self.context, rules_of(self.context, triggered=False)))
+        return self._has_enough(timeline, turn.waits) and super().after_commit(Turn())
 
-    def _has_enough(self, timeline: Timeline) -> bool:
+    def _has_enough(self, timeline: Timeline, waits: int) -> bool:
         """Say whether a commit should look what can go: as many commits as a data table lets gather are older than the data table's timeline."""
         data = next(place for place in self.context.companions if not place.prefix).folder
         first = min((i.requested_time for i in data.latest or data.load()), default="")
         rules = rules_of(self.context, triggered=True)
         older = sum(1 for i in timeline.commits if i.requested_time < first)
-        return older >= max(1, (rules.keep_max or 0) - rules.keep_min)
+        return older >= max(1, (rules.keep_max or 0) - rules.keep_min) + waits
 
     def _run(self, how: Execution, retries: Retries) -> ArchivalResult:
         """As for a data table: down to one commit more than ``hoodie.keep.min.commits``."""

@@ -11,13 +11,13 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from pyhudi_core.engine.base import Engine
 from pyhudi_core.model.instant import Action
 from pyhudi_core.options.upkeep import CleaningOptions
 from pyhudi_core.services.cleaning.clean_plan import CleaningPlan, PlannedClean
 from pyhudi_core.services.cleaning.cleaning import Cleaning, CleaningResult
 from pyhudi_core.services.cleaning.files_to_clean import plan_cleaning
 from pyhudi_core.services.metadata.at_metadata_table import NONE, AtMetadataTable
+from pyhudi_core.services.service import Turn
 from pyhudi_core.timeline.active import Timeline
 
 _LEAST_COMMITS = 20
@@ -32,15 +32,16 @@ class MetadataCleaning(AtMetadataTable[CleaningPlan, PlannedClean, CleaningResul
     summary = "delete older file slices of the metadata table"
     turns = ("metadata.compact_after",)
 
-    def after_commit(self, engine: Engine | None) -> None:
-        """Execute the plans that no process executes, and clean if a compaction made slices removable."""
+    def after_commit(self, turn: Turn) -> bool:
+        """Plan a clean if a compaction made slices removable, or execute the plan."""
         timeline = self.context.folder.latest or self.context.folder.load() if self.exists else Timeline()
         begun = any(i.action is Action.CLEAN for i in timeline.pending)
         # The commit that was just made is not on a timeline that was read before it. Whether there is something to delete is asked by the plan, for
         # which the timeline is read again: with automatic cleaning each commit has two instants here, and of an old one the last that comes before
         # the next compaction would always be missing.
-        if begun or not self._why_not_yet(timeline, 1):
-            self._inline(engine)
+        if not begun and self._why_not_yet(timeline, 1, turn.waits):
+            return False
+        return self._step(turn.engine, timeline, self.context.options.metadata.compact_after) is not None
 
     def _planned(self, timeline: Timeline, *, triggered: bool) -> CleaningPlan:
         if not self.exists:
@@ -50,13 +51,14 @@ class MetadataCleaning(AtMetadataTable[CleaningPlan, PlannedClean, CleaningResul
             return CleaningPlan(why_not=why_not)
         return plan_cleaning(self.context, timeline, options_of(self.context.options.cleaning), triggered=triggered)
 
-    def _why_not_yet(self, timeline: Timeline, unseen: int = 0) -> str:
+    def _why_not_yet(self, timeline: Timeline, unseen: int = 0, waits: int = 0) -> str:
         """Say why a commit need not look for removable slices; empty if it has to. ``unseen``: so many instants are newer than the timeline."""
         cleans = [i.requested_time for i in timeline.completed if i.action is Action.CLEAN]
         compactions = [i.requested_time for i in timeline.commits if i.action is Action.COMMIT]
         if not compactions or max(compactions) < max(cleans, default=""):
             return "the metadata table was not compacted since its last clean"
-        wanted = self.context.options.metadata.compact_after - _BEFORE_COMPACTION
+        between = self.context.options.metadata.compact_after
+        wanted = max(0, between - _BEFORE_COMPACTION) + min(waits, _BEFORE_COMPACTION - 1, between - 1)
         since = unseen + sum(1 for i in timeline.completed if i.requested_time > max(compactions))
         return "" if since >= wanted else f"{since} of {wanted} instants since the last compaction"
 

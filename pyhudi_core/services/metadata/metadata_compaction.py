@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from pyhudi_core.conflicts.concurrent import pending_restores
-from pyhudi_core.engine.base import Engine
 from pyhudi_core.errors import CommitConflictError
 from pyhudi_core.file_groups.slice import BaseFile, FileSlice, LogFile
 from pyhudi_core.file_groups.slicing import SlicePiece
@@ -36,7 +35,7 @@ from pyhudi_core.services.compaction.compaction_rules import trigger_of
 from pyhudi_core.services.metadata.at_metadata_table import NONE, AtMetadataTable
 from pyhudi_core.services.plan_run import PlanRun
 from pyhudi_core.services.progress import Steps
-from pyhudi_core.services.service import Execution
+from pyhudi_core.services.service import Execution, Turn
 from pyhudi_core.timeline.active import Timeline
 from pyhudi_core.transaction import markers, plan_executors
 from pyhudi_core.transaction.begin import TOKEN_KEY, Transaction
@@ -54,14 +53,15 @@ class MetadataCompaction(AtMetadataTable[CompactionPlan, tuple[FileSlice, ...], 
     summary = "rewrite the log files of the metadata table as base files"
     turns = ("metadata.compact_after",)
 
-    def after_commit(self, engine: Engine | None) -> None:
-        """Execute the plans that no process executes, and compact if the metadata table has so many delta commits."""
+    def after_commit(self, turn: Turn) -> bool:
+        """Plan a compaction if the metadata table has so many delta commits, or execute the plan."""
         timeline = self.context.folder.latest or self.context.folder.load() if self.exists else Timeline()
-        if self._is_due(timeline):
-            self._inline(engine)
+        if not self._is_due(timeline, turn.waits):
+            return False
+        return self._step(turn.engine, timeline, self.data.options.metadata.compact_after) is not None
 
-    def _is_due(self, timeline: Timeline) -> bool:
-        most = self.data.options.metadata.compact_after
+    def _is_due(self, timeline: Timeline, waits: int) -> bool:
+        most = self.data.options.metadata.compact_after + waits
         # The commit that was just made is not on a timeline that was read before it.
         deltas = [i for i in timeline.commits if i.action is Action.DELTACOMMIT]
         return self.exists and len(deltas) + 1 >= most and self._trigger(timeline, most - 1)[0]
@@ -70,6 +70,11 @@ class MetadataCompaction(AtMetadataTable[CompactionPlan, tuple[FileSlice, ...], 
         options = replace(self.data.options.compaction, trigger="NUM_COMMITS", max_delta_commits=max(1, most))
         found = trigger_of(timeline, options, self.context.now())
         return found.due, found.text
+
+    def _foreseen(self, timeline: Timeline, *, triggered: bool) -> CompactionPlan | None:
+        """None if the trigger says that it is due: only the plan after the reservation counts."""
+        due = triggered and self.exists and self._trigger(timeline, self.data.options.metadata.compact_after)[0]
+        return None if due else self._planned(timeline, triggered=triggered)
 
     def _planned(self, timeline: Timeline, *, triggered: bool) -> CompactionPlan:
         if not self.exists:

@@ -134,6 +134,7 @@ class AppendHandle:
             updates=len(rows) - new,
             deletes=len(deletes),
             size=log.size,
+            slice_logs=len(self._piece.logs) + 1,
         )
         stat = stat if settings.changes is None else self._with_slice(stat)
         self._written.append(WrittenFile(stat, writer.ranges))

@@ -27,7 +27,8 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Twelve hourly loads; the last one changes a price that it should not."""
     location = str(tmp_path_factory.mktemp("night") / "orders")
     clock = StandingClock(round(NOON.timestamp() * 1000))
-    table = make_at(home_at(location, runtime_with(clock=clock, writer=lambda: WRITER)))
+    runtime = runtime_with(clock=clock, writer=lambda: WRITER)
+    table = make_at(home_at(location, runtime, {"hoodie.clean.automatic": "false"}))
     for hour in range(11):
         clock.time_ms = round((NOON + timedelta(hours=hour)).timestamp() * 1000)
         own = {0: 9.5, 5: 9.0}.get(hour)

@@ -16,7 +16,7 @@ from pyhudi_core.options import WriteOptions, find_option
 from pyhudi_core.options.compaction import STRATEGIES as DECLARED
 from pyhudi_core.options.compaction import CompactionOptions
 from pyhudi_core.services.compaction.compaction_plan import MEBIBYTE, CompactionOperation, CompactionPlan, decode
-from pyhudi_core.services.compaction.compaction_rules import RULES, chosen, trigger_of
+from pyhudi_core.services.compaction.compaction_rules import MANY_LOGS, RULES, chosen, trigger_of
 from pyhudi_core.timeline.active import Timeline
 
 NOW = "20260110000000000"
@@ -105,11 +105,26 @@ def test_each_strategy_takes_its_slices_in_its_order(changes: dict[str, object],
     assert "".join(operation.piece.file_id for operation in found) == expected
 
 
+def test_commits_compact_an_eighth_of_the_slices_with_many_logs_and_no_base_file_that_is_much_larger() -> None:
+    many, few = [0.01] * MANY_LOGS, [0.01] * (MANY_LOGS - 1)
+    small = [operation("p", f"small{n}", 1, *many) for n in range(9)]
+    others = [
+        operation("p", "large", 100, *many),
+        operation("p", "few", 1, *few),
+        operation("p", "more", 1, *many, 0.01),
+    ]
+    found = chosen([*small, *others], options(strategy="many_logs"), NOW)
+    assert [item.piece.file_id for item in found] == ["more", "small0"]
+    worth = operation("p", "worth", 100, *[1.0] * MANY_LOGS)
+    assert chosen([worth, *others], options(strategy="many_logs"), NOW)[0] == others[2]
+    assert chosen([worth], options(strategy="many_logs"), NOW) == [worth]
+
+
 def test_the_cases_tell_every_strategy_from_all_others() -> None:
     orders: dict[object, set[str]] = {}
     for changes, expected in STRATEGIES:
         orders.setdefault(changes.get("strategy", options().strategy), set()).add(expected)
-    assert orders.keys() == {each.word for each in DECLARED}
+    assert orders.keys() | {"many_logs"} == {each.word for each in DECLARED}, "many_logs has a test of its own"
     assert len(set().union(*orders.values())) == sum(map(len, orders.values())), "two strategies expect the same"
     unsorted = {word for word, found in orders.items() if all(list(each) == sorted(each) for each in found)}
     assert unsorted == {"bounded_io", "unbounded"}, "another strategy passes without sorting"

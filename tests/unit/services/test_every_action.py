@@ -14,6 +14,7 @@ from pyhudi_core.storage.base import ObjectInfo
 from pyhudi_core.storage.local import LocalStorage
 
 SERVICES = {
+    "hoodie__clean__automatic": False,
     "hoodie__clean__commits__retained": 1,
     "hoodie__log__compaction__blocks__threshold": 2,
     "hoodie__compact__inline__max__delta__commits": 1,

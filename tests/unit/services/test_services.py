@@ -20,7 +20,7 @@ from pyhudi_core.model.instant import Action, Instant, State
 from pyhudi_core.services import after_commit
 from pyhudi_core.services.metadata.metadata_tables import MetadataTableOf
 from pyhudi_core.services.registry import SERVICES
-from pyhudi_core.services.service import Execution, ServicePlan, ServiceResult, TableService
+from pyhudi_core.services.service import Execution, ServicePlan, ServiceResult, TableService, Turn
 from pyhudi_core.transaction import metadata_removal
 
 
@@ -240,7 +240,7 @@ def test_after_a_commit_each_service_gets_the_engine_of_the_write(
 ) -> None:
     engines: list[object] = []
     for kind in SERVICES:
-        monkeypatch.setattr(kind, "after_commit", lambda self, engine: engines.append(engine))
+        monkeypatch.setattr(kind, "after_commit", lambda self, turn: engines.append(turn.engine))
     with_turns = [kind for kind in SERVICES if kind.turns]
     assert {kind.name for kind in with_turns} == {
         "compaction", "log_compaction", "cleaning", "clustering", "expiry", "archival",
@@ -256,11 +256,11 @@ def test_after_a_commit_each_service_gets_the_engine_of_the_write(
         write.commit()
     assert [type(engine) for engine in engines] == [LocalEngine] * 2 * len(with_turns)
 
-    def broken(self: TableService[ServiceResult], engine: object) -> None:
+    def broken(self: TableService[ServiceResult], turn: Turn) -> None:
         raise OSError("the disk is full")
 
     monkeypatch.setattr(with_turns[0], "after_commit", broken)
-    after_commit.after_commit(table._opened.context())
+    after_commit.after_commit(table._opened.context(), Turn())
     assert len(engines) == 3 * len(with_turns) - 1, "the others have their turn"
     assert f"{with_turns[0].name} of" in caplog.text
 
@@ -283,8 +283,8 @@ def test_a_metadata_table_that_cannot_be_made_again_is_no_error_of_the_commit(
 def test_a_service_whose_options_are_off_has_no_turn(location: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
     for kind in SERVICES:
-        monkeypatch.setattr(kind, "after_commit", lambda self, engine: made.append(self.name))
-    off = {"hoodie.archive.automatic": False, "hoodie.clean.automatic": False}
+        monkeypatch.setattr(kind, "after_commit", lambda self, turn: made.append(self.name))
+    off = {"hoodie.archive.automatic": False, "hoodie.clean.automatic": False, "hoodie.compact.inline": False}
     make(location, options=off).upsert(orders((1, "a", 1.0)))
     assert made == ["metadata_compaction", "metadata_cleaning"]
 
