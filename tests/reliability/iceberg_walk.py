@@ -55,7 +55,7 @@ class IcebergWalk(Walk):
 
     def handle(self, create: bool = False) -> hudi.HudiTable:
         given = dict(self.form.options)
-        given["pyhudi.iceberg.snapshots"] = 6  # each of them is read after each step
+        given["pyhudi.iceberg.snapshots"] = 3  # each of them is read after each step
         # A lock file would name this process, which lives, so a writer would wait for the one that vanished.
         given["hoodie.write.lock.provider"] = "in_process"
         self.form = replace(self.form, options=given)
