@@ -148,7 +148,7 @@ def test_duckdb_reads_the_list_of_files(tmp_path: Path) -> None:
     rows = pa.table({"id": [1, 2, 3], "day": ["a", "a", "b"]})
     table = hudi.create_table(tmp_path / "t", rows.schema, "id", partition_by="day")
     table.upsert(rows)
-    table.delete([2])
+    table.delete(where="id = 2")
     table.catalog.sync("manifest")
     listed = f"{table.location}/.hoodie/absolute-path-manifest/latest-snapshot.csv"
     connection = duckdb.connect()
