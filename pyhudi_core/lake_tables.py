@@ -70,7 +70,7 @@ def lake(
     """
     WriteOptions.parse(options or {})
     if is_catalog_address(location):
-        address = addresses.CatalogAddress.parse(str(location), storage_options, options)
+        address = addresses.CatalogAddress.parse(str(location), storage_options, options, system_runtime())
         if address.name:
             raise InvalidOptionError(
                 f"{address.text} is a table of a catalog, not a database with tables",
@@ -274,7 +274,7 @@ def tables_below(
     A table may be in the folder of another one (``sales`` and ``sales/eu``), but not in one of its partitions.
     """
     if is_catalog_address(location):
-        address = addresses.CatalogAddress.parse(location, storage_options, options)
+        address = addresses.CatalogAddress.parse(location, storage_options, options, system_runtime())
         return [location] if address.name else [f"{address.text}/{name}" for name in addresses.names_in(address)]
     storage, executor = open_storage(location, storage_options), system_runtime().executor
     found: list[str] = []

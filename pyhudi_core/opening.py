@@ -136,7 +136,7 @@ def create_table(
         LockError: the server of the lock does not answer, or another writer holds the lock all the time; nothing was created.
     """
     if is_catalog_address(location):
-        address = addresses.CatalogAddress.parse(str(location), storage_options, options)
+        address = addresses.CatalogAddress.parse(str(location), storage_options, options, system_runtime())
         found = addresses.found(address)
         location = found.location if found else addresses.new_location(address)
         options = address.options_of(found.name if found else address.name)
@@ -168,7 +168,9 @@ def table_exists(
     Raises `ConfigError`, `StorageError` and `CatalogError` if the location cannot be looked at.
     """
     if is_catalog_address(location):
-        found = addresses.found(addresses.CatalogAddress.parse(str(location), storage_options, options))
+        found = addresses.found(
+            addresses.CatalogAddress.parse(str(location), storage_options, options, system_runtime())
+        )
         return found is not None and table_exists(found.location, storage_options)
     storage = open_storage(location, storage_options or {})
     if _is_table(storage):
@@ -204,7 +206,7 @@ def drop_of(
 ) -> TableDrop | CatalogDrop:
     """Return the drop of the table at a location, which may be half dropped. Raises `TableNotFoundError` if there is none."""
     if is_catalog_address(location):
-        address = addresses.CatalogAddress.parse(str(location), storage_options, options)
+        address = addresses.CatalogAddress.parse(str(location), storage_options, options, system_runtime())
         found = addresses.needed(address)
         return CatalogDrop(address, found, partial(_drop_of_files, found.location, storage_options, options))
     return _drop_of_files(location, storage_options, options)
@@ -472,7 +474,7 @@ def _place_of(
     """Return where a table is, and its options: what a catalog says of an address, and anything else as it is."""
     if not is_catalog_address(location):
         return location, options
-    address = addresses.CatalogAddress.parse(str(location), storage_options, options)
+    address = addresses.CatalogAddress.parse(str(location), storage_options, options, system_runtime())
     found = addresses.needed(address)
     return found.location, address.options_of(found.name)
 

@@ -23,7 +23,7 @@ from pyhudi_core.model.masking import masked_text
 from pyhudi_core.naming import nearest
 from pyhudi_core.options import WriteOptions
 from pyhudi_core.options.catalog import GLUE, HMS, CatalogOptions
-from pyhudi_core.runtime.system import system_runtime
+from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.storage.base import StorageSpec
 
 _SCHEMES = {"thrift": HMS, "glue": GLUE}
@@ -41,6 +41,7 @@ class CatalogAddress:
         text: the address, as users wrote it.
         database, name: in lower case, as catalogs have them; ``name`` is empty for a lake.
         keys: the options by which a sync finds the same catalog.
+        runtime: by which the catalog is asked.
         given, storage_options: of the caller.
     """
 
@@ -48,12 +49,17 @@ class CatalogAddress:
     database: str
     name: str
     keys: Mapping[str, str]
+    runtime: Runtime = field(repr=False)
     given: Mapping[str, object] = field(default_factory=dict, repr=False)
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
     def parse(
-        cls, text: str, storage_options: Mapping[str, str] | None, options: Mapping[str, object] | None
+        cls,
+        text: str,
+        storage_options: Mapping[str, str] | None,
+        options: Mapping[str, object] | None,
+        runtime: Runtime,
     ) -> CatalogAddress:
         """Parse an address. Raises `InvalidOptionError`, which does not show a password."""
         scheme, _, rest = text.partition("://")
@@ -68,7 +74,7 @@ class CatalogAddress:
             servers_of(uris, f"The address {masked_text(text, 100)}")
             keys[f"{_HIVE}metastore.uris"] = uris
         name = parts[1].lower() if len(parts) == 2 else ""
-        return cls(text.rstrip("/"), parts[0].lower(), name, keys, options or {}, storage_options or {})
+        return cls(text.rstrip("/"), parts[0].lower(), name, keys, runtime, options or {}, storage_options or {})
 
     @cached_property
     def catalog_options(self) -> CatalogOptions:
@@ -80,7 +86,7 @@ class CatalogAddress:
     def ask(self, what: Callable[[Catalog], _T]) -> _T:
         """Ask the catalog, whose database must be there. Raises `CatalogError`."""
         options = self.catalog_options
-        with opening.opened(options, StorageSpec("glue://", self.storage_options), system_runtime()) as catalog:
+        with opening.opened(options, StorageSpec("glue://", self.storage_options), self.runtime) as catalog:
             if not catalog.has_database(self.database):
                 raise CatalogError(
                     f"{catalog.place} has no database {self.database}",

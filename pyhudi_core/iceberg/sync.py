@@ -190,15 +190,16 @@ class _Step:
     def _begin_again(self) -> None:
         """Make one snapshot of all files. Those that there were go, because nothing is known of their files."""
         metadata, timeline = self.metadata, self.state.timeline
+        then = self._then()
         self.dropped = metadata.snapshots
         metadata.keep_only([])
         commits = timeline.commits.instants
         if not commits:
-            self._take_columns(self.state.schema, None)
+            self._take_columns(self.state.schema, None, None)
             return
         files = every_file(self.context, self.state)
         oldest = min((file.name.requested_time for file in files), default="")
-        self._take_columns(self.state.schema, self._now(), oldest)
+        self._take_columns(self.state.schema, self._now(), then, oldest)
         made = self._made(commits[-1], statistics_of(self.state, files), again=True)
         added = dict(map(made.entry, files))
         commit = self.context.folder.read_commit(commits[-1])
@@ -210,10 +211,10 @@ class _Step:
         evolution = self.state.evolution
         return None if evolution is None else Version(0, evolution.columns)
 
-    def _take_columns(self, schema: Any, now: Version | None, oldest: str = "") -> None:
+    def _take_columns(self, schema: Any, now: Version | None, then: Version | None, oldest: str = "") -> None:
         """Make the schema of the whole state: names and types of older files are those of the versions that are not too old for them."""
         table, evolution = self.root, self.state.evolution
-        columns = columns_of(schema, table, self.columns, now)
+        columns = columns_of(schema, table, self.columns, now, then)
         if now is not None and evolution is not None:
             versions = evolution.versions
             ends = [*(str(one.number) for one in versions[1:]), ""]
@@ -258,9 +259,12 @@ class _Step:
     def _then(self) -> Version | None:
         """Return the numbers that the columns had in the newest snapshot, before the metadata knew numbers."""
         current, evolution = self.metadata.current, self.state.evolution
-        if self.columns[-1].numbers or current is None or evolution is None:
+        if self.columns[-1].numbers or evolution is None:
             return None
-        before = [one for one in evolution.versions if one.number <= int(current["summary"][INSTANT])]
+        newest = (
+            int(current["summary"][INSTANT]) if current else 0
+        )  # without a snapshot the columns are those before the first change
+        before = [one for one in evolution.versions if one.number <= newest]
         return before[-1] if before else None
 
     def _set_columns(self, columns: IcebergColumns) -> None:

@@ -13,14 +13,29 @@ from pathlib import Path
 from typing import Any
 
 from reliability.table_walk import Vanished, Walk
-from support.iceberg import iceberg_rows, iceberg_table, in_order
+from support.homes import runtime_with
+from support.iceberg import column_ids, iceberg_rows, iceberg_table, in_order
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import UnsupportedTableError
+from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.local import LocalStorage
 
 Read = Callable[[str], list[dict[str, Any]]]
+
+
+@dataclass(frozen=True)
+class Life:
+    """The only process that lives."""
+
+    name: str
+
+    def identity(self) -> str:
+        return self.name
+
+    def is_gone(self, identity: str) -> bool:
+        return identity != self.name
 
 
 @dataclass
@@ -33,17 +48,23 @@ class IcebergWalk(Walk):
     refused: int = 0
     states: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     travelled: int = 0
+    life: int = 0
 
     def place(self) -> Storage:
         return LocalStorage(self.folder, fsync=False)
 
     def handle(self, create: bool = False) -> hudi.HudiTable:
         given = dict(self.form.options)
-        given["pyhudi.iceberg.snapshots"] = 6  # each of them is read after each step
-        # A lock on the disk names this process, which lives, so a writer would wait for the one that vanished.
+        given["pyhudi.iceberg.snapshots"] = 3  # each of them is read after each step
+        # A lock file would name this process, which lives, so a writer would wait for the one that vanished.
         given["hoodie.write.lock.provider"] = "in_process"
         self.form = replace(self.form, options=given)
         return super().handle(create)
+
+    def runtime(self) -> Runtime:
+        """A process whose predecessors are gone: the disk dates heartbeats by another clock, by which they would never expire."""
+        self.life += 1
+        return runtime_with(clock=self.clock, process=Life(str(self.life)))
 
     def check_more(self) -> None:
         """Nothing: `test_table_walks` does it, and takes half of the time for it."""
@@ -79,6 +100,7 @@ class IcebergWalk(Walk):
         for read in (iceberg_rows, *self.readers):
             found = read(self.folder)
             assert found == wanted, (read, found, wanted)
+        column_ids(self.folder)
         self.synced += 1
         table = iceberg_table(self.folder)
         snapshot = table.current_snapshot()

@@ -24,6 +24,7 @@ from support.wrapping import WrappedStorage
 import pyhudi_core as hudi
 from pyhudi_core.errors import HudiError, SnapshotExpiredError
 from pyhudi_core.opening import create_at, create_whole
+from pyhudi_core.runtime.base import Runtime
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.storage.memory import MemoryBucket, MemoryStorage
 
@@ -85,7 +86,7 @@ class Walk(Operations):
 
     def handle(self, create: bool = False) -> hudi.HudiTable:
         """A new handle of the table, as a new process has it."""
-        home = home_at(self.storage, runtime_with(clock=self.clock), self.columns.options(self.form.options))
+        home = home_at(self.storage, self.runtime(), self.columns.options(self.form.options))
         if create:
             partition_by = "day" if self.form.partitioned else ()
             ordering = "ts" if self.form.ordered else None
@@ -93,6 +94,10 @@ class Walk(Operations):
             make = create_whole if self.form.options.get("hoodie.index.type") == "RECORD_INDEX" else create_at
             return make(home, self.columns.schema, "id", partition_by, ordering, self.form.table_type)
         return hudi.HudiTable(home)
+
+    def runtime(self) -> Runtime:
+        """What a new process is given."""
+        return runtime_with(clock=self.clock)
 
     # --- a step
 

@@ -68,7 +68,7 @@ LOOPS = [
 LOOKS = [
     *(
         (name, "{table}")
-        for name in ("check", "count", "head", "history", "schema", "services", "show", "size", "timeline")
+        for name in ("check", "count", "head", "history", "schema", "services", "show", "size", "tables", "timeline")
     ),
     ("commit", "{table}", "{newest}"),
     ("sql", "{table}", "SELECT count(*) FROM orders"),

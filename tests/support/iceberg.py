@@ -23,6 +23,18 @@ def iceberg_rows(folder: str, snapshot_id: int | None = None, **scan: Any) -> li
     return in_order(iceberg_table(folder).scan(snapshot_id=snapshot_id, **scan).to_arrow())
 
 
+def column_ids(folder: str) -> dict[str, int]:
+    """The ids of the columns, by name. No name of the mapping means two columns, for no reader could tell them apart."""
+    table = iceberg_table(folder)
+    ids = {field.name: field.field_id for field in table.schema().fields}
+    mapping = table.name_mapping()
+    assert mapping is not None
+    names = [name for field in mapping.root for name in field.names]
+    assert len(names) == len(set(names)), names
+    assert {name: field.field_id for field in mapping.root for name in field.names if name in ids} == ids
+    return ids
+
+
 def in_order(table: pa.Table) -> list[dict[str, Any]]:
     """The rows, in an order that does not depend on files."""
     return sorted(table.to_pylist(), key=repr)

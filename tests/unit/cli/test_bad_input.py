@@ -264,7 +264,6 @@ BAD = {
         {table} 'DROP INDEX x ON orders'""",
     "sweep": "{table} --option pyhudi.sweep.min.age.minutes=-1",
     "tables": """
-        {table}
         {table} --columns prise
         {table} --csv --json
         {table} --option pyhudi.catalog.tls=perhaps

@@ -64,7 +64,7 @@ RUNS: dict[str, tuple[str, ...]] = {
     "size": ("{wide}",),
     "sql": ("{wide}", "CREATE INDEX by_id ON wide (id)", "--plan"),
     "sweep": ("{wide}", "--plan"),
-    "tables": ("{wide}/..",),
+    "tables": ("{wide}",),
     "timeline": ("{wide}",),
     "upgrade": ("{wide}", "--plan"),
     "upkeep": ("{wide}", "--plan"),

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.conversions import to_bytes
 from pyiceberg.types import IcebergType, PrimitiveType
-from support.iceberg import iceberg_rows, iceberg_table, in_order
+from support.iceberg import column_ids, iceberg_rows, iceberg_table, in_order
 
 import pyhudi_core as hudi
 from pyhudi_core.errors import InvalidOptionError, TableError, UnsupportedTableError
@@ -336,3 +336,29 @@ def test_a_table_that_was_moved_begins_again_with_its_new_place(tmp_path: Path) 
     assert "moved" in moved.iceberg.plan().reason
     moved.iceberg.sync()
     same(moved)
+
+
+@pytest.mark.parametrize(("rows_before", "again"), [(False, False), (True, False), (False, True)])
+def test_columns_keep_their_ids_when_they_get_numbers(tmp_path: Path, rows_before: bool, again: bool) -> None:
+    table = hudi.create_table(str(tmp_path / "t"), SCHEMA, record_key="id", partition_by="day")
+    if rows_before:
+        table.insert(data((1, "a", 1.0)))
+    assert table.iceberg.sync()
+    before = column_ids(table.location)
+    table.alter(order=["price", "id", "day"])
+    if again:
+        keep = {"hoodie.keep.min.commits": 2, "hoodie.keep.max.commits": 3, "hoodie.clean.commits.retained": 1}
+        writer = hudi.open_table(table.location, options=keep)
+        for number in range(6):
+            writer.upsert(data((number, "a", 1.0)).select(["price", "id", "day"]))
+        writer.archival.run()
+        assert table.iceberg.plan().reason
+    else:
+        table.upsert(data((2, "b", 2.0)).select(["price", "id", "day"]))
+    table.iceberg.sync()
+    same(table)
+    assert column_ids(table.location) == before
+    table.alter(rename={"price": "cost"})
+    table.iceberg.sync()
+    same(table)
+    assert column_ids(table.location)["cost"] == before["price"]

@@ -141,3 +141,17 @@ def test_categories_of_polars_are_texts_as_key_as_partition_as_value_and_inside_
     assert table.lookup(pa.table(frame.select("id", "day").head(1)), columns=["id"]).count() == 1
     table.merge(frame.head(1), on=["id", "day"]).when_matched_delete().execute()
     assert table.delete(frame.select("id", "day")).stats.rows_deleted == 1
+
+
+def test_duckdb_reads_the_list_of_files(tmp_path: Path) -> None:
+    """As docs/engines.md says it."""
+    rows = pa.table({"id": [1, 2, 3], "day": ["a", "a", "b"]})
+    table = hudi.create_table(tmp_path / "t", rows.schema, "id", partition_by="day")
+    table.upsert(rows)
+    table.delete(where="id = 2")
+    table.catalog.sync("manifest")
+    listed = f"{table.location}/.hoodie/absolute-path-manifest/latest-snapshot.csv"
+    connection = duckdb.connect()
+    connection.execute(f"SET VARIABLE files = (SELECT list(column0) FROM read_csv('{listed}', header = false))")
+    found = connection.sql("SELECT id, day FROM read_parquet(getvariable('files')) ORDER BY id")
+    assert found.fetchall() == [(1, "a"), (3, "b")]
