@@ -39,7 +39,10 @@ _COMMANDS = {
     "drop": ("drop", "Delete a table for good, or finish a drop that died."),
     "export": ("export", "Write the rows of a table into a Parquet, CSV or JSON file."),
     "inspect": ("inspect", "Show files, slices, partitions, commits with write amplification, or statistics."),
-    "downgrade": ("upgrade", "Lower a table to version 8, which Hudi 1.0 opens, or 6, which 0.15 opens; no row changes."),
+    "downgrade": (
+        "upgrade",
+        "Lower a table to version 8, which Hudi 1.0 opens, or 6, which 0.15 opens; no row changes.",
+    ),
     "erase": ("erase", "Erase the rows with given keys, and all that is left of them."),
     "expire": ("service_commands", "Delete expired partitions."),
     "help": ("help", "Show the page about a topic, or list the topics."),

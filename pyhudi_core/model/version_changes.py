@@ -186,7 +186,7 @@ def why_not_to_version_8_again(config: TableConfig) -> str:
     return config.why_not_written
 
 
-def of_metadata_table(properties: Mapping[str, str], version: str) -> dict[str, str]:
-    """Return the properties of the metadata table of a table of this version, of those that it has in the other one."""
+def of_metadata_table(properties: Mapping[str, str], version: str) -> dict[str, str | None]:
+    """Return the changes of the metadata table of a table that gets this version, from 8 to 9 or back."""
     initial = properties.get(_INITIAL, version)
-    return {**properties, VERSION: version, _INITIAL: min(initial, version)}
+    return {VERSION: version, _INITIAL: min(initial, version)}

@@ -136,7 +136,7 @@ def update(
         return current
     storage.put_if_absent(BACKUP, storage.get(PATH))
     # Hudi deletes and creates; a storage with atomic put avoids the gap, and readers of both packages accept it.
-    _replace(storage, text.render(_changed(current, changes), comment), seen)
+    _replace(storage, text.render(changed(current, changes), comment), seen)
     written = read(storage)
     storage.delete(BACKUP)
     return written
@@ -181,7 +181,7 @@ def apply(
             if seen.info is None:
                 update(storage, changes, comment, wanted)
             else:
-                _replace(storage, text.render(_changed(seen.properties, changes), comment), seen.info)
+                _replace(storage, text.render(changed(seen.properties, changes), comment), seen.info)
         except PreconditionFailedError:
             continue
         return
@@ -209,7 +209,8 @@ def _holds(current: Mapping[str, str], changes: Mapping[str, str | None]) -> boo
     return all((current.get(key) or None) == (value or None) for key, value in changes.items())
 
 
-def _changed(current: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
+def changed(current: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
+    """Return all properties after a change, in the order in which they are written."""
     wanted = {key: value for key, value in current.items() if changes.get(key, value) is not None}
     wanted.update({key: value for key, value in changes.items() if value is not None})
     wanted.pop(text.CHECKSUM, None)  # Hudi has it anywhere; as the last one it says that nothing before it is cut off

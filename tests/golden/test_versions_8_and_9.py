@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,31 @@ def test_a_table_of_version_9_gets_version_8_without_the_indexes_that_that_canno
     goes_on(table)
 
 
+def test_a_write_ends_a_change_whose_process_died_while_it_wrote_the_properties_of_the_metadata_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = opened("hudi-1.0.2/cow_indexed", tmp_path)
+    main = tmp_path / METADATA_TABLE / properties_file.PATH
+
+    def interrupted(*_: object) -> None:
+        main.write_bytes(main.read_bytes()[:-100])
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(properties_file, "apply", interrupted)
+        patch.setattr(eight_and_nine, "sweep_reservation", lambda _: None)
+        with pytest.raises(KeyboardInterrupt):
+            table.upgrade(9)
+    for path in (tmp_path / ".hoodie" / ".heartbeat").iterdir():
+        os.utime(path, (1, 1))
+    table = hudi.open_table(str(tmp_path), {"fsync": "false"}, {"pyhudi.expression.index.timezone": "UTC"})
+    rows = table.scan(meta=False).to_arrow()
+    with pytest.raises(TableVersionError, match="the table has version 9 now"):
+        table.upsert(rows.slice(0, 1))
+    assert_metadata_table_has_its_version(table, tmp_path)
+    goes_on(table)
+
+
 def test_a_payload_class_becomes_a_mode_once_no_log_waits_for_it(tmp_path: Path) -> None:
     table = opened(PAYLOAD, tmp_path)
     before = contents(str(tmp_path))
@@ -191,8 +217,8 @@ def test_a_write_that_began_in_the_other_version_is_not_published(tmp_path: Path
 
 def test_version_6_is_not_made(tmp_path: Path) -> None:
     table = opened("hudi-1.0.2/cow_plain", tmp_path)
-    with pytest.raises(InvalidOptionError, match="not lowered to version 6"):
-        table.downgrade(6)
+    with pytest.raises(InvalidOptionError, match="not lowered to version 7"):
+        table.downgrade(7)
 
 
 def test_version_6_gets_version_9_in_two_steps(tmp_path: Path) -> None:

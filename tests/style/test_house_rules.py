@@ -194,7 +194,7 @@ def test_data_files_are_deleted_in_one_place() -> None:
     users = {name(path) for path in INSIDE if _calls(path, "delete_data_files")}
     assert users == {
         "pyhudi_core/repairs/drop.py", "pyhudi_core/services/archival/archival.py", "pyhudi_core/services/cleaning/clean_execution.py", "pyhudi_core/services/restore/restore_execution.py",
-        "pyhudi_core/services/sweep/sweep.py", "pyhudi_core/transaction/left_by_executors.py", "pyhudi_core/transaction/markers.py",
+        "pyhudi_core/services/sweep/sweep.py", "pyhudi_core/services/versions/lowering_eight.py", "pyhudi_core/transaction/left_by_executors.py", "pyhudi_core/transaction/markers.py",
         "pyhudi_core/transaction/rollback.py",
     }  # fmt: skip
     deleting = {here for here in MAY_DELETE if "parse_data_file" in (ROOT / "pyhudi_core" / here).read_text()}

@@ -36,6 +36,7 @@ from pyhudi_core.write.key_form import has_prefixed_keys
 from pyhudi_core.write.states import load
 
 _METADATA_PROPERTIES = f"{METADATA_TABLE}/{properties_file.PATH}"
+_METADATA_BACKUP = f"{METADATA_TABLE}/{properties_file.BACKUP}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,7 @@ def change(context: TableContext, to: int, how: Execution, seen: Timeline) -> tu
             table=context.table,
             hint="Do it again: the next writer has ended what was decided.",
         ) from unknown.error
+    context.root.delete(_METADATA_BACKUP)
     return dropped
 
 
@@ -156,7 +158,11 @@ class _Change:
                 found.append(Publication(path, staging.kept(made), PublicationKind.REPLACE, digest(known)))
         for place in context.companions:
             body = context.root.get(_METADATA_PROPERTIES)
-            wanted = version_changes.of_metadata_table(place.config.raw, str(self.way.to))
+            raw = place.config.raw
+            wanted = properties_file.changed(raw, version_changes.of_metadata_table(raw, str(self.way.to)))
             staged = staging.kept(render(wanted, f"{properties_file.COMMENT} {self.transaction.token}"))
+            backup = context.root.get(_METADATA_BACKUP) if context.root.head(_METADATA_BACKUP) is not None else None
+            # A disk may keep the beginning of the file alone if the process dies: then all read the backup.
+            found.append(Publication(_METADATA_BACKUP, staged, PublicationKind.REPLACE, digest(backup)))
             found.append(Publication(_METADATA_PROPERTIES, staged, PublicationKind.REPLACE, digest(body)))
         return found

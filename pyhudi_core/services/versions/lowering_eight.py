@@ -343,14 +343,16 @@ def _listed(storage: Storage) -> tuple[str, tuple[str, ...]]:
 
 def end(context: TableContext) -> int:
     """Remove the old timeline of a table that has version 6 now, by the list of the decision; returns the number of files. Can be done twice."""
-    storage = context.root
-    time, files = _listed(storage)
-    if not time or TableConfig.from_properties(properties_file.read(storage), table=context.table).timeline_layout > 1:
+    time, files = _listed(context.root)
+    if (
+        not time
+        or TableConfig.from_properties(properties_file.read(context.root), table=context.table).timeline_layout > 1
+    ):
         return 0  # a table that has the old timeline needs it
-    storage.delete_many(files)
-    storage.delete_many(info.path for info in storage.list(f"{layout.STAGED}/{time}-"))
-    storage.delete(layout.heartbeat(time))
-    storage.put(LIST, b"")
+    context.root.delete_many(files)
+    context.root.delete_many(info.path for info in context.root.list(f"{layout.STAGED}/{time}-"))
+    context.root.delete(layout.heartbeat(time))
+    context.root.put(LIST, b"")
     return len(files)
 
 
