@@ -8,7 +8,6 @@ service that fails, becomes a line of the report; the others go on.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -159,8 +158,9 @@ def upkeep(
     WriteOptions.parse(options or {})  # a wrong option is no failure of a table
     clock = system_runtime().clock
     run = _Run(rules or UpkeepRules(), plan, spark, gate, progress or (lambda *_: None), clock, clock.monotonic())
-    given = [tables] if isinstance(tables, str | os.PathLike | Lake | HudiTable) else list(tables)
-    if not all(isinstance(one, str | os.PathLike | Lake | HudiTable) for one in given):
+    several = isinstance(tables, Sequence) and not isinstance(tables, str)
+    given: list[Any] = list(tables) if several else [tables]  # type: ignore[arg-type]  # a sequence
+    if not all(isinstance(one, str | Lake | HudiTable) or hasattr(one, "__fspath__") for one in given):
         raise InvalidOptionError("upkeep takes tables and locations", hint='For example upkeep(["/lake/orders"]).')
 
     places = [place for one in given for place in _places(one, storage_options or {}, options or {})]
@@ -177,7 +177,7 @@ def _places(
     if isinstance(given, HudiTable):
         yield given.location, lambda: given
         return
-    lake = given if isinstance(given, Lake) else Lake(os.fspath(given), storage_options, options)
+    lake = given if isinstance(given, Lake) else Lake(str(given), storage_options, options)
     below = tables_below(lake.location, lake.storage_options, lake.options)
     for place in below if isinstance(given, Lake) else below or [lake.location]:
         yield place, partial(open_table, place, lake.storage_options, lake.options)

@@ -89,18 +89,26 @@ def united(one: Dataset, other: Dataset, spark: SparkSession) -> Dataset:
 
 
 def _spread(rows: Dataset, spark: SparkSession) -> SparkDataset:
-    """Return rows as a DataFrame; those that are gathered go to the tasks as payloads."""
+    """Return rows as a DataFrame; those that are gathered travel with the function that yields them."""
     if isinstance(rows, SparkDataset):
         return rows
-    pieces = rows.collect().to_batches(max_chunksize=_SENT_ROWS) or [pa.RecordBatch.from_pylist([], rows.schema)]
-    numbers = spark.range(0, len(pieces), numPartitions=len(pieces))
-    made = SparkDataset(numbers, arrow_schema(numbers)).map(_WithoutRows(_sent_rows), rows.schema, pieces)
+    pieces = rows.collect().to_batches(max_chunksize=_SENT_ROWS)
+    numbers = spark.range(0, len(pieces), numPartitions=max(1, len(pieces)))
+    made = SparkDataset(numbers, arrow_schema(numbers)).map(_Pieces(pieces), rows.schema)
     assert isinstance(made, SparkDataset)
     return made
 
 
-def _sent_rows(task: TaskInfo, _: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield task.payload
+@dataclass(frozen=True, slots=True)
+class _Pieces:
+    """Task function: numbers of pieces in, the pieces out. A union changes the numbers of tasks, so a task does not say which piece is its own."""
+
+    pieces: Sequence[pa.RecordBatch]
+
+    def __call__(self, task: TaskInfo, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield self.pieces[number]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ A METADATA_ONLY bootstrap is one commit (``importing/skeleton_commit.py``), the 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -144,7 +143,7 @@ def bootstrap(
     if the types of the files do not fit together by the rule of all writes; and `CorruptBaseFileError` for a damaged file. What was committed before
     an error stays, and is not loaded again.
     """
-    location = os.fspath(location)
+    location = str(location)
     keeps_rows = _keeps_rows(mode, location, spark, rename)
     reads = open_storage(source, source_options)
     storage_options = allowing(storage_options, reads.location) if keeps_rows else storage_options

@@ -82,6 +82,28 @@ def test_hudi_reads_and_continues_a_table_that_we_restored(
 
 
 @pytest.mark.slow
+@pytest.mark.row("C10", "N15", "Q3")
+@pytest.mark.parametrize("kind", KINDS)
+def test_hudi_reads_and_continues_a_table_after_a_restore_that_keeps_the_later_state(
+    first_release: JudgeProcess, tmp_path: Path, kind: str
+) -> None:
+    path, judge = tmp_path / "t", first_release
+    table = make(path, kind)
+    point, later = times(path)[1], table.scan(meta=False).to_arrow()
+    wanted = table.scan(as_of=table.timeline.find(point)).to_arrow()
+    kept = table.restore(point, keep=True).kept
+    assert_same_rows(hudi.open_table(str(path)).scan().to_arrow(), wanted, by=KEY)
+    agree(judge, path)
+    assert [row[0] for row in judge.sql(f"CALL show_savepoints(table => '{known(judge, path)}')")] == [kept]
+    judge.write(path, CASE.rows((2, 400, "hudi"), (7, 400, "hudi"), (200, 400, "hudi")), "upsert", **theirs(kind))
+    agree(judge, path)
+    hudi.open_table(str(path)).restore(kept)
+    back = hudi.open_table(str(path)).scan(meta=False).to_arrow()
+    assert back.sort_by("id").equals(later.sort_by("id"))
+    agree(judge, path)
+
+
+@pytest.mark.slow
 @pytest.mark.row("C9", "C10", "N15", "Q3")
 @pytest.mark.parametrize("kind", KINDS)
 def test_hudi_goes_back_to_our_savepoint_and_we_to_hudis(

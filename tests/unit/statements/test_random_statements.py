@@ -36,6 +36,20 @@ def rows(draw: random.Random, ids: list[int]) -> pa.Table:
     return pa.table(made, KINDS)
 
 
+def replacement(draw: random.Random, number: int) -> tuple[str, list[str]]:
+    """One random statement that replaces rows of the table t by rows of c, and what DuckDB does for it."""
+    if draw.random() < 0.5:
+        rows = "SELECT id, day, v, n, s FROM c"
+        return f"INSERT OVERWRITE t {rows}", ["DELETE FROM t WHERE day IN (SELECT day FROM c)", f"INSERT INTO t {rows}"]
+    where, v = draw.choice(
+        (("day = 'x' AND coalesce(n, 0) < 3", 1), ("day = 'x'", "NULL"), ("v > 1 AND day = 'x'", 2.5))
+    )
+    rows = (
+        f"SELECT id + {10_000 * number} AS id, 'x' AS day, CAST({v} AS DOUBLE) AS v, CAST(NULL AS INT) AS n, s FROM c"
+    )
+    return f"INSERT INTO t REPLACE WHERE {where} {rows}", [f"DELETE FROM t WHERE {where}", f"INSERT INTO t {rows}"]
+
+
 def statement(draw: random.Random) -> str:
     """One random statement on the table t; c has rows to merge and to insert."""
     where = draw.choice(CONDITIONS)
@@ -78,7 +92,7 @@ def play(seed: int, rounds: int) -> None:
     table = hudi.create_table(
         f"memory://random_statements/{seed}",
         KINDS,
-        ["id", "day"],
+        draw.choice((["id", "day"], [])),  # without a key, rows have generated ones
         "day",
         table_type=kind,
         options={"hoodie.metadata.enable": "false"},
@@ -88,12 +102,17 @@ def play(seed: int, rounds: int) -> None:
     judge = duckdb.connect()
     judge.register("start", start)
     judge.execute("CREATE TABLE t AS SELECT * FROM start")
-    for _ in range(rounds):
+    for number in range(1, rounds + 1):
         c = rows(draw, draw.sample(range(40), 8))
         judge.register("c", c)
-        text = statement(draw)
+        if draw.random() < 0.2:
+            text, judged = replacement(draw, number)
+        else:
+            text = statement(draw)
+            judged = [sqlglot.transpile(text, read=Dialect, write="duckdb")[0]]
         hudi.sql(text, {"t": table, "c": c})
-        judge.execute(sqlglot.transpile(text, read=Dialect, write="duckdb")[0])
+        for one in judged:
+            judge.execute(one)
         found = judge.sql("SELECT * FROM t").to_arrow_table()
         assert plain(table.to_arrow()) == plain(found), f"seed {seed}: {text}"
     judge.close()
