@@ -101,6 +101,7 @@ locks: $(INSTALLED) java ## Locks and storages on real servers: installs, starts
 	$(BIN)/pytest tests/locks -q --durations=10 $(if $(ONLY),-k "$(ONLY)")
 
 e2e: $(INSTALLED) java ## Real servers: `dagster dev` with its daemon, and Airflow: schedules, backfills, killed processes
+	$(BIN)/python scripts/servers.py postgresql
 	$(BIN)/pytest tests/e2e -q -m slow --durations=10
 
 evidence: $(INSTALLED) ## All that is slow, in parts of an hour; continues where it stopped (PARTS="fuzz bench-*"; ANEW=1); docs/evidence.md

@@ -21,11 +21,11 @@ from install import ROOT, find_python, find_uv, run, works
 
 DAY = 24 * 3600
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-AIRFLOW_EXTRAS = ("airflow", "testing")
+AIRFLOW_EXTRAS = ("airflow", "s3", "testing")
 EXTRAS = sorted(PROJECT["optional-dependencies"].keys() - {"airflow", "bench", "demo", "dev", "docs"})
 """What users install, without Airflow."""
 WITH_TESTS = ("dagster-pyspark", "duckdb", "moto", "polars", "pytest-timeout", "pytest-xdist")
-WITH_AIRFLOW_TESTS = ("apache-airflow-providers-openlineage", "pytest-timeout", "pytest-xdist")
+WITH_AIRFLOW_TESTS = ("apache-airflow-providers-openlineage", "moto", "pytest-timeout", "pytest-xdist")
 """What tests need from the extra ``dev``; the other packages of it are tools."""
 TESTS = (
     "tests/hostile/test_bad_batches.py",

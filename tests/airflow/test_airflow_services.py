@@ -78,15 +78,15 @@ def test_services_run_or_are_skipped_with_the_reason_of_their_plan(home: Path, l
 def test_a_plan_that_another_process_executes_is_a_skip(
     home: Path, lake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The other process holds the plan as long as its gate is asked; the task comes in between."""
+    """The other process has the plan, and tells of its progress; the task comes in between."""
     table = merge_on_read(lake / "orders")
-    seen = []
+    seen: list[Any] = []
 
-    def meanwhile() -> bool:
-        seen.append(run("claimed", "HudiServiceOperator(task_id='late', table='orders', service='compaction')"))
-        return True
+    def meanwhile(*_: object) -> None:
+        if not seen:
+            seen.append(run("claimed", "HudiServiceOperator(task_id='late', table='orders', service='compaction')"))
 
-    done = table.compaction.run(gate=meanwhile)
+    done = table.compaction.run(progress=meanwhile)
     assert done
     assert states(seen[0]) == {"late": "skipped"}
     assert done.instants[0].requested_time in xcoms(seen[0], "late")["skipped_because"]
