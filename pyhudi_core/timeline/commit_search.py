@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from pyhudi_core.errors import ObjectNotFoundError
 from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.formats.history_manifest import HistoryFile
-from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.model.commit import READ_AS, CommitMetadata
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
 from pyhudi_core.timeline.active import Timeline, TimelineFolder
 from pyhudi_core.timeline.history import ArchivedTimeline, HistoryState
@@ -86,8 +86,7 @@ class _Archived:
             if instant.group in but:
                 continue
             but.add(instant.group)
-            record = CommitMetadata(None).record_name(instant.action)
-            commit = CommitMetadata.from_avro(decode_record(data, record, path=history.path))
+            commit = CommitMetadata.from_avro(decode_record(data, READ_AS, path=history.path))
             if _holds(commit, self.key):
                 yield instant, commit
         if state.problem is not None:
