@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import io
 import json
+from pathlib import Path
 
 import fastavro
 import pytest
+from support.golden import OTHER_VERSIONS, unpack
 
 from pyhudi_core.errors import CorruptTimelineError
-from pyhudi_core.model.instant import Action, Instant, State
+from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
 from pyhudi_core.storage.base import Storage
+from pyhudi_core.storage.local import LocalStorage
 from pyhudi_core.timeline.layout_one.archived_logs import ArchivedLogs
 from pyhudi_core.timeline.layout_one.layout import LayoutOne
 
@@ -43,3 +46,14 @@ def test_a_torn_file_of_the_archive_is_damage_unless_a_merge_was_writing_it(
     problem = ArchivedLogs(storage, PATH).state().problem
     assert (problem is not None and TORN in problem) is is_damage
     assert problem is None or is_damage
+
+
+def test_archived_commits_count_at_their_requested_times(tmp_path: Path) -> None:
+    """There is no other time in layout 1; so a commit is in the range that ends with it, also the first one of a file."""
+    unpack("hudi-0.15.0/cow_archived", tmp_path / "table", OTHER_VERSIONS)
+    logs = ArchivedLogs(LocalStorage(str(tmp_path / "table"), fsync=False), PATH)
+    times = sorted(time for time, action in logs.all_rows() if Action(action) in DATA_ACTIONS)
+    assert {file.first for file in logs.state().files} & set(times)
+    for number, time in enumerate(times, 1):
+        assert [instant.requested_time for instant in logs.completed_between("", time)] == times[:number]
+        assert [instant.requested_time for instant in logs.completed_between(time, "9")] == times[number:]
