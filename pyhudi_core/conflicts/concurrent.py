@@ -33,7 +33,7 @@ from pyhudi_core.errors import (
     SnapshotExpiredError,
 )
 from pyhudi_core.formats.avro.container import decode_record
-from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.model.commit import READ_AS, CommitMetadata
 from pyhudi_core.model.file_names import BaseFileName, parse_data_file, split
 from pyhudi_core.model.instant import DATA_ACTIONS, WRITE_ACTIONS, Action, Instant, State
 from pyhudi_core.model.operation import SERVICE_OPERATIONS, OperationType
@@ -79,7 +79,7 @@ def pending_operation(context: TableContext, instant: Instant) -> OperationType:
     path = context.folder.file(Instant(instant.requested_time, instant.action, State.INFLIGHT))
     try:
         data = context.storage.get(path)
-        commit = CommitMetadata.from_avro(decode_record(data, "HoodieCommitMetadata", path=path) if data else {})
+        commit = CommitMetadata.from_avro(decode_record(data, READ_AS, path=path) if data else {})
     except (ObjectNotFoundError, CorruptionError):
         return OperationType.UNKNOWN
     return OperationType.of(commit.operation)

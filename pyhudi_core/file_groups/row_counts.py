@@ -13,8 +13,7 @@ from pyhudi_core.file_groups.slice import BaseFile, FileSlice, LogFile
 from pyhudi_core.file_groups.visibility import Visibility
 from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.formats.base_file import read_footer
-from pyhudi_core.model.commit import CommitMetadata
-from pyhudi_core.model.instant import Action
+from pyhudi_core.model.commit import READ_AS, CommitMetadata
 from pyhudi_core.opened_table.table_context import TableContext
 
 FOOTERS = 200
@@ -72,9 +71,8 @@ def archived_commits(context: TableContext, requested_times: set[str]) -> dict[s
         return {}
     found = {}
     for time, row in context.folder.history.contents(requested_times).items():
-        record = CommitMetadata(None).record_name(Action(row.action))
         found[time] = (
-            CommitMetadata.from_avro(decode_record(row.metadata, record)) if row.metadata else CommitMetadata(None)
+            CommitMetadata.from_avro(decode_record(row.metadata, READ_AS)) if row.metadata else CommitMetadata(None)
         )
     return found
 

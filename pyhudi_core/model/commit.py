@@ -16,6 +16,10 @@ from pyhudi_core.model.operation import COMPACTING, SERVICE_OPERATIONS
 from pyhudi_core.model.printing import printable
 from pyhudi_core.naming import set_module
 
+READ_AS = "HoodieReplaceCommitMetadata"
+"""The Avro record as which every commit is read. It has all fields of a ``HoodieCommitMetadata``, and the replaced file groups: a damaged commit
+of any action may have some, of any type.
+"""
 SCHEMA_KEY = "schema"
 ROWS_REPLACED_KEY = "pyhudi.rows_replaced"
 """Where a commit that takes file groups away keeps how many rows they had, in its extra metadata."""
@@ -205,7 +209,7 @@ class CommitMetadata:
     def record_name(self, action: Action) -> str:
         """Return the name of the Avro record that stores a commit of this action."""
         replaces = action.completes_as is Action.REPLACECOMMIT
-        return "HoodieReplaceCommitMetadata" if replaces else "HoodieCommitMetadata"
+        return READ_AS if replaces else "HoodieCommitMetadata"
 
     def to_avro(self, action: Action) -> dict[str, Any]:
         """Return the Avro record of this commit, for an instant of this action."""

@@ -21,7 +21,7 @@ from pyhudi_core.errors import SnapshotExpiredError
 from pyhudi_core.file_groups.listing import FileListing
 from pyhudi_core.file_groups.slice import FileSlice
 from pyhudi_core.formats.avro.container import decode_record
-from pyhudi_core.model.commit import CommitMetadata, WriteStat
+from pyhudi_core.model.commit import READ_AS, CommitMetadata, WriteStat
 from pyhudi_core.model.file_names import BaseFileName, join, parse_data_file
 from pyhudi_core.model.instant import Action
 from pyhudi_core.model.properties import TableType
@@ -134,8 +134,7 @@ def _commits(state: Snapshot, *, complete: bool = False) -> _Commits:
     after: list[CommitMetadata] = []
     for row in history.rows_completed_after("" if of_state else bound):
         if row.metadata and row.requested_time not in seen:
-            record = CommitMetadata(None).record_name(Action(row.action))
-            commit = CommitMetadata.from_avro(decode_record(row.metadata, record))
+            commit = CommitMetadata.from_avro(decode_record(row.metadata, READ_AS))
             completed = row.completion_time or row.requested_time
             if completed > bound:
                 after.append(commit)

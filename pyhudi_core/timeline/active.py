@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from pyhudi_core.errors import CorruptionError, CorruptTimelineError, ObjectNotFoundError, SnapshotExpiredError
 from pyhudi_core.lazy import lazy_call
-from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.model.commit import READ_AS, CommitMetadata
 from pyhudi_core.model.instant import DATA_ACTIONS, WRITE_ACTIONS, Action, Instant, State
 from pyhudi_core.model.operation import SERVICE_OPERATIONS
 from pyhudi_core.model.printing import printable
@@ -413,9 +413,8 @@ class TimelineFolder:
     def archived_commits(self, after: str) -> Iterator[CommitMetadata]:
         """Iterate over archived commits that completed after a time, newest first; each file is opened when it is needed."""
         for row in self.history.rows_newest_first(after) if self.load().has_history else ():
-            record = CommitMetadata(None).record_name(Action(row.action))
             if row.metadata:
-                yield CommitMetadata.from_avro(decode_record(row.metadata, record, path=self.history.path))
+                yield CommitMetadata.from_avro(decode_record(row.metadata, READ_AS, path=self.history.path))
 
     def latest_schema(self, timeline: Timeline) -> str | None:
         """Return the Avro JSON of the newest completed commit (by requested time) that has a schema."""

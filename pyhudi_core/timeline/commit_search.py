@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from pyhudi_core.errors import ObjectNotFoundError
 from pyhudi_core.formats.avro.container import decode_record
 from pyhudi_core.formats.history_manifest import HistoryFile
-from pyhudi_core.model.commit import CommitMetadata
+from pyhudi_core.model.commit import READ_AS, CommitMetadata
 from pyhudi_core.model.instant import DATA_ACTIONS, Action, Instant, State
 from pyhudi_core.model.shared_commits import holding
 from pyhudi_core.timeline.active import Timeline, TimelineFolder
@@ -89,8 +89,7 @@ class _Archived:
             if instant.group in but:
                 continue
             but.add(instant.group)
-            record = CommitMetadata(None).record_name(instant.action)
-            commit = CommitMetadata.from_avro(decode_record(data, record, path=history.path))
+            commit = CommitMetadata.from_avro(decode_record(data, READ_AS, path=history.path))
             for found in holding(commit, self.key):
                 yield instant, found
         if state.problem is not None:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from pyhudi_core.errors import CorruptTimelineError, SnapshotExpiredError
 from pyhudi_core.lazy import lazy_call
-from pyhudi_core.model.commit import CommitMetadata, WriteStat
-from pyhudi_core.model.instant import Action, Instant, parse_file_name
+from pyhudi_core.model.commit import READ_AS, CommitMetadata, WriteStat
+from pyhudi_core.model.instant import Instant, parse_file_name
 from pyhudi_core.storage.base import Storage
 from pyhudi_core.timeline import properties_file
 from pyhudi_core.timeline.history import ArchivedTimeline
@@ -51,8 +51,7 @@ class TimelineLayout:
 
     def decode(self, data: bytes, instant: Instant, path: str) -> CommitMetadata:
         """Return the content of the completed file of a commit. Raises `CorruptionError` for bytes that are none."""
-        record = "HoodieReplaceCommitMetadata" if instant.action is Action.REPLACECOMMIT else "HoodieCommitMetadata"
-        return CommitMetadata.from_avro(decode_record(data, record, path=path))
+        return CommitMetadata.from_avro(decode_record(data, READ_AS, path=path))
 
     def history(self, storage: Storage, path: str, raised: bool) -> ArchivedTimeline:
         """Return the archived timeline in a folder; for ``raised`` see `ArchivedTimeline`."""

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 from support.disk import contents
 from support.metadata_tables import assert_metadata_is_true, build
-from support.tables import make, orders, reopen, rows
+from support.tables import archive_all_but_the_newest, make, orders, reopen, rows
 
 import pyhudi_core as hudi
 from pyhudi_core.cli.main import main
@@ -197,6 +197,16 @@ def test_who_needs_older_files_refuses_it_by_name(table: hudi.HudiTable, what: s
     }
     if what == "savepoint":
         assert table.erasure.plan(keys("nobody")).refused_by == ()
+
+
+def test_a_proof_counts_active_and_archived_commits(location: str) -> None:
+    table = make(location)
+    archive_all_but_the_newest(table, orders((1, "a", 1.0)))
+    proof = table.erasure.verify(pa.table({"id": [2]}))
+    archived = len(list(table.archived_commits()))
+    assert archived > 1
+    assert proof.instants == archived + len(table.timeline.completed.commits)
+    assert f" and {proof.instants} commits" in str(proof)
 
 
 @pytest.mark.one_in(2, first=1)

@@ -135,7 +135,7 @@ REFUSED = {
     "CREATE TABLE p (id INT)": "does not say where",
     "CREATE TABLE p (id GEOMETRY) LOCATION 'memory://statements/p'": "there is no type",
     "SELECT 1; SELECT 2": "2 statements",
-    "SELEC 1": "at line 1",
+    "SELEC 1": "at line 1, column 7: Invalid expression / Unexpected token, near",
     "VACUUM o": "CALL run_clean",
     "OPTIMIZE o ZORDER BY (id)": "CALL run_clustering",
     "ANALYZE TABLE o COMPUTE STATISTICS": "table.metadata_table.create",
@@ -157,7 +157,7 @@ def test_what_is_refused_has_its_place_and_writes_nothing(orders: hudi.HudiTable
 
 def test_columns_change_as_alter_changes_them(orders: hudi.HudiTable) -> None:
     for text in (
-        "ALTER TABLE o ADD COLUMNS (note STRING AFTER id, at TIMESTAMP, tags ARRAY<STRING>, place STRUCT<zip: INT>)",
+        "ALTER TABLE o ADD COLUMNS (note STRING AFTER id, at TIMESTAMP, tags ARRAY<STRING>, place STRUCT<zip: INT>, facts MAP<STRING, INT>)",
         "ALTER TABLE o RENAME COLUMN note TO remark",
         "ALTER TABLE o ALTER COLUMN qty TYPE BIGINT",
         "ALTER TABLE o ADD COLUMN place.street STRING",
@@ -165,9 +165,10 @@ def test_columns_change_as_alter_changes_them(orders: hudi.HudiTable) -> None:
         "ALTER TABLE o CHANGE COLUMN remark words STRING",
     ):
         hudi.sql(text, {"o": orders})
-    assert orders.schema.names == ["id", "words", "price", "qty", "day", "at", "place"]
+    assert orders.schema.names == ["id", "words", "price", "qty", "day", "at", "place", "facts"]
     assert orders.schema.field("qty").type == pa.int64()
     assert orders.schema.field("place").type == pa.struct([("zip", pa.int32()), ("street", pa.string())])
+    assert orders.schema.field("facts").type == pa.map_(pa.string(), pa.int32())
 
 
 @pytest.mark.parametrize(

@@ -153,6 +153,14 @@ def test_commits_are_shown_with_their_counts(table: hudi.HudiTable) -> None:
     assert len(call(table, "show_timeline(table => 'o')")) == len(table.timeline)
 
 
+def test_files_are_counted_below_a_path_or_below_each_of_its_folders(table: hudi.HudiTable) -> None:
+    [whole] = call(table, f"show_fs_path_detail(path => '{table.location}')")
+    parts = call(table, f"show_fs_path_detail(path => '{table.location}', is_sub => true)")
+    assert {Path(str(row["storage_path"])).name for row in parts} == {".hoodie", "day=a", "day=b"}
+    assert whole["storage_path"] == table.location
+    assert whole["file_num"] == sum(int(str(row["file_num"])) for row in parts)
+
+
 def test_the_metadata_table_and_the_files_agree(table: hudi.HudiTable) -> None:
     assert call(table, "validate_metadata_table_files(table => 'o')") == []
     listed = call(table, "show_metadata_table_files(table => 'o', partition => 'day=b')")

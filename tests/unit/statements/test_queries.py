@@ -127,6 +127,9 @@ def test_earlier_states_and_changes_are_read(table: hudi.HudiTable) -> None:
     assert count(f"hudi_table_changes('o', 'latest_state', '{first.instant}')") == 1
     assert count(f"hudi_table_changes('o', 'cdc', 'earliest', '{second.completion_time}') WHERE op = 'i'") == 2
     assert count("hudi_query_timeline('o', 'false')") == 2
+    for wrong in ("'all', 'earliest'", "'cdc'", "'cdc', 'earliest', '2999', '2999'"):
+        with pytest.raises(InvalidOptionError, match="hudi_table_changes has the arguments"):
+            count(f"hudi_table_changes('o', {wrong})")
 
 
 @pytest.mark.parametrize(

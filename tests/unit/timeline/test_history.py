@@ -90,10 +90,14 @@ def test_a_damaged_manifest_in_force_leaves_the_one_before_for_reading(storage: 
             ask()
 
 
-def test_a_pointer_to_a_missing_manifest_is_a_damage(storage: Storage) -> None:
+def test_a_pointer_to_a_missing_manifest_is_a_damage(storage: Storage, caplog: pytest.LogCaptureFixture) -> None:
     writer = writer_on(storage)
     flush(writer, row(1))
+    assert writer.history.state().problem is None
+    assert not caplog.messages
     storage.put(f"{PATH}/_version_", b"7")
+    writer.history.state()
+    assert "manifest_7" in caplog.text
     assert "manifest_7" in str(writer.history.state().problem)
     assert writer.history.find(time(10)) == instant(1)
     with pytest.raises(CorruptTimelineError, match="manifest_7"):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from pathlib import Path
 
+import fastavro
 import pyarrow as pa
 import pytest
 from support.disk import files
@@ -19,6 +21,7 @@ from pyhudi_core.model.instant import Action, Instant, State, parse_file_name, t
 from pyhudi_core.runtime.clock import SystemClock
 from pyhudi_core.storage.local import LocalStorage
 from pyhudi_core.timeline.active import Timeline, TimelineFolder
+from pyhudi_core.timeline.layouts import LAYOUT_TWO
 
 
 @pytest.mark.row("B1", "B2")
@@ -401,3 +404,13 @@ def test_an_instant_is_found_by_its_time_and_by_its_action_in_each_state() -> No
     assert found.find(commit.requested_time, Action.CLEAN) is None
     assert found.find(planned.requested_time, Action.COMMIT) is planned
     assert found.find("20260101000000099") is None
+
+
+@pytest.mark.parametrize("action", [Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT])
+def test_replaced_file_groups_of_a_wrong_type_are_damage_in_a_commit_of_every_action(action: Action) -> None:
+    schema = {"type": "record", "name": "any", "fields": [{"name": "partitionToReplaceFileIds", "type": "int"}]}
+    body = io.BytesIO()
+    fastavro.writer(body, fastavro.parse_schema(schema), [{"partitionToReplaceFileIds": 1}])
+    instant = Instant("20260101000000000", action, State.COMPLETED, "20260101000000001")
+    with pytest.raises(CorruptAvroError):
+        LAYOUT_TWO.decode(body.getvalue(), instant, "a")
