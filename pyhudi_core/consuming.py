@@ -102,7 +102,7 @@ class Consumer:
                 )
         if self.most_commits is not None and self.most_commits < 1:
             raise InvalidOptionError("most_commits is less than 1", hint="Give the most commits of one batch, or None.")
-        if self.source.location == self.into.location:
+        if self.source._opened.storage.real_location == self.into._opened.storage.real_location:
             raise InvalidOptionError(
                 "The source and the output of a consumer are the same table, so it would never come to an end",
                 table=self.into.location,

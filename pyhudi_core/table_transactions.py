@@ -323,9 +323,10 @@ def checked(tables: Sequence[HudiTable], *, written: bool = False) -> Sequence[H
     for table in tables if written else ():
         table.config.refuse_writing(table.location)
     locations = [table.location for table in tables]
-    twice = sorted({location for location in locations if locations.count(location) > 1})
+    real = [table._opened.storage.real_location for table in tables]  # a link may lead to the same table
+    twice = [location for location, place in zip(locations, real, strict=True) if real.count(place) > 1]
     if twice:
-        raise InvalidOptionError("A table is given twice", table=twice[0], hint="Give each table once.")
+        raise InvalidOptionError("A table is given twice", table=min(twice), hint="Give each table once.")
     if len(tables) > _MOST:
         raise InvalidOptionError(
             f"{len(tables)} tables are more than the {_MOST} that one transaction takes",

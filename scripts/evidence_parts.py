@@ -178,4 +178,5 @@ PARTS: dict[str, Part] = {
     "bench-local": _python("the local engine beside its peers, and table services", "-m", "benchmarks", "local_peers", "services", "ingest"),
     "bench-locks": _python("locks on real servers, and commits in S3, with latency injected", "scripts/lock_figures.py"),
     "bench-store": _python("small operations in an object store beside peers: requests, rounds, time", "scripts/object_store_figures.py"),
+    "bench-shared": _python("batches and transactions beside single commits, on a disk and in S3", "scripts/shared_commit_figures.py"),
 }  # fmt: skip

@@ -8,8 +8,9 @@ Invariants:
 
 - A batch is in at most one commit. The commit requires that none of its tokens is in a commit that completed before it, and the requirement is
   checked where the commit is decided. So two leaders at once (one of them was asleep) do no harm.
-- A file goes only after its answer is there: the commit that names its token, or a file with the reason why there is none. So the death of a leader
-  loses nothing: the files that it took still wait, or are found in its commit.
+- A file goes only after its answer is there: a commit that names its token. So the death of a leader loses nothing: the files that it took still
+  wait, or are found in its commit.
+- Extra metadata and requirements of the writer go with its batch. A requirement that fails refuses its batch alone.
 - A batch that is refused stops no other one: after an error of the rows, the leader commits each batch alone.
 - A batch whose writer has ended or given up is dropped, not committed: its rows would come into the table after those of a later write.
 """

@@ -51,7 +51,7 @@ OpenWrite = Callable[[], AbstractContextManager[Write]]
 _LEAD = "lock"
 _LEASE_S, _RENEW_S = 30, 3
 _ABANDONED_MINUTES = 0.25
-_WAIT_MS = (4, 100)
+_WAIT_MS = (4, 400)
 _GROWTH = 1.4
 _ASKS = 8
 """While somebody leads, one look in so many asks for the lead: the leader may have died."""

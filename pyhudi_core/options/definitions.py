@@ -243,7 +243,8 @@ WRITE_OPTIONS = (
            "Every commit keeps in its extra metadata who wrote it: user, machine, program, and the run of Airflow (`pyhudi.writer.user` ...). "
            "`false`: it does not."),
     Option("pyhudi.commit.batch", "shares_commits", bool, False,
-           "Small upserts that several writers make at the same time share one commit, as with `upsert(rows, batch=True)`."),
+           "Small upserts that several writers make at the same time share one commit, as with `upsert(rows, batch=True)`; so do the upserts of a "
+           "`Consumer` whose output is opened with it."),
     Option("pyhudi.commit.retries", "retry.limit", int, 5,
            "How often a write is planned again after a conflict with another commit, before the conflict is an error.", minimum=0, maximum=1000),
     Option("pyhudi.commit.reserve.after", "retry.reserve_after", int, 3,

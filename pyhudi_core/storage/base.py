@@ -102,6 +102,11 @@ class Storage(Protocol):
         ...
 
     @property
+    def real_location(self) -> str:
+        """The location without symbolic links: two storages of one folder have the same, however the user writes it."""
+        return self.location
+
+    @property
     def capabilities(self) -> Capabilities:
         """The abilities of this kind of storage; by default none."""
         return Capabilities()

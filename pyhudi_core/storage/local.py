@@ -79,6 +79,10 @@ class LocalStorage(Storage):
         return self._location
 
     @property
+    def real_location(self) -> str:
+        return self._real_root
+
+    @property
     def capabilities(self) -> Capabilities:
         return _CAPABILITIES
 

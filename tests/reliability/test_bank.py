@@ -114,7 +114,7 @@ def opened(folder: Path) -> Iterator[Bank]:
 
 
 @pytest.mark.slow
-@pytest.mark.row("K5")
+@pytest.mark.row("K5", "T14")
 def test_transfers_between_two_tables_keep_their_sum_while_processes_are_killed_and_stopped(tmp_path: Path) -> None:
     both = [hudi.create_table(str(tmp_path / name), SCHEMA, "account", options=OPTIONS) for name in NAMES]
     with transaction(both) as changes:

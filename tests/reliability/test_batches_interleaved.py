@@ -81,7 +81,7 @@ def check(world: TableWorld, history: History) -> None:
 ACTORS = [*(hand_in(rows) for rows in BATCHES.values()), plain]
 
 
-@pytest.mark.row("K5")
+@pytest.mark.row("K5", "T12")
 @pytest.mark.parametrize("profile", PROFILES, ids=str)
 def test_batches_beside_each_other_and_a_plain_write_come_one_after_the_other(profile: Profile) -> None:
     world = world_of(profile)
@@ -90,7 +90,7 @@ def test_batches_beside_each_other_and_a_plain_write_come_one_after_the_other(pr
     assert chance.complete > 10
 
 
-@pytest.mark.row("K5")
+@pytest.mark.row("K5", "T12")
 @pytest.mark.parametrize("profile", PROFILES, ids=str)
 def test_a_writer_that_crashes_at_any_call_loses_no_batch_of_another_and_doubles_none(profile: Profile) -> None:
     world = world_of(profile)
@@ -112,7 +112,7 @@ class _Everybody:
         return None
 
 
-@pytest.mark.row("K5")
+@pytest.mark.row("K5", "T12")
 @pytest.mark.parametrize("checked", [True, False], ids=["as it is", "without its requirement"])
 def test_two_leaders_at_once_double_no_batch_because_the_commit_requires_it(
     checked: bool, monkeypatch: pytest.MonkeyPatch
@@ -167,7 +167,7 @@ def check_position(world: TableWorld, history: History) -> None:
     assert any(tuple(sorted(rows)) in serial(chosen) for chosen in choices), rows
 
 
-@pytest.mark.row("K5")
+@pytest.mark.row("K5", "T12")
 @pytest.mark.parametrize("profile", PROFILES, ids=str)
 @pytest.mark.parametrize("crashes", [0, 1])
 def test_a_position_that_goes_with_batches_moves_once(crashes: int, profile: Profile) -> None:
@@ -175,7 +175,7 @@ def test_a_position_that_goes_with_batches_moves_once(crashes: int, profile: Pro
     explore_randomly(world_of(profile), MOVERS, check_position, bounds, seed=13, priorities=True).assert_clean()
 
 
-@pytest.mark.row("K5")
+@pytest.mark.row("K5", "T12")
 def test_without_the_requirement_of_each_batch_a_position_moves_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(combined.OfBatch, "failure", lambda _self, _state: None)
     report = explore_randomly(

@@ -142,7 +142,7 @@ def check(world: TwoTables, history: History) -> None:
 ACTORS = [change_both(11), change_both(12), plain, read_both]
 
 
-@pytest.mark.row("K5")
+@pytest.mark.row("K5", "T14")
 @pytest.mark.parametrize("profile", PROFILES, ids=str)
 def test_transactions_change_both_tables_or_none_and_no_reader_sees_one_without_the_other(profile: Profile) -> None:
     bounds = Bounds(schedules=budget(20))
@@ -151,7 +151,7 @@ def test_transactions_change_both_tables_or_none_and_no_reader_sees_one_without_
     assert report.complete > 10
 
 
-@pytest.mark.row("K5")
+@pytest.mark.row("K5", "T14")
 @pytest.mark.parametrize("profile", PROFILES, ids=str)
 def test_a_coordinator_that_dies_at_any_call_leaves_both_tables_changed_or_none(profile: Profile) -> None:
     world, actors = world_of(profile), [ACTORS[0], plain, read_both]
@@ -169,7 +169,7 @@ def check_one(world: TwoTables, history: History) -> None:
     check(world, renamed)
 
 
-@pytest.mark.row("K5")
+@pytest.mark.row("K5", "T14")
 @pytest.mark.parametrize("profile", PROFILES, ids=str)
 def test_a_coordinator_that_sleeps_longer_than_its_heartbeat_changes_both_tables_or_none(profile: Profile) -> None:
     bounds = Bounds(faults={"pause": 1}, schedules=budget(15))
@@ -178,7 +178,7 @@ def test_a_coordinator_that_sleeps_longer_than_its_heartbeat_changes_both_tables
     ).assert_clean()
 
 
-@pytest.mark.row("K5")
+@pytest.mark.row("K5", "T14")
 @pytest.mark.parametrize("answer", [True, False], ids=["published early", "replaced early"])
 def test_without_asking_the_decision_a_prepared_table_is_torn_from_the_other(
     answer: bool, monkeypatch: pytest.MonkeyPatch
@@ -242,7 +242,7 @@ def sleeping(world: TwoTables) -> object:
     return roll_back_as_hudi(world)
 
 
-@pytest.mark.row("K5")
+@pytest.mark.row("K5", "T14")
 @pytest.mark.parametrize("profile", PROFILES, ids=str)
 def test_a_coordinator_that_sleeps_while_hudi_rolls_its_parts_back_tears_nothing_unseen(profile: Profile) -> None:
     bounds = Bounds(faults={"pause": 1}, schedules=budget(6))
@@ -276,13 +276,13 @@ def torn_after_crashes(monkeypatch: pytest.MonkeyPatch | None) -> set[tuple[bool
 
 
 @pytest.mark.slow
-@pytest.mark.row("K5")
+@pytest.mark.row("K5", "T14")
 def test_what_hudi_rolls_back_of_a_dead_coordinator_before_a_table_shows_it_is_void_in_all_tables() -> None:
     assert torn_after_crashes(None) == {(False, False), (True, True)}
 
 
 @pytest.mark.slow
-@pytest.mark.row("K5")
+@pytest.mark.row("K5", "T14")
 def test_if_the_decision_alone_counted_a_rollback_by_hudi_would_tear_the_tables(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -217,8 +217,10 @@ def test_what_cannot_be_one_transaction_is_refused_before_anything_is_written(tm
     local = hudi.create_table(
         str(tmp_path / "local"), SCHEMA, "id", options={"hoodie.table.timeline.timezone": "LOCAL"}
     )
+    (tmp_path / "link").symlink_to(tmp_path / "orders")
     refused: dict[str, Any] = {
         "given twice": [orders, orders],
+        "(?i)a table is given twice": [orders, hudi.open_table(str(tmp_path / "link"))],
         "several stores": [orders, memory],
         "local time": [orders, local],
         "more than the 20": _many(tmp_path),
