@@ -35,12 +35,11 @@ from pyhudi_core.read.lookups import key_texts, lookup, nested_keys, why_unknown
 from pyhudi_core.repairs.erasure_proof import ErasureProof, examine
 from pyhudi_core.savepoints.holds import read_holds
 from pyhudi_core.savepoints.savepoint_files import read_savepoints
-from pyhudi_core.services.cleaning.cleaning import Cleaning
+from pyhudi_core.services.cleaning.cleaning import Cleaning, taking_all
 from pyhudi_core.services.compaction.compaction import Compaction
 from pyhudi_core.services.failed_writes import FailedWrites
 from pyhudi_core.services.metadata.metadata_tables import MetadataTableOf
 from pyhudi_core.services.progress import ServiceProgress, silent
-from pyhudi_core.services.rewriting import taking_all
 from pyhudi_core.services.service import Figures
 from pyhudi_core.services.sweep.sweep import Sweep
 from pyhudi_core.timeline.active import Timeline

@@ -1,14 +1,12 @@
-"""What services that rewrite files share: which tables this release can rewrite, and how much one plan takes."""
+"""What compaction and clustering share: which tables this release can rewrite, and how much one plan takes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import TypeVar
 
 from pyhudi_core.model.operation import OperationType
 from pyhudi_core.opened_table.table_context import TableContext
-from pyhudi_core.services.cleaning.clean_rules import BY_VERSIONS
 from pyhudi_core.services.service import Refused
 from pyhudi_core.snapshot.snapshot import Snapshot
 from pyhudi_core.write import cases, refusals
@@ -37,23 +35,3 @@ def within(taken: Iterable[T], most_bytes: int, size: Callable[[T], int]) -> lis
             found.append(part)
             spent += size(part)
     return found
-
-
-def taking_all(context: TableContext) -> TableContext:
-    """Return the same table with options by which every group is compacted, every older slice deleted, and every file of nobody swept."""
-    options = context.options
-    chosen = replace(
-        options,
-        compaction=replace(options.compaction, strategy="unbounded", most_bytes=0),
-        cleaning=replace(
-            options.cleaning,
-            policy=BY_VERSIONS,
-            file_versions=1,
-            partitions="",
-            partition_regex="",
-            max_files=0,
-            incremental=False,
-        ),
-        upkeep=replace(options.upkeep, sweep_age_minutes=0),
-    )
-    return context.with_options(chosen)

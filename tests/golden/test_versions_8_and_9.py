@@ -215,7 +215,7 @@ def test_a_write_that_began_in_the_other_version_is_not_published(tmp_path: Path
     assert hudi.open_table(str(tmp_path)).scan().count() == before
 
 
-def test_version_6_is_not_made(tmp_path: Path) -> None:
+def test_version_7_is_not_made(tmp_path: Path) -> None:
     table = opened("hudi-1.0.2/cow_plain", tmp_path)
     with pytest.raises(InvalidOptionError, match="not lowered to version 7"):
         table.downgrade(7)

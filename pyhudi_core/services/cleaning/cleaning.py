@@ -11,13 +11,14 @@ A clean conflicts with no writer: it deletes no file that a running write or a p
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from pyhudi_core.model.instant import Action
+from pyhudi_core.opened_table.table_context import TableContext
 from pyhudi_core.services.cleaning.clean_execution import Cleaned, CleaningRun
 from pyhudi_core.services.cleaning.clean_plan import CleaningPlan, PlannedClean, decode
-from pyhudi_core.services.cleaning.clean_rules import BY_COMMITS
+from pyhudi_core.services.cleaning.clean_rules import BY_COMMITS, BY_VERSIONS
 from pyhudi_core.services.cleaning.files_to_clean import by_instant, plan_cleaning
 from pyhudi_core.services.outdated import Outdating
 from pyhudi_core.services.planned_service import PlannedResult, PlannedService
@@ -96,3 +97,23 @@ class Cleaning(PlannedService[CleaningPlan, PlannedClean, CleaningResult]):
 
     def _nothing(self, why_not: str) -> CleaningResult:
         return CleaningResult(why_not=why_not)
+
+
+def taking_all(context: TableContext) -> TableContext:
+    """Return the same table with options by which every group is compacted, every older slice deleted, and every file of nobody swept."""
+    options = context.options
+    chosen = replace(
+        options,
+        compaction=replace(options.compaction, strategy="unbounded", most_bytes=0),
+        cleaning=replace(
+            options.cleaning,
+            policy=BY_VERSIONS,
+            file_versions=1,
+            partitions="",
+            partition_regex="",
+            max_files=0,
+            incremental=False,
+        ),
+        upkeep=replace(options.upkeep, sweep_age_minutes=0),
+    )
+    return context.with_options(chosen)

@@ -34,10 +34,9 @@ from pyhudi_core.opened_table.table_context import METADATA_TABLE, TableContext
 from pyhudi_core.savepoints.holds import held_files
 from pyhudi_core.savepoints.savepoint_files import kept_files
 from pyhudi_core.services.cleaning.clean_plan import CleaningPlan
-from pyhudi_core.services.cleaning.cleaning import Cleaning
+from pyhudi_core.services.cleaning.cleaning import Cleaning, taking_all
 from pyhudi_core.services.compaction.compaction import Compaction
 from pyhudi_core.services.metadata.metadata_tables import MetadataTableOf
-from pyhudi_core.services.rewriting import taking_all
 from pyhudi_core.services.service import Execution, Refused, refused_by
 from pyhudi_core.services.sweep.sweep import Sweep
 from pyhudi_core.services.versions.conversion_to_six import archived_log, instants_of_layout_one
