@@ -143,5 +143,8 @@ def materialization(
 ) -> dg.AssetMaterialization:
     """Return the materialization of the view by a compaction: its data version is the compaction's completion."""
     described = descriptions_of(info.settings.schema)
-    entries = {**events.event_of(table, past, info).metadata, "dagster/column_schema": column_schema(table, described)}
+    entries: dict[str, Any] = {
+        **events.event_of(table, past, info).metadata,
+        "dagster/column_schema": column_schema(table, described),
+    }
     return dg.AssetMaterialization(view, metadata=entries, tags=events.data_tags(past))
