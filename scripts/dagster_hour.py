@@ -1,4 +1,5 @@
-"""An hour of Dagster with 60 tables and everything on (`make evidence PARTS=dagster-hour`; ``python scripts/dagster_hour.py --minutes 60``).
+"""An hour of Dagster with 60 tables and everything on: ``python scripts/dagster_hour.py`` (`make evidence PARTS=dagster-hour`: 40 minutes of it, as
+a part with its start and its end has an hour).
 
 Three ``dagster dev`` run at the same time, so that other work on the machine counts for all:
 
@@ -129,9 +130,10 @@ class Hour:
                     state = each["scheduleState"]
                     self.dev.ask(_STOP, id=state["id"], selector=state["selectorId"])
 
-    def at_rest(self) -> bool:
-        """Whether no run waits or works."""
-        return all(run["status"] in ENDED for run in self.dev.runs())
+
+def at_rest(dev: DagsterDev) -> bool:
+    """Whether no run waits or works."""
+    return all(run["status"] in ENDED for run in dev.runs())
 
 
 def kind_of(process: psutil.Process) -> str:
@@ -170,6 +172,7 @@ def main() -> int:
     if chosen.writer is not None:
         write_forever(chosen.folder, chosen.writer, chosen.life)
         return 0
+    subprocess.run([sys.executable, str(ROOT / "scripts" / "servers.py"), "versitygw"], check=True)
     folder = Path(tempfile.mkdtemp(prefix="pyhudi-dagster-hour-"))
     try:
         with scratch() as place, gateway(place, KEY["access_key_id"], KEY["secret_access_key"]).running() as server:
@@ -209,6 +212,7 @@ def hour(folder: Path, port: int, minutes: float, kill_every: float) -> dict[str
             busy.write(number)
             running.callback(lambda number=number: busy.writers[number].kill())
         time.sleep(WARM_S)
+        until(lambda: at_rest(devs["looked_at"]), 900, "the end of the first copies")
         before, started = {name: seconds(devs[name]) for name in ("empty", "looked_at")}, time.monotonic()
         kinds = iter(KINDS * 1000)
         kind, next_kill = next(kinds), kill_every
@@ -218,27 +222,31 @@ def hour(folder: Path, port: int, minutes: float, kill_every: float) -> dict[str
                 kind, next_kill = next(kinds), now + kill_every
             time.sleep(2)
         took = time.monotonic() - started
-        used = {name: seconds(devs[name]) - before[name] for name in before}
-        percent = {name: {kind: round(100 * of / took, 2) for kind, of in sorted(used[name].items())} for name in used}
-        beyond = 100 * (used["looked_at"].total() - used["empty"].total()) / took
-        print(f"{took:.0f} s; percent of a core: {percent}; beyond: {beyond:.2f}", flush=True)
+        percent = {name: _percent(seconds(devs[name]), before[name], took) for name in before}
+        beyond = round(sum(percent["looked_at"].values()) - sum(percent["empty"].values()), 2)
+        print(f"{took:.0f} s; percent of a core: {percent}; beyond: {beyond}", flush=True)
         busy.stop_writing()
-        until(busy.at_rest, 900, "the end of all runs")
+        until(lambda: at_rest(busy.dev), 900, "the end of all runs")
         runs = len(busy.dev.runs())
         verdict = judge(
-            folder, lakes, busy.dev, devs["looked_at"], resting=lambda: (busy.at_rest(), len(busy.dev.runs()))
+            folder, lakes, busy.dev, devs["looked_at"], resting=lambda: (at_rest(busy.dev), len(busy.dev.runs()))
         )
     found = {
         "minutes": round(took / 60, 1),
         "percent": percent,
-        "beyond_percent": round(beyond, 2),
+        "percent_beyond_an_empty_location": beyond,
         "kills": dict(busy.kills),
         "runs": runs,
         **verdict,
     }
     print(found, flush=True)
-    assert beyond <= BOUND, f"looking at 60 tables takes {beyond:.2f} % of a core, more than {BOUND} %"
+    assert beyond <= BOUND, f"looking at 60 tables takes {beyond} % of a core, more than {BOUND} %"
     return found
+
+
+def _percent(after: Counter[str], before: Counter[str], took: float) -> dict[str, float]:
+    """Percent of a core by kind of process. The time of a process that has ended goes from its kind to the ended children."""
+    return {kind: round(100 * (after[kind] - before[kind]) / took, 2) for kind in sorted(after.keys() | before.keys())}
 
 
 if __name__ == "__main__":

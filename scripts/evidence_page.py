@@ -55,7 +55,7 @@ def page(found: Mapping[str, Record], today: dt.date | None = None) -> str:
     named = {
         name + (f" (**old**: {age(one, today)})" if is_old(one, today) else ""): one for name, one in found.items()
     }
-    figures = [_explored(named), small_commits(named), _mutants(named), _idle(named)]
+    figures = [_explored(named), small_commits(named), _mutants(named), _idle(named), _hour(named)]
     figures += [BENCHMARKS, report.page(results(named))]
     return "\n".join(part for part in [opening, _promises(), *figures, _capabilities(), _parts(found, today)] if part)
 
@@ -315,3 +315,11 @@ def _idle(found: Mapping[str, Record]) -> str:
     part = ", ".join(dict.fromkeys(part for part, _, _ in _entries(found, "idle_cost")))
     head = f"## Dagster at rest\n\nPart: {part}.\n\n"
     return head + table(["`dagster dev` with", "% of a core", "MB"], rows) if rows else ""
+
+
+def _hour(found: Mapping[str, Record]) -> str:
+    entries = list(_entries(found, "dagster_hour"))
+    rows = [[name.replace("_", " "), one] for _, name, one in entries]
+    part = ", ".join(dict.fromkeys(part for part, _, _ in entries))
+    head = f"## Dagster with sixty tables, two lakes and three code locations\n\nPart: {part}.\n\n"
+    return head + table(["", ""], rows) if rows else ""

@@ -165,6 +165,8 @@ PARTS: dict[str, Part] = {
     "soak": _python("writers, readers and services that are killed every two seconds, for ten minutes", "scripts/soak.py"),
     "mutants": _python("small changes to the code are noticed by a test", "scripts/mutants.py", "--minutes", "55"),
     "idle-cost": _python("what `dagster dev` costs at rest", "scripts/idle_cost.py"),
+    "dagster-hour": _python("sixty tables in `dagster dev`: what looking at them costs, and that nothing is lost while processes are killed",
+                            "scripts/dagster_hour.py", "--minutes", "40"),
     "commits": _python("the cost of small commits", "-m", "benchmarks.commits"),
     "bench-writes-1m": _python("upsert, load and delete, 1M rows", "-m", "benchmarks", "upsert", "load", "delete", "--sizes", "1m"),
     "bench-writes-10m": _python("upsert, load and delete, 10M rows", "-m", "benchmarks", "upsert", "load", "delete", "--sizes", "10m"),

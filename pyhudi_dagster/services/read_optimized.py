@@ -13,12 +13,14 @@ import dagster as dg
 
 import pyhudi as hudi
 from pyhudi_core.argument_types import refuses_wrong_types
+from pyhudi_core.orchestration.data import descriptions_of
 from pyhudi_core.orchestration.errors import definition_error
 from pyhudi_core.orchestration.past_commits import PastCommit
 from pyhudi_dagster.assets.asset_arguments import only_spec
 from pyhudi_dagster.lake.info import HudiAssetInfo, info_of, step_name
 from pyhudi_dagster.lake.resource import HudiLakeResource
 from pyhudi_dagster.reporting import events, metadata
+from pyhudi_dagster.reporting.column_schema import column_schema
 from pyhudi_dagster.services import service_runs
 from pyhudi_dagster.steps import runner
 
@@ -140,5 +142,9 @@ def materialization(
     table: hudi.HudiTable, past: PastCommit, info: HudiAssetInfo, view: dg.AssetKey
 ) -> dg.AssetMaterialization:
     """Return the materialization of the view by a compaction: its data version is the compaction's completion."""
-    event = events.event_of(table, past, info)
-    return dg.AssetMaterialization(view, metadata=event.metadata, tags=events.data_tags(past))
+    described = descriptions_of(info.settings.schema)
+    entries: dict[str, Any] = {
+        **events.event_of(table, past, info).metadata,
+        "dagster/column_schema": column_schema(table, described),
+    }
+    return dg.AssetMaterialization(view, metadata=entries, tags=events.data_tags(past))

@@ -1,21 +1,20 @@
 """The sensor of table services: it starts a run only if a service has something to do. It reads tables without a JVM.
 
-A look of the sensor costs one listing for a table without a new instant: the reason of its last look is kept in the cursor. The cursor is only that
+A look of the sensor costs one request for a table that has not changed: the reason of its last look is kept in the cursor. The cursor is only that
 memory; without it every table is examined again.
 """
 
 import json
 import time
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-import pyhudi as hudi
 from pyhudi.errors import HudiError, TableNotFoundError
+from pyhudi_core.lazy import lazy
 from pyhudi_core.orchestration.table_services import state_of
 from pyhudi_dagster.lake.names import SERVED
 from pyhudi_dagster.lake.resource import HudiLakeResource
@@ -25,17 +24,23 @@ from pyhudi_dagster.services.service_policy import TICK_SECONDS, ServicePolicy, 
 from pyhudi_dagster.services.service_runs import When, triggered
 from pyhudi_dagster.services.ticks import Clock, busy_tables, reasons
 
+if TYPE_CHECKING:
+    import pyhudi as hudi
+    from pyhudi_core.orchestration import table_looks
+else:
+    table_looks = lazy("pyhudi_core.orchestration.table_looks")  # only a tick opens tables
+
 _LETTERS_SHOWN = 200
 _NEAREST = 3
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(slots=True)
 class Look:
-    """What the sensor knows of a table: its timeline as a checksum, when it was examined (seconds since 1970), why nothing was started, and which
-    service is nearest to its trigger (``progress``: 1 is due)."""
+    """What the sensor knows of a table: what was seen of it (`table_looks`), when it was examined (seconds since 1970), why nothing was started, and
+    which service is nearest to its trigger (``progress``: 1 is due)."""
 
-    timeline: int = 0
+    seen: str = ""
     at: float = 0.0
     why: str = ""
     near: str = ""
@@ -76,10 +81,9 @@ class Found:
     progress: float = 0.0
 
 
-def examine(table: ServiceTable, lake: HudiLakeResource) -> Found:
+def examine(table: ServiceTable, opened: "hudi.HudiTable") -> Found:
     """Plan every service that Dagster runs for the table by its trigger, and look for plans on the timeline that nobody executes."""
     info = table.info
-    opened = lake.table(info.table, info.settings)
     if why := opened.config.why_not_written:
         return Found({}, why)
     when: dict[str, When] = {}
@@ -127,7 +131,7 @@ class Tick:
         busy = [table for table in self.tables if table.info.table in self.busy]
         taken, waiting = within_quotas(in_order(instance, found), self.policy.quotas, busy)
         for name in waiting:
-            self.memory.tables[name].timeline = 0  # it is examined again in the next tick
+            self.memory.tables[name].seen = ""  # it is examined again in the next tick
         self.why_not.update(waiting)
         return taken
 
@@ -145,26 +149,36 @@ class Tick:
         """Return what is to run for one table. A table that cannot be read is skipped with its error, and the others go on."""
         look, name = self._look(table), table.info.table
         try:
-            timeline = _checksum(self.lake.table(name, table.info.settings).timeline)
-            age = self.now.timestamp() - look.at
-            if timeline == look.timeline and age < self.policy.again_minutes * 60:
+            if self._is_unchanged(name, look):
                 self.why_not[name] = look.why
                 return []
-            found = examine(table, self.lake)
+            opened = self.lake.table(name, table.info.settings)
+            _, seen = table_looks.seen_now(
+                opened
+            )  # before the examination: what comes meanwhile is examined in the next tick
+            found = examine(table, opened)
         except TableNotFoundError:
             self.why_not[name] = "the table does not exist yet"
             return []
         except HudiError as error:
             self.log.warning("%s cannot be examined: %s", name, error)
-            look.timeline, look.at = 0, self.now.timestamp()  # else it would come first in every tick
+            look.seen, look.at = "", self.now.timestamp()  # else it would come first in every tick
             self.why_not[name] = f"it cannot be examined: {error}"
             return []
         again = f"asked for {', '.join(found.when)} at {self.now:%H:%M} UTC; nothing is new since"
         self.why_not[name] = found.why_not
-        look.timeline, look.at = timeline, self.now.timestamp()
+        look.seen, look.at = seen, self.now.timestamp()
         look.near, look.progress = found.near[:_LETTERS_SHOWN], round(found.progress, 3)
         look.why = (again if found.when else found.why_not)[:_LETTERS_SHOWN]
         return [TableNeed(table, found.when, found.seconds)] if found.when else []
+
+    def _is_unchanged(self, name: str, look: Look) -> bool:
+        """Say whether nothing has changed since the last look, which is not too old."""
+        if not look.seen or self.now.timestamp() - look.at >= self.policy.again_minutes * 60:
+            return False
+        same = table_looks.unchanged(self.lake.location(name), dict(self.lake.storage_options), look.seen)
+        look.seen = same or look.seen
+        return same is not None
 
 
 def service_sensor(
@@ -215,7 +229,3 @@ def _requests(job: str, due: Sequence[TableNeed], how: ServiceRunner) -> Iterato
             yield dg.RunRequest(job_name=job, run_config=batch_config(work))
         else:
             yield dg.RunRequest(job_name=needs[0].table.job_name, run_config=needs[0].table.run_config(needs[0].when))
-
-
-def _checksum(timeline: "hudi.Timeline") -> int:
-    return zlib.crc32("\n".join(instant.file_name() for instant in timeline).encode())

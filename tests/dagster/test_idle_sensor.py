@@ -1,11 +1,11 @@
-"""A tick of the timeline sensor over 200 tables in which nothing happened: one request for each, many at once."""
+"""Ticks of the sensors over tables in which nothing happened: one request for each table; the timeline sensor looks at many at once."""
 
 from __future__ import annotations
 
 import dagster as dg
 import pyarrow as pa
 from support.counted_s3 import BUCKET, counted_s3
-from support.dagster_services import tick
+from support.dagster_services import definitions, filled, orders_asset, tick
 
 import pyhudi_core as hudi
 from pyhudi_core.orchestration import table_looks
@@ -45,3 +45,20 @@ def test_an_idle_tick_over_200_tables_sends_one_request_for_each_many_at_once(in
         table.upsert(pa.table({"id": [2]}))
         changed = tick(defs, instance, lake, result.cursor, "hudi__timeline")
         assert {event.asset_key for event in changed.asset_events} == {assets[0].key}
+
+
+def test_an_idle_tick_of_the_services_sends_one_request_for_each_table(instance: dg.DagsterInstance) -> None:
+    with counted_s3() as store:
+        lake = HudiLakeResource(warehouse=f"s3://{BUCKET}/lake", storage_options=store.options)
+        assets = [orders_asset(key=name) for name in ("first", "second")]
+        for asset in assets:
+            filled(lake, asset, 1)
+        defs = definitions(lake, *assets)
+        first = tick(defs, instance, lake)
+        with store.traced() as trace:
+            again = tick(defs, instance, lake, first.cursor)
+        assert len(trace.requests) == 2, str(trace)[:5000]
+        assert again.skip_message == first.skip_message
+        filled(lake, assets[0], 1)
+        (request,) = tick(defs, instance, lake, again.cursor).run_requests
+        assert request.job_name == "hudi__first__services"

@@ -40,6 +40,10 @@ def test_a_compaction_by_the_services_or_by_another_program_materializes_the_vie
     events = tick(defs, instance, lake, name="hudi__timeline").asset_events
     (of_view,) = [event for event in events if event.asset_key == VIEW]
     assert of_view.tags["hudi/completion"] == table.timeline.commits[-1].completion_time
+    columns = of_view.metadata["dagster/column_schema"].schema.columns
+    assert [column.name for column in columns] == ["id", "amount", "ts"], (
+        "its page shows them, though no schema is declared"
+    )
 
 
 def test_a_view_that_cannot_be_fails_at_load(lake):

@@ -142,7 +142,7 @@ def test_what_a_run_did_not_end_is_asked_for_again_later_and_not_in_every_tick(l
 @pytest.mark.parametrize(
     "cursor",
     [
-        '{"v": 1, "t": {"orders": {"other": 1}}}',
+        '{"v": 2, "t": {"orders": {"other": 1}}}',
         *(pytest.param(text, marks=pytest.mark.slow) for text in ("no JSON", "[]", '{"v": 99, "t": {}}')),
     ],
 )
