@@ -248,13 +248,22 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
 
 
 def _with_spark(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let Airflow accept a function whose argument ``spark`` is filled in only when the task runs."""
+    """Let Airflow accept a function whose argument ``spark`` is filled in only when the task runs.
+
+    Raises `InvalidOptionError` if arguments without a default follow it: they would be given to ``spark``.
+    """
     signature = inspect.signature(function)
     parameters = [
         parameter.replace(default=None) if name == _SPARK else parameter
         for name, parameter in signature.parameters.items()
     ]
-    function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    try:
+        function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    except ValueError as error:
+        raise orchestration.definition_error(
+            f"The function {function.__name__} has arguments without a default after spark",
+            "Make spark the last of them.",
+        ) from error
     return function
 
 
@@ -269,6 +278,8 @@ class _HudiDecoratedOperator(DecoratedOperator, HudiWriteOperator):
     template_fields: Sequence[str] = HudiWriteOperator.template_fields
 
     def __init__(self, *, python_callable: Callable[..., Any], op_args: Any, op_kwargs: Any, **more: Any) -> None:
+        if more.get("spark_conn_id"):
+            python_callable = _with_spark(python_callable)
         given = {"python_callable": python_callable, "op_args": op_args, "op_kwargs": op_kwargs}
         super().__init__(kwargs_to_upstream=given, **given, **more)
 
