@@ -27,7 +27,7 @@ class AlreadyMadeError(RunEndedError):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class TaskTable:
     """What a task says of a table that it writes."""
 
     table: str
@@ -36,7 +36,7 @@ class Target:
     pre_commit: Sequence[Any] = ()
 
     @classmethod
-    def of(cls, whose: str, table: str, given: Mapping[str, Any], operation: str) -> Target:
+    def of(cls, whose: str, table: str, given: Mapping[str, Any], operation: str) -> TaskTable:
         """Check what ``tables=`` says of one table; ``operation`` applies if it names none. Raises `InvalidOptionError`."""
         if not isinstance(table, str) or not isinstance(given, Mapping):
             raise orchestration.definition_error(
@@ -54,7 +54,7 @@ class Target:
         orchestration.checked_operation(operation, f"{whose}, for the table {table},")
         return cls(table, settings_of(f"{whose}, for the table {table},", **rest), operation, rules)
 
-    def with_options(self, options: Mapping[str, str]) -> Target:
+    def with_options(self, options: Mapping[str, str]) -> TaskTable:
         """Return the same with further options of the task; those of the table stand above them."""
         return replace(self, settings=replace(self.settings, options={**options, **self.settings.options}))
 
@@ -65,7 +65,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedRows:
     """Rows that are to be written, and their table."""
 
     name: str
@@ -76,14 +76,14 @@ class Prepared:
 
 
 @dataclass(slots=True)
-class Publication:
+class TaskCommits:
     """The commits of one try of a task. ``adopt``: whether it looks for those of another try."""
 
     run: TaskRun
     adopt: bool
     _begun: dict[str, hudi.Write] = field(default_factory=dict)
 
-    def of_all(self, prepared: Sequence[Prepared]) -> list[hudi.Commit]:
+    def of_all(self, prepared: Sequence[PreparedRows]) -> list[hudi.Commit]:
         """Commit what is prepared, in one step. Any error rolls all of it back.
 
         Raises `AlreadyMadeError` if another try has committed, and `InvalidOptionError` for tables that no decision can be about.
@@ -114,7 +114,7 @@ class Publication:
                 self.run.log.info("%s: no commit, because there is nothing to change: %s", each.name, commit.reason)
         return commits
 
-    def _commits(self, prepared: Sequence[Prepared], writes: Sequence[hudi.Write]) -> list[hudi.Commit]:
+    def _commits(self, prepared: Sequence[PreparedRows], writes: Sequence[hudi.Write]) -> list[hudi.Commit]:
         gates = [self._gate_of(each) for each in prepared]
         if len(prepared) == 1:
             each, write = prepared[0], writes[0]
@@ -128,18 +128,18 @@ class Publication:
             made = together.commit(dict(zip(locations, writes, strict=True)), dict(zip(locations, gates, strict=True)))
         return [made[location] for location in locations]
 
-    def _begin(self, each: Prepared) -> hudi.Write:
+    def _begin(self, each: PreparedRows) -> hudi.Write:
         extra = {**self.run.extra(), **each.request.extra_metadata}
         self.run.log.info("%s: began", each.name)
         return each.table.begin(each.request.operation, extra_metadata=extra, pre_commit=each.pre_commit)
 
-    def _planned(self, each: Prepared, write: hudi.Write) -> None:
+    def _planned(self, each: PreparedRows, write: hudi.Write) -> None:
         self.run.log.info("%s: planned as instant %s: %s", each.name, write.instant, write.stats)
 
-    def _lost(self, each: Prepared, conflict: CommitConflictError) -> None:
+    def _lost(self, each: PreparedRows, conflict: CommitConflictError) -> None:
         self.run.log.info("%s: rolled back, because another commit came first; planning again. %s", each.name, conflict)
 
-    def _gate_of(self, each: Prepared) -> Callable[[], bool]:
+    def _gate_of(self, each: PreparedRows) -> Callable[[], bool]:
         """Return what asks Airflow whether the task still runs, and the table whether another try has committed."""
         seen = max((instant.completion_time or "" for instant in each.table.timeline.commits), default="")
 
@@ -167,5 +167,5 @@ def made_by(run: TaskRun, tables: Sequence[hudi.HudiTable], context: Any) -> dic
     if len(tables) > 1 and not orchestration.why_not_together(tables):
         hudi.snapshot(tables)  # which publishes to its end what another try has decided
     found = {table.location: orchestration.find_made(table, PREFIX + "run_id", run.made, begun) for table in tables}
-    orchestration.refuse_torn({location: made and made.extra for location, made in found.items()})
+    orchestration.refuse_torn({location: made.extra if made else None for location, made in found.items()})
     return {location: made for location, made in found.items() if made is not None}

@@ -21,7 +21,7 @@ from pyhudi_airflow.base_operator import HudiOperator
 from pyhudi_airflow.commit_facts import commit_facts, partition_keys
 from pyhudi_airflow.hook import mask_secrets, settings_of
 from pyhudi_airflow.spark_connections import optional_session
-from pyhudi_airflow.table_writes import AlreadyMadeError, Prepared, Publication, Target, made_by
+from pyhudi_airflow.table_writes import AlreadyMadeError, PreparedRows, TaskCommits, TaskTable, made_by
 from pyhudi_airflow.task_run import TaskRun, without_useless_retries
 from pyhudi_core import orchestration
 from pyhudi_core.orchestration import Giver, HudiWrite, PastCommit
@@ -99,7 +99,7 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
         self._giver = Giver(f"The function of the task {self.task_id}")
         self._several = self._checked(whose) if tables is not None or table is None else ()
 
-    def _checked(self, whose: str) -> tuple[Target, ...]:
+    def _checked(self, whose: str) -> tuple[TaskTable, ...]:
         """Return what ``tables`` says. Raises `InvalidOptionError` for arguments that do not go together."""
         if self.table is not None or not isinstance(self.tables, Mapping) or not self.tables:
             raise orchestration.definition_error(
@@ -113,7 +113,7 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
                 f"{whose} has tables=, and settings that belong to one table",
                 "Put record_key, partition_by, ordering, table_type, schema and pre_commit into the dict of their table.",
             )
-        return tuple(Target.of(whose, name, given, self.operation) for name, given in self.tables.items())
+        return tuple(TaskTable.of(whose, name, given, self.operation) for name, given in self.tables.items())
 
     def _do_render_template_fields(self, parent: Any, *arguments: Any, **named: Any) -> None:
         super()._do_render_template_fields(parent, *arguments, **named)
@@ -140,16 +140,16 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
             return self._write(self.python_callable(*self.op_args, **self.op_kwargs))
         return self._write(super().execute_callable())
 
-    def _rendered(self) -> dict[str, Target]:
+    def _rendered(self) -> dict[str, TaskTable]:
         """Return what the task says of each table, with the templates filled in."""
         if self._several:
             targets = [target.with_options(self.options) for target in self._several]
         else:
             settings = self.settings.with_options(self.options)
-            targets = [Target(str(self.table), settings, self.operation, self.pre_commit)]
+            targets = [TaskTable(str(self.table), settings, self.operation, self.pre_commit)]
         return {target.table: target for target in targets}
 
-    def _existing(self, target: Target) -> hudi.HudiTable | None:
+    def _existing(self, target: TaskTable) -> hudi.HudiTable | None:
         try:
             return self.hook.table(target.table, target.opened_with)
         except TableNotFoundError:
@@ -182,7 +182,7 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
             for name in facts.keys() - {each.name for each in prepared}:
                 self.log.info("%s: no commit, because %s", name, _NO_ROWS)
             try:
-                commits = Publication(self._run, self.adopt).of_all(prepared) if prepared else []
+                commits = TaskCommits(self._run, self.adopt).of_all(prepared) if prepared else []
             except AlreadyMadeError as error:
                 self.log.info("%s; adopted", error.message)
                 return self._adopted(self._made())
@@ -204,7 +204,7 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
             for name, given in rows.items()
         }
 
-    def _prepared(self, target: Target, request: HudiWrite) -> Prepared | None:
+    def _prepared(self, target: TaskTable, request: HudiWrite) -> PreparedRows | None:
         """Return the rows and their table; None if there is nothing to write.
 
         Raises `TableNotFoundError` for a delete in a table that does not exist: it creates none.
@@ -214,7 +214,7 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
             if not paths:
                 return None
             table = self.existing(target.table, target.opened_with)
-            return Prepared(target.table, table, request, target.pre_commit, lambda write: write.drop(tuple(paths)))
+            return PreparedRows(target.table, table, request, target.pre_commit, lambda write: write.drop(tuple(paths)))
 
         def known() -> Any:
             table = self._existing(target)
@@ -229,7 +229,7 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
             table = self.existing(target.table, target.opened_with)
         else:
             table = self.hook.of_settings(target.table, target.settings, rows.schema)
-        return Prepared(target.table, table, request, target.pre_commit, lambda write: write.write(rows))
+        return PreparedRows(target.table, table, request, target.pre_commit, lambda write: write.write(rows))
 
     def _nothing(self, name: str, reason: str) -> dict[str, Any]:
         return {"table": self.hook.location(name), "instant": "", "reason": reason}
@@ -248,13 +248,22 @@ class HudiWriteOperator(HudiOperator, PythonOperator):
 
 
 def _with_spark(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let Airflow accept a function whose argument ``spark`` is filled in only when the task runs."""
+    """Let Airflow accept a function whose argument ``spark`` is filled in only when the task runs.
+
+    Raises `InvalidOptionError` if arguments without a default follow it: they would be given to ``spark``.
+    """
     signature = inspect.signature(function)
     parameters = [
         parameter.replace(default=None) if name == _SPARK else parameter
         for name, parameter in signature.parameters.items()
     ]
-    function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    try:
+        function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    except ValueError as error:
+        raise orchestration.definition_error(
+            f"The function {function.__name__} has arguments without a default after spark",
+            "Make spark the last of them.",
+        ) from error
     return function
 
 
@@ -269,6 +278,8 @@ class _HudiDecoratedOperator(DecoratedOperator, HudiWriteOperator):
     template_fields: Sequence[str] = HudiWriteOperator.template_fields
 
     def __init__(self, *, python_callable: Callable[..., Any], op_args: Any, op_kwargs: Any, **more: Any) -> None:
+        if more.get("spark_conn_id"):
+            python_callable = _with_spark(python_callable)
         given = {"python_callable": python_callable, "op_args": op_args, "op_kwargs": op_kwargs}
         super().__init__(kwargs_to_upstream=given, **given, **more)
 

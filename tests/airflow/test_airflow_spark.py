@@ -20,7 +20,7 @@ from support.ports import free_port
 from support.waiting import until
 
 from pyhudi.errors import InvalidOptionError
-from pyhudi_airflow import HudiServiceOperator
+from pyhudi_airflow import HudiServiceOperator, HudiWriteOperator
 from pyhudi_airflow.spark_connections import settings_of_connection
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,7 +38,7 @@ ON = {"table": "orders", "spark_conn_id": "spark_default"}
 
 with Dag("on_spark", schedule=None) as DAG:
     @task.hudi(record_key="id", table_type="merge_on_read", **ON)
-    def load(spark, first, ds=None):
+    def load(first, spark, ds=None):
         return spark.range(first, 100).selectExpr("id", "concat('d', id % 3) AS day")
 
     @task.hudi(**ON)
@@ -120,6 +120,13 @@ def test_what_cannot_work_is_refused_by_name(fields: dict[str, Any], said: str) 
 def test_a_service_has_one_session() -> None:
     with pytest.raises(InvalidOptionError, match="spark= and spark_conn_id= are both given"):
         HudiServiceOperator(task_id="t", table="a", service="cleaning", spark=object, spark_conn_id="spark_default")
+
+
+def test_the_argument_spark_comes_last() -> None:
+    def load(spark: Any, first: int) -> None: ...
+
+    with pytest.raises(InvalidOptionError, match="load has arguments without a default after spark"):
+        HudiWriteOperator(task_id="t", table="a", python_callable=load, spark_conn_id="spark_default")
 
 
 @contextmanager

@@ -114,6 +114,7 @@ def postgresql(folder: Path, password: str) -> Server:
 
     until(created)
     server.stop()
+    until(lambda: not (data / "postmaster.pid").exists())  # `runuser` ends before its server does
     return server
 
 
