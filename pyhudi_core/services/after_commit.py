@@ -18,10 +18,6 @@ from pyhudi_core.write.result import Commit
 from pyhudi_core.write.states import After
 
 _log = logging.getLogger(__name__)
-_WAITS = 5
-"""For so many commits a service waits that is due by their number, if another one has worked after the same commit. So no commit pays for two of
-them, and none of them waits for ever for one that works very often.
-"""
 
 
 def after_commit(context: TableContext, turn: Turn) -> None:
@@ -30,7 +26,7 @@ def after_commit(context: TableContext, turn: Turn) -> None:
     for service in with_turns(context.options):
         try:
             if service(context).after_commit(turn):
-                turn = replace(turn, waits=_WAITS)
+                turn = replace(turn, busy=True)
         except Exception as error:  # noqa: BLE001  (whatever it is: an error here would make a commit that stands look undone)
             _log.warning(
                 "%s of %s did not finish; the next commit tries it again: %s", service.name, context.table, error

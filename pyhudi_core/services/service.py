@@ -89,12 +89,16 @@ class Turn:
     Attributes:
         engine: that wrote the commit; None chooses one.
         files: that the commit wrote.
-        waits: what is due by a number of commits may wait for so many more, because another service has worked after this commit.
+        busy: whether another service has worked after this commit. Then what can wait waits, so that no commit pays for two of them.
     """
 
     engine: Engine | None = None
     files: Sequence[WriteStat] = ()
-    waits: int = 0
+    busy: bool = False
+
+    def waits(self, every: int) -> int:
+        """Return for how many commits a service waits that is due after so many: half as many, so that none waits for ever."""
+        return every // 2 if self.busy else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,7 +134,8 @@ class Archival(TableService[ArchivalResult]):
         """Archive, if that is due and ``hoodie.archive.automatic`` is on; by the timeline that the commit found, without a listing."""
         folder, rules = self.context.folder, rules_of(self.context, triggered=True)
         found = folder.latest or folder.load()
-        return len(found.commits) + 1 > (rules.keep_max or 0) + turn.waits and bool(archive(self.context, rules))
+        most = rules.keep_max or 0
+        return len(found.commits) + 1 > most + turn.waits(most - rules.keep_min) and bool(archive(self.context, rules))
 
     def _execute(self, requested_time: str | None, execution: Execution) -> ArchivalResult:
         return self.run(gate=execution.gate, progress=execution.progress)

@@ -76,7 +76,7 @@ class Cleaning(PlannedService[CleaningPlan, PlannedClean, CleaningResult]):
         every = options.max_commits if options.automatic else max(options.max_commits, _EVERY)
         # The first one waits until there can be something to delete: of the states that stay, the oldest one needs the commit before it.
         first = options.commits + 2 if options.policy == BY_COMMITS and not cleans else 1
-        if new < max(every, first) + turn.waits and all(i.is_completed for i in cleans):
+        if new < max(every, first) + turn.waits(every) and all(i.is_completed for i in cleans):
             return False
         done = self._step(turn.engine, timeline, every)
         if done and done.files and not last and options.automatic is None:

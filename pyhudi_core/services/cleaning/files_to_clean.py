@@ -107,13 +107,14 @@ def _plan(context: TableContext, timeline: Timeline, options: CleaningOptions, *
 def _why_empty(
     context: TableContext, options: CleaningOptions, last: LastClean, earliest: Instant | None, *, triggered: bool
 ) -> str:
-    """Say why a clean without files is completed: it has more to note than the last one, and a commit asks, or enough hours passed. Else empty.
+    """Say why a clean without files is completed: it has more to note than the last one, and commits clean by default, or enough hours passed.
+    Else empty.
 
     Without it each of the next commits would look again, and archival would keep what the last clean has kept.
     """
     if earliest is None or earliest.requested_time <= last.earliest:
         return ""
-    if triggered:
+    if triggered and options.automatic is None:
         return "it was due, and no file is old enough"
     if options.empty_hours < 0:
         return ""

@@ -84,7 +84,7 @@ class Compaction(PlannedService[CompactionPlan, tuple[FileSlice, ...], Compactio
         if options.compaction.inline:
             self._inline(turn.engine)
             return False
-        if max((stat.slice_logs for stat in turn.files), default=0) < MANY_LOGS + turn.waits:
+        if max((stat.slice_logs for stat in turn.files), default=0) < MANY_LOGS + turn.waits(MANY_LOGS):
             return False
         few = replace(options.compaction, strategy="many_logs", trigger="NUM_COMMITS", max_delta_commits=1)
         return bool(type(self)(self.context.with_options(replace(options, compaction=few)))._inline(turn.engine))

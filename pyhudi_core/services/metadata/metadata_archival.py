@@ -47,15 +47,16 @@ class MetadataArchival(Archival):
             return False
         if _has_late_build(timeline):
             return bool(archive(self.context, rules_of(self.context, triggered=False)))
-        return self._has_enough(timeline, turn.waits) and super().after_commit(Turn())
+        return self._has_enough(timeline, turn) and super().after_commit(Turn())
 
-    def _has_enough(self, timeline: Timeline, waits: int) -> bool:
+    def _has_enough(self, timeline: Timeline, turn: Turn) -> bool:
         """Say whether a commit should look what can go: as many commits as a data table lets gather are older than the data table's timeline."""
         data = next(place for place in self.context.companions if not place.prefix).folder
         first = min((i.requested_time for i in data.latest or data.load()), default="")
         rules = rules_of(self.context, triggered=True)
         older = sum(1 for i in timeline.commits if i.requested_time < first)
-        return older >= max(1, (rules.keep_max or 0) - rules.keep_min) + waits
+        every = max(1, (rules.keep_max or 0) - rules.keep_min)
+        return older >= every + turn.waits(every)
 
     def _run(self, how: Execution, retries: Retries) -> ArchivalResult:
         """As for a data table: down to one commit more than ``hoodie.keep.min.commits``."""

@@ -39,7 +39,7 @@ class MetadataCleaning(AtMetadataTable[CleaningPlan, PlannedClean, CleaningResul
         # The commit that was just made is not on a timeline that was read before it. Whether there is something to delete is asked by the plan, for
         # which the timeline is read again: with automatic cleaning each commit has two instants here, and of an old one the last that comes before
         # the next compaction would always be missing.
-        if not begun and self._why_not_yet(timeline, 1, turn.waits):
+        if not begun and self._why_not_yet(timeline, turn):
             return False
         return self._step(turn.engine, timeline, self.context.options.metadata.compact_after) is not None
 
@@ -51,15 +51,16 @@ class MetadataCleaning(AtMetadataTable[CleaningPlan, PlannedClean, CleaningResul
             return CleaningPlan(why_not=why_not)
         return plan_cleaning(self.context, timeline, options_of(self.context.options.cleaning), triggered=triggered)
 
-    def _why_not_yet(self, timeline: Timeline, unseen: int = 0, waits: int = 0) -> str:
-        """Say why a commit need not look for removable slices; empty if it has to. ``unseen``: so many instants are newer than the timeline."""
+    def _why_not_yet(self, timeline: Timeline, turn: Turn | None = None) -> str:
+        """Say why a commit need not look for removable slices; empty if it has to. ``turn``: of a commit that is newer than the timeline."""
         cleans = [i.requested_time for i in timeline.completed if i.action is Action.CLEAN]
         compactions = [i.requested_time for i in timeline.commits if i.action is Action.COMMIT]
         if not compactions or max(compactions) < max(cleans, default=""):
             return "the metadata table was not compacted since its last clean"
         between = self.context.options.metadata.compact_after
-        wanted = max(0, between - _BEFORE_COMPACTION) + min(waits, _BEFORE_COMPACTION - 1, between - 1)
-        since = unseen + sum(1 for i in timeline.completed if i.requested_time > max(compactions))
+        waits = 0 if turn is None else min(turn.waits(between), _BEFORE_COMPACTION - 1)
+        wanted = max(0, between - _BEFORE_COMPACTION) + waits
+        since = (turn is not None) + sum(1 for i in timeline.completed if i.requested_time > max(compactions))
         return "" if since >= wanted else f"{since} of {wanted} instants since the last compaction"
 
 

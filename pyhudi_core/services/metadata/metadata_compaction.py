@@ -56,12 +56,13 @@ class MetadataCompaction(AtMetadataTable[CompactionPlan, tuple[FileSlice, ...], 
     def after_commit(self, turn: Turn) -> bool:
         """Plan a compaction if the metadata table has so many delta commits, or execute the plan."""
         timeline = self.context.folder.latest or self.context.folder.load() if self.exists else Timeline()
-        if not self._is_due(timeline, turn.waits):
+        if not self._is_due(timeline, turn):
             return False
         return self._step(turn.engine, timeline, self.data.options.metadata.compact_after) is not None
 
-    def _is_due(self, timeline: Timeline, waits: int) -> bool:
-        most = self.data.options.metadata.compact_after + waits
+    def _is_due(self, timeline: Timeline, turn: Turn) -> bool:
+        most = self.data.options.metadata.compact_after
+        most += turn.waits(most)
         # The commit that was just made is not on a timeline that was read before it.
         deltas = [i for i in timeline.commits if i.action is Action.DELTACOMMIT]
         return self.exists and len(deltas) + 1 >= most and self._trigger(timeline, most - 1)[0]

@@ -57,9 +57,10 @@ def test_a_service_can_wait_if_another_one_has_worked_after_the_same_commit(
     location: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[int] = []
+    assert (Turn(busy=True).waits(10), Turn(busy=True).waits(1), Turn().waits(10)) == (5, 0, 0)
 
     def works(self: TableService, turn: Turn) -> bool:  # type: ignore[type-arg]
-        seen.append(turn.waits)
+        seen.append(turn.waits(10))
         return self.name == "metadata_compaction"
 
     for kind in SERVICES:
