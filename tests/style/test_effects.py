@@ -38,7 +38,10 @@ ALLOWED = {
     ("pyhudi_airflow/service_operators.py", "datetime.datetime.now"): _IN_AIRFLOW,
     ("pyhudi_airflow/triggers.py", "asyncio"): _IN_AIRFLOW,
     ("pyhudi_core/lazy.py", "sys.modules"): "it puts imported names into a package",
-    ("pyhudi_core/catalog/glue.py", "botocore"): "the errors and time-outs of the client of a catalog, which is asked and nothing else",
+    (
+        "pyhudi_core/catalog/glue.py",
+        "botocore",
+    ): "the errors and time-outs of the client of a catalog, which is asked and nothing else",
     ("pyhudi_core/cli/help.py", "pathlib.Path"): "the pages are files of the package itself",
     ("pyhudi_core/engine/spark_classic.py", "os"): "workers run this interpreter: an environment variable of Spark",
     ("pyhudi_core/engine/choice.py", "sys.modules"): "a delete asks whether the process has a Spark session",
