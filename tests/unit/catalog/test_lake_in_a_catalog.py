@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import boto3
 import pyarrow as pa
@@ -23,7 +24,7 @@ from pyhudi_airflow.hook import ConnectionSettings
 from pyhudi_core.cli.main import main
 
 ROWS = pa.table({"id": [1, 2], "day": ["a", "b"]})
-KEY = {"record_key": "id", "partition_by": "day"}
+KEY: dict[str, Any] = {"record_key": "id", "partition_by": "day"}
 
 
 @dataclass
@@ -129,7 +130,7 @@ def test_a_table_at_any_place_is_found_after_its_sync(sales: Sales, tmp_path: Pa
     table = hudi.create_table(tmp_path / "elsewhere", ROWS.schema, **KEY)
     table.upsert(ROWS)
     mode, _, rest = sales.address.partition("://")
-    where = {"mode": "glue"} if mode == "glue" else {"uris": f"thrift://{rest.partition('/')[0]}"}
+    where: dict[str, Any] = {"mode": "glue"} if mode == "glue" else {"uris": f"thrift://{rest.partition('/')[0]}"}
     table.catalog.sync(database="sales", table="found", **where)
     assert sales.lake.list() == ("found",)
     assert sales.lake.table("found").location == table.location
