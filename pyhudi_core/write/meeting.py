@@ -48,8 +48,8 @@ class Meeting:
         return cls(engine_for(None, context.runtime.executor, spark, context.table), spark)
 
     def given(self, data: object, schema: pa.Schema) -> Dataset:
-        """Return the given rows, which are read once. Release them at the end."""
-        return self.engine.dataset(data if self.spark is not None else as_table(data, schema)).persist()
+        """Return the given rows; persist them, or what is made of them, so that they are read once."""
+        return self.engine.dataset(data if self.spark is not None else as_table(data, schema))
 
     def met(self, given: Dataset, found: Any, names: tuple[Names, Names], work: Work) -> Dataset:
         """Return what the work makes of the given rows and of those of a scan (None: no rows). ``names``: of the given rows, and of the scan's."""

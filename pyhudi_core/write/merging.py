@@ -182,15 +182,14 @@ class Merge(OfTable):
             refusals.before_rows(cases.of_call(context, OperationType.UPSERT))
             schema = load(context).schema
             meeting = Meeting.of(context, self.source, self.spark)
-            given = meeting.given(self.source, schema)
-            kept.callback(given.release)
             fit = partial(
                 _as_source,
                 schema,
                 any(clause.action.endswith("_all") for clause in self.clauses),
                 (*config.rules.generated,),
             )
-            source = each(given, fit)
+            source = each(meeting.given(self.source, schema), fit).persist()
+            kept.callback(source.release)
             for clause in self.clauses:
                 unknown = [
                     name for name in clause.exclude if name not in (*source.schema.names, *config.rules.generated)

@@ -47,7 +47,7 @@ def replace_found(write: Write, data: object, where: object, spark: Any = None) 
         raise InvalidOptionError("replace needs a condition", table=context.table, hint=hint)
     meeting, config = Meeting.of(context, data, spark), context.config
     with ExitStack() as kept:
-        given = meeting.given(data, load(context).schema)
+        given = meeting.given(data, load(context).schema).persist()
         kept.callback(given.release)
 
         def made(found: Any) -> object:

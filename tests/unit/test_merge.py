@@ -246,7 +246,7 @@ BAD: dict[str, tuple[Callable[[hudi.HudiTable], Any], type[HudiError], str]] = {
         DataError,
         "int64",
     ),
-    "values as a list": (lambda t: t.merge(SOURCE, "id").when_matched_update(["v"]), InvalidOptionError, "dict"),  # type: ignore[arg-type]
+    "values as a list": (lambda t: t.merge(SOURCE, "id").when_matched_update(["v"]), InvalidOptionError, "a mapping"),  # type: ignore[arg-type]
     "a subquery": (
         lambda t: t.merge(SOURCE, "id").when_matched_delete("source.v > (SELECT 1)"),
         PredicateError,
