@@ -77,7 +77,7 @@ def _cell(value: object) -> str:
 def promises() -> dict[int, str]:
     """The first sentence of each promise of docs/reliability.md."""
     text = (DOCS / "reliability.md").read_text(encoding="utf-8")
-    found = re.findall(r"^- \*\*P(\d+)\*\* ([^.:]*)", text, re.MULTILINE)
+    found = re.findall(r"^- \*\*P(\d+)\*\* ([^.:;]*)", text, re.MULTILINE)
     return {int(number): " ".join(said.split()) for number, said in found}
 
 
