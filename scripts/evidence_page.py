@@ -77,7 +77,7 @@ def _cell(value: object) -> str:
 def promises() -> dict[int, str]:
     """The first sentence of each promise of docs/reliability.md."""
     text = (DOCS / "reliability.md").read_text(encoding="utf-8")
-    found = re.findall(r"^- \*\*P(\d+)\*\* ([^.:]*)", text, re.MULTILINE)
+    found = re.findall(r"^- \*\*P(\d+)\*\* ([^.:;]*)", text, re.MULTILINE)
     return {int(number): " ".join(said.split()) for number, said in found}
 
 
@@ -289,9 +289,12 @@ def _mutants(found: Mapping[str, Record]) -> str:
         f"Part: {part}. {one['mutants']:,} possible changes, a sample of {one['sample']} with seed {one['seed']}, {sums['run']} run. Caught: "
         f"{share:.1%} of those that do not do the same (`scripts/equivalent_mutants.jsonl`). Not caught in that run:\n\n"
     )
-    return (
-        "## Mutants\n\n" + table(["package", *kinds], body) + "\n" + text + "".join(left) + _mutants_apart(one, kinds)
-    )
+    known = {*one["rooms"], *one.get("apart", {})}
+    others = sorted(path.parent.name for path in (ROOT / "pyhudi_core").glob("*/__init__.py"))
+    undrawn = [name for name in others if f"pyhudi_core/{name}" not in known]
+    end = f"\nNo recorded run has drawn mutants of {', '.join(undrawn)}.\n" if undrawn else ""
+    parts = ["## Mutants\n\n", table(["package", *kinds], body), "\n", text, *left, _mutants_apart(one, kinds), end]
+    return "".join(parts)
 
 
 def _mutants_apart(one: Mapping[str, Any], kinds: Sequence[str]) -> str:
